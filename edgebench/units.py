@@ -1,0 +1,90 @@
+"""Sizes, shares and durations as people write them."""
+
+from __future__ import annotations
+
+import re
+
+from edgebench.errors import UsageError
+
+_POWERS = {"": 1, "B": 1}
+_POWERS |= {unit: 1024**n for n, unit in enumerate("KMGT", start=1)}
+_POWERS |= {f"{unit}iB": 1024**n for n, unit in enumerate("KMGT", start=1)}
+_POWERS |= {f"{unit}B": 1000**n for n, unit in enumerate("kMGT", start=1)}
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_NUMBER = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z%]*)\s*$")
+SIZE_HELP = 'write a size as "300M", "1.5GiB", "2GB" (powers of 1000) or "max"'
+DURATION_HELP = 'write a duration as "500ms", "90s", "10m" or "2h"'
+
+
+def parse_size(text: str | int) -> int | None:
+    """Bytes of ``"300M"``; None for ``"max"``.
+
+    ``K M G T`` and ``KiB MiB GiB TiB`` are powers of 1024, ``kB MB GB TB`` of 1000.
+
+    Raises:
+        UsageError: not a size, or less than one byte.
+    """
+    if isinstance(text, int):
+        text = str(text)
+    if text.strip() == "max":
+        return None
+    match = _NUMBER.match(text)
+    if not match or match[2] not in _POWERS:
+        raise UsageError(f"{text!r} is not a size", remedy=SIZE_HELP)
+    size = round(float(match[1]) * _POWERS[match[2]])
+    if size < 1:
+        raise UsageError(f"{text!r} is less than one byte", remedy=SIZE_HELP)
+    return size
+
+
+def parse_share(text: str) -> float | None:
+    """0.75 for ``"75%"``; None if the text is no share.
+
+    Raises:
+        UsageError: a share of 0 %.
+    """
+    match = _NUMBER.match(text)
+    if not match or match[2] != "%":
+        return None
+    share = float(match[1]) / 100
+    if share <= 0:
+        raise UsageError(f"{text!r} is no share of anything", remedy='write a share as "75%"')
+    return share
+
+
+def parse_duration(text: str | float) -> float:
+    """Seconds of ``"90s"``; a bare number is seconds.
+
+    Raises:
+        UsageError: not a duration, or zero.
+    """
+    match = _NUMBER.match(str(text))
+    if not match or match[2] not in _SECONDS or float(match[1]) <= 0:
+        raise UsageError(f"{text!r} is not a duration", remedy=DURATION_HELP)
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def format_size(size_bytes: float | None) -> str:
+    """``"150.0 MiB"``; ``"max"`` for None."""
+    if size_bytes is None:
+        return "max"
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.2f} GiB"
+
+
+def format_duration(seconds: float) -> str:
+    """``"850 µs"``, ``"12.3 ms"``, ``"4.2 s"``, ``"3 min 20 s"``, ``"1 h 05 min"``."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.1f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,48 @@
+"""The event protocol between the worker inside the limit and the harness outside.
+
+One JSON object a line, written with a single ``write`` to the descriptor the harness gave.
+``t_ns`` is ``CLOCK_MONOTONIC``, the sampler's clock too. Three shapes:
+
+``{"event": "start", "id": 7, "phase": "load", "round": 0, "network": "alexnet", "layer": 3,
+"name": "features.6", "thread": 0, "t_ns": …, "usage_bytes": …, "swap_bytes": …}``
+    A span begins. ``layer`` and ``name`` are null for a whole phase, ``network`` and ``round``
+    are null outside rounds. The phase ``round`` spans one whole round.
+
+``{"event": "end", "id": 7, "t_ns": …, "usage_bytes": …, "swap_bytes": …, "peak_bytes": …,
+"cpu_ns": …, "major_faults": …, "minor_faults": …}``
+    The span with that id ends. ``peak_bytes`` is the kernel's peak of the cgroup within the
+    span (the mark was reset at its start and at every boundary inside it), null where the
+    kernel can't reset its mark. The last three are the whole process's, from ``getrusage``.
+
+``{"event": "note", "t_ns": …, "data": {…}}``
+    Anything else worth keeping: library versions, threads, a digest of the output.
+
+A null is a value the kernel doesn't tell. Keys may be added.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class Descriptors(TypedDict):
+    """Open descriptors the worker inherits; None where the kernel has no such file.
+
+    ``swap`` reads memory + swap together when ``swap_is_memsw``. ``peak`` is open for reading
+    and writing; a non-empty write resets it when ``peak_resets``.
+    """
+
+    events: int
+    usage: int | None
+    peak: int | None
+    peak_resets: bool
+    swap: int | None
+    swap_is_memsw: bool
+
+
+class WorkerSpec(TypedDict):
+    """What the worker is told: JSON in its one argument."""
+
+    kind: str
+    settings: dict[str, object]
+    descriptors: Descriptors
