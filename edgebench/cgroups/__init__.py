@@ -1,0 +1,1 @@
+"""Control groups: where one may be made, its limits, its accounting, swap, the sampler."""

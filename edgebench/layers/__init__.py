@@ -1,0 +1,1 @@
+"""A network cut into layers: weights on disk, loaders, schedules, execution."""

@@ -1,0 +1,1 @@
+"""Measures beside the kernel's own accounting."""

@@ -1,0 +1,1 @@
+"""Slowdown against limit: data, fits and their errors."""

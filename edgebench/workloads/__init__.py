@@ -1,0 +1,1 @@
+"""What runs inside the limit: the worker, its event protocol, the kinds of workload."""

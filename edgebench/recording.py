@@ -1,0 +1,163 @@
+"""From what was seen of one trial to its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from edgebench.cgroups.interface import Counters, Limits
+from edgebench.cgroups.sampling import SampleSummary
+from edgebench.measures.gnu_time import GnuTime
+from edgebench.noise import noise_warnings
+from edgebench.phases import events_to_phases
+from edgebench.process import Ended
+from edgebench.records import LimitSetting, SamplerReport, TrialRecord
+from edgebench.verdict import Verdict, judge
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """Which trial to make. ``settings`` is the workload's, with its ``kind``."""
+
+    trial: str
+    point: str
+    block: int
+    repeat: int
+    settings: Mapping[str, Any]
+    limits: LimitSetting
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that was seen of one trial, before it is worded as a record."""
+
+    applied: Limits
+    ended: Ended
+    events: list[dict[str, Any]]
+    bad_events: int
+    counters: Counters
+    gnu_time: GnuTime | None
+    sampler: SamplerReport
+    samples: SampleSummary
+    noise: dict[str, Any]
+    output_tail: str
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+def record_of(
+    request: TrialRequest, seen: Measured, started_utc: str, total_s: float
+) -> TrialRecord:
+    """The record of one trial that took ``total_s`` in all, the harness's work included."""
+    verdict = judge(seen.ended, seen.counters, seen.events, seen.output_tail)
+    peak_bytes, peak_source = _peak(seen)
+    limit = seen.applied.memory_bytes
+    demand = seen.samples.demand_bytes if limit is None and verdict.outcome == "ok" else None
+    counters, gnu = seen.counters, seen.gnu_time
+    return TrialRecord(
+        trial=request.trial,
+        point=request.point,
+        block=request.block,
+        repeat=request.repeat,
+        settings=dict(request.settings),
+        limits=request.limits,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        exit_code=verdict.exit_code,
+        signal=verdict.signal,
+        started_utc=started_utc,
+        wall_s=seen.ended.wall_s,
+        cpu_s=_seconds(counters.cpu_ns),
+        user_s=_seconds(counters.user_ns),
+        system_s=_seconds(counters.system_ns),
+        harness_s=total_s - seen.ended.wall_s,
+        limit_bytes=limit,
+        peak_bytes=peak_bytes,
+        peak_source=peak_source,
+        saturated=_saturated(peak_bytes, limit, counters),
+        sampled_peak_bytes=seen.samples.sampled_peak_bytes,
+        swap_peak_bytes=_largest(counters.swap_peak_bytes, seen.samples.swap_peak_bytes),
+        demand_bytes=demand,
+        demand_source=seen.samples.demand_source if demand is not None else None,
+        base_bytes=_base(seen.events),
+        gnu_time_maxrss_bytes=gnu.maxrss_bytes if gnu else None,
+        gnu_time=asdict(gnu) if gnu else {},
+        major_faults=counters.major_faults,
+        minor_faults=counters.minor_faults,
+        swapped_in_bytes=counters.swapped_in_bytes,
+        swapped_out_bytes=counters.swapped_out_bytes,
+        refault_anon=counters.refault_anon,
+        refault_file=counters.refault_file,
+        io_read_bytes=counters.io_read_bytes,
+        io_write_bytes=counters.io_write_bytes,
+        oom_kills=counters.oom_kills,
+        limit_hits=counters.limit_hits,
+        page_cache=request.settings.get("page_cache"),
+        sampler=seen.sampler,
+        phases=events_to_phases(seen.events),
+        notes=_notes(seen.events),
+        noise=seen.noise,
+        warnings=_warnings(seen),
+        missing=_missing(seen, limit, verdict),
+    )
+
+
+def _seconds(nanoseconds: int | None) -> float | None:
+    return nanoseconds / 1e9 if nanoseconds is not None else None
+
+
+def _largest(*values: int | None) -> int | None:
+    known = [value for value in values if value is not None]
+    return max(known) if known else None
+
+
+def _peak(seen: Measured) -> tuple[int | None, str | None]:
+    """The whole trial's peak. The worker resets the kernel's mark, so its spans' peaks count too."""
+    if seen.counters.peak_bytes is None:
+        return seen.samples.sampled_peak_bytes, "sampled"
+    spans = [event.get("peak_bytes") for event in seen.events]
+    return _largest(seen.counters.peak_bytes, *(p for p in spans if isinstance(p, int))), "kernel"
+
+
+def _saturated(peak: int | None, limit: int | None, counters: Counters) -> bool | None:
+    """Whether the limit was touched: then the peak tells the limit, not the demand."""
+    if limit is None:
+        return False
+    if counters.limit_hits is not None:
+        return counters.limit_hits > 0
+    return peak >= limit if peak is not None else None
+
+
+def _base(events: list[dict[str, Any]]) -> int | None:
+    """Usage when the runtime was imported and no model existed yet."""
+    started = {e.get("id"): e.get("phase") for e in events if e["event"] == "start"}
+    ends = (e for e in events if e["event"] == "end" and started.get(e.get("id")) == "import")
+    usage = next(ends, {}).get("usage_bytes")
+    return usage if isinstance(usage, int) else None
+
+
+def _notes(events: list[dict[str, Any]]) -> dict[str, Any]:
+    notes: dict[str, Any] = {}
+    for event in events:
+        if event["event"] == "note" and isinstance(event.get("data"), dict):
+            notes.update(event["data"])
+    return notes
+
+
+def _warnings(seen: Measured) -> list[str]:
+    warnings = list(noise_warnings(seen.noise))
+    if seen.bad_events:
+        warnings.append(f"{seen.bad_events} lines from the worker were no events and were left out")
+    return warnings
+
+
+def _missing(seen: Measured, limit: int | None, verdict: Verdict) -> dict[str, str]:
+    missing = dict(seen.missing)
+    if seen.gnu_time is None:
+        missing["gnu_time"] = "GNU time left no report: it was killed with the workload"
+    if limit is not None:
+        missing["demand_bytes"] = "demand shows only without a limit"
+    elif verdict.outcome != "ok":
+        missing["demand_bytes"] = f"the trial ended as {verdict.outcome}"
+    return missing

@@ -1,0 +1,191 @@
+"""One trial, from a fresh cgroup to a record.
+
+The order is what makes the figures mean something: the cgroup is made and limited, the
+sampler watches it from outside, and only then does a helper join it and become GNU time,
+which starts the workload (see docs/decisions for why each step stands where it does).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from edgebench.cgroups.identity import Identity
+from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
+from edgebench.cgroups.join import join_command
+from edgebench.cgroups.place import Place
+from edgebench.cgroups.sampling import SamplerProcess
+from edgebench.measures.gnu_time import GnuTime, gnu_time_command, read_report
+from edgebench.noise import NoiseWatch
+from edgebench.process import Ended, Watched
+from edgebench.recording import Measured, TrialRequest, record_of
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.workloads.events import Descriptors
+from edgebench.workloads.registry import Launch, launch
+
+
+@dataclass(frozen=True)
+class Apparatus:
+    """What every trial of a sweep is measured with."""
+
+    place: Place
+    gnu_time: Path
+    identity: Identity | None = None
+    interval_s: float = 0.001
+    stat_interval_s: float = 0.01
+    echo: Callable[[bytes], None] | None = None
+
+
+@dataclass(frozen=True)
+class TrialFiles:
+    """Where a trial's files go. ``work`` is a scratch folder of the harness's own."""
+
+    samples: Path
+    events: Path
+    log: Path
+    work: Path
+
+
+def run_trial(apparatus: Apparatus, request: TrialRequest, files: TrialFiles) -> TrialRecord:
+    """Make one trial and word its record; its samples, events and log are written on the way.
+
+    A killed, timed-out or failed workload is a result, not an exception.
+
+    Raises:
+        CgroupError: the cgroup could not be made or limited.
+        WorkloadError: the workload's kind is unknown.
+    """
+    began = time.monotonic()
+    started_utc = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    cgroup = apparatus.place.create(f"{os.getpid()}-{request.trial}")
+    try:
+        measured = _measure(apparatus, request, files, cgroup)
+    finally:
+        cgroup.remove()
+    return record_of(request, measured, started_utc, time.monotonic() - began)
+
+
+def _measure(
+    apparatus: Apparatus, request: TrialRequest, files: TrialFiles, cgroup: Cgroup
+) -> Measured:
+    applied = cgroup.apply(_limits_of(request.limits))
+    hot = cgroup.hot_files()
+    sampler = SamplerProcess(hot, files.work, apparatus.interval_s, apparatus.stat_interval_s)
+    watched = Watched(apparatus.echo)
+    noise = NoiseWatch()
+    sampler.start()
+    try:
+        noise.start()
+        ended, report = _run(apparatus, request, files, cgroup, hot, watched)
+        counters = cgroup.read()
+    finally:
+        sampler_report = sampler.stop()
+        watched.close()
+    events, bad = watched.event_list()
+    sampler.pack(files.samples)
+    files.log.write_text(watched.output_text())
+    _write_events(files.events, bytes(watched.events.data))
+    cpu_s = counters.cpu_ns / 1e9 if counters.cpu_ns is not None else None
+    return Measured(
+        applied=applied,
+        ended=ended,
+        events=events,
+        bad_events=bad,
+        counters=counters,
+        gnu_time=report,
+        sampler=sampler_report,
+        samples=sampler.summary(),
+        noise=noise.stop(cpu_s),
+        output_tail=watched.output_text()[-2000:],
+        missing=dict(cgroup.missing().reasons),
+    )
+
+
+def _limits_of(setting: LimitSetting) -> Limits:
+    cores = tuple(sorted(os.sched_getaffinity(0)))[: setting.cores] if setting.cores else None
+    return Limits(
+        memory_bytes=setting.memory_bytes,
+        swap_bytes=0 if setting.swap_kind == "none" else setting.swap_bytes,
+        cores=cores,
+        cpu_quota=setting.cpu_quota,
+    )
+
+
+def _run(
+    apparatus: Apparatus,
+    request: TrialRequest,
+    files: TrialFiles,
+    cgroup: Cgroup,
+    hot: HotFiles,
+    watched: Watched,
+) -> tuple[Ended, GnuTime | None]:
+    report = files.work / f"{request.trial}.gnu-time"
+    with _descriptors(hot, watched.events.write_fd) as (descriptors, fds):
+        start = launch(request.settings, descriptors)
+        for file in start.evict:
+            evict(file)
+        timed = gnu_time_command(apparatus.gnu_time, report, start.argv)
+        ended = watched.run(
+            join_command(cgroup, timed, apparatus.identity, _limits_of(request.limits).cores),
+            env=_environment(start, apparatus.identity),
+            cwd=start.cwd,
+            pass_fds=fds,
+            timeout_s=request.timeout_s,
+            kill=cgroup.kill,
+        )
+    figures = read_report(report)
+    report.unlink(missing_ok=True)
+    return ended, figures
+
+
+def evict(file: Path) -> None:
+    """Ask the kernel to drop one file's clean, unmapped pages; never a global drop."""
+    fd = os.open(file, os.O_RDONLY)
+    try:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
+
+
+def _environment(start: Launch, identity: Identity | None) -> dict[str, str]:
+    env = {**os.environ, **start.env}
+    if identity:
+        env["HOME"] = str(identity.home)
+    return env
+
+
+@contextlib.contextmanager
+def _descriptors(hot: HotFiles, events_fd: int) -> Iterator[tuple[Descriptors, list[int]]]:
+    """The descriptors a worker inherits, opened as us: it may have no right to open them."""
+    with contextlib.ExitStack() as stack:
+
+        def opened(path: Path | None, flags: int) -> int | None:
+            if path is None:
+                return None
+            fd = os.open(path, flags)
+            stack.callback(os.close, fd)
+            return fd
+
+        usage, swap = opened(hot.usage, os.O_RDONLY), opened(hot.swap, os.O_RDONLY)
+        peak = opened(hot.peak, os.O_RDWR if hot.peak_resets else os.O_RDONLY)
+        descriptors: Descriptors = {
+            "events": events_fd,
+            "usage": usage,
+            "peak": peak,
+            "peak_resets": hot.peak_resets,
+            "swap": swap,
+            "swap_is_memsw": hot.swap_is_memsw,
+        }
+        yield descriptors, [fd for fd in (usage, peak, swap) if fd is not None]
+
+
+def _write_events(target: Path, data: bytes) -> None:
+    # Level 1: a twentieth of the time of level 9 for a tenth more bytes.
+    with gzip.open(target, "wb", compresslevel=1) as file:
+        file.write(data)
