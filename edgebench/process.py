@@ -25,6 +25,12 @@ _EVENTS_CAP_BYTES = 256 << 20
 _WAKE_S = 0.05
 
 
+def python_path() -> str:
+    """``PYTHONPATH`` for a Python of ours that is started from any folder."""
+    parent = str(Path(__file__).resolve().parents[1])
+    return os.pathsep.join(filter(None, [parent, os.environ.get("PYTHONPATH")]))
+
+
 class Pipe:
     """A pipe whose reading end is ours and whose writing end the workload inherits."""
 
@@ -95,7 +101,7 @@ class Watched:
         timeout_s: float | None,
         kill: Callable[[], None],
     ) -> Ended:
-        """Run the command to its end; at the time limit, or on any exception, ``kill`` all of it."""
+        """Run the command to its end; at the time limit or on an exception, ``kill`` it all."""
         started_ns = time.monotonic_ns()
         process = subprocess.Popen(
             command,

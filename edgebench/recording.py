@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 from edgebench.cgroups.interface import Counters, Limits
@@ -14,6 +15,11 @@ from edgebench.phases import events_to_phases
 from edgebench.process import Ended
 from edgebench.records import LimitSetting, SamplerReport, TrialRecord
 from edgebench.verdict import Verdict, judge
+
+
+def utc_now() -> str:
+    """The time of day, for people; intervals are measured on the monotonic clock."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,7 @@ def _largest(*values: int | None) -> int | None:
 
 
 def _peak(seen: Measured) -> tuple[int | None, str | None]:
-    """The whole trial's peak. The worker resets the kernel's mark, so its spans' peaks count too."""
+    """The whole trial's peak: the worker resets the kernel's mark, so its spans' peaks count."""
     if seen.counters.peak_bytes is None:
         return seen.samples.sampled_peak_bytes, "sampled"
     spans = [event.get("peak_bytes") for event in seen.events]
@@ -161,3 +167,18 @@ def _missing(seen: Measured, limit: int | None, verdict: Verdict) -> dict[str, s
     elif verdict.outcome != "ok":
         missing["demand_bytes"] = f"the trial ended as {verdict.outcome}"
     return missing
+
+
+def harness_error(request: TrialRequest, error: Exception) -> TrialRecord:
+    """The record of a trial the harness itself could not make; a resume runs it again."""
+    return TrialRecord(
+        trial=request.trial,
+        point=request.point,
+        block=request.block,
+        repeat=request.repeat,
+        settings=dict(request.settings),
+        limits=request.limits,
+        outcome="harness-error",
+        started_utc=utc_now(),
+        reason=str(error),
+    )

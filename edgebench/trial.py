@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
 from edgebench.cgroups.identity import Identity
@@ -24,7 +23,7 @@ from edgebench.cgroups.sampling import SamplerProcess
 from edgebench.measures.gnu_time import GnuTime, gnu_time_command, read_report
 from edgebench.noise import NoiseWatch
 from edgebench.process import Ended, Watched
-from edgebench.recording import Measured, TrialRequest, record_of
+from edgebench.recording import Measured, TrialRequest, record_of, utc_now
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.registry import Launch, launch
@@ -62,7 +61,7 @@ def run_trial(apparatus: Apparatus, request: TrialRequest, files: TrialFiles) ->
         WorkloadError: the workload's kind is unknown.
     """
     began = time.monotonic()
-    started_utc = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    started_utc = utc_now()
     cgroup = apparatus.place.create(f"{os.getpid()}-{request.trial}")
     try:
         measured = _measure(apparatus, request, files, cgroup)

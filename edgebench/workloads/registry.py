@@ -6,7 +6,6 @@ A new kind (or framework) joins by one entry in :data:`KINDS`; nothing else chan
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import WorkloadError
+from edgebench.process import python_path
 from edgebench.suggest import did_you_mean
 from edgebench.workloads.events import Descriptors, WorkerSpec
 
 Settings = Mapping[str, Any]
-_PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,8 @@ def _worker(settings: Settings, descriptors: Descriptors) -> Launch:
         "settings": dict(settings),
         "descriptors": descriptors,
     }
-    path = os.pathsep.join(filter(None, [str(_PACKAGE_PARENT), os.environ.get("PYTHONPATH")]))
     argv = (sys.executable, "-m", "edgebench.workloads.worker", json.dumps(spec))
-    return Launch(argv, env={"PYTHONPATH": path}, evict=_weight_files(settings))
+    return Launch(argv, env={"PYTHONPATH": python_path()}, evict=_weight_files(settings))
 
 
 def _weight_files(settings: Settings) -> tuple[Path, ...]:

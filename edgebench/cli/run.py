@@ -1,0 +1,71 @@
+"""``edgebench run``: a scenario's sweep."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgebench.errors import SweepIncompleteError
+from edgebench.units import format_duration
+
+if TYPE_CHECKING:
+    from edgebench.sweep import SweepSummary
+
+_UNEXPECTED = ("failed", "timeout", "harness-error")
+
+
+@click.command(short_help="Run a scenario's sweep, or resume one that was interrupted.")
+@click.argument("scenario", metavar="SCENARIO")
+@click.option(
+    "--results",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder that holds the results of all devices.",
+)
+@click.option("--device", help="Name of this device in the results folder [default: found out].")
+@click.option("--fresh", is_flag=True, help="Start anew, even if an unfinished sweep is there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
+def run(scenario: str, results: Path, device: str | None, fresh: bool, as_json: bool) -> None:
+    """Run SCENARIO (a TOML file, or the name of a shipped one) at all its limits.
+
+    Interrupted at any time, the same command goes on where it stopped.
+    """
+    from edgebench.cli.progress import make_progress
+    from edgebench.scenario import load_scenario
+    from edgebench.sweep import SweepOptions, run_sweep
+
+    plan = load_scenario(scenario)
+    progress = make_progress()
+    try:
+        summary = run_sweep(plan, SweepOptions(results, device, fresh), progress)
+    finally:
+        progress.close()
+    _report(summary, as_json)
+    unexpected = {k: n for k, n in summary.outcomes.items() if k in _UNEXPECTED}
+    if unexpected:
+        words = ", ".join(f"{n} {outcome}" for outcome, n in unexpected.items())
+        raise SweepIncompleteError(
+            f"the sweep is done, but some trials ended unexpectedly: {words}",
+            where=str(summary.folder / "trials.jsonl"),
+            remedy=f"edgebench show {summary.folder}",
+        )
+
+
+def _report(summary: SweepSummary, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({**asdict(summary), "folder": str(summary.folder)}))
+        return
+    outcomes = ", ".join(f"{n} {outcome}" for outcome, n in sorted(summary.outcomes.items()))
+    click.echo(f"{summary.trials} trials in {format_duration(summary.wall_s)}: {outcomes}")
+    each = format_duration(summary.harness_s / max(1, summary.trials))
+    click.echo(f"harness: {each} a trial, {summary.harness_share:.1%} of the trials' time")
+    for warning in summary.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    click.echo(f"results: {summary.folder}")
+    for verb in ("show", "fit", "plot"):
+        click.echo(f"next: edgebench {verb} {summary.folder}")

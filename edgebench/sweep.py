@@ -1,0 +1,266 @@
+"""A scenario's sweep: its points planned, run as trials, recorded, and resumed when cut short."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from edgebench.cgroups.identity import give_to_caller
+from edgebench.cgroups.proof import prove_limit
+from edgebench.environment import capture, device_name
+from edgebench.errors import CgroupError
+from edgebench.folder import ResultsFolder, find_unfinished
+from edgebench.noise import spread_warnings
+from edgebench.plan import PlannedTrial, Point, plan, points, resolve
+from edgebench.preparing import cache_folder, prepare_networks
+from edgebench.recording import TrialRequest, harness_error
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.scenario import Scenario
+from edgebench.trial import TrialFiles, run_trial
+from edgebench.workshop import Workshop, open_workshop
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """Where results go, and whether an unfinished sweep of this scenario is taken up again."""
+
+    results: Path = Path("results")
+    device: str | None = None
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class SweepSummary:
+    """What a sweep came to. ``harness_share`` is the harness's part of the trials' time."""
+
+    folder: Path
+    trials: int
+    outcomes: dict[str, int]
+    resumed: int
+    wall_s: float
+    harness_s: float
+    harness_share: float
+    warnings: list[str] = field(default_factory=list)
+
+
+class Progress(Protocol):
+    """What the sweep tells while it runs; the command line draws it."""
+
+    def stage(self, text: str) -> None:
+        """Something before or between the trials is under way."""
+
+    def begin(self, folder: Path, total: int, done: int) -> None:
+        """The trials begin: so many in all, so many finished by an earlier start."""
+
+    def trial(self, request: TrialRequest) -> None:
+        """A trial starts."""
+
+    def finished(self, record: TrialRecord) -> None:
+        """A trial is recorded."""
+
+
+def run_sweep(scenario: Scenario, options: SweepOptions, progress: Progress) -> SweepSummary:
+    """Run all of a scenario's trials that are not finished yet, and record each at once.
+
+    Raises:
+        CgroupError: no cgroup can be made here, or its limits don't bite.
+        MachineError: no GNU time, no swap, no disk space.
+        WorkloadError: a network or a checkpoint that can't be had.
+        ResultsError: the results folder can't be written, or another sweep is writing to it.
+    """
+    began = time.monotonic()
+    sampler = scenario.sampler
+    with open_workshop(
+        interval_s=sampler.interval_s, stat_interval_s=sampler.stat_interval_s
+    ) as workshop:
+        for sentence in workshop.cleared:
+            progress.stage(f"cleared what an earlier run left: {sentence}")
+        sweep = _Sweep(scenario, options, progress, workshop)
+        try:
+            sweep.run()
+        finally:
+            sweep.close()
+    return sweep.summary(time.monotonic() - began)
+
+
+class _Sweep:
+    """One sweep under way: the folder, what is planned, what demand was measured."""
+
+    def __init__(
+        self, scenario: Scenario, options: SweepOptions, progress: Progress, workshop: Workshop
+    ) -> None:
+        self._scenario = scenario
+        self._progress = progress
+        self._workshop = workshop
+        self._points = {point.id: point for point in points(scenario)}
+        self._plan = plan(list(self._points.values()), scenario.repeats, scenario.seed)
+        self._check_limit()
+        self._check_swap()
+        self._manifest = self._prepare()
+        self._folder = self._open(options)
+        self._records = {r.trial: r for r in self._folder.records()}
+        self._resumed = len(self._folder.finished_trials())
+        give_to_caller(self._folder.path)
+
+    def _check_limit(self) -> None:
+        self._progress.stage("proving that a limit bites")
+        prove_limit(self._workshop.apparatus.place)
+
+    def _check_swap(self) -> None:
+        """Set up each kind of swap once, so that what can't be had is said before the sweep."""
+        kinds = {(p.limits.swap_kind, p.limits.swap_bytes) for p in self._points.values()}
+        for kind, size in sorted(kinds, key=str):
+            self._workshop.swap.use(kind, size)
+
+    def _prepare(self) -> dict[str, Any]:
+        workload = [point.settings for point in self._points.values()]
+        networks = sorted({name for settings in workload for name in settings.get("networks", ())})
+        if not networks:
+            return {}
+        self._progress.stage(f"weights and layer tables of {', '.join(networks)}")
+        first = next(settings for settings in workload if settings.get("networks"))
+        return prepare_networks(
+            networks,
+            cache=cache_folder(self._workshop.apparatus.identity),
+            seed=self._scenario.seed,
+            checkpoints=first.get("checkpoint") or {},
+            batch=1,
+            image=first.get("image"),
+            identity=self._workshop.apparatus.identity,
+        )
+
+    def _open(self, options: SweepOptions) -> ResultsFolder:
+        device = options.device or device_name()
+        fingerprint = self._scenario.fingerprint()
+        found = None if options.fresh else find_unfinished(options.results, device, fingerprint)
+        if found:
+            folder = ResultsFolder.open(found)
+            folder.repair()
+            return folder
+        return ResultsFolder.create(
+            options.results,
+            device,
+            self._scenario.name,
+            self._scenario.text,
+            self._resolved(fingerprint),
+            capture(),
+            self._manifest,
+        )
+
+    def _resolved(self, fingerprint: str) -> dict[str, Any]:
+        return {
+            "fingerprint": fingerprint,
+            "scenario": self._scenario.model_dump(mode="json"),
+            "points": [asdict(point) for point in self._points.values()],
+            "plan": [asdict(planned) for planned in self._plan],
+        }
+
+    def run(self) -> None:
+        """Every trial not finished yet, in the plan's order."""
+        finished = self._folder.finished_trials()
+        self._progress.begin(self._folder.path, len(self._plan), len(finished))
+        left = [planned for planned in self._plan if planned.trial not in finished]
+        if left and self._manifest:
+            self._warm()
+        for planned in left:
+            request = self._request(planned)
+            self._progress.trial(request)
+            record = self._trial(request)
+            self._folder.append(record)
+            self._records[record.trial] = record
+            self._progress.finished(record)
+        self._folder.finish({"trials": len(self._plan), "outcomes": self._outcomes()})
+
+    def _warm(self) -> None:
+        """Read the runtime's own files once, outside any trial, so that none is charged for them."""
+        self._progress.stage("warming the runtime")
+        request = TrialRequest("warm", "warm", 0, 0, {"kind": "import"}, LimitSetting())
+        run_trial(self._workshop.apparatus, request, self._scratch_files())
+
+    def _scratch_files(self) -> TrialFiles:
+        folder = self._workshop.folder
+        return TrialFiles(folder / "warm.npz", folder / "warm.gz", folder / "warm.log", folder)
+
+    def _request(self, planned: PlannedTrial) -> TrialRequest:
+        point = self._points[planned.point_id]
+        return TrialRequest(
+            trial=planned.trial,
+            point=point.id,
+            block=planned.block,
+            repeat=planned.repeat,
+            settings=self._settings(point),
+            limits=self._limits(point),
+            timeout_s=self._scenario.timeout_s,
+        )
+
+    def _settings(self, point: Point) -> Mapping[str, Any]:
+        made = self._manifest.get("networks", {})
+        weights = {name: made[name]["folder"] for name in point.settings.get("networks", ())}
+        return {**point.settings, "weights": weights} if weights else point.settings
+
+    def _limits(self, point: Point) -> LimitSetting:
+        if point.share is None:
+            return point.limits
+        return resolve(point.limits, point.share, self._demand(point))
+
+    def _demand(self, point: Point) -> int:
+        """Demand of the same settings, from their first unlimited trial that finished."""
+        for planned in self._plan:
+            record = self._records.get(planned.trial)
+            twin = self._points[planned.point_id]
+            if record and record.demand_bytes is not None and twin.same_workload(point):
+                return record.demand_bytes
+        raise CgroupError(
+            f"no unlimited trial of {point.settings.get('networks')} finished, "
+            f"so {point.limits.label} of its demand is unknown",
+            where=str(self._folder.path / "trials.jsonl"),
+            remedy="give limits as sizes, or more time with timeout = …",
+        )
+
+    def _trial(self, request: TrialRequest) -> TrialRecord:
+        self._workshop.swap.use(request.limits.swap_kind, request.limits.swap_bytes)
+        files = TrialFiles(
+            samples=self._folder.samples_path(request.trial),
+            events=self._folder.events_path(request.trial),
+            log=self._folder.log_path(request.trial),
+            work=self._workshop.folder,
+        )
+        try:
+            return run_trial(self._workshop.apparatus, request, files)
+        except (CgroupError, OSError) as error:
+            return harness_error(request, error)
+
+    def close(self) -> None:
+        """Let go of the results folder."""
+        self._folder.close()
+
+    def _outcomes(self) -> dict[str, int]:
+        return dict(Counter(record.outcome for record in self._records.values()))
+
+    def summary(self, wall_s: float) -> SweepSummary:
+        """What the sweep came to, with what is noisy about it."""
+        records = list(self._records.values())
+        harness_s = sum(record.harness_s or 0.0 for record in records)
+        trials_s = harness_s + sum(record.wall_s or 0.0 for record in records)
+        return SweepSummary(
+            folder=self._folder.path,
+            trials=len(records),
+            outcomes=self._outcomes(),
+            resumed=self._resumed,
+            wall_s=wall_s,
+            harness_s=harness_s,
+            harness_share=harness_s / trials_s if trials_s else 0.0,
+            warnings=self._noisy_points(records),
+        )
+
+    def _noisy_points(self, records: list[TrialRecord]) -> list[str]:
+        warnings = []
+        for point in self._points.values():
+            times = [r.wall_s for r in records if r.point == point.id and r.outcome == "ok"]
+            known = [time_s for time_s in times if time_s is not None]
+            warnings += [f"{point.id}: {words}" for words in spread_warnings(known)]
+        return warnings
