@@ -38,7 +38,8 @@ class PhaseSum:
     """One phase of one network in one round: the sum over its layers' spans.
 
     ``wall_s`` adds up busy time; where a schedule overlaps spans it may exceed the clock's.
-    ``peak_bytes`` is the largest kernel's peak of its spans.
+    ``peak_bytes`` is the largest kernel's peak of its spans. ``passes`` is how many times every
+    layer ran in it: ``wall_s / passes`` is one warm execution.
     """
 
     round: int
@@ -48,6 +49,7 @@ class PhaseSum:
     cpu_s: float | None = None
     peak_bytes: int | None = None
     major_faults: int | None = None
+    passes: int = 1
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,14 @@ class TrialRecord:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TrialRecord:
         """The record of :meth:`to_json`; keys this version does not know are left out."""
-        known = {f.name for f in fields(cls)}
-        data = {key: value for key, value in data.items() if key in known}
-        data["limits"] = LimitSetting(**data["limits"])
+        data = _known(cls, data)
+        data["limits"] = LimitSetting(**_known(LimitSetting, data["limits"]))
         if data.get("sampler"):
-            data["sampler"] = SamplerReport(**data["sampler"])
-        data["phases"] = [PhaseSum(**phase) for phase in data.get("phases", [])]
+            data["sampler"] = SamplerReport(**_known(SamplerReport, data["sampler"]))
+        data["phases"] = [PhaseSum(**_known(PhaseSum, phase)) for phase in data.get("phases", [])]
         return cls(**data)
+
+
+def _known(kind: type, data: dict[str, Any]) -> dict[str, Any]:
+    names = {f.name for f in fields(kind)}
+    return {key: value for key, value in data.items() if key in names}
