@@ -1,0 +1,121 @@
+"""The rules that keep the project a house (docs: ARCHITECTURE.md), held by tests."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "edgebench"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+HEAVY = ("torch", "pandas", "seaborn", "scipy", "numpy", "matplotlib", "lmfit")
+#: What verbs' modules load only once the verb runs.
+HEAVY_IN_VERBS = (*HEAVY, "pydantic", "rich", "psutil", "cgroupspy")
+#: Run by path under `python -I -S`, before or outside anything of ours: standard library only.
+STAND_ALONE = ("cgroups/join.py", "cgroups/sampler.py")
+
+
+def loaded_by(code: str) -> set[str]:
+    """The top-level modules a fresh interpreter holds after running the code."""
+    code += "\nimport json, sys; print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def name_of(path: Path) -> str:
+    """A module's path below the package, as shown in a test's name."""
+    return str(path.relative_to(PACKAGE))
+
+
+def is_program(tree: ast.Module) -> bool:
+    """Whether the module may be run as a program of its own."""
+    guards = (node for node in tree.body if isinstance(node, ast.If))
+    return any("__name__" in ast.unparse(guard.test) for guard in guards)
+
+
+def calls_of(tree: ast.Module) -> set[str]:
+    """The dotted names of all that the module calls."""
+    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+
+
+def test_imports_keep_to_the_contracts():
+    """Each contract under [tool.importlinter] in pyproject.toml is kept."""
+    command = [
+        sys.executable,
+        "-c",
+        "from importlinter.cli import lint_imports_command as run; run()",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_help_loads_nothing_heavy():
+    """`edgebench --help` answers without torch, pandas and the like."""
+    code = "import sys; sys.argv = ['edgebench', '--help']\nfrom edgebench.cli import main\n"
+    code += "try:\n    main()\nexcept SystemExit:\n    pass"
+    assert not loaded_by(code) & set(HEAVY_IN_VERBS)
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    """`import edgebench` is free; only `edgebench.load` brings pandas in."""
+    assert not loaded_by("import edgebench") & set(HEAVY_IN_VERBS)
+
+
+def test_verbs_import_what_is_heavy_only_when_run():
+    """Importing every verb's module, as `edgebench VERB --help` does, loads nothing heavy."""
+    verbs = sorted(path.stem for path in (PACKAGE / "cli").glob("[a-z]*.py"))
+    code = "\n".join(f"import edgebench.cli.{verb}" for verb in verbs)
+    assert not loaded_by(code) & set(HEAVY_IN_VERBS)
+
+
+@pytest.mark.parametrize("name", STAND_ALONE)
+def test_stand_alone_scripts_use_the_standard_library_only(name: str):
+    """What starts inside or beside the cgroup imports nothing that is charged or slow."""
+    tree = ast.parse((PACKAGE / name).read_text())
+    imported = {
+        alias.name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    imported |= {
+        (node.module or "").split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert imported <= set(sys.stdlib_module_names) | {"__future__"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_the_command_line_prints_and_exits(path: Path):
+    """Below cli/ nothing prints or ends the process, but programs that run on their own."""
+    tree = ast.parse(path.read_text())
+    if path.is_relative_to(PACKAGE / "cli") or is_program(tree):
+        return
+    assert not calls_of(tree) & {"print", "sys.exit", "exit", "quit", "os._exit"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_shell_stands_between_processes(path: Path):
+    """No module hands words to a shell."""
+    tree = ast.parse(path.read_text())
+    assert not calls_of(tree) & {"os.system", "os.popen", "subprocess.getoutput"}
+    keywords = {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
+    assert "shell" not in keywords
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_modules_stay_readable(path: Path):
+    """No module grows beyond 400 lines, no function beyond 60."""
+    text = path.read_text()
+    assert len(text.splitlines()) <= 400
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    long = [f.name for f in functions if (f.end_lineno or 0) - f.lineno >= 60]
+    assert not long
