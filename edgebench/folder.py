@@ -32,16 +32,15 @@ from edgebench.layout import (
     SAMPLES,
     SCENARIO,
     TRIALS,
-    check_schema,
     is_being_written,
     json_bytes,
     open_locked,
-    parse_lines,
     read_json,
     sync_to_disk,
     whole_length,
     write_atomically,
 )
+from edgebench.reading import read_records
 from edgebench.records import FINAL_OUTCOMES, TrialRecord
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -132,8 +131,7 @@ class ResultsFolder:
             folder.repair()
             for part in path.glob(f".*{PART}"):
                 part.unlink()
-            for line in folder._lines():
-                check_schema(line.get("schema"), path / TRIALS)
+            folder.records()
         except BaseException:
             folder.close()
             raise
@@ -170,7 +168,7 @@ class ResultsFolder:
 
     def repair(self) -> bool:
         """Cut a torn last line; True if there was one."""
-        data = self._read()
+        data = (self.path / TRIALS).read_bytes()
         whole = whole_length(data)
         if whole == len(data):
             return False
@@ -180,13 +178,7 @@ class ResultsFolder:
 
     def records(self) -> list[TrialRecord]:
         """What is recorded, one record a trial: its final one, else its latest."""
-        latest: dict[str, TrialRecord] = {}
-        for line in self._lines():
-            record = TrialRecord.from_json(line)
-            known = latest.get(record.trial)
-            if known is None or known.outcome not in FINAL_OUTCOMES:
-                latest[record.trial] = record
-        return list(latest.values())
+        return read_records(self.path / TRIALS, [])
 
     def finished_trials(self) -> set[str]:
         """Trials that need not be made again: their outcome is a result."""
@@ -226,12 +218,6 @@ class ResultsFolder:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _read(self) -> bytes:
-        return (self.path / TRIALS).read_bytes()
-
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        yield from (line for _, line in parse_lines(self._read()) if line is not None)
 
 
 def find_unfinished(root: Path, device: str, fingerprint: str) -> Path | None:

@@ -37,6 +37,10 @@ _LOCK_TRIES = 20
 _LOCK_PAUSE_S = 0.05
 
 
+class NewerResultsError(ResultsError):
+    """A newer version wrote this; what it means isn't known here."""
+
+
 def json_bytes(data: dict[str, Any]) -> bytes:
     """A JSON file's bytes, with the schema version in it."""
     return (json.dumps({"schema": SCHEMA} | data | {"schema": SCHEMA}, indent=1) + "\n").encode()
@@ -99,7 +103,7 @@ def check_schema(schema: object, path: Path) -> None:
             f"{path.name} has no schema version", where=str(path), remedy=DAMAGED_REMEDY
         )
     if schema > SCHEMA:
-        raise ResultsError(
+        raise NewerResultsError(
             f"{path.name} has schema {schema}; this edgebench reads up to {SCHEMA}",
             where=str(path),
             remedy=NEWER_REMEDY,

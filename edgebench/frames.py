@@ -1,0 +1,144 @@
+"""Frames of trials and of phases, made from their records.
+
+Identity columns are strings and ``int64``; whatever may be missing is ``float64`` with NaN (exact
+up to 2**53), so that arithmetic, fits and figures need no special case.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from edgebench.reading import Sweep
+from edgebench.records import PhaseSum, SamplerReport, TrialRecord
+
+#: Which trial it is.
+IDENTITY = ("sweep", "device", "trial", "point", "block", "repeat")
+#: The workload's settings that every frame has; others follow them in ``trials`` if they occur.
+SETTINGS = (
+    *("kind", "network", "schedule", "loader", "batch", "image", "rounds", "warm", "threads"),
+    *("workers", "page_cache", "command"),
+)
+#: The limits asked for.
+LIMITS = ("limit_label", "memory_bytes", "swap_kind", "swap_bytes", "cores", "cpu_quota")
+#: Settings, limits and outcome that rows of phases and layers carry over from their trial.
+CARRIED = (*LIMITS, "limit_bytes", "outcome", "saturated", "demand_bytes", "workload_demand_bytes")
+_NOT_COLUMNS = {
+    *("settings", "limits", "sampler", "phases", "notes", "noise", "missing", "gnu_time"),
+    *("schema", "warnings"),
+}
+_SCALARS = tuple(f.name for f in fields(TrialRecord) if f.name not in _NOT_COLUMNS)
+_SAMPLER = tuple(f.name for f in fields(SamplerReport))
+_PHASE = ("wall_s", "cpu_s", "peak_bytes", "major_faults", "passes")
+_INTEGERS = {"block", "repeat", "round", "passes"}
+_TEXTS = {
+    *("sweep", "device", "trial", "point", "limit_label", "swap_kind", "outcome", "reason"),
+    *("peak_source", "demand_source", "warnings", "pipeline", "phase"),
+    *("kind", "network", "schedule", "loader", "page_cache", "command", "name", "type", "part"),
+}
+TRIAL_COLUMNS = tuple(
+    dict.fromkeys(
+        (
+            *(*IDENTITY, *SETTINGS, *LIMITS, *_SCALARS, "workload_demand_bytes"),
+            *(f"sampler_{name}" for name in _SAMPLER),
+            "warnings",
+        )
+    )
+)
+PHASE_COLUMNS = (*IDENTITY, *SETTINGS, "pipeline", *CARRIED, "round", "phase", *_PHASE)
+
+
+def trials_frame(sweeps: Iterable[Sweep]) -> pd.DataFrame:
+    """One row a trial."""
+    rows = [_trial_row(sweep, record) for sweep in sweeps for record in sweep.records]
+    extra = sorted({key for row in rows for key in row} - set(TRIAL_COLUMNS))
+    frame = typed(rows, (*TRIAL_COLUMNS, *extra))
+    frame["saturated"] = frame["saturated"].astype("boolean")
+    frame["started_utc"] = pd.to_datetime(
+        frame["started_utc"], utc=True, errors="coerce", format="ISO8601"
+    )
+    frame["workload_demand_bytes"] = _workload_demand(frame)
+    return frame
+
+
+def phases_frame(sweeps: Iterable[Sweep], trials: pd.DataFrame) -> pd.DataFrame:
+    """One row per trial, round, network and phase."""
+    rows: list[dict[str, Any]] = []
+    for sweep in sweeps:
+        for record in sweep.records:
+            rows += [
+                {"sweep": sweep.name, "trial": record.trial, **asdict(phase)}
+                for phase in record.phases
+            ]
+    own = ("sweep", "trial", *(f.name for f in fields(PhaseSum)))
+    return with_trial(typed(rows, own), trials, PHASE_COLUMNS)
+
+
+def with_trial(rows: pd.DataFrame, trials: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Rows with their own ``network`` beside their trial's settings, limits and outcome.
+
+    ``pipeline`` is all of the trial's networks; a row of no network (``import``) gets that too.
+    """
+    carried = trials[[*IDENTITY, *SETTINGS, *CARRIED]].rename(columns={"network": "pipeline"})
+    frame = rows.merge(carried, on=["sweep", "trial"], how="left", validate="many_to_one")
+    frame["network"] = frame["network"].where(frame["network"].notna(), frame["pipeline"])
+    return frame[list(columns)]
+
+
+def typed(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """Rows as a frame with exactly these columns, each of its one type, also when empty."""
+    frame = pd.DataFrame({name: _column(name, [row.get(name) for row in rows]) for name in columns})
+    return frame.reset_index(drop=True)
+
+
+def _column(name: str, values: list[Any]) -> pd.Series[Any]:
+    if name in _INTEGERS:
+        return pd.Series(values, dtype="int64")
+    if name in _TEXTS or any(isinstance(value, str) for value in values):
+        return pd.Series([np.nan if v is None else v for v in values], dtype="object")
+    if any(isinstance(value, bool) for value in values) or name == "saturated":
+        return pd.Series(values, dtype="boolean")
+    return pd.Series(values, dtype="float64")
+
+
+def _trial_row(sweep: Sweep, record: TrialRecord) -> dict[str, Any]:
+    limits = asdict(record.limits)
+    sampler = asdict(record.sampler) if record.sampler else {}
+    row = {
+        **settings_columns(record.settings),
+        "sweep": sweep.name,
+        "device": sweep.device,
+        "limit_label": limits.pop("label"),
+        **limits,
+        **{f"sampler_{name}": value for name, value in sampler.items()},
+        **{f"noise_{k}": v for k, v in record.noise.items() if isinstance(v, (int, float))},
+        "warnings": "; ".join(record.warnings),
+    }
+    scalars = {name: getattr(record, name) for name in _SCALARS}
+    scalars["page_cache"] = record.page_cache or row.get("page_cache")
+    return {**row, **scalars}
+
+
+def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as plain columns: networks joined by ``+``, a command as one would type it.
+
+    Mappings and lists (weights' folders, environment variables) stay in the record alone.
+    """
+    columns = {k: v for k, v in settings.items() if isinstance(v, (str, int, float, bool))}
+    networks = settings.get("networks") or settings.get("network")
+    if isinstance(networks, list):
+        columns["network"] = "+".join(map(str, networks))
+    if isinstance(command := settings.get("command"), list):
+        columns["command"] = shlex.join(map(str, command))
+    return columns
+
+
+def _workload_demand(trials: pd.DataFrame) -> pd.Series[Any]:
+    """Median demand of the unlimited trials of the same sweep and settings."""
+    keys = [trials[name] for name in ("sweep", *SETTINGS)]
+    return trials["demand_bytes"].groupby(keys, dropna=False).transform("median")

@@ -1,0 +1,222 @@
+"""One sweep's folder read back, whole or torn, complete or still being written.
+
+Nothing here needs pandas. What is damaged is left out and said in the sweep's warnings; only what
+a newer version wrote is refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from edgebench.errors import ResultsError
+from edgebench.layout import (
+    COMPLETE,
+    ENVIRONMENT,
+    EVENTS,
+    NETWORKS,
+    RESOLVED,
+    SAMPLES,
+    SCENARIO,
+    TRIALS,
+    NewerResultsError,
+    check_schema,
+    is_being_written,
+    parse_lines,
+    read_json,
+    whole_length,
+)
+from edgebench.records import FINAL_OUTCOMES, PhaseSum, TrialRecord
+
+NO_RESULTS_REMEDY = "make some: edgebench run scenarios/quickstart.toml"
+_TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NUMBER_TYPES = ("int", "float", "int | None", "float | None")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one results folder holds, but for its big tables.
+
+    ``complete`` is the completion mark, None while the sweep is not through. ``running``: a sweep
+    was writing to it when it was read.
+    """
+
+    path: Path
+    device: str
+    records: list[TrialRecord]
+    resolved: dict[str, Any]
+    environment: dict[str, Any]
+    networks: dict[str, Any]
+    scenario_text: str
+    complete: dict[str, Any] | None
+    running: bool
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The folder's name, which no other sweep has."""
+        return self.path.name
+
+    @property
+    def planned(self) -> int | None:
+        """How many trials the sweep has in all; None if its plan can't be read."""
+        plan = self.resolved.get("plan")
+        return len(plan) if isinstance(plan, list) else None
+
+    def events(self, trial: str) -> list[dict[str, Any]]:
+        """The worker's events of one trial; lines torn by a kill are left out.
+
+        Raises:
+            ResultsError: no such file, or a damaged one.
+        """
+        path = self.path / EVENTS / f"{_checked(trial)}.jsonl.gz"
+        try:
+            data = gzip.decompress(path.read_bytes())
+        except FileNotFoundError:
+            raise ResultsError(f"no events of trial {trial!r}", where=str(path)) from None
+        except (OSError, EOFError, ValueError) as error:
+            raise ResultsError(f"damaged events: {error}", where=str(path)) from None
+        return [event for _, event in parse_lines(data) if event is not None]
+
+    def samples_file(self, trial: str) -> Path:
+        """Where the sampler's tables of one trial lie.
+
+        Raises:
+            ResultsError: there are none.
+        """
+        path = self.path / SAMPLES / f"{_checked(trial)}.npz"
+        if not path.is_file():
+            raise ResultsError(f"no samples of trial {trial!r}", where=str(path))
+        return path
+
+
+def read_sweep(path: Path) -> Sweep:
+    """Read one results folder.
+
+    Raises:
+        ResultsError: no results folder, or one that a newer version wrote.
+    """
+    path = Path(path)
+    if not (path / TRIALS).is_file():
+        raise ResultsError("no results here", where=str(path), remedy=NO_RESULTS_REMEDY)
+    # Asked first: a sweep that ends meanwhile then shows as complete rather than as cut short.
+    running = is_being_written(path)
+    warnings: list[str] = []
+    resolved = _read_or_warn(path / RESOLVED, warnings)
+    environment = _read_or_warn(path / ENVIRONMENT, warnings)
+    networks = _read_or_warn(path / NETWORKS, warnings) if (path / NETWORKS).exists() else {}
+    complete = _read_or_warn(path / COMPLETE, warnings) if (path / COMPLETE).exists() else None
+    records = read_records(path / TRIALS, warnings)
+    return Sweep(
+        path=path,
+        device=path.resolve().parent.name,
+        records=records,
+        resolved=resolved,
+        environment=environment,
+        networks=networks,
+        scenario_text=_scenario_text(path / SCENARIO, warnings),
+        complete=complete,
+        running=running,
+        warnings=warnings,
+    )
+
+
+def read_records(path: Path, warnings: list[str]) -> list[TrialRecord]:
+    """The records of ``trials.jsonl``, one a trial: its final one, else its latest.
+
+    Raises:
+        ResultsError: unreadable, or a newer version's.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ResultsError(f"can't read it: {error.strerror}", where=str(path)) from None
+    whole = whole_length(data)
+    if whole < len(data):
+        warnings.append(f"{TRIALS}: the last line is torn; its trial is not counted")
+    records = []
+    for number, line in parse_lines(data[:whole]):
+        record = _record(line, path)
+        if record is None:
+            warnings.append(f"{TRIALS} line {number} is damaged and is left out")
+        else:
+            records.append(record)
+    return _one_a_trial(records, warnings)
+
+
+def sweep_folders(path: Path) -> list[Path]:
+    """The results folders at or below a path (a sweep's, a device's or a root), oldest first.
+
+    Raises:
+        ResultsError: none there.
+    """
+    path = Path(path)
+    if (path / TRIALS).is_file():
+        return [path]
+    found = [file.parent for depth in ("*", "*/*") for file in path.glob(f"{depth}/{TRIALS}")]
+    shown = [folder for folder in found if not folder.name.startswith(".")]
+    if not shown:
+        what = "no results here" if path.exists() else "no such folder"
+        raise ResultsError(what, where=str(path), remedy=NO_RESULTS_REMEDY)
+    # Names begin with the time the sweep began.
+    return sorted(shown, key=lambda folder: folder.name)
+
+
+def _checked(trial: str) -> str:
+    if not _TRIAL.fullmatch(trial):
+        raise ResultsError(f"{trial!r} is no trial's id")
+    return trial
+
+
+def _read_or_warn(path: Path, warnings: list[str]) -> dict[str, Any]:
+    try:
+        return read_json(path)
+    except NewerResultsError:
+        raise
+    except ResultsError as error:
+        warnings.append(error.what)
+        return {}
+
+
+def _scenario_text(path: Path, warnings: list[str]) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError as error:
+        warnings.append(f"can't read {path.name}: {error.strerror}")
+        return ""
+
+
+def _record(line: dict[str, Any] | None, path: Path) -> TrialRecord | None:
+    if line is None:
+        return None
+    if isinstance(line.get("schema"), int):
+        check_schema(line["schema"], path)
+    try:
+        record = TrialRecord.from_json(line)
+    except (KeyError, TypeError, AttributeError):
+        return None
+    parts: tuple[TrialRecord | PhaseSum, ...] = (record, *record.phases)
+    whole = all(_numbers_are_numbers(part) for part in parts)
+    return record if whole and isinstance(record.settings, dict) else None
+
+
+def _numbers_are_numbers(part: TrialRecord | PhaseSum) -> bool:
+    values = (getattr(part, f.name) for f in fields(part) if f.type in _NUMBER_TYPES)
+    return all(value is None or isinstance(value, (int, float)) for value in values)
+
+
+def _one_a_trial(records: Iterable[TrialRecord], warnings: list[str]) -> list[TrialRecord]:
+    latest: dict[str, TrialRecord] = {}
+    for record in records:
+        known = latest.get(record.trial)
+        if known is not None and known.outcome in FINAL_OUTCOMES:
+            warnings.append(f"trial {record.trial} is recorded twice; the first counts")
+            continue
+        if known is not None:
+            warnings.append(f"trial {record.trial} was made again: it ended as {known.outcome}")
+        latest[record.trial] = record
+    return list(latest.values())

@@ -1,0 +1,231 @@
+"""Small real-looking sweeps, written with the real writer."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgebench.folder import ResultsFolder
+from edgebench.phases import events_to_phases
+from edgebench.records import LimitSetting, Outcome, SamplerReport, TrialRecord
+
+MIB = 1 << 20
+NETWORKS: dict[str, Any] = {
+    "networks": {
+        "lenet": {
+            "folder": "/nowhere/lenet",
+            "parameter_bytes": 300,
+            "file_bytes": 364,
+            "table": [
+                {
+                    "order": order,
+                    "name": name,
+                    "type": kind,
+                    "parameter_bytes": size,
+                    "buffer_bytes": 0,
+                    "output_bytes": 10 * size,
+                    "flops": 1000 * size,
+                    "file": f"{order}.safetensors",
+                    "file_bytes": size + 32,
+                    "part": part,
+                }
+                for order, name, kind, size, part in (
+                    (0, "conv", "Conv2d", 100, "conv"),
+                    (1, "fc", "Linear", 200, "fc"),
+                )
+            ],
+        }
+    }
+}
+
+
+class EventLog:
+    """A worker's events on a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.t_ns = 10**12
+        self._ids = 0
+
+    def start(self, phase: str, **about: Any) -> int:
+        """Begin a span and return its id."""
+        self._ids += 1
+        keys = {"round": None, "network": None, "layer": None, "name": None, "thread": 0}
+        self.events.append(
+            {"event": "start", "id": self._ids, "phase": phase, **keys, **about}
+            | {"t_ns": self.t_ns, "usage_bytes": 5 * MIB, "swap_bytes": 0}
+        )
+        return self._ids
+
+    def end(self, span: int, seconds: float, **counted: Any) -> None:
+        """End a span so many seconds later."""
+        self.t_ns += round(seconds * 1e9)
+        counters = {"peak_bytes": 9 * MIB, "cpu_ns": round(seconds * 1e9), "major_faults": 2}
+        self.events.append(
+            {"event": "end", "id": span, "t_ns": self.t_ns, "usage_bytes": 7 * MIB}
+            | {"swap_bytes": 0, "minor_faults": 5, **counters, **counted}
+        )
+
+    def whole(self, phase: str, seconds: float, **about: Any) -> None:
+        """A span from start to end."""
+        self.end(self.start(phase, **about), seconds)
+
+
+def inference_events(scale: float = 1.0, rounds: int = 2, warm: int = 0) -> list[dict[str, Any]]:
+    """Two layers loaded and executed in each round; every loading takes ``scale`` × 0.1 s."""
+    log = EventLog()
+    log.whole("import", 1.0)
+    log.whole("init", 0.5)
+    for number in range(rounds):
+        about = {"round": number, "network": "lenet"}
+        whole_round = log.start("round", round=number)
+        for layer, name in enumerate(("conv", "fc")):
+            log.whole("load", 0.1 * scale, layer=layer, name=name, **about)
+            log.whole("first", 0.2, layer=layer, name=name, **about)
+        for _ in range(warm):
+            glue = log.start("execute", **about)
+            for layer, name in enumerate(("conv", "fc")):
+                log.whole("execute", 0.05, layer=layer, name=name, **about)
+            log.end(glue, 0.01)
+        log.end(whole_round, 0.0)
+    return log.events
+
+
+def killed_events() -> list[dict[str, Any]]:
+    """Killed while the second layer of the first round was loaded."""
+    log = EventLog()
+    log.whole("import", 1.0)
+    log.start("round", round=0)
+    about = {"round": 0, "network": "lenet"}
+    log.whole("load", 0.1, layer=0, name="conv", **about)
+    log.start("load", layer=1, name="fc", **about)
+    return log.events
+
+
+def record(
+    trial: str = "0001",
+    *,
+    label: str = "max",
+    memory_bytes: int | None = None,
+    outcome: Outcome = "ok",
+    scale: float = 1.0,
+    **changes: Any,
+) -> TrialRecord:
+    """A trial's record; ``scale`` makes its loading slower."""
+    events = inference_events(scale) if outcome == "ok" else killed_events()
+    values: dict[str, Any] = {
+        "trial": trial,
+        "point": f"p-{label}",
+        "block": 0,
+        "repeat": 0,
+        "settings": {
+            "kind": "inference",
+            "networks": ["lenet"],
+            "schedule": "linear",
+            "loader": "copy",
+            "batch": 1,
+            "weights": {"lenet": "/nowhere/lenet"},
+        },
+        "limits": LimitSetting(label, memory_bytes, "file", 64 * MIB),
+        "outcome": outcome,
+        "started_utc": "2026-01-02T03:04:05.678+00:00",
+        "wall_s": 2.0 + 0.4 * scale,
+        "limit_bytes": memory_bytes,
+        "peak_bytes": memory_bytes or 200 * MIB,
+        "peak_source": "kernel",
+        "saturated": memory_bytes is not None,
+        "demand_bytes": 200 * MIB if memory_bytes is None and outcome == "ok" else None,
+        "sampler": SamplerReport(0.001, 0.00101, 0.004, 900, 0.02, 9 * MIB),
+        "phases": events_to_phases(events),
+    }
+    return TrialRecord(**(values | changes))
+
+
+def write_files(folder: ResultsFolder, made: TrialRecord) -> None:
+    """The big files of a trial, as the trial itself writes them."""
+    events = inference_events() if made.outcome == "ok" else killed_events()
+    lines = "".join(json.dumps(event) + "\n" for event in events)
+    folder.events_path(made.trial).write_bytes(gzip.compress(lines.encode(), 1))
+    folder.log_path(made.trial).write_text("hello\n")
+    folder.samples_path(made.trial).write_bytes(samples_npz())
+
+
+def samples_npz() -> bytes:
+    """Three fast and two slow samples; one swap value is missing."""
+    fast = np.array(
+        [(10, 100, 0, 5), (20, 200, -1, 6), (30, 300, 2, 7)],
+        dtype=[(n, "<i8") for n in ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")],
+    )
+    stat = np.array(
+        [(10, 90, -1), (30, 91, -1)],
+        dtype=[(n, "<i8") for n in ("t_ns", "anon_bytes", "kernel_bytes")],
+    )
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, table in (("fast", fast), ("stat", stat)):
+            member = io.BytesIO()
+            np.save(member, table)
+            archive.writestr(f"{name}.npy", member.getvalue())
+    return target.getvalue()
+
+
+def plan_of(labels: tuple[str, ...], repeats: int) -> Iterator[tuple[str, str, int]]:
+    """(trial, limit's label, block) of a small sweep, block by block."""
+    number = 0
+    for block in range(repeats):
+        for label in labels:
+            number += 1
+            yield f"{number:04d}", label, block
+
+
+def make_sweep(
+    root: Path,
+    *,
+    device: str = "board",
+    labels: tuple[str, ...] = ("max", "150M", "100M"),
+    repeats: int = 3,
+    stop_after: int | None = None,
+    finish: bool = True,
+    make: Callable[[str, str, int], TrialRecord] | None = None,
+) -> Path:
+    """A sweep of lenet; at 150M loading takes four times as long, at 100M it is killed."""
+    planned = list(plan_of(labels, repeats))
+    resolved = {
+        "fingerprint": "f00d",
+        "points": [{"id": f"p-{label}", "settings": {}, "share": None} for label in labels],
+        "plan": [
+            {"trial": trial, "point_id": f"p-{label}", "block": block, "repeat": block}
+            for trial, label, block in planned
+        ],
+    }
+    with ResultsFolder.create(
+        root, device, "quick", 'name = "quick"\n', resolved, {"kernel": "6.1"}, NETWORKS
+    ) as folder:
+        for trial, label, block in planned[:stop_after]:
+            made = (make or usual_record)(trial, label, block)
+            write_files(folder, made)
+            folder.append(made)
+        if finish and stop_after is None:
+            folder.finish({"trials": len(planned)})
+        return folder.path
+
+
+def usual_record(trial: str, label: str, block: int) -> TrialRecord:
+    """What :func:`make_sweep` records by default."""
+    sizes = {"150M": 150 * MIB, "100M": 100 * MIB}
+    return record(
+        trial,
+        label=label,
+        memory_bytes=sizes.get(label),
+        outcome="oom-killed" if label == "100M" else "ok",
+        scale=(4.0 if label == "150M" else 1.0) * (1 + 0.01 * block),
+        block=block,
+        repeat=block,
+    )
