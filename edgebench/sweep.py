@@ -35,15 +35,19 @@ class SweepOptions:
 
 @dataclass(frozen=True)
 class SweepSummary:
-    """What a sweep came to. ``harness_share`` is the harness's part of the trials' time."""
+    """What a sweep came to.
+
+    ``harness_share`` is the part of this start's trial time that was not the workload's: cgroup,
+    sampler, GNU time's start, records, syncs. None where this start made no trial.
+    """
 
     folder: Path
     trials: int
     outcomes: dict[str, int]
     resumed: int
     wall_s: float
-    harness_s: float
-    harness_share: float
+    harness_s_per_trial: float | None
+    harness_share: float | None
     warnings: list[str] = field(default_factory=list)
 
 
@@ -104,6 +108,8 @@ class _Sweep:
         self._folder = self._open(options)
         self._records = {r.trial: r for r in self._folder.records()}
         self._resumed = len(self._folder.finished_trials())
+        self._made = 0
+        self._trials_s = self._workload_s = 0.0
         give_to_caller(self._folder.path)
 
     def _check_limit(self) -> None:
@@ -147,7 +153,7 @@ class _Sweep:
             self._scenario.name,
             self._scenario.text,
             self._resolved(fingerprint),
-            capture(),
+            capture(self._workshop.apparatus.place),
             self._manifest,
         )
 
@@ -167,12 +173,16 @@ class _Sweep:
         if left and self._manifest:
             self._warm()
         for planned in left:
+            began = time.monotonic()
             request = self._request(planned)
             self._progress.trial(request)
             record = self._trial(request)
             self._folder.append(record)
             self._records[record.trial] = record
             self._progress.finished(record)
+            self._workload_s += record.wall_s or 0.0
+            self._trials_s += time.monotonic() - began
+            self._made += 1
         self._folder.finish({"trials": len(self._plan), "outcomes": self._outcomes()})
 
     def _warm(self) -> None:
@@ -244,16 +254,15 @@ class _Sweep:
     def summary(self, wall_s: float) -> SweepSummary:
         """What the sweep came to, with what is noisy about it."""
         records = list(self._records.values())
-        harness_s = sum(record.harness_s or 0.0 for record in records)
-        trials_s = harness_s + sum(record.wall_s or 0.0 for record in records)
+        harness_s = self._trials_s - self._workload_s
         return SweepSummary(
             folder=self._folder.path,
             trials=len(records),
             outcomes=self._outcomes(),
             resumed=self._resumed,
             wall_s=wall_s,
-            harness_s=harness_s,
-            harness_share=harness_s / trials_s if trials_s else 0.0,
+            harness_s_per_trial=harness_s / self._made if self._made else None,
+            harness_share=harness_s / self._trials_s if self._made else None,
             warnings=self._noisy_points(records),
         )
 

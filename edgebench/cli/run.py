@@ -62,8 +62,9 @@ def _report(summary: SweepSummary, as_json: bool) -> None:
         return
     outcomes = ", ".join(f"{n} {outcome}" for outcome, n in sorted(summary.outcomes.items()))
     click.echo(f"{summary.trials} trials in {format_duration(summary.wall_s)}: {outcomes}")
-    each = format_duration(summary.harness_s / max(1, summary.trials))
-    click.echo(f"harness: {each} a trial, {summary.harness_share:.1%} of the trials' time")
+    if summary.harness_s_per_trial is not None and summary.harness_share is not None:
+        each = format_duration(summary.harness_s_per_trial)
+        click.echo(f"harness: {each} a trial, {summary.harness_share:.1%} of the trials' time")
     for warning in summary.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"results: {summary.folder}")
