@@ -6,7 +6,6 @@ up to 2**53), so that arithmetic, fits and figures need no special case.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from edgebench.reading import Sweep
+from edgebench.reading import Sweep, settings_columns
 from edgebench.records import PhaseSum, SamplerReport, TrialRecord
 
 #: Which trial it is.
@@ -59,9 +58,8 @@ def trials_frame(sweeps: Iterable[Sweep]) -> pd.DataFrame:
     extra = sorted({key for row in rows for key in row} - set(TRIAL_COLUMNS))
     frame = typed(rows, (*TRIAL_COLUMNS, *extra))
     frame["saturated"] = frame["saturated"].astype("boolean")
-    frame["started_utc"] = pd.to_datetime(
-        frame["started_utc"], utc=True, errors="coerce", format="ISO8601"
-    )
+    started = pd.to_datetime(frame["started_utc"], utc=True, errors="coerce", format="ISO8601")
+    frame["started_utc"] = started.astype("datetime64[us, UTC]")
     frame["workload_demand_bytes"] = _workload_demand(frame)
     return frame
 
@@ -122,20 +120,6 @@ def _trial_row(sweep: Sweep, record: TrialRecord) -> dict[str, Any]:
     scalars = {name: getattr(record, name) for name in _SCALARS}
     scalars["page_cache"] = record.page_cache or row.get("page_cache")
     return {**row, **scalars}
-
-
-def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as plain columns: networks joined by ``+``, a command as one would type it.
-
-    Mappings and lists (weights' folders, environment variables) stay in the record alone.
-    """
-    columns = {k: v for k, v in settings.items() if isinstance(v, (str, int, float, bool))}
-    networks = settings.get("networks") or settings.get("network")
-    if isinstance(networks, list):
-        columns["network"] = "+".join(map(str, networks))
-    if isinstance(command := settings.get("command"), list):
-        columns["command"] = shlex.join(map(str, command))
-    return columns
 
 
 def _workload_demand(trials: pd.DataFrame) -> pd.Series[Any]:

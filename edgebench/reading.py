@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,20 @@ def sweep_folders(path: Path) -> list[Path]:
         raise ResultsError(what, where=str(path), remedy=NO_RESULTS_REMEDY)
     # Names begin with the time the sweep began.
     return sorted(shown, key=lambda folder: folder.name)
+
+
+def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as plain columns: networks joined by ``+``, a command as one would type it.
+
+    Mappings and lists (weights' folders, environment variables) stay in the record alone.
+    """
+    columns = {k: v for k, v in settings.items() if isinstance(v, (str, int, float, bool))}
+    networks = settings.get("networks") or settings.get("network")
+    if isinstance(networks, list):
+        columns["network"] = "+".join(map(str, networks))
+    if isinstance(command := settings.get("command"), list):
+        columns["command"] = shlex.join(map(str, command))
+    return columns
 
 
 def _checked(trial: str) -> str:

@@ -17,6 +17,8 @@ from edgebench.reading import Sweep, read_sweep, sweep_folders
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["Results", "Sweep", "latest", "load"]
+
 PANDAS_REMEDY = "python3 -m pip install 'edgebench[plot]'"
 
 

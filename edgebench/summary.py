@@ -1,0 +1,212 @@
+"""A sweep point by point: how many trials ended how, times with their spread, slowdown, peaks.
+
+Made from the records alone (no pandas), so it serves a sweep in progress on the board itself.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from edgebench.noise import spread_warnings
+from edgebench.reading import Sweep, settings_columns
+from edgebench.records import LimitSetting, TrialRecord
+
+#: What a point's times are of. ``total`` is a round's time on the clock, or for a workload
+#: without rounds the whole trial's; ``execute`` is one warm execution.
+TIMES = ("total", "load", "first", "execute")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Repeats of one quantity: median and extremes."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    @property
+    def farthest(self) -> float:
+        """How far the farthest repeat is from the median, as a share of it."""
+        if self.median == 0:
+            return 0.0
+        return max(self.high - self.median, self.median - self.low) / self.median
+
+
+@dataclass(frozen=True)
+class PointSummary:
+    """What is known of one point so far.
+
+    ``times_s`` and ``slowdowns`` have the keys of :data:`TIMES` that the point has; only trials
+    that ended ``ok`` count in them. ``limit_bytes`` is as the kernel rounded it. ``noise`` says
+    what puts the point's numbers in doubt.
+    """
+
+    point: str
+    workload: str
+    settings: dict[str, Any]
+    limits: LimitSetting
+    planned: int | None
+    outcomes: dict[str, int]
+    times_s: dict[str, Spread] = field(default_factory=dict)
+    slowdowns: dict[str, float] = field(default_factory=dict)
+    limit_bytes: int | None = None
+    peak_bytes: Spread | None = None
+    saturated: bool | None = None
+    swap_peak_bytes: Spread | None = None
+    demand_bytes: float | None = None
+    reasons: list[str] = field(default_factory=list)
+    noise: list[str] = field(default_factory=list)
+
+
+def spread_of(values: Iterable[float | None]) -> Spread | None:
+    """Median and extremes of the values that are known; None if none is."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return Spread(statistics.median(known), min(known), max(known), len(known))
+
+
+def trial_times(record: TrialRecord) -> dict[str, float]:
+    """One trial's seconds, by the keys of :data:`TIMES`; empty unless it ended ``ok``.
+
+    A phase is summed over the networks of a round, then the rounds' median is taken.
+    """
+    if record.outcome != "ok":
+        return {}
+    rounds: dict[str, dict[int, float]] = {}
+    for phase in record.phases:
+        by_round = rounds.setdefault(phase.phase, {})
+        seconds = phase.wall_s / phase.passes
+        by_round[phase.round] = by_round.get(phase.round, 0.0) + seconds
+    medians = {name: statistics.median(by_round.values()) for name, by_round in rounds.items()}
+    total = medians.get("round", record.wall_s)
+    known = {name: medians[name] for name in TIMES if name in medians}
+    return known if total is None else {"total": total, **known}
+
+
+def summarise(sweep: Sweep) -> list[PointSummary]:
+    """Every point of a sweep in the plan's order, also those with no trial yet."""
+    trials: dict[str, list[TrialRecord]] = {}
+    for record in sweep.records:
+        trials.setdefault(record.point, []).append(record)
+    planned = _planned(sweep.resolved)
+    declared = _declared(sweep.resolved)
+    ids = dict.fromkeys((*declared, *trials))
+    made = [
+        _summary(point, trials.get(point, []), declared.get(point), planned.get(point))
+        for point in ids
+    ]
+    return [_with_slowdowns(point, made) for point in made]
+
+
+def workload_key(settings: Mapping[str, Any]) -> str:
+    """Equal for two workloads that do the same, wherever their weights lie."""
+    kept = {k: v for k, v in settings.items() if k != "weights" and v is not None}
+    return json.dumps(kept, sort_keys=True, default=str)
+
+
+def workload_label(settings: Mapping[str, Any]) -> str:
+    """``alexnet · linear · copy · batch 1``."""
+    columns = settings_columns(settings)
+    named = [columns.get(key) for key in ("network", "schedule", "loader", "command")]
+    words = [str(word) for word in named if word]
+    if columns.get("batch") is not None:
+        words.append(f"batch {columns['batch']}")
+    return " · ".join(words) or str(columns.get("kind", "workload"))
+
+
+def _planned(resolved: Mapping[str, Any]) -> Counter[str]:
+    plan = resolved.get("plan") or ()
+    return Counter(str(planned.get("point_id")) for planned in plan if isinstance(planned, dict))
+
+
+def _declared(resolved: Mapping[str, Any]) -> dict[str, tuple[dict[str, Any], LimitSetting]]:
+    points = (p for p in resolved.get("points") or () if isinstance(p, dict) and "id" in p)
+    return {str(p["id"]): (p.get("settings") or {}, _limits(p.get("limits") or {})) for p in points}
+
+
+def _limits(data: Mapping[str, Any]) -> LimitSetting:
+    known = {f.name for f in fields(LimitSetting)}
+    return LimitSetting(**{key: value for key, value in data.items() if key in known})
+
+
+def _summary(
+    point: str,
+    records: Sequence[TrialRecord],
+    declared: tuple[dict[str, Any], LimitSetting] | None,
+    planned: int | None,
+) -> PointSummary:
+    settings, limits = (
+        (records[-1].settings, records[-1].limits) if records else declared or ({}, LimitSetting())
+    )
+    times = [trial_times(record) for record in records]
+    spreads = {name: spread_of(t.get(name) for t in times) for name in TIMES}
+    last = records[-1] if records else None
+    return PointSummary(
+        point=point,
+        workload=workload_label(settings),
+        settings=settings,
+        limits=limits,
+        planned=planned,
+        outcomes=dict(Counter(record.outcome for record in records)),
+        times_s={name: spread for name, spread in spreads.items() if spread},
+        limit_bytes=last.limit_bytes if last else limits.memory_bytes,
+        peak_bytes=spread_of(record.peak_bytes for record in records),
+        saturated=any(r.saturated for r in records) if records else None,
+        swap_peak_bytes=spread_of(record.swap_peak_bytes for record in records),
+        demand_bytes=_median(record.demand_bytes for record in records),
+        reasons=_reasons(records),
+        noise=_noise(records, times),
+    )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    spread = spread_of(values)
+    return spread.median if spread else None
+
+
+def _reasons(records: Iterable[TrialRecord]) -> list[str]:
+    """Why trials didn't end ``ok``, each wording once."""
+    bad = (record for record in records if record.outcome != "ok")
+    return list(dict.fromkeys(f"{r.outcome}: {r.reason or 'no reason recorded'}" for r in bad))
+
+
+def _noise(records: Iterable[TrialRecord], times: Sequence[Mapping[str, float]]) -> list[str]:
+    words = spread_warnings([t["total"] for t in times if t.get("total")])
+    return words + [f"trial {r.trial}: {warning}" for r in records for warning in r.warnings]
+
+
+def _with_slowdowns(point: PointSummary, points: Sequence[PointSummary]) -> PointSummary:
+    twin = unlimited_twin(point, points)
+    if twin is None:
+        return point
+    slowdowns = {
+        name: spread.median / twin.times_s[name].median
+        for name, spread in point.times_s.items()
+        if name in twin.times_s and twin.times_s[name].median > 0
+    }
+    demand = point.demand_bytes if point.demand_bytes is not None else twin.demand_bytes
+    return replace(point, slowdowns=slowdowns, demand_bytes=demand)
+
+
+def unlimited_twin(point: PointSummary, points: Sequence[PointSummary]) -> PointSummary | None:
+    """The same workload on the same cores without a memory limit; the same swap if there is one."""
+    twins = [p for p in points if p.limits.memory_bytes is None and _same_but_memory(p, point)]
+    twins = [p for p in twins if p.limits.label == "max" and p.times_s]
+    swap = (point.limits.swap_kind, point.limits.swap_bytes)
+    same_swap = [p for p in twins if (p.limits.swap_kind, p.limits.swap_bytes) == swap]
+    return next(iter([*same_swap, *twins]), None)
+
+
+def _same_but_memory(one: PointSummary, other: PointSummary) -> bool:
+    return (
+        workload_key(one.settings) == workload_key(other.settings)
+        and one.limits.cores == other.limits.cores
+        and one.limits.cpu_quota == other.limits.cpu_quota
+    )
