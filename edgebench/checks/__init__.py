@@ -7,6 +7,7 @@ care; ``absent`` that the machine has no such thing to look at.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from edgebench.checks.base import Advice, Answer, Check, Status
@@ -25,22 +26,26 @@ def all_checks() -> Iterator[Check]:
     """Every check of this machine, in the order they are told."""
     from edgebench.cgroups.place import survey
 
-    machine, place = Machine(), _place()
+    machine = Machine()
     yield from (Surveyed(finding) for finding in survey())
-    yield LimitBites(place)
+    with _place() as place:
+        yield LimitBites(place)
+        yield Ram(place, machine)
     yield from (GnuTime(), Torch(), Swap(), Disk())
-    yield Ram(place, machine)
     yield from (Governor(machine), HugePages(machine), ForeignLoad(), GpuMemory(machine))
 
 
-def _place() -> Place | None:
+@contextmanager
+def _place() -> Iterator[Place | None]:
+    """The place for cgroups, None if there is none: the survey then says why."""
+    from edgebench.cgroups.leftovers import Ownership
     from edgebench.cgroups.place import find_place
 
-    try:
-        return find_place()
-    except CgroupError:
-        # The survey says why, and what to do about it.
-        return None
+    with Ownership() as ownership:
+        place = None
+        with suppress(CgroupError):
+            place = find_place(ownership)
+        yield place
 
 
 def is_fit(answers: list[Answer]) -> bool:
