@@ -83,10 +83,19 @@ def sample_table(path: Path, name: str) -> pd.DataFrame:
         ResultsError: the file is damaged.
     """
     try:
-        with np.load(path, allow_pickle=False) as tables:
+        # Opened here: numpy leaves a damaged file open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as tables:
             table = tables[name]
         frame = pd.DataFrame({column: table[column] for column in table.dtype.names})
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        zipfile.BadZipFile,
+    ) as error:
         raise ResultsError(f"damaged samples: {error}", where=str(path)) from None
     values = frame.drop(columns="t_ns").astype("float64")
     return frame[["t_ns"]].join(values.mask(values == _MISSING))

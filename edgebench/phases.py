@@ -53,13 +53,12 @@ def finished_spans(events: Iterable[dict[str, Any]]) -> list[Span]:
     open_spans: dict[object, dict[str, Any]] = {}
     spans = []
     for event in events:
-        if event.get("event") == "start" and isinstance(event.get("id"), int):
-            open_spans[event["id"]] = event
-        elif event.get("event") == "end" and event.get("id") in open_spans:
-            start = open_spans.pop(event["id"])
-            if span := _span(start, event):
-                spans.append(span)
-    return spans
+        number = _count(event, "id")
+        if number is not None and event.get("event") == "start":
+            open_spans[number] = event
+        elif number in open_spans and event.get("event") == "end":
+            spans.append(_span(open_spans.pop(number), event))
+    return [span for span in spans if span is not None]
 
 
 def unfinished_span(events: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
@@ -87,10 +86,11 @@ def events_to_phases(events: Iterable[dict[str, Any]]) -> list[PhaseSum]:
 def _unfinished(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     open_spans: dict[object, dict[str, Any]] = {}
     for event in events:
-        if event.get("event") == "start" and isinstance(event.get("id"), int):
-            open_spans[event["id"]] = event
-        elif event.get("event") == "end" and isinstance(event.get("id"), int):
-            open_spans.pop(event["id"], None)
+        number = _count(event, "id")
+        if number is not None and event.get("event") == "start":
+            open_spans[number] = event
+        elif event.get("event") == "end":
+            open_spans.pop(number, None)
     return list(open_spans.values())
 
 

@@ -61,7 +61,7 @@ def export(
         click.echo(f"warning: {warning}", err=True)
     data = _encoded(table, kind)
     if output is None:
-        click.get_binary_stream("stdout").write(data)
+        click.echo(data, nl=False)
         return
     _write(output, data)
     click.echo(f"wrote {len(table)} rows of {frame} to {output}", err=True)
@@ -117,7 +117,9 @@ def _sampled(loaded: Results, name: str, only: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _encoded(frame: pd.DataFrame, kind: str) -> bytes:
-    return {"csv": _csv, "parquet": _parquet, "json": _json}[kind](frame)
+    if kind == "parquet":
+        return _parquet(frame)
+    return _json(frame) if kind == "json" else _csv(frame)
 
 
 def _csv(frame: pd.DataFrame) -> bytes:

@@ -1,0 +1,158 @@
+"""compare: finds what got worse, seldom cries wolf, and refuses what can't be compared."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from results_making import MIB, make_sweep, record, usual_record
+from scipy import stats
+
+from edgebench.cli.compare import compare
+from edgebench.compare import compare_sweeps, holm, welch
+from edgebench.errors import RegressionError, ResultsError, UsageError
+from edgebench.reading import Sweep
+from edgebench.records import TrialRecord
+from edgebench.results import load
+
+
+def run_compare(*words: str | Path) -> Result:
+    """The verb's result; a regression is in ``exception``."""
+    return CliRunner().invoke(compare, [str(word) for word in words])
+
+
+def slower(trial: str, label: str, block: int) -> TrialRecord:
+    """As usual, but loading at 150M takes half as long again."""
+    if label != "150M":
+        return usual_record(trial, label, block)
+    scale = 6.0 * (1 + 0.01 * block)
+    return record(trial, label=label, memory_bytes=150 * MIB, scale=scale, block=block)
+
+
+def sweep_of(root: Path, noise: float, chance: random.Random, factor: float = 1.0) -> Sweep:
+    """Ten limits, three repeats, each loading time off by log-normal noise."""
+
+    def noisy(trial: str, label: str, block: int) -> TrialRecord:
+        scale = factor * chance.lognormvariate(0, noise)
+        return record(trial, label=label, memory_bytes=int(label[:-1]) * MIB, scale=scale)
+
+    path = make_sweep(root, labels=tuple(f"{n}M" for n in range(100, 110)), make=noisy)
+    return load(path).sweeps[0]
+
+
+def test_a_regression_is_found_and_told(tmp_path: Path):
+    """Half as long again at one limit: exit code 4, and the row that shows it."""
+    a, b = make_sweep(tmp_path), make_sweep(tmp_path, make=slower)
+    done = run_compare(a, b)
+    assert isinstance(done.exception, RegressionError)
+    assert done.exception.exit_code == 4
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("150M")]
+    assert {row[2] for row in rows} == {"total", "load"}
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_an_improvement_is_no_regression(tmp_path: Path):
+    """The same two sweeps the other way round end well, and say faster."""
+    a, b = make_sweep(tmp_path, make=slower), make_sweep(tmp_path)
+    done = run_compare(a, b)
+    assert done.exit_code == 0
+    assert "faster" in done.stdout
+
+
+def test_a_sweep_equals_itself(tmp_path: Path):
+    """Nothing changed: nothing to list, exit 0."""
+    path = make_sweep(tmp_path)
+    told = json.loads(run_compare(path, path, "--json").stdout)
+    assert {row["verdict"] for row in told["rows"]} == {"same"}
+
+
+def test_a_limit_no_longer_viable_is_a_regression(tmp_path: Path):
+    """What always finished and now never does is lost, whatever the times say."""
+
+    def killed(trial: str, label: str, block: int) -> TrialRecord:
+        if label == "max":
+            return usual_record(trial, label, block)
+        return record(trial, label=label, memory_bytes=150 * MIB, outcome="oom-killed")
+
+    a, b = make_sweep(tmp_path), make_sweep(tmp_path, make=killed)
+    verdicts = [row.verdict for row in compare_sweeps(load(a).sweeps[0], load(b).sweeps[0]).rows]
+    assert verdicts.count("lost") == 1
+    assert isinstance(run_compare(a, b).exception, RegressionError)
+
+
+def test_more_demand_is_a_regression(tmp_path: Path):
+    """A memory budget is guarded too."""
+
+    def hungry(trial: str, label: str, block: int) -> TrialRecord:
+        made = usual_record(trial, label, block)
+        demand = made.demand_bytes and 300 * MIB + block
+        return type(made)(**{**vars(made), "demand_bytes": demand})
+
+    a, b = make_sweep(tmp_path), make_sweep(tmp_path, make=hungry)
+    compared = compare_sweeps(load(a).sweeps[0], load(b).sweeps[0])
+    assert [(row.quantity, row.verdict) for row in compared.regressions] == [("demand", "more")]
+
+
+def test_one_repeat_proves_nothing(tmp_path: Path):
+    """With single trials a large change is unsure, not a regression."""
+    a = make_sweep(tmp_path, repeats=1)
+    done = run_compare(a, make_sweep(tmp_path, repeats=1, make=slower))
+    assert done.exit_code == 0
+    assert "raise `repeats`" in done.stdout
+
+
+def test_different_devices_need_a_word(tmp_path: Path):
+    """Two devices are compared only if that is asked for."""
+    a, b = make_sweep(tmp_path), make_sweep(tmp_path, device="pi")
+    refused = run_compare(a, b)
+    assert isinstance(refused.exception, UsageError)
+    assert "--across-devices" in str(refused.exception)
+    assert run_compare(a, b, "--across-devices").exit_code == 0
+
+
+def test_sweeps_with_nothing_in_common_are_refused(tmp_path: Path):
+    """No same point: an error, not an empty success."""
+    a, b = make_sweep(tmp_path), make_sweep(tmp_path, labels=("150M",))
+    c = make_sweep(tmp_path, labels=("max",))
+    assert run_compare(a, b).exit_code == 0
+    assert "only in a: lenet · linear · copy · batch 1 at max" in run_compare(a, b).stdout
+    assert isinstance(run_compare(b, c).exception, ResultsError)
+
+
+def test_a_threshold_is_a_share(tmp_path: Path):
+    """Half as long again passes below a threshold of 80 %; nonsense is a usage error."""
+    a, b = make_sweep(tmp_path), make_sweep(tmp_path, make=slower)
+    assert run_compare(a, b, "--threshold", "80%").exit_code == 0
+    assert isinstance(run_compare(a, b, "--threshold", "much").exception, UsageError)
+
+
+def test_welch_agrees_with_scipy():
+    """The test statistic is the one in the books."""
+    a, b = [1.0, 1.1, 0.9, 1.05], [1.2, 1.3, 1.25]
+    assert welch(a, b)["p"] == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    assert welch(a, a)["p"] == pytest.approx(1)
+    assert welch([1, 1], [2, 2])["p"] == 0
+
+
+def test_holm_corrects_step_by_step():
+    """A worked example: ordered p-values times 4, 3, 2, 1, never falling."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_noise_alone_is_seldom_called_a_regression(tmp_path: Path):
+    """Of forty pairs of equal, noisy sweeps (ten points, three repeats) nearly none is flagged."""
+    chance = random.Random(1)
+    sweeps = [sweep_of(tmp_path, 0.08, chance) for _ in range(41)]
+    pairs = [(sweeps[n], sweeps[n + 1]) for n in range(40)]
+    flagged = sum(bool(compare_sweeps(a, b).regressions) for a, b in pairs)
+    assert flagged <= 5
+
+
+def test_a_true_change_is_found_through_usual_noise(tmp_path: Path):
+    """Loading twice as slow everywhere shows at 4 % noise although 40 comparisons are corrected."""
+    chance = random.Random(2)
+    a, b = sweep_of(tmp_path, 0.04, chance), sweep_of(tmp_path, 0.04, chance, factor=2)
+    assert any(row.quantity == "load" for row in compare_sweeps(a, b).regressions)

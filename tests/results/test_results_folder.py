@@ -1,0 +1,277 @@
+"""The results folder: what it holds, who may write, and what a kill or a cut leaves of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from results_making import NETWORKS, make_sweep, record, write_files
+
+from edgebench import load
+from edgebench.errors import ResultsError
+from edgebench.folder import ResultsFolder, find_unfinished, is_being_written
+from edgebench.layout import write_atomically
+from edgebench.records import SCHEMA
+
+HERE = Path(__file__).parent
+TRIALS = 12
+#: Writes (or goes on with) a sweep of TRIALS trials; prints each trial once it is recorded.
+WRITER = f"""
+import sys
+from pathlib import Path
+from edgebench.folder import ResultsFolder, find_unfinished
+from results_making import NETWORKS, record, write_files
+root = Path(sys.argv[1])
+found = find_unfinished(root, "board", "f00d")
+if found:
+    folder = ResultsFolder.open(found)
+else:
+    about = {{"fingerprint": "f00d"}}
+    folder = ResultsFolder.create(root, "board", "quick", "x", about, {{}}, NETWORKS)
+for number in range({TRIALS}):
+    trial = f"{{number:04d}}"
+    if trial not in folder.finished_trials():
+        made = record(trial, notes={{"filling": "x" * 20000}})
+        write_files(folder, made)
+        folder.append(made)
+        print(trial, flush=True)
+folder.finish({{"trials": {TRIALS}}})
+"""
+
+
+def start_writer(root: Path, **options: object) -> subprocess.Popen[str]:
+    """A child that writes a sweep with the real writer."""
+    path = os.pathsep.join([str(HERE.parents[1]), str(HERE)])
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(root)],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def new_folder(root: Path) -> ResultsFolder:
+    """A folder with nothing recorded."""
+    about = {"fingerprint": "f00d"}
+    return ResultsFolder.create(root, "board", "quick", "x = 1\n", about, {"kernel": "6"}, NETWORKS)
+
+
+def test_a_new_folder_holds_all_that_is_known_before_the_first_trial(tmp_path: Path):
+    """Scenario, environment and manifest are there, each JSON with its schema."""
+    with new_folder(tmp_path) as folder:
+        assert (folder.path / "scenario.toml").read_text() == "x = 1\n"
+        for name in ("resolved.json", "environment.json", "networks.json"):
+            assert json.loads((folder.path / name).read_text())["schema"] == SCHEMA
+        assert folder.path.parent == tmp_path / "board"
+        assert not list(folder.path.parent.glob(".*"))
+
+
+def test_a_record_comes_back_as_it_went(tmp_path: Path):
+    """No key and no digit of a record is lost on disk."""
+    made = record(wall_s=0.1 + 0.2, notes={"digest": "ab"}, noise={"steal_share": 1 / 3})
+    with new_folder(tmp_path) as folder:
+        folder.append(made)
+        assert folder.records() == [made]
+
+
+def test_only_results_count_as_finished(tmp_path: Path):
+    """An interrupted trial is made again, and then counts once."""
+    with new_folder(tmp_path) as folder:
+        folder.append(record("0001", outcome="interrupted"))
+        folder.append(record("0002", outcome="oom-killed"))
+        assert folder.finished_trials() == {"0002"}
+        folder.append(record("0001"))
+        assert [r.outcome for r in folder.records()] == ["ok", "oom-killed"]
+
+
+def test_two_writers_are_refused(tmp_path: Path):
+    """A second sweep into one folder is told to wait; after the first ends it may."""
+    with new_folder(tmp_path) as folder:
+        assert is_being_written(folder.path)
+        with pytest.raises(ResultsError, match="another sweep is writing"):
+            ResultsFolder.open(folder.path)
+    assert not is_being_written(folder.path)
+    ResultsFolder.open(folder.path).close()
+
+
+@pytest.mark.parametrize("name", ["../evil", "", ".hidden", "a/b", "a b"])
+def test_names_that_are_no_file_names_are_refused(tmp_path: Path, name: str):
+    """No device, scenario or trial can name a file outside its folder."""
+    with pytest.raises(ResultsError, match="can't name a file"):
+        ResultsFolder.create(tmp_path, name, "quick", "", {}, {})
+    with new_folder(tmp_path) as folder, pytest.raises(ResultsError, match="can't name a file"):
+        folder.samples_path(name)
+
+
+def test_an_unwritable_root_is_named(tmp_path: Path):
+    """A root that can't be a folder gives one clear error, and nothing is left."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultsError, match="can't write results") as caught:
+        new_folder(tmp_path / "file")
+    assert "--results" in str(caught.value)
+
+
+def test_unfinished_is_found_by_meaning_and_device(tmp_path: Path):
+    """Only an incomplete sweep of the same fingerprint on the same device is taken up."""
+    path = make_sweep(tmp_path, finish=False)
+    make_sweep(tmp_path, device="other", finish=False)
+    assert find_unfinished(tmp_path, "board", "f00d") == path
+    assert find_unfinished(tmp_path, "board", "beef") is None
+    assert find_unfinished(tmp_path / "nowhere", "board", "f00d") is None
+    with ResultsFolder.open(path) as folder:
+        folder.finish({})
+    assert find_unfinished(tmp_path, "board", "f00d") is None
+
+
+def test_a_newer_folder_is_not_gone_on_with(tmp_path: Path):
+    """What a newer version wrote is refused by name, with what to do."""
+    path = make_sweep(tmp_path, finish=False)
+    with (path / "trials.jsonl").open("a") as file:
+        file.write(json.dumps({**record("0099").to_json(), "schema": SCHEMA + 1}) + "\n")
+    with pytest.raises(ResultsError, match=f"schema {SCHEMA + 1}") as caught:
+        ResultsFolder.open(path)
+    assert "pip install -U edgebench" in str(caught.value)
+    assert not is_being_written(path)
+
+
+def test_a_cut_anywhere_costs_at_most_the_last_trial(tmp_path: Path):
+    """For every length the file may be cut to, each whole line is read and the rest is cut."""
+    with new_folder(tmp_path) as folder:
+        for trial in ("0001", "0002", "0003"):
+            folder.append(record(trial, phases=[], notes={"text": "ä\u2028"}))
+    file = folder.path / "trials.jsonl"
+    data = file.read_bytes()
+    for length in range(0, len(data) + 1, 7):
+        file.write_bytes(data[:length])
+        whole = data[:length].count(b"\n")
+        assert len(load(folder.path).sweeps[0].records) == whole
+        with ResultsFolder.open(folder.path) as again:
+            assert len(again.records()) == whole
+            assert file.read_bytes() == data[: data[:length].rfind(b"\n") + 1]
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 4096, b"\0" * 10 + b"\n", b'{"trial": ', b"[1]\n"])
+def test_a_damaged_end_is_cut(tmp_path: Path, tail: bytes):
+    """Zeros and half lines, as a power cut leaves them, go; what stands before them stays."""
+    path = make_sweep(tmp_path, finish=False)
+    with (path / "trials.jsonl").open("ab") as file:
+        file.write(tail)
+    loaded = load(path)
+    assert len(loaded.sweeps[0].records) == 9
+    assert any("torn" in words for words in loaded.warnings)
+    with ResultsFolder.open(path) as folder:
+        folder.append(record("0100"))
+        assert len(folder.records()) == 10
+    assert load(path).warnings == []
+
+
+def test_a_trials_own_files_reach_the_disk_before_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """After a power cut no line speaks of samples that were never written."""
+    done: list[str] = []
+    real_sync, real_write = os.fsync, os.write
+
+    def name_of(descriptor: int) -> str:
+        return Path(f"/proc/self/fd/{descriptor}").readlink().name
+
+    def sync(descriptor: int) -> None:
+        done.append(f"sync {name_of(descriptor)}")
+        real_sync(descriptor)
+
+    def write(descriptor: int, data: bytes) -> int:
+        done.append(f"write {name_of(descriptor)}")
+        return real_write(descriptor, data)
+
+    made = record()
+    with new_folder(tmp_path) as folder:
+        write_files(folder, made)
+        monkeypatch.setattr(os, "fsync", sync)
+        monkeypatch.setattr(os, "write", write)
+        folder.append(made)
+        monkeypatch.undo()
+    line = done.index("write trials.jsonl")
+    before = {"sync 0001.npz", "sync 0001.jsonl.gz", "sync 0001.log"}
+    before |= {"sync samples", "sync events", "sync logs"}
+    assert before <= set(done[:line])
+    assert done[line + 1 :] == ["sync trials.jsonl"]
+
+
+def test_a_writer_killed_at_random_moments_ends_complete_and_without_duplicates(tmp_path: Path):
+    """SIGKILL anywhere loses at most the trial in flight; starting again ends with every trial."""
+    chance, recorded, kills = random.Random(7), [], 0
+    for _ in range(60):
+        with start_writer(tmp_path) as writer:
+            assert writer.stdout
+            assert writer.stderr
+            if kills < 25:
+                # Aimed at the writing, not at the start of the interpreter.
+                recorded += [writer.stdout.readline().strip()] if chance.random() < 0.7 else []
+                time.sleep(chance.uniform(0, 0.004))
+                writer.send_signal(signal.SIGKILL)
+            output, error = writer.communicate()
+            recorded += output.split()
+            killed = writer.returncode == -signal.SIGKILL
+            assert killed or writer.returncode == 0, error
+        kills += killed
+        folders = list((tmp_path / "board").glob("[!.]*"))
+        known = {r.trial for p in folders for r in load(p).sweeps[0].records}
+        assert known >= set(filter(None, recorded))
+        for trial in known:
+            assert len(load(folders[0]).samples(trial)) == 3
+        # Killed right after the completion mark: nothing is left to do either.
+        if any((folder / "complete.json").exists() for folder in folders):
+            break
+    (only,) = folders
+    lines = (only / "trials.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["trial"] for line in lines) == [
+        f"{number:04d}" for number in range(TRIALS)
+    ]
+    assert (only / "complete.json").exists()
+    assert not list(tmp_path.rglob(".*"))
+    assert kills >= 5
+
+
+def test_a_full_disk_leaves_the_lines_that_were_there(tmp_path: Path):
+    """A line that doesn't fit is taken back whole, and the error says what to do."""
+
+    def small_files() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    with start_writer(tmp_path, preexec_fn=small_files) as writer:
+        output, error = writer.communicate()
+    assert writer.returncode == 1
+    assert "can't write results: File too large" in error
+    (path,) = (tmp_path / "board").iterdir()
+    data = (path / "trials.jsonl").read_bytes()
+    assert data.endswith(b"\n")
+    assert [json.loads(line)["trial"] for line in data.splitlines()] == output.split()
+
+
+def test_a_failed_replacement_leaves_the_old_file(tmp_path: Path):
+    """An atomic write that fails leaves what was there, and no part of the new."""
+    target = tmp_path / "complete.json"
+    target.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        write_atomically(target, b"{}")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_half_made_folder_of_a_killed_start_is_cleared(tmp_path: Path):
+    """What a start left that was killed while making its folder goes with the next start."""
+    left = tmp_path / "board" / ".20260101T000000Z-quick-abcdef.part"
+    left.mkdir(parents=True)
+    (left / "trials.jsonl").write_text("")
+    new_folder(tmp_path).close()
+    assert not left.exists()

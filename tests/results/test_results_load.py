@@ -1,0 +1,225 @@
+"""Results read back as frames: whole, torn, empty, damaged, newer, several."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from results_making import MIB, make_sweep, record, usual_record
+
+import edgebench
+from edgebench.errors import ResultsError
+from edgebench.records import SCHEMA
+from edgebench.results import latest
+
+
+def test_trials_have_plain_columns(tmp_path: Path):
+    """Settings, limits and figures of a trial are columns of one row, in the order made."""
+    trials = edgebench.load(make_sweep(tmp_path)).trials
+    row = trials.set_index("trial").loc["0002"]
+    assert list(trials["trial"]) == [f"{n:04d}" for n in range(1, 10)]
+    assert (row["network"], row["schedule"], row["loader"], row["batch"]) == (
+        *("lenet", "linear", "copy", 1),
+    )
+    assert (row["limit_label"], row["memory_bytes"], row["swap_kind"]) == (
+        "150M",
+        150 * MIB,
+        "file",
+    )
+    assert row["sampler_achieved_s"] == 0.00101
+    assert row["device"] == "board"
+    assert bool(row["saturated"])
+
+
+def test_demand_is_the_unlimited_trials_and_is_carried_to_all(tmp_path: Path):
+    """A limited trial has no demand of its own; its workload's stands beside it."""
+    trials = edgebench.load(make_sweep(tmp_path)).trials
+    limited = trials[trials["limit_label"] != "max"]
+    assert limited["demand_bytes"].isna().all()
+    assert (trials["workload_demand_bytes"] == 200 * MIB).all()
+
+
+def test_phases_are_joined_with_their_trial(tmp_path: Path):
+    """Each round's phases carry network, limit and outcome; killed trials have no sums of load."""
+    phases = edgebench.load(make_sweep(tmp_path)).phases
+    load = phases[phases["phase"] == "load"].groupby("limit_label")["wall_s"].median()
+    assert load["150M"] / load["max"] == pytest.approx(4, rel=0.03)
+    assert "100M" not in load
+    assert set(phases[phases["outcome"] == "oom-killed"]["phase"]) == {"import"}
+    assert set(phases["network"]) == {"lenet"}
+
+
+def test_a_pipeline_keeps_each_networks_phases(tmp_path: Path):
+    """The trial's networks are joined by +; a phase's row names its own."""
+    settings = {"kind": "inference", "networks": ["lenet", "other"]}
+    path = make_sweep(tmp_path, make=lambda trial, _label, _block: record(trial, settings=settings))
+    loaded = edgebench.load(path)
+    assert set(loaded.trials["network"]) == {"lenet+other"}
+    assert set(loaded.phases["pipeline"]) == {"lenet+other"}
+    load = loaded.phases[loaded.phases["phase"] == "load"]
+    assert set(load["network"]) == {"lenet"}
+
+
+def test_layers_know_their_table(tmp_path: Path):
+    """A layer's row has its time, its memory and what the network's table says of it."""
+    layers = edgebench.load(make_sweep(tmp_path)).layers
+    row = layers.query("trial == '0001' and layer == 1 and phase == 'load' and round == 0").iloc[0]
+    assert row["wall_s"] == pytest.approx(0.1)
+    assert (row["type"], row["parameter_bytes"], row["file_bytes"]) == ("Linear", 200, 232)
+    assert (row["usage_before_bytes"], row["usage_after_bytes"]) == (5 * MIB, 7 * MIB)
+    killed = layers[layers["outcome"] == "oom-killed"]
+    assert set(killed["name"]) == {"conv"}
+    assert len(layers) == 6 * 8 + 3
+
+
+def test_samples_keep_what_is_missing_missing(tmp_path: Path):
+    """-1 on disk is NaN in the frame, never a number."""
+    loaded = edgebench.load(make_sweep(tmp_path))
+    assert loaded.samples("0001")["swap_bytes"].isna().tolist() == [False, True, False]
+    assert loaded.samples("0001")["t_ns"].tolist() == [10, 20, 30]
+    assert loaded.stat("0001")["kernel_bytes"].isna().all()
+    assert loaded.events("0001")[0]["phase"] == "import"
+
+
+def test_networks_sum_their_layers(tmp_path: Path):
+    """A network's row has its bytes and operations."""
+    row = edgebench.load(make_sweep(tmp_path)).networks.iloc[0]
+    assert (row["network"], row["layers"], row["file_bytes"], row["flops"]) == (
+        *("lenet", 2, 364, 300_000),
+    )
+
+
+def test_frames_of_nothing_have_the_same_columns_and_types(tmp_path: Path):
+    """A sweep without a trial yet gives empty frames that code can be written against."""
+    full = edgebench.load(make_sweep(tmp_path / "full"))
+    empty = edgebench.load(make_sweep(tmp_path / "empty", stop_after=0))
+    for name in ("trials", "phases", "layers", "networks"):
+        one, other = getattr(full, name), getattr(empty, name)
+        assert one.dtypes.to_dict() == other.dtypes.to_dict(), name
+
+
+def test_a_damaged_line_is_left_out_and_named(tmp_path: Path):
+    """Damage in the middle costs that line alone, and is said."""
+    path = make_sweep(tmp_path)
+    lines = (path / "trials.jsonl").read_text().splitlines()
+    lines[1] = lines[1][:50]
+    lines[2] = json.dumps({"schema": 1, "trial": "0003"})
+    lines[3] = json.dumps({**json.loads(lines[3]), "wall_s": "fast"})
+    (path / "trials.jsonl").write_text("\n".join(lines) + "\n")
+    loaded = edgebench.load(path)
+    assert list(loaded.trials["trial"]) == ["0001", "0005", "0006", "0007", "0008", "0009"]
+    assert [f"line {n} is damaged" in w for n, w in zip((2, 3, 4), loaded.warnings, strict=True)]
+
+
+def test_a_trial_made_again_counts_once_and_is_said(tmp_path: Path):
+    """The harness's failure that a resume mended is no row, but a warning."""
+
+    def first_fails(trial: str, label: str, block: int) -> object:
+        return usual_record(trial, label, block)
+
+    path = make_sweep(tmp_path, make=first_fails, finish=False)  # type: ignore[arg-type]
+    lines = (path / "trials.jsonl").read_text()
+    failed = record("0001", outcome="harness-error").to_json()
+    (path / "trials.jsonl").write_text(json.dumps(failed) + "\n" + lines + lines[:0])
+    loaded = edgebench.load(path)
+    assert (loaded.trials["trial"] == "0001").sum() == 1
+    assert loaded.warnings == ["trial 0001 was made again: it ended as harness-error"]
+
+
+@pytest.mark.parametrize("name", ["resolved.json", "environment.json", "networks.json"])
+def test_a_newer_schema_is_refused_by_name(tmp_path: Path, name: str):
+    """What a newer version wrote isn't guessed at."""
+    path = make_sweep(tmp_path)
+    (path / name).write_text(json.dumps({"schema": SCHEMA + 1}))
+    with pytest.raises(ResultsError, match=f"{name} has schema {SCHEMA + 1}") as caught:
+        edgebench.load(path)
+    assert "pip install -U edgebench" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["resolved.json", "environment.json", "scenario.toml"])
+def test_a_missing_or_damaged_file_is_a_warning(tmp_path: Path, name: str):
+    """The trials are worth reading even when what stands beside them is gone."""
+    path = make_sweep(tmp_path)
+    (path / name).unlink()
+    loaded = edgebench.load(path)
+    assert len(loaded.trials) == 9
+    assert name in loaded.warnings[0]
+
+
+def test_damaged_big_files_cost_their_trial_alone(tmp_path: Path):
+    """Torn events leave the other trials' layers; torn samples are an error by name."""
+    path = make_sweep(tmp_path)
+    for file in (path / "events/0001.jsonl.gz", path / "samples/0001.npz"):
+        file.write_bytes(file.read_bytes()[:40])
+    (path / "samples/0002.npz").unlink()
+    loaded = edgebench.load(path)
+    assert "0001" not in set(loaded.layers["trial"])
+    assert "0002" in set(loaded.layers["trial"])
+    assert "events/0001.jsonl.gz" in loaded.warnings[-1]
+    with pytest.raises(ResultsError, match="damaged samples"):
+        loaded.samples("0001")
+    with pytest.raises(ResultsError, match="no samples of trial '0002'"):
+        loaded.samples("0002")
+    with pytest.raises(ResultsError, match="is no trial's id"):
+        loaded.samples("../../secret")
+
+
+def test_several_sweeps_are_read_together(tmp_path: Path):
+    """A root gives every sweep, told apart by a column; an unreadable one is left out and named."""
+    first, second = make_sweep(tmp_path), make_sweep(tmp_path, device="pi")
+    broken = make_sweep(tmp_path)
+    (broken / "resolved.json").write_text(json.dumps({"schema": SCHEMA + 1}))
+    loaded = edgebench.load(tmp_path)
+    assert set(loaded.trials["sweep"]) == {first.name, second.name}
+    assert set(loaded.trials["device"]) == {"board", "pi"}
+    assert broken.name in loaded.warnings[0]
+    assert len(loaded.samples("0001", sweep=second.name)) == 3
+    with pytest.raises(ResultsError, match="these are 2 sweeps"):
+        loaded.samples("0001")
+    with pytest.raises(ResultsError, match="these are 2 sweeps"):
+        _ = loaded.environment
+
+
+def test_latest_is_the_newest_by_name(tmp_path: Path):
+    """The time in the folder's name decides, not the device's or the file system's."""
+    path = make_sweep(tmp_path)
+    old = tmp_path / "zzz" / "20200101T000000Z-quick-000000"
+    old.parent.mkdir()
+    path.rename(old)
+    new = make_sweep(tmp_path)
+    assert latest(tmp_path) == new
+    assert latest(old) == old
+
+
+def test_nothing_there_says_what_to_do(tmp_path: Path):
+    """An empty folder and a missing one are told apart; both name the next command."""
+    for path, words in ((tmp_path, "no results here"), (tmp_path / "x", "no such folder")):
+        with pytest.raises(ResultsError, match=words) as caught:
+            edgebench.load(path)
+        assert "edgebench run" in str(caught.value)
+
+
+def test_a_machine_without_pandas_is_told_what_to_install(tmp_path: Path):
+    """Frames name the extra; loading itself needs no pandas."""
+    path = make_sweep(tmp_path)
+    code = (
+        "import sys; sys.modules['pandas'] = None\n"
+        "import edgebench\n"
+        f"loaded = edgebench.load({str(path)!r}); assert len(loaded.sweeps[0].records) == 9\n"
+        "from edgebench.errors import MachineError\n"
+        "try: loaded.trials\n"
+        "except MachineError as error: print(error)\n"
+    )
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "edgebench[plot]" in done.stdout

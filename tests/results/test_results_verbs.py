@@ -1,0 +1,186 @@
+"""show and export as a person meets them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+from results_making import MIB, make_sweep, record
+
+import edgebench
+from edgebench.cli.export import export
+from edgebench.cli.show import show
+from edgebench.errors import ResultsError, UsageError
+from edgebench.folder import ResultsFolder
+from edgebench.results import load
+from edgebench.summary import summarise
+
+
+def run_show(*words: str | Path) -> Result:
+    """The verb's result; a program's error would be in ``exception``."""
+    return CliRunner().invoke(show, [str(word) for word in words])
+
+
+def run_export(*words: str | Path) -> Result:
+    """The verb's result; a program's error would be in ``exception``."""
+    return CliRunner().invoke(export, [str(word) for word in words])
+
+
+def test_show_fits_eighty_columns(tmp_path: Path):
+    """Every line of a full table with the longest labels keeps to a plain terminal."""
+
+    def wide(trial: str, label: str, block: int) -> object:
+        about = {"networks": ["mobilenet_v3_large"], "schedule": "partial", "loader": "mmap"}
+        made = record(trial, label=label, memory_bytes=123456789, scale=1 + block)
+        return type(made)(**{**vars(made), "settings": {**made.settings, **about}})
+
+    path = make_sweep(tmp_path, labels=("max", "12.5%"), make=wide)  # type: ignore[arg-type]
+    done = run_show(path)
+    assert done.exit_code == 0, done.exception
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_show_says_what_a_person_asks(tmp_path: Path):
+    """Slowdown, spread, demand, how many ended how and why, and what to type next."""
+    done = run_show(make_sweep(tmp_path))
+    assert "complete: 9 of 9 trials (6 ok, 3 oom-killed)" in done.stdout
+    assert "demand 200.0 MiB" in done.stdout
+    row = next(line for line in done.stdout.splitlines() if line.startswith("150M"))
+    assert "3/3" in row
+    assert "2.01×" in row
+    assert "0.808 ±1%" in row
+    assert "0/3 oom" in done.stdout
+    assert "next: edgebench plot" in done.stderr
+
+
+def test_show_takes_the_newest_of_a_root(tmp_path: Path):
+    """A root, a device's folder and nothing at all lead to the newest sweep."""
+    path = make_sweep(tmp_path)
+    assert path.name in run_show(tmp_path).stdout
+    assert path.name in run_show(tmp_path / "board").stdout
+
+
+def test_show_works_while_the_sweep_runs(tmp_path: Path):
+    """Points without a trial yet are rows too; the state says running, later unfinished."""
+    path = make_sweep(tmp_path, stop_after=2)
+    with ResultsFolder.open(path):
+        assert "running: 2 of 9 trials (2 ok)" in run_show(path).stdout
+    done = run_show(path)
+    assert "unfinished: 2 of 9 trials" in done.stdout
+    assert "0/3" in done.stdout
+    assert "edgebench run" in done.stderr
+
+
+def test_show_works_on_an_empty_and_on_a_broken_sweep(tmp_path: Path):
+    """Nothing recorded, no plan, a torn line: it shows what is there and warns."""
+    assert "0 of 9 trials" in run_show(make_sweep(tmp_path / "a", stop_after=0)).stdout
+    path = make_sweep(tmp_path / "b")
+    (path / "resolved.json").write_text("{")
+    with (path / "trials.jsonl").open("a") as file:
+        file.write('{"schema": 1, "tri')
+    done = run_show(path)
+    assert done.exit_code == 0, done.exception
+    assert "complete: 9 of ? trials" in done.stdout
+    assert "warning: resolved.json is damaged" in done.stderr
+    assert "the last line is torn" in done.stderr
+
+
+def test_show_names_the_noise(tmp_path: Path):
+    """A wide spread and a trial's own warnings stand below the table, with numbers."""
+
+    def noisy(trial: str, label: str, block: int) -> object:
+        scale = 10.0 if trial == "0001" else 1.0
+        return record(trial, scale=scale, block=block, warnings=["the hypervisor took 9 %"])
+
+    path = make_sweep(tmp_path, labels=("max",), make=noisy)  # type: ignore[arg-type]
+    text = run_show(path).stdout
+    assert "noise: p-max (max) the repeats spread by" in text
+    assert "trial 0001: the hypervisor took 9 %" in text.replace("\n", " ")
+
+
+def test_show_of_a_command_has_the_whole_trials_time(tmp_path: Path):
+    """A workload without phases is shown by its wall time."""
+    settings = {"kind": "command", "command": ["python3", "my train.py"]}
+    path = make_sweep(
+        tmp_path,
+        labels=("max",),
+        make=lambda trial, _label, _block: record(trial, settings=settings, phases=[], wall_s=7.25),
+    )
+    text = run_show(path).stdout
+    assert "python3 'my train.py'" in text
+    assert "7.25" in text
+
+
+def test_show_as_json_has_every_point(tmp_path: Path):
+    """The same numbers for programs, unrounded."""
+    told = json.loads(run_show(make_sweep(tmp_path), "--json").stdout)
+    assert told["state"] == "complete"
+    by_label = {point["limits"]["label"]: point for point in told["points"]}
+    assert by_label["150M"]["slowdowns"]["load"] == pytest.approx(4.0)
+    assert by_label["100M"]["outcomes"] == {"oom-killed": 3}
+
+
+def test_slowdown_needs_an_unlimited_twin_on_the_same_cores(tmp_path: Path):
+    """A trial on one core is not divided by one on four."""
+
+    def cores(trial: str, label: str, block: int) -> object:
+        made = record(trial, label=label, memory_bytes=None if label == "max" else MIB)
+        limits = type(made.limits)(
+            label, made.limits.memory_bytes, cores=4 if label == "max" else 1
+        )
+        return type(made)(**{**vars(made), "limits": limits})
+
+    path = make_sweep(tmp_path, labels=("max", "1M"), make=cores)  # type: ignore[arg-type]
+    points = {p.limits.label: p for p in summarise(load(path).sweeps[0])}
+    assert points["max"].slowdowns["total"] == 1
+    assert points["1M"].slowdowns == {}
+
+
+def test_show_of_nothing_is_a_users_error(tmp_path: Path):
+    """No results: one clear error."""
+    assert isinstance(run_show(tmp_path).exception, ResultsError)
+
+
+def test_csv_is_exact_and_whole_numbers_are_whole(tmp_path: Path):
+    """Bytes are written as integers, missing ones are empty, seconds keep every digit."""
+    path = make_sweep(tmp_path)
+    rows = list(csv.DictReader(io.StringIO(run_export(path).stdout)))
+    assert rows[1]["memory_bytes"] == str(150 * MIB)
+    assert rows[0]["memory_bytes"] == ""
+    assert [float(row["wall_s"]) for row in rows] == edgebench.load(path).trials["wall_s"].tolist()
+
+
+@pytest.mark.parametrize("frame", ["trials", "phases", "layers", "networks", "samples", "stat"])
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_every_frame_in_every_format(tmp_path: Path, frame: str, kind: str):
+    """Each frame can be written in each format and read back with as many rows."""
+    path = make_sweep(tmp_path)
+    target = tmp_path / f"frame.{kind}"
+    done = run_export(path, "--frame", frame, "-o", target)
+    assert done.exit_code == 0, done.exception
+    readers = {"csv": pd.read_csv, "json": pd.read_json, "parquet": pd.read_parquet}
+    whole = readers[kind](target)
+    assert f"wrote {len(whole)} rows of {frame} to {target}" in done.stderr
+    assert len(whole) > 0
+
+
+def test_one_trials_samples(tmp_path: Path):
+    """Samples of one trial alone; a trial that isn't there is named."""
+    path = make_sweep(tmp_path)
+    words = ("--frame", "samples", "--format", "json", "--trial")
+    told = json.loads(run_export(path, *words, "0002").stdout)
+    assert [row["usage_bytes"] for row in told] == [100, 200, 300]
+    assert told[1]["swap_bytes"] is None
+    assert isinstance(run_export(path, *words, "0099").exception, ResultsError)
+
+
+def test_export_that_cannot_be_written_says_so(tmp_path: Path):
+    """No folder for the file, or Parquet on stdout: one clear error each."""
+    path = make_sweep(tmp_path)
+    assert isinstance(run_export(path, "-o", tmp_path / "no/x.csv").exception, ResultsError)
+    assert isinstance(run_export(path, "--format", "parquet").exception, UsageError)
