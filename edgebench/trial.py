@@ -87,6 +87,7 @@ def _measure(
         sampler_report = sampler.stop()
         watched.close()
     events, bad = watched.event_list()
+    summary = sampler.summary()
     sampler.pack(files.samples)
     files.log.write_text(watched.output_text())
     _write_events(files.events, bytes(watched.events.data))
@@ -99,7 +100,7 @@ def _measure(
         counters=counters,
         gnu_time=report,
         sampler=sampler_report,
-        samples=sampler.summary(),
+        samples=summary,
         noise=noise.stop(cpu_s),
         output_tail=watched.output_text()[-2000:],
         missing=dict(cgroup.missing().reasons),

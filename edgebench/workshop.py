@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,9 +44,10 @@ def open_workshop(
     cleared = clear_leftovers()
     with Ownership() as ownership:
         place = find_place(ownership)
-        folder = Path(tempfile.mkdtemp(prefix="edgebench-"))
+        folder = Path(tempfile.gettempdir()) / f"edgebench-{secrets.token_hex(6)}"
         ownership.claim("temp-folder", str(folder))
+        folder.mkdir(mode=0o700)
         give_to_caller(folder)
         apparatus = Apparatus(place, gnu_time, caller_identity(), interval_s, stat_interval_s, echo)
-        with SwapControl(ownership, folder) as swap:
+        with SwapControl(ownership) as swap:
             yield Workshop(apparatus, swap, folder, tuple(cleared))

@@ -1,0 +1,205 @@
+"""The harness's side of the sampler: start it, stop it, sum up and pack what it saw.
+
+No numpy here: the tables are written as standard ``.npz`` by the standard library alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import zipfile
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgebench.cgroups.interface import HotFiles
+from edgebench.errors import MachineError
+from edgebench.records import SamplerReport
+
+FAST_COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")
+#: Column → its key in v1's and in v2's ``memory.stat``; None: told by a file of its own.
+_STAT_KEYS: dict[str, tuple[str | None, str | None]] = {
+    "anon_bytes": ("total_rss", "anon"),
+    "file_bytes": ("total_cache", "file"),
+    "mapped_file_bytes": ("total_mapped_file", "file_mapped"),
+    "shmem_bytes": ("total_shmem", "shmem"),
+    "swap_bytes": ("total_swap", None),
+    "major_faults": ("total_pgmajfault", "pgmajfault"),
+    "refault_anon": ("total_workingset_refault_anon", "workingset_refault_anon"),
+    "refault_file": ("total_workingset_refault_file", "workingset_refault_file"),
+    "kernel_bytes": (None, "kernel"),
+}
+_JOIN_PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True)
+class SampleSummary:
+    """What the samples come to. ``demand_bytes`` means something only without a limit."""
+
+    sampled_peak_bytes: int | None
+    swap_peak_bytes: int | None
+    demand_bytes: int | None
+    demand_source: str | None
+
+
+class SamplerProcess:
+    """A sampler for one cgroup, in a process of its own outside that cgroup."""
+
+    def __init__(
+        self,
+        hot: HotFiles,
+        folder: Path,
+        interval_s: float = 0.001,
+        stat_interval_s: float = 0.01,
+    ) -> None:
+        self._interval_s = interval_s
+        self._stat_interval_s = stat_interval_s
+        self._files = (folder / "fast.i64", folder / "stat.i64")
+        self._extra = _extra_files(hot)
+        version = 0 if hot.swap_is_memsw else 1
+        self._stat_keys = {name: k[version] for name, k in _STAT_KEYS.items() if k[version]}
+        self.stat_columns = ("t_ns", *self._stat_keys, *self._extra)
+        self._spec = self._make_spec(hot)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _make_spec(self, hot: HotFiles) -> dict[str, object]:
+        return {
+            "usage": str(hot.usage),
+            "swap": str(hot.swap) if hot.swap else None,
+            "swap_is_memsw": hot.swap_is_memsw,
+            "cpu": str(hot.cpu) if hot.cpu else None,
+            "cpu_unit_ns": hot.cpu_unit_ns,
+            "stat": str(hot.stat) if hot.stat else None,
+            "stat_keys": list(self._stat_keys.values()),
+            "extra": list(self._extra.values()),
+            "interval_ns": round(self._interval_s * 1e9),
+            "stat_interval_ns": round(self._stat_interval_s * 1e9),
+        }
+
+    def start(self) -> None:
+        """Start sampling; returns when the first row was taken.
+
+        Raises:
+            MachineError: the sampler did not start.
+        """
+        fds = [os.open(f, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) for f in self._files]
+        spec = {**self._spec, "fast_fd": fds[0], "stat_fd": fds[1]}
+        script = Path(__file__).with_name("sampler.py")
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(script), json.dumps(spec)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=fds,
+            )
+        finally:
+            for fd in fds:
+                os.close(fd)
+        assert self._process.stdout
+        if self._process.stdout.readline() != b"ready\n":
+            _, error = self._process.communicate()
+            last = (error.decode(errors="replace").strip().splitlines() or ["no word of why"])[-1]
+            raise MachineError(f"the sampler did not start: {last}")
+
+    def stop(self) -> SamplerReport:
+        """End the sampler; how well it did and what it cost."""
+        cost = self._end()
+        times = self._rows(0)[:: len(FAST_COLUMNS)]
+        gaps = [(b - a) / 1e9 for a, b in zip(times, times[1:], strict=False)]
+        return SamplerReport(
+            interval_s=self._interval_s,
+            achieved_s=statistics.median(gaps) if gaps else None,
+            largest_gap_s=max(gaps) if gaps else None,
+            samples=len(times),
+            cpu_s=cost.get("cpu_s"),
+            rss_bytes=cost.get("rss_bytes"),
+        )
+
+    def _end(self) -> dict[str, int]:
+        if self._process is None:
+            return {}
+        process, self._process = self._process, None
+        try:
+            out, _ = process.communicate(timeout=_JOIN_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, _ = process.communicate()
+        lines = out.splitlines()
+        return dict(json.loads(lines[-1])) if lines and lines[-1].startswith(b"{") else {}
+
+    def _rows(self, table: int) -> array[int]:
+        rows = array("q")
+        data = self._files[table].read_bytes() if self._files[table].exists() else b""
+        columns = len(FAST_COLUMNS if table == 0 else self.stat_columns)
+        # A full disk may have cut the last row.
+        rows.frombytes(data[: len(data) // (8 * columns) * 8 * columns])
+        return rows
+
+    def summary(self) -> SampleSummary:
+        """The samples' own marks, after :meth:`stop`."""
+        fast, stat = self._rows(0), self._rows(1)
+        step = len(FAST_COLUMNS)
+        demand, source = self._demand(stat)
+        return SampleSummary(
+            sampled_peak_bytes=max(fast[1::step], default=None),
+            swap_peak_bytes=max((s for s in fast[2::step] if s >= 0), default=None),
+            demand_bytes=demand,
+            demand_source=source,
+        )
+
+    def _demand(self, stat: array[int]) -> tuple[int | None, str | None]:
+        """The most of what can't simply be dropped: anon + shmem + swap + mapped file + kernel."""
+        wanted = ("anon_bytes", "shmem_bytes", "swap_bytes", "mapped_file_bytes", "kernel_bytes")
+        parts = [name for name in wanted if name in self.stat_columns]
+        step = len(self.stat_columns)
+        columns = {name: stat[self.stat_columns.index(name) :: step] for name in parts}
+        told = [name for name, column in columns.items() if column and column[0] >= 0]
+        if "anon_bytes" not in told:
+            return None, None
+        sums = [sum(values) for values in zip(*(columns[name] for name in told), strict=True)]
+        names = "+".join(name.removesuffix("_bytes") for name in told)
+        return max(sums), f"sampled {names}"
+
+    def pack(self, target: Path) -> None:
+        """Write both tables as one ``.npz`` (members ``fast`` and ``stat``, int64; -1: not told)."""
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for name, table, columns in (
+                ("fast", 0, FAST_COLUMNS),
+                ("stat", 1, self.stat_columns),
+            ):
+                rows = self._rows(table)
+                header = _npy_header(columns, len(rows) // len(columns))
+                archive.writestr(f"{name}.npy", header + rows.tobytes())
+        for file in self._files:
+            file.unlink(missing_ok=True)
+
+
+def _extra_files(hot: HotFiles) -> dict[str, tuple[str, str]]:
+    """Column → the small file that tells it, and how it is read (see the sampler's ``_number``)."""
+    extra: dict[str, tuple[str, str]] = {}
+    if hot.swap and not hot.swap_is_memsw:
+        extra["swap_bytes"] = (str(hot.swap), "")
+    kernel = hot.usage.with_name("memory.kmem.usage_in_bytes")
+    if kernel.exists():
+        extra["kernel_bytes"] = (str(kernel), "")
+    if hot.pressure:
+        extra["pressure_full_us"] = (str(hot.pressure), "full")
+    if hot.io:
+        words = ("Read", "Write") if hot.swap_is_memsw else ("rbytes=", "wbytes=")
+        extra["io_read_bytes"] = (str(hot.io), words[0])
+        extra["io_write_bytes"] = (str(hot.io), words[1])
+    return extra
+
+
+def _npy_header(columns: Sequence[str], rows: int) -> bytes:
+    """The head of a structured array in numpy's format 1.0 (numpy.lib.format)."""
+    fields = [(name, "<i8") for name in columns]
+    text = repr({"descr": fields, "fortran_order": False, "shape": (rows,)})
+    length = -(-(10 + len(text) + 1) // 64) * 64 - 10
+    head = b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little")
+    return head + text.encode().ljust(length - 1) + b"\n"

@@ -1,0 +1,165 @@
+"""Swap for a sweep: none, a temporary file, zram, or what the machine has. Only ours is undone."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from edgebench.cgroups.clearing import clear_swap_file, clear_zram
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.errors import MachineError
+from edgebench.units import format_size
+
+KINDS = ("none", "file", "zram", "system")
+_ZRAM_CONTROL = Path("/sys/class/zram-control")
+#: Left free on the disk besides the swap file itself.
+_SPARE_BYTES = 256 << 20
+NOT_ROOT = "call edgebench with sudo, or use swap = \"system\" or \"none\""
+NO_SYSTEM_SWAP = "swapon one of your own, or use swap = { kind = \"file\", size = \"2G\" }"
+
+
+@dataclass(frozen=True)
+class SwapState:
+    """The swap a trial has: its kind, the device or file, its size."""
+
+    kind: str
+    device: Path | None = None
+    size_bytes: int | None = None
+
+
+class SwapControl:
+    """Sets up one kind of swap at a time and takes ours away again. A context manager.
+
+    Args:
+        ownership: where each file and device is written down before it is made.
+        folder: where a swap file's own folder is made; None takes ``/var/tmp``, which is a disk
+            where ``/tmp`` often is not.
+    """
+
+    def __init__(self, ownership: Ownership, folder: Path | None = None) -> None:
+        self._ownership = ownership
+        self._folder = folder or Path("/var/tmp")  # noqa: S108 - a private folder is made in it
+        self.state = SwapState("none")
+
+    def use(self, kind: str, size_bytes: int | None = None) -> SwapState:
+        """Have this kind of swap from now on; nothing is done if it is there already.
+
+        Raises:
+            MachineError: not root, no room, no zram, no swap of the machine's own.
+        """
+        if (kind, size_bytes) != (self.state.kind, self.state.size_bytes):
+            self.off()
+            makers = {"file": self._file, "zram": self._zram}
+            if kind in makers:
+                self.state = makers[kind](_required(kind, size_bytes))
+            elif kind == "system":
+                self.state = _system(size_bytes)
+        return self.state
+
+    def off(self) -> None:
+        """Take our swap away. Safe to call twice; never touches anybody else's."""
+        state, self.state = self.state, SwapState("none")
+        if state.device is None:
+            return
+        if state.kind == "file":
+            clear_swap_file(state.device)
+            self._ownership.release("swap-file", str(state.device))
+            state.device.parent.rmdir()
+            self._ownership.release("temp-folder", str(state.device.parent))
+        elif state.kind == "zram":
+            clear_zram(state.device)
+            self._ownership.release("zram", str(state.device))
+
+    def _file(self, size_bytes: int) -> SwapState:
+        _need_root("a swap file")
+        _need_room(self._folder, size_bytes)
+        folder = self._folder / f"edgebench-swap-{secrets.token_hex(6)}"
+        file = folder / "edgebench-swap"
+        self._ownership.claim("temp-folder", str(folder))
+        folder.mkdir(mode=0o700)
+        self._ownership.claim("swap-file", str(file))
+        fd = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, size_bytes)
+        finally:
+            os.close(fd)
+        _swap_on(file)
+        return SwapState("file", file, size_bytes)
+
+    def _zram(self, size_bytes: int) -> SwapState:
+        _need_root("zram swap")
+        if not _ZRAM_CONTROL.exists():
+            subprocess.run(["modprobe", "zram", "num_devices=0"], capture_output=True, check=False)
+        try:
+            number = int((_ZRAM_CONTROL / "hot_add").read_text())
+        except OSError as error:
+            raise MachineError(
+                f"no zram device can be had: {error.strerror}",
+                remedy="modprobe zram, or use swap of kind file",
+            ) from error
+        device = Path(f"/dev/zram{number}")
+        # Its number is the kernel's to choose, so it can be claimed only now.
+        self._ownership.claim("zram", str(device))
+        Path(f"/sys/block/zram{number}/disksize").write_text(str(size_bytes))
+        _swap_on(device)
+        return SwapState("zram", device, size_bytes)
+
+    def __enter__(self) -> SwapControl:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.off()
+
+
+def _system(size_bytes: int | None) -> SwapState:
+    lines = Path("/proc/swaps").read_text().splitlines()[1:]
+    if not lines:
+        raise MachineError("this machine has no swap of its own", remedy=NO_SYSTEM_SWAP)
+    return SwapState("system", None, size_bytes)
+
+
+def _required(kind: str, size_bytes: int | None) -> int:
+    if size_bytes is None:
+        raise MachineError(f"swap of kind {kind} needs a size", remedy='as size = "2G"')
+    return size_bytes
+
+
+def _need_root(what: str) -> None:
+    if os.geteuid() != 0:
+        raise MachineError(f"{what} can be set up by root only", remedy=NOT_ROOT)
+
+
+def _need_room(folder: Path, size_bytes: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < size_bytes + _SPARE_BYTES:
+        raise MachineError(
+            f"no room for a swap file of {format_size(size_bytes)}: {format_size(free)} are free",
+            where=str(folder),
+            remedy="free some space, or ask for a smaller swap",
+        )
+
+
+def _swap_on(device: Path) -> None:
+    for words in (["mkswap", str(device)], ["swapon", str(device)]):
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+        except FileNotFoundError as error:
+            raise MachineError(
+                f"{words[0]} is not on this machine", remedy="apt-get install util-linux mount"
+            ) from error
+        if done.returncode:
+            raise MachineError(
+                f"{words[0]} failed: {done.stderr.strip()}",
+                where=str(device),
+                remedy="use another folder's disk, or another kind of swap",
+            )

@@ -1,0 +1,70 @@
+"""GNU time around the workload: its own high-water mark of the largest single process.
+
+The binary in between also keeps the harness's own size out of the figure: ``ru_maxrss`` is
+inherited over fork and exec (getrusage(2)).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgebench.errors import MachineError
+
+INSTALL_REMEDY = "apt-get install time"
+_FORMAT = (
+    '{"wall_s":%e,"user_s":%U,"system_s":%S,"maxrss_kib":%M,"major_faults":%F,'
+    '"minor_faults":%R,"voluntary_switches":%w,"involuntary_switches":%c,"exit_code":%x}'
+)
+
+
+@dataclass(frozen=True)
+class GnuTime:
+    """What GNU time reports. Seconds in steps of 10 ms; ``maxrss_bytes`` of one process."""
+
+    maxrss_bytes: int
+    wall_s: float
+    user_s: float
+    system_s: float
+    major_faults: int
+    minor_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+    exit_code: int
+
+
+def find_gnu_time() -> Path:
+    """The GNU time binary (not a shell's builtin, not BusyBox's).
+
+    Raises:
+        MachineError: it is not installed.
+    """
+    path = shutil.which("time") or shutil.which("gtime")
+    if path is None or not _is_gnu(path):
+        raise MachineError("GNU time is not on this machine", remedy=INSTALL_REMEDY)
+    return Path(path)
+
+
+def _is_gnu(path: str) -> bool:
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return "GNU" in done.stdout + done.stderr
+
+
+def gnu_time_command(time_path: Path, report: Path, command: Sequence[str]) -> list[str]:
+    """The words that run the command under GNU time; the report goes to a file."""
+    return [str(time_path), "--quiet", f"--output={report}", f"--format={_FORMAT}", "--", *command]
+
+
+def read_report(path: Path) -> GnuTime | None:
+    """The report; None if there is none, as when GNU time was killed with the workload."""
+    try:
+        lines = path.read_text().splitlines()
+        figures = json.loads(lines[-1])
+        maxrss_bytes = int(figures.pop("maxrss_kib")) * 1024
+        return GnuTime(maxrss_bytes=maxrss_bytes, **figures)
+    except (OSError, ValueError, IndexError, KeyError, TypeError):
+        return None
