@@ -1,0 +1,176 @@
+"""What a harness process has made, written down before it is made, so that it can be cleared.
+
+Each harness process has one state file, locked for as long as it lives. The kernel frees the
+lock when the process ends, however it ends: a state file that can be locked is a dead one's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+from edgebench.errors import MachineError
+
+_SUFFIX = ".claims"
+
+
+def state_folder() -> Path:
+    """Where state files are: ``/run/edgebench`` for root, else the user's own runtime folder.
+
+    Raises:
+        MachineError: the folder is somebody else's, or can't be made.
+    """
+    if os.geteuid() == 0:
+        folder = Path("/run/edgebench")
+    elif runtime := os.environ.get("XDG_RUNTIME_DIR"):
+        folder = Path(runtime) / "edgebench"
+    else:
+        folder = Path(tempfile.gettempdir()) / f"edgebench-state-{os.geteuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise MachineError(
+            f"what edgebench makes can't be written down: {error.strerror}",
+            where=str(folder),
+            remedy="set XDG_RUNTIME_DIR to a folder of your own",
+        ) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise MachineError(
+            "others may write where edgebench keeps what it has made",
+            where=str(folder),
+            remedy=f"look what it is, then: rm -r {folder}",
+        )
+    return folder
+
+
+class Ownership:
+    """What this process has made and not yet taken away. A context manager."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        folder = folder or state_folder()
+        # Nobody may find it unlocked: it gets its name only once it is locked.
+        self._fd, new = tempfile.mkstemp(prefix=f"{os.getpid()}-", suffix=".new", dir=folder)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        self._path = Path(new).with_suffix(_SUFFIX)
+        Path(new).rename(self._path)
+        self._at_end = contextlib.ExitStack()
+
+    def claim(self, kind: str, value: str) -> None:
+        """Write down what is about to be made: before it is made, not after.
+
+        Args:
+            kind: ``cgroup``, ``swap-file``, ``zram`` or ``temp-folder``.
+            value: its path.
+        """
+        self._write("claim", kind, value)
+
+    def release(self, kind: str, value: str) -> None:
+        """Write down that it is gone."""
+        self._write("release", kind, value)
+
+    def at_end(self, undo: Callable[[], None]) -> None:
+        """Call this at the end, once all that was claimed is gone; the last first."""
+        self._at_end.callback(undo)
+
+    def _write(self, verb: str, kind: str, value: str) -> None:
+        os.write(self._fd, (json.dumps([verb, kind, value]) + "\n").encode())
+
+    def close(self) -> None:
+        """Take away what is still claimed, then the state file. Safe to call twice."""
+        if self._fd < 0:
+            return
+        fd, self._fd = self._fd, -1
+        try:
+            clear_claims(self._path)
+            self._at_end.close()
+        finally:
+            os.close(fd)
+
+    def __enter__(self) -> Ownership:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def clear_leftovers(folder: Path | None = None) -> list[str]:
+    """Take away what dead harness processes left, and only that; a sentence for each thing.
+
+    Raises:
+        MachineError: something of theirs can't be taken away (says how to do it by hand).
+    """
+    folder = folder or state_folder()
+    sentences = []
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+        with _locked(path) as ours:
+            if ours:
+                sentences += clear_claims(path)
+    return sentences
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Whether the state file is a dead one's; held while its things are cleared."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another start may have cleared it between our open and our lock.
+        ours = os.fstat(fd).st_nlink > 0
+    except BlockingIOError:
+        ours = False
+    try:
+        yield ours
+    finally:
+        os.close(fd)
+
+
+def claims(path: Path) -> list[tuple[str, str]]:
+    """What a state file's process had claimed and not released, in the order of claiming."""
+    held: dict[tuple[str, str], None] = {}
+    for line in path.read_text().splitlines():
+        try:
+            verb, kind, value = json.loads(line)
+        except ValueError:
+            # The process died while writing: it had made nothing of that line yet.
+            continue
+        if verb == "claim":
+            held[kind, value] = None
+        else:
+            held.pop((kind, value), None)
+    return list(held)
+
+
+def clear_claims(path: Path) -> list[str]:
+    """Take away all that a state file claims, then the file; a sentence for each thing.
+
+    Raises:
+        MachineError: something can't be taken away; the state file then stays.
+    """
+    from edgebench.cgroups.clearing import CLEARERS
+
+    held = claims(path)
+    sentences = []
+    # Processes first: they hold swap and files.
+    for kind, clear in CLEARERS.items():
+        for value in (value for held_kind, value in held if held_kind == kind):
+            if sentence := clear(Path(value)):
+                sentences.append(sentence)
+    path.unlink(missing_ok=True)
+    return sentences
