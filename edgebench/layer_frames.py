@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,7 @@ def sample_table(path: Path, name: str) -> pd.DataFrame:
 
 def _layer_rows(sweep: str, trial: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
-        {"sweep": sweep, "trial": trial, **asdict(span), "wall_s": span.wall_s}
+        {"sweep": sweep, "trial": trial, **vars(span), "wall_s": span.wall_s}
         for span in finished_spans(events)
         if span.layer is not None
     ]
