@@ -18,11 +18,14 @@ from edgebench.cgroups.hierarchy import Hierarchy, hierarchies
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.remedies import NO_CGROUPS, NO_MEMORY, NOT_OURS_V1, NOT_VISIBLE, READ_ONLY
+from edgebench.cgroups.survey import Finding, findings, no_place
 from edgebench.cgroups.v1 import UNLIMITED, V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup
 from edgebench.errors import CgroupError
 
+__all__ = ["Finding", "Place", "find_place", "survey"]
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_NAME_REMEDY = "use letters, digits, dots, dashes and underscores"
 
 
 class Place:
@@ -58,7 +61,7 @@ class Place:
             CgroupError: it can't be made.
         """
         if not _NAME.fullmatch(name):
-            raise CgroupError(f"{name!r} can't be a cgroup's name")
+            raise CgroupError(f"{name!r} can't be a cgroup's name", remedy=_NAME_REMEDY)
         bases = self.bases if accounting else {"memory": self.path}
         folders = {controller: base / f"edgebench-{name}" for controller, base in bases.items()}
         made: list[Path] = []
@@ -146,6 +149,15 @@ def find_place(ownership: Ownership | None = None) -> Place:
     if ownership:
         ownership.at_end(undo)
     return Place(2, dict.fromkeys(base.controllers, base.folder), ownership)
+
+
+def survey() -> list[Finding]:
+    """What can be had here and what can't, for ``doctor``; leaves nothing behind."""
+    with Ownership() as ownership:
+        try:
+            return findings(find_place(ownership).describe())
+        except CgroupError as error:
+            return no_place(error)
 
 
 def _memory_hierarchy(found: list[Hierarchy]) -> Hierarchy:

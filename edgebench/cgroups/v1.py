@@ -80,6 +80,9 @@ class V1Cgroup(Cgroup):
         self._removed = removed
         self._memory = memory_files(self.path)
         self._swappiness = self._memory.swappiness
+        if has(self._memory, "oom_control") and self._memory.oom_control["oom_kill_disable"]:
+            # Inherited; a trial out of memory would hang for ever.
+            put(self._memory, "oom_control", False)
         if "cpuset" in folders:
             self._fill_cpuset(None)
 
