@@ -14,7 +14,7 @@ from edgebench.records import SCHEMA
 if TYPE_CHECKING:
     from edgebench.checks import Answer
 
-_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "absent": "dim"}
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "absent": "bright_black"}
 
 
 @click.command(short_help="Is this machine fit to measure on? What to do if not.")
@@ -44,18 +44,10 @@ def doctor(as_json: bool) -> None:
 
 
 def _print_table(answers: list[Answer]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("check", "", "finding"):
-        table.add_column(title, overflow="fold")
+    """One line a check, its remedy below: never wrapped, for remedies are there to be copied."""
+    width = max(len(answer.check) for answer in answers) + 2
     for answer in answers:
-        says = Text(answer.says)
-        if answer.remedy:
-            says.append(f"\n{answer.remedy}", style="italic")
-        table.add_row(answer.check, Text(answer.status, style=_COLOURS[answer.status]), says)
-    console = Console()
-    # Into a pipe or file, remedies must stay on one line each: they are commands to copy.
-    console.print(table, width=None if console.is_terminal else 200)
+        status = click.style(f"{answer.status:<8}", fg=_COLOURS[answer.status])
+        click.echo(f"{answer.check:<{width}}{status}{answer.says}")
+        for line in (answer.remedy or "").splitlines():
+            click.echo(" " * (width + 8) + line)
