@@ -1,0 +1,33 @@
+"""Files made from results, written beside them: fits and figures. They can be made again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from edgebench.errors import ResultsError
+from edgebench.layout import write_atomically
+
+UNWRITABLE_REMEDY = "copy the sweep's folder to a place of yours and name that"
+
+
+def write_derived(folder: Path, name: str, data: bytes) -> Path:
+    """Put one file whole into a folder, made if need be, and return its path.
+
+    Raises:
+        ResultsError: the folder can't be written.
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+        write_atomically(folder / name, data)
+    except OSError as error:
+        raise ResultsError(
+            f"can't write {name}: {error.strerror}", where=str(folder), remedy=UNWRITABLE_REMEDY
+        ) from None
+    return folder / name
+
+
+def file_stem(*words: object) -> str:
+    """Words as a file's name of letters, digits, ``.``, ``+``, ``_`` and ``-`` only."""
+    cleaned = (re.sub(r"[^A-Za-z0-9.+_]+", "-", str(word)).strip("-.") for word in words)
+    return "-".join(word for word in cleaned if word)[:150]
