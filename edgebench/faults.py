@@ -23,7 +23,7 @@ _SHOULD_BE = {
     "dict_type": "should be a table",
     "model_type": "should be a table",
     "model_attributes_type": "should be a table",
-    "string_pattern_mismatch": "should be of a-z, 0-9 and '-' only, 64 at most, since it names folders",
+    "string_pattern_mismatch": "names folders: only a-z, 0-9 and '-', 64 at most",
     "finite_number": "should be a finite number",
 }
 _HEADER = re.compile(r"^\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?$")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -97,11 +97,3 @@ def resolve(limit: LimitSetting, share: float, demand_bytes: int) -> LimitSettin
     pages = -(-share * demand_bytes // mmap.PAGESIZE)
     return replace(limit, memory_bytes=int(pages) * mmap.PAGESIZE)
 
-
-def workloads(points: Iterable[Point]) -> list[dict[str, Any]]:
-    """Each different combination of workload settings, once."""
-    distinct: list[dict[str, Any]] = []
-    for point in points:
-        if point.settings not in distinct:
-            distinct.append(point.settings)
-    return distinct

@@ -1,0 +1,79 @@
+"""``edgebench check``: whether a scenario is right, and what it would run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgebench.records import SCHEMA
+from edgebench.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from edgebench.preview import Preview
+
+#: Settings shown, in this order, where the scenario has them.
+_SHOWN = ("network", "schedule", "loader", "batch", "image", "rounds", "page_cache", "command")
+
+
+@click.command(short_help="Validate a scenario and say what it would run.")
+@click.argument("scenario", metavar="SCENARIO")
+@click.option("--json", "as_json", is_flag=True, help="Print what it would run as JSON on stdout.")
+def check(scenario: str, as_json: bool) -> None:
+    """Validate SCENARIO (a TOML file, or the name of a shipped one) without running it.
+
+    All faults are told at once. What only this machine can't give is a warning.
+    """
+    from edgebench.preview import preview, this_machine
+    from edgebench.scenario import load_scenario
+
+    loaded = load_scenario(scenario)
+    seen = preview(loaded, this_machine())
+    for warning in seen.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if as_json:
+        click.echo(json.dumps({"schema": SCHEMA, **asdict(seen)}, indent=2))
+        return
+    _print(seen, loaded.repeats, loaded.timeout_s)
+    click.echo(f"next: edgebench run {scenario}")
+
+
+def _print(seen: Preview, repeats: int, timeout_s: float) -> None:
+    rows = [("scenario", seen.name), *_settings(seen), *_limits(seen)]
+    rows.append(("trials", f"{seen.trials}: {len(seen.points)} points, {repeats} times each"))
+    longest = format_duration(seen.longest_s)
+    each = format_duration(timeout_s)
+    rows.append(("time", f"unknown; at most {longest}, if every trial took its {each}"))
+    for name, value in rows:
+        click.echo(f"{name:<12}{value}")
+
+
+def _settings(seen: Preview) -> list[tuple[str, str]]:
+    columns = [_column(point.settings, key) for key in _SHOWN for point in seen.points]
+    rows = {key: list(dict.fromkeys(v for k, v in columns if k == key)) for key in _SHOWN}
+    return [(key, ", ".join(filter(None, values))) for key, values in rows.items() if any(values)]
+
+
+def _column(settings: dict[str, Any], key: str) -> tuple[str, str]:
+    value = settings.get("networks" if key == "network" else key)
+    if isinstance(value, list):
+        value = (" " if key == "command" else "+").join(value)
+    return key, "" if value is None else str(value)
+
+
+def _limits(seen: Preview) -> list[tuple[str, str]]:
+    limits = [point.limits for point in seen.points]
+    swaps = [_swap(limit.swap_kind, limit.swap_bytes) for limit in limits]
+    rows = [
+        ("memory", [limit.label for limit in limits]),
+        ("swap", swaps),
+        ("cores", [str(limit.cores) for limit in limits if limit.cores]),
+        ("cpu quota", [f"{limit.cpu_quota:g}" for limit in limits if limit.cpu_quota]),
+    ]
+    return [(name, ", ".join(dict.fromkeys(values))) for name, values in rows if values]
+
+
+def _swap(kind: str, size_bytes: int | None) -> str:
+    return f"{kind} of {format_size(size_bytes)}" if size_bytes else kind
