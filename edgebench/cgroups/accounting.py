@@ -7,7 +7,7 @@ lines and ``device key number`` lines; the last two are added up over devices.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgebench.cgroups.interface import Counters
@@ -111,9 +111,5 @@ def _value(numbers: dict[str, int] | None, source: Source) -> int | None:
 def _reason(numbers: dict[str, int] | None, source: Source) -> str:
     if numbers is None:
         return f"this kernel has no readable {source.file}"
-    return f"this kernel's {source.file} has no {source.key or 'number'}"
-
-
-def unknown_names(sources: Sources, untold: Mapping[str, str]) -> set[str]:
-    """Counters that a table neither reads nor explains, or that don't exist."""
-    return {field.name for field in fields(Counters)} ^ (set(sources) | set(untold))
+    lacking = source.key if source.key not in numbers else source.minus
+    return f"this kernel's {source.file} has no {lacking or 'number'}"

@@ -12,6 +12,9 @@ import os
 import signal
 import sys
 
+# os.execvp needs it, at a moment when dropped rights may leave it unreadable.
+import warnings as warnings
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence

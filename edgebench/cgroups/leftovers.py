@@ -59,8 +59,8 @@ class Ownership:
         # Nobody may find it unlocked: it gets its name only once it is locked.
         self._fd, new = tempfile.mkstemp(prefix=f"{os.getpid()}-", suffix=".new", dir=folder)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
-        self._path = Path(new).with_suffix(_SUFFIX)
-        Path(new).rename(self._path)
+        self.path = Path(new).with_suffix(_SUFFIX)
+        Path(new).rename(self.path)
         self._at_end = contextlib.ExitStack()
 
     def claim(self, kind: str, value: str) -> None:
@@ -89,7 +89,7 @@ class Ownership:
             return
         fd, self._fd = self._fd, -1
         try:
-            clear_claims(self._path)
+            clear_claims(self.path)
             self._at_end.close()
         finally:
             os.close(fd)

@@ -25,6 +25,10 @@ from edgebench.cgroups.taken import PAGE, no_controller, require_taken
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 #: What the kernel shows where there is no limit, whatever its page size.
 UNLIMITED = sys.maxsize // PAGE * PAGE
+#: Where there is to be no swap, memory + swap is let this much above memory: two equal limits
+#: are both hit, and the kernel (seen on 6.18) then counts the hit in neither. Swappiness 0
+#: keeps the headroom unused. It is larger than the kernel's largest single charge, a huge page.
+_HEADROOM = max(2 << 20, 64 * PAGE)
 _STAT = "memory.stat"
 _IO = "blkio.throttle.io_service_bytes_recursive"
 
@@ -109,13 +113,13 @@ class V1Cgroup(Cgroup):
         return applied
 
     def _set_swap_use(self, swap_bytes: int | None) -> None:
-        """Swappiness 0 keeps a v1 cgroup out of swap, also where memsw can't say so."""
+        """Swappiness 0 keeps a cgroup of version 1 out of swap (Documentation/cgroup-v1/memory)."""
         put(self._memory, "swappiness", 0 if swap_bytes == 0 else self._swappiness)
 
     def _set_memory(self, limits: Limits) -> None:
         memory, both = limits.memory_bytes, None
         if memory is not None and limits.swap_bytes is not None:
-            both = memory + limits.swap_bytes
+            both = memory + (limits.swap_bytes or _HEADROOM)
         writes = [("limit_in_bytes", memory)]
         if has(self._memory, "memsw_limit_in_bytes"):
             # Memory alone may at no moment be allowed more than memory and swap together.

@@ -1,0 +1,68 @@
+"""A real place for cgroups, and what is made in it; a test that needs none says so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.join import join_command
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.place import Place, find_place
+from edgebench.errors import CgroupError
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def ownership(tmp_path: Path) -> Iterator[Ownership]:
+    """Claims in a folder of the test's own."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    with Ownership(folder) as ownership:
+        yield ownership
+
+
+@pytest.fixture
+def place(ownership: Ownership) -> Place:
+    """Where cgroups can be made here; skips where none can."""
+    try:
+        return find_place(ownership)
+    except CgroupError as error:
+        pytest.skip(f"no place for cgroups: {error.what}")
+
+
+@pytest.fixture
+def cgroup(place: Place) -> Iterator[Cgroup]:
+    """A fresh cgroup."""
+    made = place.create(f"{os.getpid()}-test")
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def run(cgroup: Cgroup) -> Run:
+    """Run a command in the cgroup."""
+
+    def run_command(*command: str, **options: object) -> subprocess.CompletedProcess[str]:
+        words = join_command(cgroup, command, options.get("identity"), options.get("cores"))
+        return subprocess.run(
+            words, capture_output=True, text=True, check=False, env=options.get("env")
+        )
+
+    return run_command
+
+
+@pytest.fixture
+def python(run: Run) -> Run:
+    """Run lines of Python in the cgroup."""
+
+    def run_python(code: str, *words: str, **options: object) -> subprocess.CompletedProcess[str]:
+        return run(sys.executable, "-I", "-S", "-c", code, *words, **options)
+
+    return run_python

@@ -1,0 +1,227 @@
+"""A real cgroup on whatever version this kernel has: limits, counters, peaks, killing, removing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.interface import Cgroup, Limits
+from edgebench.cgroups.join import join_command
+from edgebench.cgroups.place import Place
+from edgebench.errors import CgroupError
+from tests.cgroups.conftest import Run
+
+pytestmark = pytest.mark.cgroup
+
+MIB = 1 << 20
+PAGE = os.sysconf("SC_PAGE_SIZE")
+#: Touch argv[1] MiB of anonymous memory.
+TOUCH = """
+import mmap, sys
+size = int(sys.argv[1]) << 20
+area = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for offset in range(0, size, mmap.PAGESIZE):
+    area[offset] = 1
+"""
+
+
+@pytest.fixture
+def asleep(cgroup: Cgroup) -> Iterator[subprocess.Popen[bytes]]:
+    """A process asleep in the cgroup."""
+    with subprocess.Popen(join_command(cgroup, ["sleep", "1000"], None, None)) as process:
+        while process.pid not in cgroup.pids():
+            time.sleep(0.001)
+        yield process
+        process.kill()
+
+
+def test_limits_are_set_and_read_back(cgroup: Cgroup):
+    """What comes back is what the kernel holds, rounded down to pages."""
+    applied = cgroup.apply(Limits(100 * MIB + 5, 50 * MIB, (0,), 1.5, 100))
+    assert applied == Limits(100 * MIB, 50 * MIB, (0,), 1.5, 100)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (Limits(64 * MIB, 0), Limits(256 * MIB, 64 * MIB)),
+        (Limits(256 * MIB, 64 * MIB), Limits(64 * MIB, 0)),
+        (Limits(64 * MIB, 256 * MIB), Limits(128 * MIB, 0)),
+        (Limits(64 * MIB, 0), Limits(64 * MIB, None)),
+    ],
+)
+def test_limits_move_both_ways(cgroup: Cgroup, first: Limits, then: Limits):
+    """Version 1 takes memory and memory + swap only in the right order; both orders work."""
+    assert cgroup.apply(first) == first
+    assert cgroup.apply(then) == then
+
+
+def test_no_limits_at_all(cgroup: Cgroup):
+    """Unlimited is None, not the kernel's largest number, also after a limit was set."""
+    cgroup.apply(Limits(64 * MIB, 0, (0,), 0.5, 10))
+    assert cgroup.apply(Limits()) == Limits()
+
+
+def test_no_swap_without_a_memory_limit(cgroup: Cgroup):
+    """An unlimited trial can be kept out of swap too."""
+    assert cgroup.apply(Limits(None, 0)) == Limits(None, 0)
+
+
+def test_a_refused_limit_names_file_and_value(cgroup: Cgroup):
+    """A core that doesn't exist is one clear error."""
+    with pytest.raises(CgroupError) as caught:
+        cgroup.apply(Limits(cores=(4000,)))
+    assert "4000" in caught.value.what
+    assert caught.value.where
+    assert "cpuset" in caught.value.where
+    assert caught.value.remedy
+
+
+def test_a_limit_that_does_not_take_is_an_error(cgroup: Cgroup):
+    """Less than a page rounds down to nothing; the next trial can still be limited."""
+    assert cgroup.apply(Limits(PAGE)).memory_bytes == PAGE
+    assert cgroup.apply(Limits(PAGE - 1)).memory_bytes == 0
+
+
+def test_too_much_is_killed_and_counted(cgroup: Cgroup, python: Run):
+    """Above the limit without swap the kernel kills, and says so; the peak is the limit."""
+    cgroup.apply(Limits(64 * MIB, 0))
+    assert python(TOUCH, "96").returncode == -9
+    counters = cgroup.read()
+    assert counters.oom_kills
+    assert counters.limit_hits
+    assert counters.peak_bytes == 64 * MIB
+
+
+def test_enough_is_not_killed(cgroup: Cgroup, python: Run):
+    """Below the limit nothing is killed or hit."""
+    cgroup.apply(Limits(64 * MIB, 0))
+    assert python(TOUCH, "32").returncode == 0
+    counters = cgroup.read()
+    assert (counters.oom_kills, counters.limit_hits) == (0, 0)
+
+
+def test_the_peak_is_the_command_s_alone(cgroup: Cgroup, python: Run):
+    """A harness that holds 200 MB changes nothing: joining comes right before exec."""
+    ballast = bytearray(200 * MIB)
+    ballast[::PAGE] = b"x" * len(ballast[::PAGE])
+    assert python(TOUCH, "20").returncode == 0
+    peak = cgroup.read().peak_bytes
+    assert peak is not None
+    assert 20 * MIB <= peak <= 40 * MIB
+    assert ballast[0]
+
+
+def test_the_counters_tell_what_happened(cgroup: Cgroup, python: Run):
+    """Faults, CPU time and its parts are there, and what is None has a reason."""
+    python(TOUCH, "16")
+    counters = cgroup.read()
+    assert counters.minor_faults is not None
+    assert counters.minor_faults >= 16 * MIB // PAGE // 512
+    assert counters.cpu_ns
+    assert counters.user_ns is not None
+    assert counters.system_ns is not None
+    unknown = {name for name, value in vars(counters).items() if value is None}
+    assert unknown == set(cgroup.missing().reasons)
+
+
+def test_the_peak_can_be_reset(cgroup: Cgroup, python: Run):
+    """After a reset the mark counts from now; where the kernel can't, the answer is False."""
+    python(TOUCH, "32")
+    high = cgroup.read().peak_bytes
+    assert high is not None
+    assert high >= 32 * MIB
+    could = cgroup.reset_peak()
+    low = cgroup.read().peak_bytes
+    assert low is not None
+    assert (low < 32 * MIB) == could == cgroup.hot_files().peak_resets
+    python(TOUCH, "16")
+    again = cgroup.read().peak_bytes
+    assert again is not None
+    assert not could or 16 * MIB <= again < 32 * MIB
+
+
+def test_the_hot_files_hold_what_read_tells(cgroup: Cgroup, python: Run):
+    """Each is readable and, once all is quiet, agrees with the counters."""
+    python(TOUCH, "8")
+    hot, counters = cgroup.hot_files(), cgroup.read()
+    for path in (hot.usage, hot.peak, hot.swap, hot.swap_peak, hot.stat, hot.cpu, hot.pressure):
+        assert path is None or path.read_text()
+    assert hot.cpu
+    assert hot.stat
+    cpu = int(hot.cpu.read_text().split()[0 if cgroup.version == 1 else 1])
+    assert cpu * hot.cpu_unit_ns == counters.cpu_ns
+    assert hot.swap_is_memsw == (cgroup.version == 1)
+
+
+def test_kill_ends_all_of_a_tree(cgroup: Cgroup, asleep: subprocess.Popen[bytes]):
+    """Processes that left their session and parent are killed too; a second kill does nothing."""
+    tree = "for i in 1 2 3 4 5; do setsid sleep 1000 & done; wait"
+    with subprocess.Popen(join_command(cgroup, ["sh", "-c", tree], None, None)) as shell:
+        while len(cgroup.pids()) < 7:
+            time.sleep(0.001)
+        cgroup.kill()
+        assert cgroup.pids() == ()
+        assert shell.wait(10) == asleep.wait(10) == -9
+    cgroup.kill()
+
+
+def test_kill_outruns_a_process_that_forks(cgroup: Cgroup):
+    """A shell that keeps starting children doesn't get away."""
+    forks = "while :; do (sleep 1000 &) ; done"
+    cgroup.apply(Limits(pids=50))
+    with subprocess.Popen(
+        join_command(cgroup, ["sh", "-c", forks], None, None), stderr=subprocess.DEVNULL
+    ) as shell:
+        while len(cgroup.pids()) < 20 and shell.poll() is None:
+            time.sleep(0.001)
+        cgroup.kill()
+        assert cgroup.pids() == ()
+
+
+def test_remove_takes_all_away(cgroup: Cgroup, asleep: subprocess.Popen[bytes]):
+    """What runs is killed, cgroups the workload made below go too; twice is no error."""
+    (cgroup.path / "inner").mkdir()
+    folders = [path.parent for path in cgroup.join_files()]
+    cgroup.remove()
+    cgroup.remove()
+    assert asleep.wait(10) == -9
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_memory_alone(place: Place):
+    """Without accounting there is a memory cgroup and, on version 1, nothing beside it."""
+    made = place.create(f"{os.getpid()}-alone", accounting=False)
+    try:
+        assert made.join_files() == (made.path / "cgroup.procs",)
+        assert made.apply(Limits(64 * MIB)).memory_bytes == 64 * MIB
+    finally:
+        made.remove()
+
+
+def test_two_of_a_name(place: Place, cgroup: Cgroup):
+    """A cgroup that is there already is not taken over, and stays."""
+    with pytest.raises(CgroupError, match="already"):
+        place.create(cgroup.path.name.removeprefix("edgebench-"))
+    assert cgroup.path.exists()
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "a b", "x" * 200])
+def test_a_name_that_is_no_name(place: Place, name: str):
+    """A name can't lead out of the place."""
+    with pytest.raises(CgroupError, match="name"):
+        place.create(name) if name != ".." else place.create("/../x")
+
+
+def test_what_it_describes(place: Place):
+    """The environment's record says version, path, controllers and why values are missing."""
+    described = place.describe()
+    assert described["version"] == place.version
+    assert "memory" in described["controllers"]
+    assert Path(described["path"]).is_dir()
+    assert not list(place.path.glob(f"edgebench-{os.getpid()}-look"))

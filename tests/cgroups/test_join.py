@@ -1,0 +1,93 @@
+"""The helper that joins a cgroup and becomes the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups import join
+from edgebench.cgroups.identity import Identity
+from edgebench.cgroups.interface import Cgroup
+from tests.cgroups.conftest import Run
+
+NOBODY = Identity(65534, 65534, (65534, 100), Path("/"))
+
+
+def helper(*command: str, **spec: object) -> subprocess.CompletedProcess[str]:
+    """The helper by itself, without a cgroup."""
+    words = json.dumps({"join": [], "user": None, "cores": None, "locale": None, **spec})
+    return subprocess.run(
+        [sys.executable, "-I", "-S", join.__file__, words, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.cgroup
+def test_the_command_is_in_all_hierarchies(cgroup: Cgroup, run: Run):
+    """The command finds itself in the cgroup in every hierarchy that was joined."""
+    seen = run("cat", "/proc/self/cgroup").stdout
+    assert seen.count(cgroup.path.name) == len(cgroup.join_files())
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_rights_are_dropped(run: Run):
+    """User, group and groups are the caller's, and no set-user-id program can bring root back."""
+    status = run("cat", "/proc/self/status", identity=NOBODY).stdout
+    lines = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert set(lines["Uid"].split()) == set(lines["Gid"].split()) == {"65534"}
+    assert lines["Groups"].split() == ["100", "65534"]
+    assert lines["NoNewPrivs"] == "1"
+    assert int(lines["CapEff"], 16) == 0
+
+
+@pytest.mark.cgroup
+def test_the_cores_are_kept_to(run: Run):
+    """Only the given cores are left to the command."""
+    core = min(os.sched_getaffinity(0))
+    status = run("cat", "/proc/self/status", cores=(core,)).stdout
+    assert f"Cpus_allowed_list:\t{core}\n" in status
+
+
+def test_no_shell_looks_at_the_words():
+    """Spaces, quotes and metacharacters reach the command as they are."""
+    words = ["a b", "$HOME", "; rm -rf x", "'\"", "", "*"]
+    done = helper(sys.executable, "-c", "import sys; print(sys.argv[1:])", *words)
+    assert done.stdout.strip() == str(words)
+
+
+def test_a_missing_command():
+    """One line and exit code 127."""
+    done = helper("no-such-command")
+    assert (done.returncode, done.stderr) == (127, "edgebench: no command 'no-such-command'\n")
+
+
+def test_a_file_that_is_no_program(tmp_path: Path):
+    """One line and exit code 126."""
+    done = helper(str(tmp_path))
+    assert done.returncode == 126
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_cgroup_that_is_gone(tmp_path: Path):
+    """One line and exit code 125; the command is not run outside the limit."""
+    done = helper("echo", "ran", join=[str(tmp_path / "gone" / "cgroup.procs")])
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "can't join the cgroup" in done.stderr
+
+
+def test_the_command_gets_signals_and_locale_as_they_were(monkeypatch: pytest.MonkeyPatch):
+    """Python's own ignored signals and its locale coercion don't reach the command."""
+    monkeypatch.delenv("LC_ALL", raising=False)
+    monkeypatch.delenv("LC_CTYPE", raising=False)
+    monkeypatch.setenv("LANG", "C")
+    done = helper("sh", "-c", "grep SigIgn /proc/$$/status; env")
+    assert int(done.stdout.split()[1], 16) == 0
+    assert "LC_CTYPE" not in done.stdout

@@ -1,0 +1,134 @@
+"""Nothing outlives the harness, even one killed with SIGKILL; and nothing else is touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.join import join_command
+from edgebench.cgroups.leftovers import Ownership, claims, clear_leftovers, state_folder
+from edgebench.cgroups.place import Place
+from edgebench.errors import MachineError
+
+_DIE = """
+import os, signal, sys
+from pathlib import Path
+from edgebench.cgroups.leftovers import Ownership
+ownership = Ownership(Path(sys.argv[1]))
+for claim in sys.argv[2:]:
+    ownership.claim(*claim.split("=", 1))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder for state files."""
+    path = tmp_path / "claims"
+    path.mkdir(mode=0o700)
+    return path
+
+
+def die(folder: Path, *words: str) -> None:
+    """A harness process that claims these things and is then killed with SIGKILL."""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    done = subprocess.run([sys.executable, "-c", _DIE, str(folder), *words], env=env, check=False)
+    assert done.returncode == -9
+
+
+def test_the_end_takes_away_what_is_still_claimed(folder: Path, tmp_path: Path):
+    """Leaving the context clears what was claimed and not released, and the state file."""
+    kept, left = tmp_path / "edgebench-kept", tmp_path / "edgebench-left"
+    for path in (kept, left):
+        path.mkdir()
+    with Ownership(folder) as ownership:
+        for path in (kept, left):
+            ownership.claim("temp-folder", str(path))
+        ownership.release("temp-folder", str(kept))
+    assert kept.exists()
+    assert not left.exists()
+    assert not list(folder.iterdir())
+
+
+def test_what_has_to_be_undone_last_is(folder: Path, tmp_path: Path):
+    """What was given to ``at_end`` is called once the claimed things are gone."""
+    left = tmp_path / "edgebench-left"
+    left.mkdir()
+    seen = []
+    with Ownership(folder) as ownership:
+        ownership.at_end(lambda: seen.append(left.exists()))
+        ownership.claim("temp-folder", str(left))
+    assert seen == [False]
+
+
+def test_a_dead_harness_is_cleared_and_a_living_one_is_not(folder: Path, tmp_path: Path):
+    """Only a state file that nobody holds locked is cleared, with a sentence for each thing."""
+    dead, living = tmp_path / "edgebench-dead", tmp_path / "edgebench-living"
+    for path in (dead, living):
+        path.mkdir()
+        (path / "file").write_text("x")
+    die(folder, f"temp-folder={dead}", "temp-folder=/tmp/edgebench-never-made")
+    with Ownership(folder) as ownership:
+        ownership.claim("temp-folder", str(living))
+        assert clear_leftovers(folder) == [f"removed the temporary folder {dead}"]
+        assert not dead.exists()
+        assert (living / "file").exists()
+        assert len(list(folder.iterdir())) == 1
+    assert clear_leftovers(folder) == []
+
+
+def test_nothing_without_our_name_is_touched(folder: Path, tmp_path: Path):
+    """A claim of somebody's folder, a link, or a way round by ``..`` is not followed."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    link = tmp_path / "edgebench-link"
+    link.symlink_to(precious)
+    round_about = tmp_path / "edgebench-x" / ".." / "precious"
+    die(folder, *(f"temp-folder={path}" for path in (precious, link, round_about)))
+    assert clear_leftovers(folder) == []
+    assert precious.exists()
+
+
+def test_a_torn_last_line_loses_nothing_else(tmp_path: Path):
+    """A process that died while writing a claim had not made that thing yet."""
+    file = tmp_path / "1.claims"
+    file.write_text('["claim", "zram", "/dev/zram0"]\n["claim", "cgroup", "/a"]\n["relea')
+    assert claims(file) == [("zram", "/dev/zram0"), ("cgroup", "/a")]
+
+
+@pytest.mark.cgroup
+def test_a_dead_harness_s_cgroup_goes_with_all_in_it(folder: Path, place: Place, cgroup: Cgroup):
+    """Processes still running in a dead harness's cgroup are killed, then it is taken away."""
+    words = join_command(cgroup, ["sleep", "1000"], None, None)
+    with subprocess.Popen(words) as process:
+        while not cgroup.pids():
+            pass
+        die(folder, *(f"cgroup={path.parent}" for path in cgroup.join_files()))
+        assert f"removed the cgroup {cgroup.path}" in clear_leftovers(folder)
+        assert process.wait(10) == -9
+    assert not any(path.parent.exists() for path in cgroup.join_files())
+
+
+@pytest.mark.cgroup
+def test_a_cgroup_is_claimed_before_it_is_made(ownership: Ownership, place: Place):
+    """Its claim stands while it is there, and goes with it."""
+    (file,) = ownership.path.parent.glob("*.claims")
+    made = place.create(f"{os.getpid()}-claimed")
+    assert ("cgroup", str(made.path)) in claims(file)
+    made.remove()
+    assert claims(file) == []
+
+
+def test_a_state_folder_that_others_can_write_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A path in it would be taken away as root: it must be its owner's alone."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(MachineError, match="others may write"):
+        state_folder()
