@@ -130,9 +130,9 @@ def _saturated(peak: int | None, limit: int | None, counters: Counters) -> bool 
     """Whether the limit was touched: then the peak tells the limit, not the demand."""
     if limit is None:
         return False
-    if counters.limit_hits is not None:
-        return counters.limit_hits > 0
-    return peak >= limit if peak is not None else None
+    if peak is not None and peak >= limit:
+        return True
+    return counters.limit_hits > 0 if counters.limit_hits is not None else None
 
 
 def _base(events: list[dict[str, Any]]) -> int | None:

@@ -1,0 +1,65 @@
+"""``python -m edgebench.layers.prepare JSON``: weights and layer tables, outside any limit.
+
+The harness calls it, so that torch never lives in the harness. The request: ``networks``,
+``cache``, ``seed``, ``checkpoints`` (network → path), ``batch``, ``image``. The answer is one
+line of JSON, the manifest, or ``{"error": {"what": …, "where": …, "remedy": …}}`` and exit 1.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from edgebench.errors import EdgebenchError
+from edgebench.layers.table import Row, table
+from edgebench.layers.weights import prepare_weights
+
+
+def manifest(request: dict[str, Any]) -> dict[str, Any]:
+    """Each network's folder, layer table and sizes."""
+    return {
+        "networks": {name: _network(name, request) for name in request["networks"]},
+        "versions": {"torch": torch.__version__},
+    }
+
+
+def _network(name: str, request: dict[str, Any]) -> dict[str, Any]:
+    checkpoint = request["checkpoints"].get(name)
+    folder, files = prepare_weights(
+        name, Path(request["cache"]), request["seed"], Path(checkpoint) if checkpoint else None
+    )
+    rows = [_with_file(row, files) for row in table(name, request["batch"], request["image"])]
+    first = {row.part: row for row in reversed(rows)}.values()
+    return {
+        "folder": str(folder),
+        "table": [asdict(row) for row in rows],
+        "parameter_bytes": sum(row.parameter_bytes for row in first),
+        "file_bytes": sum(size for _, size in files.values()),
+    }
+
+
+def _with_file(row: Row, files: dict[str, tuple[str, int]]) -> Row:
+    file, size = files.get(row.part, (None, 0))
+    return replace(row, file=file, file_bytes=size)
+
+
+def main(words: list[str]) -> int:
+    """Answer one request on stdout; the exit code."""
+    try:
+        answer: dict[str, Any] = manifest(json.loads(words[0]))
+    except EdgebenchError as error:
+        answer = {"error": {"what": error.what, "where": error.where, "remedy": error.remedy}}
+    except OSError as error:
+        what = f"weights can't be written: {error.strerror}"
+        answer = {"error": {"what": what, "where": error.filename, "remedy": "free some space"}}
+    sys.stdout.write(json.dumps(answer) + "\n")
+    return 1 if "error" in answer else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

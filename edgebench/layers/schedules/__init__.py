@@ -1,0 +1,21 @@
+"""Schedules: in which order, and by how many threads, layers are loaded and executed.
+
+EdgeCaffe's schedules, with memory given to a layer only when it is loaded.
+"""
+
+from __future__ import annotations
+
+from edgebench.layers.schedules.base import Schedule
+from edgebench.layers.schedules.bulk import Bulk
+from edgebench.layers.schedules.deepeye import DeepEye
+from edgebench.layers.schedules.linear import Linear
+from edgebench.layers.schedules.partial import Partial
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    "linear": Linear,
+    "bulk": Bulk,
+    "partial": Partial,
+    "deepeye": DeepEye,
+}
+
+__all__ = ["SCHEDULES", "Schedule"]

@@ -1,0 +1,27 @@
+"""``bulk``: load all of a network, then execute all of it, then the next network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.schedules.base import Outputs, Schedule, unloading
+
+
+class Bulk(Schedule):
+    """One thread; a network's weights stay until it has run, so it can run again, warm."""
+
+    def _run(self, inputs: Sequence[torch.Tensor]) -> Outputs:
+        return [self._one(net, x) for net, x in zip(self.networks, inputs, strict=True)]
+
+    def _one(self, network: LayeredNetwork, sample: torch.Tensor) -> torch.Tensor:
+        calls = network.first_calls()
+        for call in calls:
+            self.load(network, call)
+        with unloading(network, calls):
+            output = self.forward(network, sample, "first")
+            for _ in range(self.warm):
+                self.forward(network, sample, "execute")
+        return output

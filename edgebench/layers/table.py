@@ -1,0 +1,84 @@
+"""The layer table of a network: what is in it, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from edgebench.layers.cut import Part, cut, watching
+from edgebench.layers.networks import build, input_shape
+
+
+@dataclass(frozen=True)
+class Row:
+    """One layer. Bytes at the network's own precision; ``flops`` of one forward pass.
+
+    ``part`` names the module whose weights it uses: two layers may share one. A row of a
+    container's own parameters has type ``… (own)`` and no output.
+    """
+
+    order: int
+    name: str
+    type: str
+    part: str
+    parameter_bytes: int
+    buffer_bytes: int
+    output_bytes: int
+    flops: int
+    file: str | None = None
+    file_bytes: int = 0
+
+
+def table(name: str, batch: int = 1, image: int | None = None) -> list[Row]:
+    """The layers of a network in the order of their calls; nothing takes memory.
+
+    FLOPs count multiplications and additions of matrix products, convolutions and attention
+    (``torch.utils.flop_counter``); the rest counts nothing there.
+
+    Raises:
+        WorkloadError: no such network.
+    """
+    model = build(name)
+    sample = torch.empty(input_shape(name, batch, image), device="meta")
+    parts = cut(model, sample).parts
+    rows: list[Row] = []
+    inside: list[tuple[int, int]] = []
+    counter = FlopCounterMode(display=False)
+
+    def enter(part: Part) -> None:
+        inside.append((len(rows), counter.get_total_flops()))
+        rows.append(_row(len(rows), part))
+
+    def leave(part: Part, output: Any) -> None:
+        order, before = inside.pop()
+        if not part.own_only:
+            flops = counter.get_total_flops() - before
+            rows[order] = replace(rows[order], flops=flops, output_bytes=_nbytes(output))
+
+    with counter, torch.inference_mode(), watching(parts.values(), enter, leave):
+        model(sample)
+    return rows
+
+
+def _row(order: int, part: Part) -> Row:
+    own = " (own)" if part.own_only else ""
+    recurse = not part.own_only
+    return Row(
+        order=order,
+        name=part.name or "(network)",
+        type=type(part.module).__name__ + own,
+        part=part.name,
+        parameter_bytes=sum(p.nbytes for p in part.module.parameters(recurse)),
+        buffer_bytes=sum(b.nbytes for b in part.module.buffers(recurse)),
+        output_bytes=0,
+        flops=0,
+    )
+
+
+def _nbytes(output: Any) -> int:
+    leaves = tree_leaves(output)
+    return sum(leaf.nbytes for leaf in leaves if isinstance(leaf, torch.Tensor))

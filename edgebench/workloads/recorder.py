@@ -1,0 +1,120 @@
+"""Spans and notes, written as events to the descriptor the harness gave."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from edgebench.workloads.events import Descriptors
+
+NO_DESCRIPTORS: Descriptors = {
+    "events": -1,
+    "usage": None,
+    "peak": None,
+    "peak_resets": False,
+    "swap": None,
+    "swap_is_memsw": False,
+}
+
+
+@dataclass
+class _Open:
+    """A span under way, and the largest peak seen in it so far."""
+
+    peak_bytes: int | None = None
+
+
+class Recorder:
+    """Writes events. Thread-safe. At each boundary the kernel's mark is read and reset."""
+
+    def __init__(self, descriptors: Descriptors = NO_DESCRIPTORS) -> None:
+        self._fds = descriptors
+        self._lock = threading.Lock()
+        self._open: dict[int, _Open] = {}
+        self._ids = itertools.count()
+        self._threads: dict[int, int] = {}
+
+    @contextmanager
+    def span(
+        self,
+        phase: str,
+        *,
+        round: int | None = None,  # noqa: A002 - the event's key
+        network: str | None = None,
+        layer: int | None = None,
+        name: str | None = None,
+    ) -> Iterator[None]:
+        """Record one phase, or one layer in a phase, from its start to its end."""
+        number = next(self._ids)
+        start = {"event": "start", "id": number, "phase": phase, "round": round}
+        place = {"network": network, "layer": layer, "name": name, "thread": self._thread()}
+        with self._lock:
+            self._fold_peak()
+            self._open[number] = _Open()
+            usage = self._usage()
+        self._write({**start, **place, "t_ns": time.monotonic_ns(), **usage})
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        yield
+        # Not in a finally: a span cut short by an error has no end.
+        t_ns = time.monotonic_ns()
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        with self._lock:
+            self._fold_peak()
+            peak = self._open.pop(number).peak_bytes
+            usage = self._usage()
+        self._write(
+            {
+                "event": "end",
+                "id": number,
+                "t_ns": t_ns,
+                **usage,
+                "peak_bytes": peak,
+                "cpu_ns": round_ns(after) - round_ns(before),
+                "major_faults": after.ru_majflt - before.ru_majflt,
+                "minor_faults": after.ru_minflt - before.ru_minflt,
+            }
+        )
+
+    def note(self, **data: Any) -> None:
+        """Record anything else worth keeping."""
+        self._write({"event": "note", "t_ns": time.monotonic_ns(), "data": data})
+
+    def _fold_peak(self) -> None:
+        """Give the mark since the last boundary to every open span, then reset it."""
+        fd = self._fds["peak"]
+        if fd is None or not self._fds["peak_resets"]:
+            return
+        peak = int(os.pread(fd, 32, 0))
+        for span in self._open.values():
+            span.peak_bytes = max(span.peak_bytes or 0, peak)
+        os.pwrite(fd, b"0", 0)
+
+    def _usage(self) -> dict[str, int | None]:
+        usage, swap = self._read("usage"), self._read("swap")
+        if self._fds["swap_is_memsw"] and usage is not None and swap is not None:
+            swap = max(0, swap - usage)
+        return {"usage_bytes": usage, "swap_bytes": swap}
+
+    def _read(self, name: str) -> int | None:
+        fd = self._fds[name]  # type: ignore[literal-required]
+        return None if fd is None else int(os.pread(fd, 32, 0))
+
+    def _thread(self) -> int:
+        return self._threads.setdefault(threading.get_ident(), len(self._threads))
+
+    def _write(self, event: dict[str, Any]) -> None:
+        if self._fds["events"] >= 0:
+            os.write(self._fds["events"], json.dumps(event).encode() + b"\n")
+
+
+def round_ns(used: resource.struct_rusage) -> int:
+    """CPU time of a process in nanoseconds."""
+    return round((used.ru_utime + used.ru_stime) * 1e9)

@@ -1,0 +1,36 @@
+"""``python -m edgebench.workloads.worker SPEC``: what runs inside the limit.
+
+Its one argument is a :class:`~edgebench.workloads.events.WorkerSpec` as JSON. It exits 1 after
+an error of its own, which it has worded as a note.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from edgebench.errors import EdgebenchError
+from edgebench.workloads.events import WorkerSpec
+from edgebench.workloads.inference import import_runtime, run_inference
+from edgebench.workloads.recorder import Recorder
+
+
+def main(words: list[str]) -> int:
+    """Run the workload of the spec; the exit code."""
+    spec: WorkerSpec = json.loads(words[0])
+    recorder = Recorder(spec["descriptors"])
+    try:
+        if spec["kind"] == "import":
+            with recorder.span("import"):
+                import_runtime(None, recorder)
+        else:
+            run_inference(dict(spec["settings"]), recorder)
+    except EdgebenchError as error:
+        recorder.note(error={"what": error.what, "where": error.where, "remedy": error.remedy})
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
