@@ -1,0 +1,85 @@
+"""docs/scenarios.md against the models: every key with its default, every example valid."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from scenario_making import COMMAND, INFERENCE, load_text, with_key
+
+from edgebench.limit_axes import LimitAxes, MemoryRange, Swap
+from edgebench.scenario import SamplerKeys, Scenario
+from edgebench.workloads.settings import CommandWorkload, InferenceWorkload
+
+PAGE = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text()
+TABLES: dict[str, type[BaseModel]] = {
+    "": Scenario,
+    "workload": InferenceWorkload,
+    "limits": LimitAxes,
+    "sampler": SamplerKeys,
+}
+OTHERS: list[type[BaseModel]] = [CommandWorkload, MemoryRange, Swap]
+ROWS = re.findall(r"^\| `([a-z_]+)` \| (.+?) \| (.+?) \| `(.+?)` \|", PAGE, re.MULTILINE)
+
+
+def keys_of(table: type[BaseModel]) -> set[str]:
+    """The keys as a file writes them."""
+    return {info.alias or name for name, info in table.model_fields.items()}
+
+
+@pytest.mark.parametrize("table", [*TABLES.values(), *OTHERS], ids=lambda t: t.__name__)
+def test_every_key_is_on_the_page(table: type[BaseModel]) -> None:
+    """A key that the page doesn't explain can't be found; one it explains must exist."""
+    tables = set(TABLES) | {""}
+    assert keys_of(table) - tables <= {row[0] for row in ROWS}
+    known = set().union(*(keys_of(other) for other in (*TABLES.values(), *OTHERS)))
+    assert {row[0] for row in ROWS} <= known
+
+
+@pytest.mark.parametrize(
+    ("key", "example"),
+    [
+        (f"{name}.{info.alias or field}", example)
+        for name, table in TABLES.items()
+        for field, info in table.model_fields.items()
+        for example in info.examples or ()
+        if field not in ("checkpoint", "kind")
+    ],
+)
+def test_every_example_is_valid(tmp_path: Path, key: str, example: str) -> None:
+    """What an error message gives as an example passes."""
+    table, _, name = key.rpartition(".")
+    text = INFERENCE
+    if name == "pipeline":
+        text = text.replace('network = ["alexnet", "lenet"]\n', "")
+    load_text(tmp_path, with_key(text, table, f"{name} = {example}"))
+
+
+def test_examples_of_a_command_are_valid(tmp_path: Path) -> None:
+    """The same for a command's keys."""
+    for field, info in CommandWorkload.model_fields.items():
+        for example in info.examples or ():
+            load_text(tmp_path, with_key(COMMAND, "workload", f"{field} = {example}"))
+
+
+@pytest.mark.parametrize("shown", re.findall(r"```toml\n(.+?)```", PAGE, re.DOTALL))
+def test_shown_scenarios_are_valid(tmp_path: Path, shown: str) -> None:
+    """Each whole scenario on the page can be copied and checked."""
+    if "schema" in shown:
+        assert load_text(tmp_path, shown).name
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row[0]))
+def test_the_pages_examples_are_valid(tmp_path: Path, row: tuple[str, ...]) -> None:
+    """Each example in the page's tables is accepted where its key belongs."""
+    name, example = row[0], row[3]
+    if name in ("checkpoint", "from", "to", "steps", "spacing", "size", "kind"):
+        return
+    command = name in keys_of(CommandWorkload)
+    table = next((t for t, model in TABLES.items() if name in keys_of(model)), "workload")
+    text = COMMAND if command else INFERENCE
+    if name == "pipeline":
+        text = text.replace('network = ["alexnet", "lenet"]\n', "")
+    load_text(tmp_path, with_key(text, table, f"{name} = {example}"))
