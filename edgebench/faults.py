@@ -26,7 +26,7 @@ _SHOULD_BE = {
     "string_pattern_mismatch": "names folders: only a-z, 0-9 and '-', 64 at most",
     "finite_number": "should be a finite number",
 }
-_HEADER = re.compile(r"^\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?$")
+_HEADER = re.compile(r"^\s*\[{1,2}\s*([^\[\]]+?)\s*\]{1,2}\s*(?:#.*)?$")
 _KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0-9_"'-]+)*)\s*=""")
 
 Path = tuple["str | int", ...]

@@ -96,4 +96,3 @@ def resolve(limit: LimitSetting, share: float, demand_bytes: int) -> LimitSettin
     """The limit with its bytes: that share of demand, rounded up to a whole page."""
     pages = -(-share * demand_bytes // mmap.PAGESIZE)
     return replace(limit, memory_bytes=int(pages) * mmap.PAGESIZE)
-

@@ -42,7 +42,8 @@ def check(scenario: str, as_json: bool) -> None:
 
 def _print(seen: Preview, repeats: int, timeout_s: float) -> None:
     rows = [("scenario", seen.name), *_settings(seen), *_limits(seen)]
-    rows.append(("trials", f"{seen.trials}: {len(seen.points)} points, {repeats} times each"))
+    rows.append(("points", str(len(seen.points))))
+    rows.append(("trials", f"{seen.trials}: {repeats} of each point"))
     longest = format_duration(seen.longest_s)
     each = format_duration(timeout_s)
     rows.append(("time", f"unknown; at most {longest}, if every trial took its {each}"))

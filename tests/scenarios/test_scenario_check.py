@@ -92,7 +92,7 @@ def test_check_says_what_would_run(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "alexnet, lenet" in done.stdout
     assert "max, 75%, 64M" in done.stdout
-    assert "12: 6 points, 2 times each" in done.stdout
+    assert "12: 2 of each point" in done.stdout
     assert "unknown; at most 2 h 00 min" in done.stdout
     assert done.stdout.endswith(f"next: edgebench run {file}\n")
 

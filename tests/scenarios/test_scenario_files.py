@@ -147,6 +147,14 @@ def test_what_is_missing_is_named_with_an_example(tmp_path: Path) -> None:
     assert "workload: is missing; write a [workload] table" in told
 
 
+@pytest.mark.parametrize("table", ["workload = 3", "workload = []", "[[workload]]"])
+def test_a_table_must_be_a_table(tmp_path: Path, table: str) -> None:
+    """A value, a list or a list of tables where one table belongs is told at its line."""
+    told = refusal(tmp_path, f'schema = 1\nname = "x"\n{table}\n')
+    assert "line 3, workload: " in told
+    assert "should be a table" in told
+
+
 def test_a_workload_without_networks_is_refused(tmp_path: Path) -> None:
     """Inference needs a network or a pipeline."""
     text = INFERENCE.replace('network = ["alexnet", "lenet"]\n', "")
