@@ -73,13 +73,18 @@ def is_root(folder: Path) -> bool:
     return not (folder / "cgroup.type").exists()
 
 
+def systemd_runs() -> bool:
+    """Whether systemd manages this machine: sd_booted(3)."""
+    return Path("/run/systemd/system").is_dir()
+
+
 def _must_write(folder: Path) -> tuple[Path, ...]:
     return folder, folder / "cgroup.procs", folder / "cgroup.subtree_control"
 
 
 def _delegated(folder: Path, mount: Path) -> bool:
     """Whether systemd leaves it alone. A user can write only where something was delegated."""
-    if os.geteuid() != 0 or not Path("/run/systemd/system").is_dir():
+    if os.geteuid() != 0 or not systemd_runs():
         return True
     above = [folder, *(path for path in folder.parents if path.is_relative_to(mount))]
     return any(_marked(path) for path in above)

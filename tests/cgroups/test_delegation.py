@@ -1,0 +1,127 @@
+"""Version 2's rule that a cgroup with processes in it passes nothing down."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups import delegation
+from edgebench.cgroups.delegation import LEAF, Base, find_base, pass_down
+from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.join import join_command
+from edgebench.errors import CgroupError
+from tests.cgroups.conftest import Run
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+#: Find a place in the cgroup we are in, and say what is in it and around it.
+_INSIDE = """
+import json, sys
+sys.path[:0] = json.loads(sys.argv[1])
+from pathlib import Path
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.place import find_place
+with Ownership(Path(sys.argv[2])) as ownership:
+    place = find_place(ownership)
+    made = place.create("inner")
+    own = Path("/proc/self/cgroup").read_text().strip()
+    print(json.dumps([own, str(made.path), (place.path / "cgroup.subtree_control").read_text()]))
+    made.remove()
+"""
+
+
+def plain(folder: Path, **files: str) -> Path:
+    """A cgroup made of plain files; ``type`` is there everywhere but in the real root."""
+    folder.mkdir(exist_ok=True)
+    texts = {"controllers": "memory pids", "procs": "", "subtree_control": "", **files}
+    for name, text in texts.items():
+        (folder / f"cgroup.{name}").write_text(text)
+    return folder
+
+
+def test_the_real_root_is_a_base(tmp_path: Path):
+    """The root is exempt from the rule."""
+    root = plain(tmp_path / "root", controllers="cpu hugetlb memory")
+    assert find_base(root, tmp_path) == Base(root, frozenset({"cpu", "memory"}))
+
+
+def test_beside_the_leaf_of_another_harness(tmp_path: Path):
+    """A harness started by a shell that an earlier one moved aside uses the same base."""
+    base = plain(tmp_path / "scope", type="domain")
+    leaf = plain(base / LEAF, type="domain", controllers="")
+    assert find_base(leaf, tmp_path).folder == base
+
+
+def test_memory_is_not_passed_down(tmp_path: Path):
+    """Writable, but without the memory controller."""
+    folder = plain(tmp_path / "scope", type="domain", controllers="pids")
+    with pytest.raises(CgroupError, match="not passed down") as caught:
+        find_base(folder, tmp_path)
+    assert "Delegate=yes" in str(caught.value.remedy)
+
+
+def test_root_in_a_cgroup_of_systemd_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Root can write everywhere; what systemd has not delegated is left alone all the same."""
+    folder = plain(tmp_path / "session.scope", type="domain")
+    monkeypatch.setattr(delegation, "systemd_runs", lambda: True)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(CgroupError, match="not delegated") as caught:
+        find_base(folder, tmp_path)
+    assert "systemd-run --scope" in str(caught.value.remedy)
+
+
+def test_it_is_left_as_it_was(tmp_path: Path):
+    """What was switched on is switched off again, and nothing that was on already."""
+    root = plain(tmp_path / "root", controllers="memory pids", subtree_control="pids")
+    undo = pass_down(find_base(root, tmp_path))
+    assert (root / "cgroup.subtree_control").read_text() == "+memory"
+    (root / "cgroup.subtree_control").write_text("memory pids")
+    undo()
+    assert (root / "cgroup.subtree_control").read_text() == "-memory"
+
+
+@pytest.fixture
+def scope(cgroup: Cgroup) -> Iterator[Path]:
+    """A real cgroup of version 2 that is not the root."""
+    if cgroup.version != 2:
+        pytest.skip("this kernel's memory controller is on version 1")
+    yield cgroup.path
+    assert not list(cgroup.path.glob("*/"))
+    assert not (cgroup.path / "cgroup.subtree_control").read_text().strip()
+
+
+def inside(state: Path) -> tuple[str, ...]:
+    """The words that find a place from inside, and keep their claims in this folder."""
+    words = (json.dumps([str(REPOSITORY), *sys.path]), str(state))
+    return (sys.executable, "-c", _INSIDE, *words)
+
+
+@pytest.mark.cgroup
+def test_the_harness_steps_aside_and_back(scope: Path, run: Run, tmp_path: Path):
+    """It waits in a leaf, trials are made beside it, and the shell that called it is back after."""
+    script = '"$@"; cat /proc/self/cgroup'
+    done = run("sh", "-c", script, "sh", *inside(tmp_path))
+    assert done.returncode == 0, done.stderr
+    seen, after = done.stdout.splitlines()
+    own, made, passed_down = json.loads(seen)
+    assert own.endswith(f"{scope.name}/{LEAF}")
+    assert made == str(scope / "edgebench-inner")
+    assert "memory" in passed_down
+    assert after.endswith(scope.name)
+
+
+@pytest.mark.cgroup
+def test_others_in_the_way(scope: Path, cgroup: Cgroup, run: Run, tmp_path: Path):
+    """Processes that did not call the harness are not moved: it says who they are, and how to."""
+    with subprocess.Popen(join_command(cgroup, ["sleep", "1000"], None, None)) as other:
+        while not cgroup.pids():
+            pass
+        done = run(*inside(tmp_path))
+        assert other.pid in cgroup.pids()
+        other.kill()
+    assert f"not edgebench's are in our cgroup: [{other.pid}]" in done.stderr
+    assert f"mkdir {scope}/others" in done.stderr
