@@ -19,8 +19,8 @@ KINDS = ("none", "file", "zram", "system")
 _ZRAM_CONTROL = Path("/sys/class/zram-control")
 #: Left free on the disk besides the swap file itself.
 _SPARE_BYTES = 256 << 20
-NOT_ROOT = "call edgebench with sudo, or use swap = \"system\" or \"none\""
-NO_SYSTEM_SWAP = "swapon one of your own, or use swap = { kind = \"file\", size = \"2G\" }"
+NOT_ROOT = 'call edgebench with sudo, or use swap = "system" or "none"'
+NO_SYSTEM_SWAP = 'swapon one of your own, or use swap = { kind = "file", size = "2G" }'
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
@@ -40,6 +42,12 @@ def build(name: str, device: str = "meta") -> nn.Module:
         options = {"init_weights": False} if name in _INITIALISING else {}
         model: nn.Module = import_torchvision().get_model(name, weights=None, **options)
         return model.eval()
+
+
+def import_for(networks: Sequence[str] | None) -> None:
+    """Import the code these networks are built from; None imports all there is."""
+    if networks is None or not set(networks) <= set(ZOO):
+        import_torchvision()
 
 
 def input_shape(name: str, batch: int, image: int | None = None) -> tuple[int, int, int, int]:

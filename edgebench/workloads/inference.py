@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def run_inference(settings: dict[str, Any], recorder: Recorder) -> None:
         WorkloadError: a network or its weights can't be had.
     """
     with recorder.span("import"):
-        import_runtime(settings.get("threads"), recorder)
+        import_runtime(recorder, settings["networks"], settings.get("threads"))
         from edgebench.layers.pipeline import build_pipeline
 
     with recorder.span("init"):
@@ -37,12 +38,17 @@ def run_inference(settings: dict[str, Any], recorder: Recorder) -> None:
     recorder.note(output_sha256=sorted(digests))
 
 
-def import_runtime(threads: int | None, recorder: Recorder) -> None:
-    """Import torch, set its threads, and note what it is."""
+def import_runtime(
+    recorder: Recorder, networks: Sequence[str] | None = None, threads: int | None = None
+) -> None:
+    """Import all the code the networks need, so that it counts as base; None is any network's."""
     import torch
+
+    from edgebench.layers.networks import import_for
 
     if threads:
         torch.set_num_threads(threads)
+    import_for(networks)
     recorder.note(
         torch=torch.__version__,
         threads=torch.get_num_threads(),

@@ -7,6 +7,7 @@ an error of its own, which it has worded as a note.
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 from edgebench.errors import EdgebenchError
@@ -22,7 +23,7 @@ def main(words: list[str]) -> int:
     try:
         if spec["kind"] == "import":
             with recorder.span("import"):
-                import_runtime(None, recorder)
+                import_runtime(recorder)
         else:
             run_inference(dict(spec["settings"]), recorder)
     except EdgebenchError as error:
@@ -33,4 +34,8 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Taking the runtime down would swap all of it in, just to free it.
+    os._exit(code)
