@@ -51,7 +51,7 @@ def _print(climbs: Sequence[Climb]) -> None:
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = max(console.width, 120)
+        console.width = max(console.width, 140)
     for climb in climbs:
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
         table.add_column("")
@@ -105,13 +105,13 @@ def _fitted(step: Step) -> str:
 
     if step.fit is None or step.rung.name != Hinge.name:
         return step.reason or step.rung.says
-    words = [_parameter(parameter) for parameter in step.fit.parameters]
-    return "\n".join([*words, *(note for note in (step.fit.note, step.reason) if note)])
+    words = "  ".join(_parameter(parameter) for parameter in step.fit.parameters)
+    return "\n".join([words, *(note for note in (step.fit.note, step.reason) if note)])
 
 
 def _parameter(found: Parameter) -> str:
-    shown = format_size if found.unit == "bytes" else "{:.3g}".format
-    words = f"{found.name} = {shown(found.value)}"
+    scale, unit = (1 << 20, " MiB") if found.unit == "bytes" else (1, "")
+    words = f"{found.name} = {found.value / scale:.3g}{unit}"
     if found.low is None or found.high is None:
         return words
-    return f"{words} ({shown(found.low)} to {shown(found.high)})"
+    return f"{words} ({found.low / scale:.3g} to {found.high / scale:.3g})"

@@ -1,0 +1,71 @@
+"""All figures of a sweep, drawn and written; what can't be drawn is said and left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgebench.errors import ResultsError
+from edgebench.figures import layer_times, loading_execution, memory_time, slowdown, totals
+from edgebench.figures.naming import Drawn
+from edgebench.figures.style import applied, save
+
+if TYPE_CHECKING:
+    from edgebench.results import Results
+
+FOLDER = "figures"
+#: Each kind of figure and what draws it.
+KINDS: dict[str, Callable[[Results], Iterator[Drawn]]] = {
+    "slowdown": slowdown.figures,
+    "totals": totals.figures,
+    "loading-execution": loading_execution.figures,
+    "layer-times": layer_times.figures,
+    "memory-time": memory_time.figures,
+}
+
+
+class Gallery(NamedTuple):
+    """The files written, and for each kind that could not be drawn the reason."""
+
+    paths: list[Path]
+    left_out: list[str]
+
+
+def draw_all(results: Results) -> Gallery:
+    """Draw every kind of figure into the sweep's ``figures/``.
+
+    Raises:
+        ResultsError: none could be drawn, or the folder can't be written.
+    """
+    paths: list[Path] = []
+    reasons: list[str] = []
+    for kind, figures in KINDS.items():
+        try:
+            paths += _write(results, figures(results))
+        except ResultsError as error:
+            reasons.append(f"no {kind} figure: {error.what}")
+    if not paths:
+        raise ResultsError(
+            "nothing to draw: " + "; ".join(reasons),
+            where=str(results.path),
+            remedy=f"see what the trials did: edgebench show {results.path}",
+        )
+    return Gallery(paths, reasons)
+
+
+def draw_trial(results: Results, trial: str) -> list[Path]:
+    """Draw one trial's memory over time.
+
+    Raises:
+        ResultsError: no such trial, or it has no samples.
+    """
+    return _write(results, memory_time.figures(results, trial))
+
+
+def _write(results: Results, drawn: Iterator[Drawn]) -> list[Path]:
+    folder, paths = results.path / FOLDER, []
+    with applied():
+        for stem, figure in drawn:
+            paths += save(figure, folder, stem)
+    return paths

@@ -1,0 +1,163 @@
+"""How every figure looks, and how it is written: the same bytes from the same data.
+
+Nothing here touches matplotlib's state outside :func:`applied`: figures are made without pyplot,
+which keeps whatever backend and style the caller has.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from edgebench import __version__
+from edgebench.derived import write_derived
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from edgebench.results import Results
+
+Colour = tuple[float, float, float]
+
+WIDTH_IN = 9.6
+FORMATS = ("png", "svg")
+INK, MUTED, FAINT = "#222222", "#6b6b6b", "#d9d9d9"
+#: Room for the title and the footer, in inches.
+_HEAD_IN, _FOOT_IN, _SIDE_IN = 0.62, 0.30, 0.12
+_BLIND_SAFE = sns.color_palette("colorblind")
+PHASE_COLOURS: dict[str, Any] = {
+    "import": "#9a9a9a",
+    "init": "#c9c9c9",
+    "load": _BLIND_SAFE[0],
+    "first": _BLIND_SAFE[1],
+    "execute": _BLIND_SAFE[2],
+}
+PHASE_TITLES = {
+    "import": "import",
+    "init": "build",
+    "load": "loading",
+    "first": "first execution",
+    "execute": "warm execution",
+    "total": "whole round",
+}
+#: Schedules keep their colour and marker in every figure.
+_SCHEDULES = ("linear", "bulk", "partial", "deepeye")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+#: How trials that did not finish are drawn at the axis.
+LOST_MARKS = {"oom-killed": "x", "timeout": "+", "failed": "1"}
+LOST_WORDS = {"oom-killed": "killed (out of memory)", "timeout": "timed out", "failed": "failed"}
+
+
+@contextmanager
+def applied() -> Iterator[None]:
+    """The project's style for what is drawn and written inside; the caller's returns after."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        parameters: dict[Any, Any] = {**sns.axes_style("ticks"), **_PARAMETERS}
+        mpl.rcParams.update(parameters)
+        yield
+
+
+_PARAMETERS: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9.5,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.7,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "legend.title_fontsize": 8.5,
+    "savefig.dpi": 150,
+    "svg.hashsalt": "edgebench",
+}
+
+
+def new_figure(title: str, subtitle: str, results: Results, height_in: float) -> Figure:
+    """An empty figure with its title, what it shows, and the footer that says where it is from."""
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    room = (0.0, _FOOT_IN / height_in, 1.0, 1 - (_HEAD_IN + _FOOT_IN) / height_in)
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.set(rect=room, w_pad=0.08, h_pad=0.06)  # type: ignore[call-arg]
+    left = _SIDE_IN / WIDTH_IN
+    words: tuple[tuple[float, str, dict[str, Any]], ...] = (
+        (1 - 0.12 / height_in, title, {"fontsize": 12.5, "weight": "bold", "color": INK}),
+        (1 - 0.36 / height_in, subtitle, {"fontsize": 9, "color": MUTED}),
+    )
+    for y, text, looks in words:
+        figure.text(left, y, text, ha="left", va="top", **looks)
+    figure.text(
+        left, 0.10 / height_in, footer(results), ha="left", va="bottom", fontsize=7, color=MUTED
+    )
+    return figure
+
+
+def footer(results: Results) -> str:
+    """Device, sweep, version and commit."""
+    sweep = results.sweeps[0]
+    git = sweep.environment.get("git") or {}
+    words = [f"device {sweep.device}", f"sweep {sweep.name}"]
+    words.append(f"edgebench {sweep.environment.get('edgebench') or __version__}")
+    if git.get("commit"):
+        words.append(f"commit {git['commit'][:10]}" + (" + changes" if git.get("changed") else ""))
+    if sweep.complete is None:
+        words.append("sweep not complete")
+    return "  ·  ".join(words)
+
+
+def save(figure: Figure, folder: Path, stem: str) -> list[Path]:
+    """Write the figure as PNG and SVG, without dates or versions in them.
+
+    Raises:
+        ResultsError: the folder can't be written.
+    """
+    paths = []
+    for kind in FORMATS:
+        data = io.BytesIO()
+        no_metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+        figure.savefig(data, format=kind, metadata=no_metadata)
+        paths.append(write_derived(folder, f"{stem}.{kind}", data.getvalue()))
+    return paths
+
+
+def limit_colours(count: int) -> list[Colour]:
+    """From the widest limit (light) to the tightest (dark)."""
+    return [tuple(c) for c in sns.color_palette("rocket_r", count + 2)[1:-1]]
+
+
+UNLIMITED_COLOUR: Colour = tuple(sns.color_palette("colorblind")[0])
+
+
+def schedule_look(schedule: object, others: Sequence[object] = ()) -> tuple[Colour, str]:
+    """A schedule's colour and marker; one that isn't known gets those of its place in others."""
+    known = [*_SCHEDULES, *sorted({str(s) for s in others} - set(_SCHEDULES))]
+    place = known.index(str(schedule)) if str(schedule) in known else 0
+    return tuple(_BLIND_SAFE[place % len(_BLIND_SAFE)]), _MARKERS[place % len(_MARKERS)]
+
+
+def legend_beside(axes: Axes, **options: Any) -> None:
+    """A legend right of the axes, where no data can be."""
+    axes.legend(
+        loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, alignment="left", **options
+    )

@@ -1,0 +1,240 @@
+"""Sweeps of any shape, with slowdowns known in advance, written by the real writer."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgebench.folder import ResultsFolder
+from edgebench.phases import events_to_phases
+from edgebench.records import LimitSetting, SamplerReport, TrialRecord
+
+MIB = 1 << 20
+#: How much more a phase suffers than the sweep's ``a`` says.
+SUFFERS = {"load": 1.0, "first": 0.4, "execute": 0.25}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What sweep to make. Slowdown of loading is ``1 + a·(ln(demand/M))^b``, times the noise."""
+
+    networks: dict[str, int] = field(default_factory=lambda: {"alexnet": 8})
+    schedules: Sequence[str] = ("linear",)
+    limits: Sequence[float | None] = (None, 150, 100, 75, 50)
+    labels: Sequence[str] = ()
+    pipeline: bool = False
+    repeats: int = 3
+    rounds: int = 2
+    warm: int = 0
+    demand: float = 200.0
+    a: float = 2.0
+    b: float = 1.5
+    noise: float = 0.02
+    killed_below: float = 0.0
+    with_files: bool = True
+
+
+def make(root: Path, shape: Shape, device: str = "jetson-nano") -> Path:
+    """Write the sweep; its folder."""
+    chance = random.Random(7)
+    labels = list(shape.labels) or ["max" if m is None else f"{m:g}M" for m in shape.limits]
+    loads = [list(shape.networks)] if shape.pipeline else [[name] for name in shape.networks]
+    environment = {"device": device, "edgebench": "0.1.0", "git": {"commit": "0123456789abcdef"}}
+    resolved = {"fingerprint": "f00d", "points": [], "plan": []}
+    number = 0
+    with ResultsFolder.create(
+        root, device, "made", 'name = "made"\n', resolved, environment, _tables(shape)
+    ) as folder:
+        for repeat in range(shape.repeats):
+            for networks in loads:
+                for schedule in shape.schedules:
+                    for label, limit in zip(labels, shape.limits, strict=True):
+                        number += 1
+                        about = (f"{number:04d}", networks, schedule, label, limit, repeat)
+                        _write(folder, shape, chance, *about)
+        folder.finish({"trials": number})
+        return folder.path
+
+
+def slowdown(shape: Shape, limit: float | None, phase: str = "load") -> float:
+    """The true slowdown of a phase at a limit in MiB."""
+    if limit is None or limit >= shape.demand:
+        return 1.0
+    return 1 + SUFFERS[phase] * shape.a * log(shape.demand / limit) ** shape.b
+
+
+def layer_bytes(order: int, layers: int) -> int:
+    """Layers grow, but each fifth has no parameters."""
+    return 0 if order % 5 == 4 else int(2000 * 1.5 ** (20 * order / layers) * (1 + order % 3))
+
+
+def _tables(shape: Shape) -> dict[str, Any]:
+    networks: dict[str, Any] = {}
+    for name, layers in shape.networks.items():
+        sizes = [layer_bytes(order, layers) for order in range(layers)]
+        networks[name] = {
+            "parameter_bytes": sum(sizes),
+            "file_bytes": sum(sizes) + 64 * layers,
+            "table": [
+                {
+                    "order": order,
+                    "name": f"features.{order}.conv",
+                    "type": "Conv2d" if size else "ReLU",
+                    "parameter_bytes": size,
+                    "buffer_bytes": 0,
+                    "output_bytes": 5000,
+                    "flops": 1000 * size,
+                    "file_bytes": size + 64 if size else None,
+                    "part": "conv",
+                }
+                for order, size in enumerate(sizes)
+            ],
+        }
+    return {"networks": networks}
+
+
+def _write(
+    folder: ResultsFolder,
+    shape: Shape,
+    chance: random.Random,
+    trial: str,
+    networks: list[str],
+    schedule: str,
+    label: str,
+    limit: float | None,
+    repeat: int,
+) -> None:
+    killed = limit is not None and limit < shape.killed_below
+    events = _events(shape, chance, networks, schedule, limit, killed)
+    limit_bytes = None if limit is None else int(limit * MIB)
+    peak = int((shape.demand if limit is None else min(limit, shape.demand)) * MIB)
+    phases = events_to_phases(events)
+    record = TrialRecord(
+        trial=trial,
+        point=f"{'-'.join(networks)}-{schedule}-{label}",
+        block=repeat,
+        repeat=repeat,
+        settings={
+            "kind": "inference",
+            "networks": networks,
+            "schedule": schedule,
+            "loader": "copy",
+            "batch": 1,
+        },
+        limits=LimitSetting(label, limit_bytes, "file", 2048 * MIB),
+        outcome="oom-killed" if killed else "ok",
+        started_utc="2026-01-02T03:04:05.678+00:00",
+        reason="killed in load" if killed else None,
+        wall_s=(events[-1]["t_ns"] - events[0]["t_ns"]) / 1e9,
+        limit_bytes=limit_bytes,
+        peak_bytes=peak,
+        peak_source="kernel",
+        saturated=limit is not None and limit < shape.demand,
+        sampled_peak_bytes=int(peak * 0.98),
+        demand_bytes=int(shape.demand * MIB) if limit is None else None,
+        sampler=SamplerReport(0.001, 0.00101, 0.004, 900, 0.02, 9 * MIB),
+        phases=phases,
+    )
+    if shape.with_files:
+        lines = "".join(json.dumps(event) + "\n" for event in events)
+        folder.events_path(trial).write_bytes(gzip.compress(lines.encode(), 1))
+        folder.samples_path(trial).write_bytes(_samples(events, peak, shape.demand * MIB))
+    folder.append(record)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.t_ns = 10**12
+        self.ids = 0
+
+    def start(self, phase: str, **about: Any) -> int:
+        self.ids += 1
+        keys = {"round": None, "network": None, "layer": None, "name": None, "thread": 0}
+        self.events.append(
+            {"event": "start", "id": self.ids, "phase": phase, **keys, **about}
+            | {"t_ns": self.t_ns, "usage_bytes": 5 * MIB, "swap_bytes": 0}
+        )
+        return self.ids
+
+    def end(self, span: int, seconds: float) -> None:
+        self.t_ns += max(round(seconds * 1e9), 1)
+        self.events.append(
+            {"event": "end", "id": span, "t_ns": self.t_ns, "usage_bytes": 7 * MIB}
+            | {"swap_bytes": 0, "peak_bytes": 9 * MIB, "cpu_ns": round(seconds * 1e9)}
+            | {"major_faults": 2, "minor_faults": 5}
+        )
+
+
+def _events(
+    shape: Shape,
+    chance: random.Random,
+    networks: list[str],
+    schedule: str,
+    limit: float | None,
+    killed: bool,
+) -> list[dict[str, Any]]:
+    clock = _Clock()
+    for phase, seconds in (("import", 0.4), ("init", 0.05)):
+        clock.end(clock.start(phase), seconds)
+    for number in range(1 if killed else shape.rounds):
+        whole = clock.start("round", round=number)
+        for name in networks:
+            _network(clock, shape, chance, name, number, schedule, limit)
+        if killed:
+            clock.start("load", round=number, network=networks[0], layer=1)
+            break
+        clock.end(whole, 0.0)
+    return clock.events
+
+
+def _network(
+    clock: _Clock,
+    shape: Shape,
+    chance: random.Random,
+    name: str,
+    number: int,
+    schedule: str,
+    limit: float | None,
+) -> None:
+    layers = shape.networks[name]
+    extra = 1 + 0.3 * list(shape.schedules).index(schedule)
+    phases = ["load", "first", *["execute"] * shape.warm]
+    calls = [(phase, layer) for layer in range(layers) for phase in phases]
+    if schedule == "bulk":
+        calls = [(phase, layer) for phase in phases for layer in range(layers)]
+    for phase, layer in calls:
+        size = layer_bytes(layer, layers)
+        seconds = 2e-4 + size / 4e8 if phase == "load" else 8e-4 + size / 2e9
+        seconds *= 1 + extra * (slowdown(shape, limit, phase) - 1)
+        seconds *= chance.lognormvariate(0, shape.noise)
+        about = {"round": number, "network": name, "layer": layer, "name": f"features.{layer}.conv"}
+        clock.end(clock.start(phase, **about), seconds)
+
+
+def _samples(events: list[dict[str, Any]], peak: int, demand: float) -> bytes:
+    times = np.linspace(events[0]["t_ns"], events[-1]["t_ns"], 600).astype(np.int64)
+    wanted = demand * (0.3 + 0.7 * abs(np.sin(np.linspace(0, 6, len(times)))) ** 0.5)
+    usage = np.minimum(wanted, peak * 0.98)
+    fast = np.zeros(
+        len(times), [(n, "<i8") for n in ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")]
+    )
+    fast["t_ns"], fast["usage_bytes"], fast["swap_bytes"] = times, usage, wanted - usage
+    stat = np.zeros(2, [("t_ns", "<i8"), ("anon_bytes", "<i8")])
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, table in (("fast", fast), ("stat", stat)):
+            data = io.BytesIO()
+            np.save(data, table)
+            archive.writestr(f"{member}.npy", data.getvalue())
+    return target.getvalue()
