@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgebench.errors import MachineError
+from edgebench.recording import TrialRequest
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.trial import TrialFiles, TrialRequest, run_trial
+from edgebench.trial import TrialFiles, run_trial
 from edgebench.workshop import open_workshop
 
 

@@ -186,7 +186,7 @@ class _Sweep:
         self._folder.finish({"trials": len(self._plan), "outcomes": self._outcomes()})
 
     def _warm(self) -> None:
-        """Read the runtime's own files once, outside any trial, so that none is charged for them."""
+        """Read the runtime's own files once, so that no trial is charged for them."""
         self._progress.stage("warming the runtime")
         request = TrialRequest("warm", "warm", 0, 0, {"kind": "import"}, LimitSetting())
         run_trial(self._workshop.apparatus, request, self._scratch_files())

@@ -6,6 +6,8 @@ says ``ready`` on stdout after its first row, and ends when its stdin does: with
 however that dies.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import select
@@ -13,11 +15,16 @@ import sys
 import time
 from array import array
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 #: Rows kept in memory before they are written: half a second's at 1 kHz.
 _BUFFERED = 512
 
 
-def main(spec):  # type: ignore[no-untyped-def]
+def main(spec: dict[str, Any]) -> None:
     """Sample until stdin ends, then print what it cost."""
     read, stat_read, clock = _reader(spec), _stat_reader(spec), time.monotonic_ns
     fast_fd, stat_fd = spec["fast_fd"], spec["stat_fd"]
@@ -57,14 +64,14 @@ def main(spec):  # type: ignore[no-untyped-def]
     _report()
 
 
-def _reader(spec):  # type: ignore[no-untyped-def]
+def _reader(spec: dict[str, Any]) -> Callable[[int], tuple[int, ...]]:
     """A function from a time to one fast row: t, usage, swap, CPU."""
     usage_fd = os.open(spec["usage"], os.O_RDONLY)
     swap_fd = os.open(spec["swap"], os.O_RDONLY) if spec["swap"] else None
     cpu_fd = os.open(spec["cpu"], os.O_RDONLY) if spec["cpu"] else None
     pread, together, unit = os.pread, spec["swap_is_memsw"], spec["cpu_unit_ns"]
 
-    def read(now):  # type: ignore[no-untyped-def]
+    def read(now: int) -> tuple[int, ...]:
         usage = int(pread(usage_fd, 32, 0))
         swap = cpu = -1
         if swap_fd is not None:
@@ -80,18 +87,18 @@ def _reader(spec):  # type: ignore[no-untyped-def]
     return read
 
 
-def _stat_reader(spec):  # type: ignore[no-untyped-def]
+def _stat_reader(spec: dict[str, Any]) -> Callable[[int], list[int]]:
     """A function from a time to one slow row, in the order of the spec's columns."""
     stat_fd = os.open(spec["stat"], os.O_RDONLY) if spec["stat"] else None
     extra = [(os.open(path, os.O_RDONLY), kind) for path, kind in spec["extra"]]
-    keys = [(b"\n" + key.encode() + b" ") if key else None for key in spec["stat_keys"]]
+    keys = [b"\n" + key.encode() + b" " for key in spec["stat_keys"]]
     pread = os.pread
 
-    def read(now):  # type: ignore[no-untyped-def]
+    def read(now: int) -> list[int]:
         row = [now]
         text = b"\n" + pread(stat_fd, 8192, 0) if stat_fd is not None else b""
         for key in keys:
-            at = text.find(key) if key else -1
+            at = text.find(key)
             row.append(-1 if at < 0 else int(text[at + len(key) : text.find(b"\n", at + 1)]))
         for fd, kind in extra:
             row.append(_number(pread(fd, 4096, 0), kind))
@@ -100,7 +107,7 @@ def _stat_reader(spec):  # type: ignore[no-untyped-def]
     return read
 
 
-def _number(text, kind):  # type: ignore[no-untyped-def]
+def _number(text: bytes, kind: str) -> int:
     """One number of a small file: a bare one, pressure's total, a sum by ``key=`` or ``Key``."""
     if kind == "":
         return int(text)
@@ -113,7 +120,7 @@ def _number(text, kind):  # type: ignore[no-untyped-def]
     return sum(int(words[i + 1]) for i, word in enumerate(words) if word == key)
 
 
-def _report():  # type: ignore[no-untyped-def]
+def _report() -> None:
     used = os.times()
     with open("/proc/self/status") as status:
         peak = next((line for line in status if line.startswith("VmHWM")), "VmHWM: 0 kB")

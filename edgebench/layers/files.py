@@ -11,6 +11,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -99,10 +100,9 @@ def entries(fd: int, path: Path) -> list[Entry]:
     return found
 
 
-def _entry(name: str, about: dict[str, object], start: int) -> Entry:
-    begin, end = about["data_offsets"]  # type: ignore[misc]
-    shape: tuple[int, ...] = tuple(about["shape"])  # type: ignore[arg-type]
-    return Entry(name, _DTYPES[str(about["dtype"])], shape, start + begin, end - begin)
+def _entry(name: str, about: dict[str, Any], start: int) -> Entry:
+    begin, end = about["data_offsets"]
+    return Entry(name, _DTYPES[about["dtype"]], tuple(about["shape"]), start + begin, end - begin)
 
 
 def _damaged(path: Path) -> WorkloadError:

@@ -30,7 +30,7 @@ def copy(path: Path) -> Tensors:
 
 def _read(fd: int, entry: Entry, path: Path) -> torch.Tensor:
     tensor = torch.empty(entry.shape, dtype=entry.dtype)
-    view = memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
+    view = memoryview(tensor.reshape(-1).view(torch.uint8).numpy().data)
     done = 0
     while done < entry.length:
         got = os.preadv(fd, [view[done:]], entry.offset + done)

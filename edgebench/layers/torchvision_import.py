@@ -18,9 +18,9 @@ def import_torchvision() -> ModuleType:
     try:
         from torchvision import models
     except RuntimeError:
-        fragment = torch.library.Library("torchvision", "FRAGMENT")
+        fragment = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
         for schema in _SCHEMAS:
-            fragment.define(schema)
+            fragment.define(schema)  # type: ignore[no-untyped-call]
         from torchvision import models
     module: ModuleType = models
     return module

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,12 +19,12 @@ def watched() -> Iterator[Watched]:
     watched.close()
 
 
-def run(watched: Watched, code: str, timeout_s: float | None = 20, cwd: Path | None = None) -> Ended:
+def run(watched: Watched, code: str, timeout_s: float | None = 20) -> Ended:
     """Run Python code as the workload; its event descriptor is in EVENTS."""
     env = {**os.environ, "EVENTS": str(watched.events.write_fd)}
     command = [sys.executable, "-I", "-S", "-c", "import os, sys, time\n" + code]
     return watched.run(
-        command, env=env, cwd=cwd, pass_fds=(), timeout_s=timeout_s, kill=lambda: None
+        command, env=env, cwd=None, pass_fds=(), timeout_s=timeout_s, kill=lambda: None
     )
 
 
@@ -56,7 +55,7 @@ def test_a_workload_that_hangs_is_killed(watched: Watched) -> None:
 def test_output_is_capped(watched: Watched) -> None:
     """A workload that prints without end neither fills memory nor blocks; the loss is told."""
     more = 5 * OUTPUT_CAP_BYTES
-    ended = run(watched, f"os.write(1, b'x' * 10)\nfor _ in range({more // 4096}): print('y' * 4095)")
+    ended = run(watched, f"print('x' * 9)\nfor _ in range({more // 4096}): print('y' * 4095)")
     assert ended.returncode == 0
     assert len(watched.output.data) == OUTPUT_CAP_BYTES
     assert f"{more + 10 - OUTPUT_CAP_BYTES} more bytes dropped" in watched.output_text()
@@ -79,7 +78,8 @@ def test_garbage_among_events_is_counted_and_left_out(watched: Watched) -> None:
     run(
         watched,
         "fd = int(os.environ['EVENTS'])\n"
-        'os.write(fd, b\'\\xff\\x00garbage\\n[1]\\n{"event":5}\\n{"event":"note"}\\n{"event":"st\')',
+        "os.write(fd, b'\\xff\\x00garbage\\n[1]\\n')\n"
+        'os.write(fd, b\'{"event":5}\\n{"event":"note"}\\n{"event":"st\')',
     )
     events, bad = watched.event_list()
     assert events == [{"event": "note"}]

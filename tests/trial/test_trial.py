@@ -19,7 +19,9 @@ from edgebench.workshop import Workshop, open_workshop
 pytestmark = pytest.mark.cgroup
 MIB = 1 << 20
 #: Touches so many MiB of anonymous memory and holds them for a moment.
-TOUCH = "import time; b = bytearray({mib} << 20); b[::4096] = b'x' * len(b[::4096]); time.sleep({s})"
+TOUCH = (
+    "import time; b = bytearray({mib} << 20); b[::4096] = b'x' * len(b[::4096]); time.sleep({s})"
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +34,7 @@ def workshop() -> Iterator[Workshop]:
 @pytest.fixture
 def files(tmp_path: Path) -> TrialFiles:
     """Where this test's trial leaves its files."""
-    return TrialFiles(
-        tmp_path / "s.npz", tmp_path / "e.jsonl.gz", tmp_path / "log", tmp_path
-    )
+    return TrialFiles(tmp_path / "s.npz", tmp_path / "e.jsonl.gz", tmp_path / "log", tmp_path)
 
 
 def trial(
