@@ -21,6 +21,7 @@ from edgebench.cgroups.remedies import (
     NOT_OURS_V2,
     OTHERS_INSIDE,
 )
+from edgebench.cgroups.scope import systemd_runs
 from edgebench.errors import CgroupError
 
 #: The leaf that the harness waits in while trials run beside it.
@@ -71,11 +72,6 @@ def find_base(own: Path, mount: Path) -> Base:
 def is_root(folder: Path) -> bool:
     """Whether it is the hierarchy's real root: the only cgroup without a type."""
     return not (folder / "cgroup.type").exists()
-
-
-def systemd_runs() -> bool:
-    """Whether systemd manages this machine: sd_booted(3)."""
-    return Path("/run/systemd/system").is_dir()
 
 
 def _must_write(folder: Path) -> tuple[Path, ...]:

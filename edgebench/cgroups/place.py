@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgebench.cgroups.delegation import find_base, pass_down
+from edgebench.cgroups.delegation import Base, find_base, pass_down
 from edgebench.cgroups.files import memory_files, unified_files
 from edgebench.cgroups.folders import remove_all
 from edgebench.cgroups.hierarchy import Hierarchy, hierarchies
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.remedies import NO_CGROUPS, NO_MEMORY, NOT_OURS_V1, NOT_VISIBLE, READ_ONLY
+from edgebench.cgroups.scope import enter_scope
 from edgebench.cgroups.survey import Finding, findings, no_place
 from edgebench.cgroups.v1 import UNLIMITED, V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup
@@ -128,7 +129,7 @@ class Place:
 
 
 def find_place(ownership: Ownership | None = None) -> Place:
-    """The place for cgroups of ours; on version 2 this may move us into a leaf until the end.
+    """The place for cgroups of ours; on version 2 this may move us: into a scope, a leaf.
 
     Args:
         ownership: what is made is written down there; its end undoes the move.
@@ -138,17 +139,28 @@ def find_place(ownership: Ownership | None = None) -> Place:
     """
     found = hierarchies()
     memory = _memory_hierarchy(found)
-    if memory.folder is None:
+    own = memory.folder
+    if own is None:
         raise _no_place("the cgroup we are in is not visible here", memory.mount, NOT_VISIBLE)
     if memory.read_only:
         raise _no_place("the memory hierarchy is mounted read-only", memory.mount, READ_ONLY)
     if memory.version == 1:
-        return Place(1, _v1_bases(found, memory.folder), ownership)
-    base = find_base(memory.folder, memory.mount)
-    undo = pass_down(base)
+        return Place(1, _v1_bases(found, own), ownership)
+    try:
+        base, undo = _v2_base(own, memory.mount)
+    except CgroupError:
+        if not enter_scope(own, memory.mount):
+            raise
+        base, undo = _v2_base(_memory_hierarchy(hierarchies()).folder or own, memory.mount)
     if ownership:
         ownership.at_end(undo)
     return Place(2, dict.fromkeys(base.controllers, base.folder), ownership)
+
+
+def _v2_base(own: Path, mount: Path) -> tuple[Base, Callable[[], None]]:
+    """Where cgroups can be made now, and what undoes what that took."""
+    base = find_base(own, mount)
+    return base, pass_down(base)
 
 
 def survey() -> list[Finding]:

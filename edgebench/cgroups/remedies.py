@@ -33,7 +33,7 @@ NOT_OURS_V2 = """\
 this cgroup belongs to root. Run edgebench in a scope that systemd delegates to you:
     systemd-run --user --scope -p Delegate=yes -- edgebench run …
 or under sudo (the workload still runs as you):
-    sudo systemd-run --scope -p Delegate=yes -- edgebench run …"""
+    sudo edgebench run …"""
 
 NOT_DELEGATED = """\
 systemd manages this cgroup and has not delegated it. Run edgebench in a scope of its own:

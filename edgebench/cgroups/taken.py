@@ -25,6 +25,20 @@ def require_taken(asked: int | None, got: int | None, file: Path) -> None:
     )
 
 
+def require_cores(cores: tuple[int, ...] | None) -> None:
+    """Cores that only an affinity will hold must be ones that we have.
+
+    Raises:
+        CgroupError: they aren't.
+    """
+    ours = os.sched_getaffinity(0)
+    if lacking := sorted(set(cores or ()) - ours):
+        raise CgroupError(
+            f"there are no such cores for us: {lacking}",
+            remedy=f"choose among {sorted(ours)}",
+        )
+
+
 def no_controller(name: str, what: str) -> CgroupError:
     """The error where a limit needs a controller that can't be had."""
     return CgroupError(

@@ -20,7 +20,7 @@ from edgebench.cgroups.files import (
 )
 from edgebench.cgroups.folders import kill_all, pids_in, remove_all
 from edgebench.cgroups.interface import Cgroup, Counters, HotFiles, Limits, Missing
-from edgebench.cgroups.taken import PAGE, no_controller, require_taken
+from edgebench.cgroups.taken import PAGE, no_controller, require_cores, require_taken
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 #: What the kernel shows where there is no limit, whatever its page size.
@@ -131,6 +131,8 @@ class V1Cgroup(Cgroup):
     def _set_cpu(self, limits: Limits) -> None:
         if "cpuset" in self._folders:
             self._fill_cpuset(limits.cores)
+        else:
+            require_cores(limits.cores)
         if "cpu" in self._folders:
             files = cpu_files(self._folders["cpu"])
             quota = limits.cpu_quota

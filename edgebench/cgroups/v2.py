@@ -11,7 +11,7 @@ from edgebench.cgroups.accounting import Source, Sources, read_counters
 from edgebench.cgroups.files import has, put, unified_files
 from edgebench.cgroups.folders import kill_all, pids_in, remove_all
 from edgebench.cgroups.interface import Cgroup, Counters, HotFiles, Limits, Missing
-from edgebench.cgroups.taken import PAGE, no_controller, require_taken
+from edgebench.cgroups.taken import PAGE, no_controller, require_cores, require_taken
 
 _STAT = "memory.stat"
 
@@ -79,6 +79,8 @@ class V2Cgroup(Cgroup):
         self._put_if("pids_max", limits.pids, "pids", "a limit of processes")
         if has(self._files, "cpus"):
             put(self._files, "cpus", limits.cores or ())
+        else:
+            require_cores(limits.cores)
         applied = self._applied(limits)
         require_taken(limits.memory_bytes, applied.memory_bytes, self.path / "memory.max")
         return applied

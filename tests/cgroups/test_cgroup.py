@@ -72,14 +72,25 @@ def test_no_swap_without_a_memory_limit(cgroup: Cgroup):
     assert cgroup.apply(Limits(None, 0)) == Limits(None, 0)
 
 
-def test_a_refused_limit_names_file_and_value(cgroup: Cgroup):
+def test_a_refused_limit_names_the_value(cgroup: Cgroup):
     """A core that doesn't exist is one clear error."""
     with pytest.raises(CgroupError) as caught:
         cgroup.apply(Limits(cores=(4000,)))
     assert "4000" in caught.value.what
-    assert caught.value.where
-    assert "cpuset" in caught.value.where
     assert caught.value.remedy
+
+
+def test_cores_that_only_an_affinity_holds(place: Place):
+    """Without a cpuset the cores are checked all the same."""
+    made = place.create(f"{os.getpid()}-cores", accounting=False)
+    try:
+        if made.version == 1:
+            with pytest.raises(CgroupError, match="4000"):
+                made.apply(Limits(cores=(0, 4000)))
+        core = min(os.sched_getaffinity(0))
+        assert made.apply(Limits(cores=(core,))).cores == (core,)
+    finally:
+        made.remove()
 
 
 def test_a_limit_that_does_not_take_is_an_error(cgroup: Cgroup):

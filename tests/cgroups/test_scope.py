@@ -1,0 +1,60 @@
+"""Asking systemd for a scope, and when not to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups import scope
+from edgebench.cgroups.scope import enter_scope, may_leave, systemd_runs
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    """A login session's cgroup on a machine of plain files."""
+    folder = tmp_path / "user.slice" / f"user-{os.geteuid()}.slice" / "session-1.scope"
+    folder.mkdir(parents=True)
+    (folder / "memory.max").write_text("max\n")
+    (folder / "cpu.max").write_text("max 100000\n")
+    return folder
+
+
+def test_a_session_without_limits_may_be_left(session: Path, tmp_path: Path):
+    """The scope is made in the same slice, so the slice's own limits still hold."""
+    (session.parent / "memory.max").write_text("1000000\n")
+    assert may_leave(session, tmp_path)
+
+
+@pytest.mark.parametrize(("file", "text"), [("memory.max", "1000\n"), ("cpu.max", "50000 100000")])
+def test_a_limit_is_never_escaped(session: Path, tmp_path: Path, file: str, text: str):
+    """A limit on the session itself would not hold in the scope: we stay."""
+    (session / file).write_text(text)
+    assert not may_leave(session, tmp_path)
+
+
+def test_another_slice_than_the_user_s_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A user in a system service would get a scope elsewhere, under other limits."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert not may_leave(tmp_path / "system.slice" / "cron.service", tmp_path)
+
+
+def test_without_systemd_nothing_is_asked(
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Nobody is called where nobody would answer."""
+    monkeypatch.setattr(scope, "systemd_runs", lambda: False)
+    monkeypatch.setattr(scope, "_ask", lambda *_: pytest.fail("asked"))
+    assert not enter_scope(session, tmp_path)
+
+
+def test_a_manager_that_does_not_answer(
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A bus that can't be reached is no scope, and no exception."""
+    if systemd_runs():
+        pytest.skip("systemd would answer")
+    monkeypatch.setattr(scope, "systemd_runs", lambda: True)
+    monkeypatch.setattr(scope.shutil, "which", lambda _: "/bin/false")
+    assert not enter_scope(session, tmp_path)

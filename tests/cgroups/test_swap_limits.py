@@ -1,0 +1,59 @@
+"""Memory limits with real swap behind them, on whatever version this kernel has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.interface import Cgroup, Limits
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.swap import SwapControl
+from edgebench.errors import MachineError
+from tests.cgroups.conftest import Run
+from tests.cgroups.test_cgroup import MIB, TOUCH
+
+pytestmark = [pytest.mark.cgroup, pytest.mark.root, pytest.mark.swap]
+
+
+@pytest.fixture(autouse=True)
+def swap(ownership: Ownership) -> Iterator[None]:
+    """A temporary swap file of 256 MiB, on a disk: no swap file can be on tmpfs."""
+    folder = Path(__file__).parent
+    with SwapControl(ownership, folder) as control:
+        try:
+            control.use("file", 256 * MIB)
+        except MachineError as error:
+            pytest.skip(f"no swap file can be had: {error.what}")
+        yield
+
+
+def test_above_the_limit_it_swaps(cgroup: Cgroup, python: Run):
+    """With swap the same work goes through, its peak is the limit, and the hits are counted."""
+    cgroup.apply(Limits(64 * MIB, 128 * MIB))
+    assert python(TOUCH, "96").returncode == 0
+    counters = cgroup.read()
+    assert counters.oom_kills == 0
+    assert counters.peak_bytes == 64 * MIB
+    assert counters.limit_hits
+
+
+def test_swap_is_limited_too(cgroup: Cgroup, python: Run):
+    """More than memory and swap together is killed."""
+    cgroup.apply(Limits(64 * MIB, 32 * MIB))
+    assert python(TOUCH, "160").returncode == -9
+    assert cgroup.read().oom_kills
+
+
+def test_no_swap_means_none(cgroup: Cgroup, python: Run):
+    """Where there is to be no swap not a page of it is used, though the machine has some."""
+    cgroup.apply(Limits(64 * MIB, 0))
+    assert python(TOUCH, "96").returncode == -9
+    counters = cgroup.read()
+    assert counters.limit_hits
+    if cgroup.version == 1:
+        both = int((cgroup.path / "memory.memsw.max_usage_in_bytes").read_text())
+        assert both == 64 * MIB
+    else:
+        assert counters.swap_peak_bytes in (0, None)
