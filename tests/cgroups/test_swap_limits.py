@@ -12,7 +12,7 @@ from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.swap import SwapControl
 from edgebench.errors import MachineError
 from tests.cgroups.conftest import Run
-from tests.cgroups.test_cgroup import MIB, TOUCH
+from tests.cgroups.test_cgroup import MIB, PAGE, TOUCH
 
 pytestmark = [pytest.mark.cgroup, pytest.mark.root, pytest.mark.swap]
 
@@ -54,6 +54,7 @@ def test_no_swap_means_none(cgroup: Cgroup, python: Run):
     assert counters.limit_hits
     if cgroup.version == 1:
         both = int((cgroup.path / "memory.memsw.max_usage_in_bytes").read_text())
-        assert both == 64 * MIB
+        # A charge of 64 pages at once is tried on the sum first, and given back.
+        assert both <= 64 * MIB + 64 * PAGE
     else:
         assert counters.swap_peak_bytes in (0, None)
