@@ -110,7 +110,6 @@ class _Sweep:
         self._resumed = len(self._folder.finished_trials())
         self._made = 0
         self._trials_s = self._workload_s = 0.0
-        give_to_caller(self._folder.path)
 
     def _check_limit(self) -> None:
         self._progress.stage("proving that a limit bites")
@@ -147,7 +146,8 @@ class _Sweep:
             folder = ResultsFolder.open(found)
             folder.repair()
             return folder
-        return ResultsFolder.create(
+        new = [p for p in (options.results, options.results / device) if not p.exists()]
+        folder = ResultsFolder.create(
             options.results,
             device,
             self._scenario.name,
@@ -156,6 +156,10 @@ class _Sweep:
             capture(self._workshop.apparatus.place),
             self._manifest,
         )
+        # Also the folders above, or a later start without sudo could not write there.
+        for path in new[:1]:
+            give_to_caller(path)
+        return folder
 
     def _resolved(self, fingerprint: str) -> dict[str, Any]:
         return {
@@ -245,8 +249,9 @@ class _Sweep:
             return harness_error(request, error)
 
     def close(self) -> None:
-        """Let go of the results folder."""
+        """Let go of the results folder; all in it is the caller's, also under sudo."""
         self._folder.close()
+        give_to_caller(self._folder.path)
 
     def _outcomes(self) -> dict[str, int]:
         return dict(Counter(record.outcome for record in self._records.values()))
