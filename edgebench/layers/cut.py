@@ -19,6 +19,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.hooks import RemovableHandle
 
+from edgebench.errors import WorkloadError
+
 
 @dataclass(frozen=True)
 class Part:
@@ -55,9 +57,20 @@ class Cut:
 
 
 def cut(model: nn.Module, sample: torch.Tensor) -> Cut:
-    """Cut the model by two forward passes of ``sample`` (both may be on ``meta``)."""
-    seen = _look(model, sample)
-    parts = {part.name: part for part in _parts(model, "", seen)}
+    """Cut the model by two forward passes of ``sample`` (both may be on ``meta``).
+
+    Raises:
+        WorkloadError: the model can't run on an input of this shape.
+    """
+    try:
+        seen = _look(model, sample)
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise WorkloadError(
+            f"this network can't run on an input of {tuple(sample.shape)}: {_first_line(error)}",
+            where=type(model).__name__,
+            remedy="leave `image` out, or choose a size that the network was made for",
+        ) from error
+    parts = {part.name: part for part in _parts(model, "", seen, set())}
     calls: list[Call] = []
     with (
         watching(
@@ -67,6 +80,10 @@ def cut(model: nn.Module, sample: torch.Tensor) -> Cut:
     ):
         model(sample)
     return Cut(parts, tuple(calls))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 @contextmanager
@@ -140,7 +157,11 @@ def _look(model: nn.Module, sample: torch.Tensor) -> _Seen:
     return seen
 
 
-def _parts(module: nn.Module, name: str, seen: _Seen) -> Iterator[Part]:
+def _parts(module: nn.Module, name: str, seen: _Seen, done: set[nn.Module]) -> Iterator[Part]:
+    if module in done:
+        # The same module under a second name is the same part.
+        return
+    done.add(module)
     called = module in seen.called
     if called and _whole(module, seen):
         yield Part(name, module, own_only=False)
@@ -148,7 +169,7 @@ def _parts(module: nn.Module, name: str, seen: _Seen) -> Iterator[Part]:
     if called and any(True for _ in (*module.parameters(False), *module.buffers(False))):
         yield Part(name, module, own_only=True)
     for child_name, child in module.named_children():
-        yield from _parts(child, f"{name}.{child_name}" if name else child_name, seen)
+        yield from _parts(child, f"{name}.{child_name}" if name else child_name, seen, done)
 
 
 def _whole(module: nn.Module, seen: _Seen) -> bool:

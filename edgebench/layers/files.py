@@ -8,10 +8,12 @@ that mapped tensors are aligned as fresh ones are: unaligned, some kernels round
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import dataclass
+from mmap import mmap
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -47,7 +49,7 @@ class Entry:
 
 
 def write(path: Path, tensors: dict[str, torch.Tensor]) -> int:
-    """Write the tensors, whole or not at all; the file's size in bytes."""
+    """Write the tensors to a new file, down to the disk; its size in bytes."""
     header: dict[str, object] = {}
     chunks: list[bytes] = []
     for name, tensor in tensors.items():
@@ -58,12 +60,11 @@ def write(path: Path, tensors: dict[str, torch.Tensor]) -> int:
             _append(header, chunks, f"{PADDING}{len(chunks)}", "U8", [short], bytes(short))
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
+    with path.open("xb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         file.writelines(chunks)
-    part.rename(path)
-    return path.stat().st_size
+        _settle(file)
+        return file.tell()
 
 
 def _append(
@@ -79,33 +80,44 @@ def _append(
     chunks.append(data)
 
 
-def entries(fd: int, path: Path) -> list[Entry]:
-    """What is in an open file.
+def _settle(file: BinaryIO) -> None:
+    """Only clean pages can be evicted: a file still being written would never be cold."""
+    file.flush()
+    os.fsync(file.fileno())
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def entries(pages: mmap, path: Path) -> list[Entry]:
+    """What is in a file, whose bytes these are.
 
     Raises:
         WorkloadError: it is no whole safetensors file.
     """
+    start = 8 + int.from_bytes(pages[:8], "little")
     try:
-        length = int.from_bytes(os.pread(fd, 8, 0), "little")
-        header = json.loads(os.pread(fd, length, 8))
-        found = [
-            _entry(name, about, 8 + length)
-            for name, about in header.items()
-            if name != "__metadata__" and not name.startswith(PADDING)
-        ]
-    except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
-        raise _damaged(path) from error
-    if any(entry.offset + entry.length > os.fstat(fd).st_size for entry in found):
-        raise _damaged(path)
+        header = json.loads(pages[8:start])
+        names = [n for n in header if n != "__metadata__" and not n.startswith(PADDING)]
+        found = [_entry(name, header[name], start) for name in names]
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise damaged(path) from error
+    if any(_impossible(entry, len(pages)) for entry in found):
+        raise damaged(path)
     return found
 
 
 def _entry(name: str, about: dict[str, Any], start: int) -> Entry:
     begin, end = about["data_offsets"]
-    return Entry(name, _DTYPES[about["dtype"]], tuple(about["shape"]), start + begin, end - begin)
+    dtype, shape = _DTYPES[about["dtype"]], tuple(about["shape"])
+    return Entry(name, dtype, shape, start + begin, end - begin)
 
 
-def _damaged(path: Path) -> WorkloadError:
+def _impossible(entry: Entry, size: int) -> bool:
+    whole = entry.length == math.prod(entry.shape) * entry.dtype.itemsize
+    return not whole or entry.offset + entry.length > size
+
+
+def damaged(path: Path) -> WorkloadError:
+    """The error for a weights file that isn't whole."""
     return WorkloadError(
         "a weights file is damaged",
         where=str(path),

@@ -2,6 +2,9 @@
 
 ``copy`` reads into fresh anonymous memory, which can only be swapped. ``mmap`` maps the file:
 clean file pages, which the kernel drops and reads again.
+
+Both give a file one mapping of its own. It goes back to the kernel with the last tensor in it:
+an allocator would keep freed weights for later, and unloading would free nothing.
 """
 
 from __future__ import annotations
@@ -14,50 +17,36 @@ from pathlib import Path
 import torch
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.files import Entry, entries
+from edgebench.layers.files import Entry, damaged, entries
 
 Tensors = dict[str, torch.Tensor]
+_BOTH = mmap.PROT_READ | mmap.PROT_WRITE
 
 
 def copy(path: Path) -> Tensors:
-    """Read each tensor into memory of its own, once."""
+    """Read the file into memory of its own, once."""
     fd = _open(path)
     try:
-        return {entry.name: _read(fd, entry, path) for entry in entries(fd, path)}
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        pages = mmap.mmap(-1, _size(fd, path), flags=flags, prot=_BOTH)
+        _read(fd, pages, path)
     finally:
         os.close(fd)
-
-
-def _read(fd: int, entry: Entry, path: Path) -> torch.Tensor:
-    tensor = torch.empty(entry.shape, dtype=entry.dtype)
-    view = memoryview(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    done = 0
-    while done < entry.length:
-        got = os.preadv(fd, [view[done:]], entry.offset + done)
-        if got <= 0:
-            raise WorkloadError("a weights file ended too soon", where=str(path))
-        done += got
-    return tensor
+    return _views(pages, path)
 
 
 def map_file(path: Path) -> Tensors:
-    """Map the file; the pages are read when they are first touched."""
+    """Map the file; its pages are read when they are first touched."""
     fd = _open(path)
     try:
-        found = entries(fd, path)
         # Private and writable: torch warns of read-only memory, and nothing ever writes.
-        pages = mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        pages = mmap.mmap(fd, _size(fd, path), flags=mmap.MAP_PRIVATE, prot=_BOTH)
     finally:
         os.close(fd)
-    return {entry.name: _view(pages, entry) for entry in found}
+    return _views(pages, path)
 
 
-def _view(pages: mmap.mmap, entry: Entry) -> torch.Tensor:
-    count = entry.length // entry.dtype.itemsize
-    if count == 0:
-        return torch.empty(entry.shape, dtype=entry.dtype)
-    flat = torch.frombuffer(pages, dtype=entry.dtype, count=count, offset=entry.offset)
-    return flat.reshape(entry.shape)
+LOADERS: dict[str, Callable[[Path], Tensors]] = {"copy": copy, "mmap": map_file}
 
 
 def _open(path: Path) -> int:
@@ -69,4 +58,30 @@ def _open(path: Path) -> int:
         ) from error
 
 
-LOADERS: dict[str, Callable[[Path], Tensors]] = {"copy": copy, "mmap": map_file}
+def _size(fd: int, path: Path) -> int:
+    size = os.fstat(fd).st_size
+    if size == 0:
+        raise damaged(path)
+    return size
+
+
+def _read(fd: int, pages: mmap.mmap, path: Path) -> None:
+    done = 0
+    with memoryview(pages) as view:
+        while done < len(view):
+            got = os.preadv(fd, [view[done:]], done)
+            if got <= 0:
+                raise damaged(path)
+            done += got
+
+
+def _views(pages: mmap.mmap, path: Path) -> Tensors:
+    return {entry.name: _view(pages, entry) for entry in entries(pages, path)}
+
+
+def _view(pages: mmap.mmap, entry: Entry) -> torch.Tensor:
+    if entry.length == 0:
+        return torch.empty(entry.shape, dtype=entry.dtype)
+    count = entry.length // entry.dtype.itemsize
+    flat = torch.frombuffer(pages, dtype=entry.dtype, count=count, offset=entry.offset)
+    return flat.reshape(entry.shape)

@@ -10,9 +10,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from edgebench.errors import WorkloadError
 from edgebench.layers.cut import Call, Cut, Part, cut
 from edgebench.layers.loaders import Tensors
-from edgebench.layers.networks import build, input_shape
+
+PREPARE_AGAIN = "give the folder that `python -m edgebench.layers.prepare` answered with"
 
 
 @dataclass
@@ -28,27 +30,33 @@ class LayeredNetwork:
 
     Args:
         name: its name.
+        model: the network on ``meta``, in evaluation mode.
+        sample: a ``meta`` tensor of the input's shape.
         files: part → weights file; a part without tensors has none.
         loader: from a file to tensors.
-        sample: a ``meta`` tensor of the input's shape.
+
+    Raises:
+        WorkloadError: the model can't run on such an input, or lacks a file.
     """
 
     def __init__(
         self,
         name: str,
+        model: nn.Module,
+        sample: torch.Tensor,
         files: Mapping[str, Path],
         loader: Callable[[Path], Tensors],
-        batch: int = 1,
-        image: int | None = None,
     ) -> None:
         self.name = name
-        self.model = build(name)
-        sample = torch.empty(input_shape(name, batch, image), device="meta")
-        self.cut: Cut = cut(self.model, sample)
+        self.model = model
+        self.cut: Cut = cut(model, sample)
         self._files = dict(files)
         self._loader = loader
         self._empty = {part.name: part.tensors() for part in self.cut.parts.values()}
         self._residences = {part: _Residence() for part in self.cut.parts}
+        lacking = [part for part, tensors in self._empty.items() if tensors and part not in files]
+        if lacking:
+            raise WorkloadError(f"no weights for {lacking[0]!r} of {name}", remedy=PREPARE_AGAIN)
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -83,7 +91,7 @@ def _put(part: Part, tensors: Mapping[str, torch.Tensor]) -> None:
     for name, tensor in tensors.items():
         path, _, leaf = name.rpartition(".")
         module: nn.Module = part.module.get_submodule(path)
-        if leaf in dict(module.named_buffers(recurse=False)):
+        if leaf in module._buffers:
             setattr(module, leaf, tensor)
         else:
             setattr(module, leaf, nn.Parameter(tensor, requires_grad=False))

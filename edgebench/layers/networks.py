@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.names import NETWORKS
@@ -24,19 +26,42 @@ def names() -> tuple[str, ...]:
     return NETWORKS
 
 
-def build(name: str, device: str = "meta") -> nn.Module:
-    """The network in evaluation mode; on ``meta`` its tensors have shapes and no memory.
+def build(name: str) -> nn.Module:
+    """The network in evaluation mode, on ``meta``: its tensors have shapes and no memory.
 
     Raises:
         WorkloadError: no such network.
     """
+    return _construct(name).to("meta")
+
+
+def computed_buffers(name: str) -> dict[str, torch.Tensor]:
+    """The buffers as the constructor computes them: index tables, counts.
+
+    Raises:
+        WorkloadError: no such network.
+    """
+    return dict(_construct(name).named_buffers())
+
+
+class _EmptyOnMeta(TorchFunctionMode):
+    """What a constructor leaves to be filled is made on ``meta``; what it computes with is real."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.empty and kwargs.get("device") is None:
+            kwargs["device"] = "meta"
+        return func(*args, **kwargs)
+
+
+def _construct(name: str) -> nn.Module:
     if name not in NETWORKS:
         guess = did_you_mean(name, NETWORKS)
         raise WorkloadError(
             f"no network {name!r}",
             remedy=f"did you mean {guess!r}?" if guess else "docs/scenarios.md lists them",
         )
-    with torch.device(device):
+    with _EmptyOnMeta():
         if name in ZOO:
             return ZOO[name]().eval()
         options = {"init_weights": False} if name in _INITIALISING else {}

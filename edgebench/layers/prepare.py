@@ -1,15 +1,18 @@
 """``python -m edgebench.layers.prepare JSON``: weights and layer tables, outside any limit.
 
 The harness calls it, so that torch never lives in the harness. The request: ``networks``,
-``cache``, ``seed``, ``checkpoints`` (network → path), ``batch``, ``image``. The answer is one
-line of JSON, the manifest, or ``{"error": {"what": …, "where": …, "remedy": …}}`` and exit 1.
+``cache``, and if they differ from these, ``seed`` (0), ``checkpoints`` (network → path; none),
+``batch`` (1), ``image`` (each network's own). The answer is one line of JSON, the manifest, or
+``{"error": {"what": …, "where": …, "remedy": …}}`` and exit 1.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import asdict, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +27,28 @@ def manifest(request: dict[str, Any]) -> dict[str, Any]:
     """Each network's folder, layer table and sizes."""
     return {
         "networks": {name: _network(name, request) for name in request["networks"]},
-        "versions": {"torch": torch.__version__},
+        "versions": _versions(),
     }
 
 
+def _versions() -> dict[str, str]:
+    found = {"torch": str(torch.__version__)}
+    with suppress(PackageNotFoundError):
+        found["torchvision"] = version("torchvision")
+    return found
+
+
 def _network(name: str, request: dict[str, Any]) -> dict[str, Any]:
-    checkpoint = request["checkpoints"].get(name)
+    checkpoint = request.get("checkpoints", {}).get(name)
+    # The table first: it is the one that finds an image too small, and quickly.
+    rows = table(name, request.get("batch", 1), request.get("image"))
     folder, files = prepare_weights(
-        name, Path(request["cache"]), request["seed"], Path(checkpoint) if checkpoint else None
+        name,
+        Path(request["cache"]),
+        request.get("seed", 0),
+        Path(checkpoint) if checkpoint else None,
     )
-    rows = [_with_file(row, files) for row in table(name, request["batch"], request["image"])]
+    rows = [_with_file(row, files) for row in rows]
     first = {row.part: row for row in reversed(rows)}.values()
     return {
         "folder": str(folder),

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from edgebench.errors import WorkloadError
 from edgebench.workloads.recorder import Recorder
 
-#: glibc's and the thread libraries' switches that move memory or time.
-_VARIABLES = ("MALLOC_ARENA_MAX", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
+#: Variables that move memory or time: the allocator's, the thread libraries', preloaded code.
+_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "OMP_", "MKL_", "KMP_", "ATEN_")
 
 
 def run_inference(settings: dict[str, Any], recorder: Recorder) -> None:
@@ -21,7 +22,7 @@ def run_inference(settings: dict[str, Any], recorder: Recorder) -> None:
     ``image``, ``rounds``, ``warm``, ``threads``, ``workers``, ``seed``, ``page_cache``.
 
     Raises:
-        WorkloadError: a network or its weights can't be had.
+        WorkloadError: a network or its weights can't be had, or rounds differ in their outputs.
     """
     with recorder.span("import"):
         import_runtime(recorder, settings["networks"], settings.get("threads"))
@@ -29,13 +30,14 @@ def run_inference(settings: dict[str, Any], recorder: Recorder) -> None:
 
     with recorder.span("init"):
         pipeline = build_pipeline(settings, recorder)
-    digests: set[str] = set()
+    digests: list[str] = []
     for number in range(settings["rounds"]):
         if settings["page_cache"] == "cold":
             evict(settings["weights"].values())
         outputs = pipeline.schedule.run(pipeline.inputs, number)
-        digests.add(_digest(outputs))
-    recorder.note(output_sha256=sorted(digests))
+        digests = _same(digests, [_digest(output) for output in outputs], number)
+    # Of the same network twice in a pipeline, both outputs are the same too.
+    recorder.note(output_sha256=dict(zip(settings["networks"], digests, strict=True)))
 
 
 def import_runtime(
@@ -52,7 +54,7 @@ def import_runtime(
     recorder.note(
         torch=torch.__version__,
         threads=torch.get_num_threads(),
-        environment={name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        environment={k: v for k, v in sorted(os.environ.items()) if k.startswith(_VARIABLES)},
     )
 
 
@@ -67,8 +69,11 @@ def evict(folders: Any) -> None:
                 os.close(fd)
 
 
-def _digest(outputs: Any) -> str:
-    digest = hashlib.sha256()
-    for output in outputs:
-        digest.update(output.contiguous().numpy().tobytes())
-    return digest.hexdigest()
+def _digest(output: Any) -> str:
+    return hashlib.sha256(output.contiguous().numpy().tobytes()).hexdigest()
+
+
+def _same(before: list[str], now: list[str], number: int) -> list[str]:
+    if before and before != now:
+        raise WorkloadError(f"round {number} gave other outputs than the round before it")
+    return now

@@ -55,8 +55,9 @@ class Recorder:
         """Record one phase, or one layer in a phase, from its start to its end."""
         number = next(self._ids)
         start = {"event": "start", "id": number, "phase": phase, "round": round}
-        place = {"network": network, "layer": layer, "name": name, "thread": self._thread()}
+        place = {"network": network, "layer": layer, "name": name}
         with self._lock:
+            place["thread"] = self._thread()
             self._fold_peak()
             self._open[number] = _Open()
             usage = self._usage()

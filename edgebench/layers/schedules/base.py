@@ -64,6 +64,10 @@ class Schedule(ABC):
         with self._layer("load", network, call):
             network.load(call)
 
+    def _whole(self, phase: str, network: LayeredNetwork) -> AbstractContextManager[None]:
+        """One forward pass and nothing else: with what happens between its layers."""
+        return self._spans.span(phase, round=self._round, network=network.name)
+
     def _layer(
         self, phase: str, network: LayeredNetwork, call: Call
     ) -> AbstractContextManager[None]:
@@ -81,11 +85,7 @@ class Schedule(ABC):
         """One forward pass. ``before`` and ``after`` run at each layer, outside its span."""
         steps = _Steps(network, lambda call: self._layer(phase, network, call), before, after)
         parts = network.cut.parts.values()
-        with (
-            self._spans.span(phase, round=self._round, network=network.name),
-            torch.inference_mode(),
-            watching(parts, steps.enter, steps.leave),
-        ):
+        with torch.inference_mode(), watching(parts, steps.enter, steps.leave):
             output = network.model(sample)
         if not isinstance(output, torch.Tensor):
             raise WorkloadError(f"{network.name}'s output is no tensor")

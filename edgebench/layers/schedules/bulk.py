@@ -21,7 +21,11 @@ class Bulk(Schedule):
         for call in calls:
             self.load(network, call)
         with unloading(network, calls):
-            output = self.forward(network, sample, "first")
+            output = self._pass(network, sample, "first")
             for _ in range(self.warm):
-                self.forward(network, sample, "execute")
+                self._pass(network, sample, "execute")
         return output
+
+    def _pass(self, network: LayeredNetwork, sample: torch.Tensor, phase: str) -> torch.Tensor:
+        with self._whole(phase, network):
+            return self.forward(network, sample, phase)

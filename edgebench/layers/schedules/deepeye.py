@@ -1,13 +1,16 @@
 """``deepeye``: two lanes; one loads and executes convolutions, the other fully connected layers.
 
-The convolutional part is all before the first fully connected layer. The second lane loads a
-network's fully connected part while the first still works on its convolutions, and executes it
-when both are ready; meanwhile the first lane has gone on to the next network.
+The convolutional part is all before the first fully connected layer. While the first lane works
+on a network's convolutions, the second loads its fully connected part, and those of the networks
+after it; what can be executed goes before what can be loaded. The first lane is on the next
+network by then.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 
 import torch
@@ -20,50 +23,73 @@ from edgebench.layers.schedules.gate import Gate
 
 
 def first_connected(network: LayeredNetwork) -> int:
-    """Order of the first fully connected layer; the number of layers if there is none."""
-    kinds = (nn.Linear, nn.MultiheadAttention)
-    connected = (call.order for call in network.calls if isinstance(call.part.module, kinds))
+    """Order of the first layer with a fully connected one in it; how many layers, if none."""
+    connected = (call.order for call in network.calls if _connected(call))
     return next(connected, len(network.calls))
+
+
+def _connected(call: Call) -> bool:
+    inside = [call.part.module] if call.part.own_only else call.part.module.modules()
+    return any(isinstance(module, nn.Linear) for module in inside)
 
 
 class DeepEye(Schedule):
     """A forward pass can't change threads, so each has its own, and the lanes are turns."""
 
     def _run(self, inputs: Sequence[torch.Tensor]) -> Outputs:
-        gate = Gate()
+        lanes = _Lanes(self.networks)
         outputs: dict[int, torch.Tensor] = {}
-        for turn in ("convolved", "executed"):
-            gate.done((-1, turn))
 
         def network_thread(number: int) -> None:
-            outputs[number] = self._forward(gate, number, inputs[number])
-            gate.done((number, "convolved"))
-            gate.done((number, "executed"))
+            with ExitStack() as second_lane:
+                outputs[number] = self._forward(lanes, number, inputs[number], second_lane)
+                # A network without fully connected layers never got to the second lane.
+                lanes.gate.done((number, "convolved"))
+                lanes.gate.done((number, "executed"))
 
         numbers = range(len(self.networks))
         passes = [partial(network_thread, number) for number in numbers]
-        gate.run([partial(self._load_connected, gate), *passes])
+        lanes.gate.run([partial(self._load_connected, lanes), *passes])
         return [outputs[number] for number in numbers]
 
-    def _load_connected(self, gate: Gate) -> None:
-        """The second lane between its executions: load, then wait until this one has run."""
+    def _load_connected(self, lanes: _Lanes) -> None:
+        """The second lane, but for its executions."""
         for number, network in enumerate(self.networks):
-            for call in network.calls[first_connected(network) :]:
-                self.load(network, call)
-            gate.done((number, "loaded"))
-            gate.wait((number, "executed"))
+            for call in network.calls[lanes.splits[number] :]:
+                lanes.let_pass(number)
+                with lanes.second:
+                    self.load(network, call)
+            lanes.gate.done((number, "loaded"))
 
-    def _forward(self, gate: Gate, number: int, sample: torch.Tensor) -> torch.Tensor:
-        network = self.networks[number]
-        split = first_connected(network)
+    def _forward(
+        self, lanes: _Lanes, number: int, sample: torch.Tensor, second_lane: ExitStack
+    ) -> torch.Tensor:
+        network, split = self.networks[number], lanes.splits[number]
 
         def before(call: Call) -> None:
             if call.order < split:
                 self.load(network, call)
             elif call.order == split:
-                # From here on it is the second lane's: the first may take the next network.
-                gate.done((number, "convolved"))
-                gate.wait((number, "loaded"))
+                # From here on it is in the second lane: the first takes the next network.
+                lanes.gate.done((number, "convolved"))
+                lanes.gate.wait((number, "loaded"))
+                second_lane.enter_context(lanes.second)
 
-        gate.wait((number - 1, "convolved"))
+        if number > 0:
+            lanes.gate.wait((number - 1, "convolved"))
         return self.forward(network, sample, "first", before, network.unload)
+
+
+class _Lanes:
+    """Where the networks of one round are, and who is in the second lane."""
+
+    def __init__(self, networks: Sequence[LayeredNetwork]) -> None:
+        self.gate = Gate()
+        self.second = threading.Lock()
+        self.splits = [first_connected(network) for network in networks]
+
+    def let_pass(self, number: int) -> None:
+        """Wait for the networks before this one that are ready to execute in the second lane."""
+        for earlier in range(number):
+            if self.gate.is_done((earlier, "convolved")):
+                self.gate.wait((earlier, "executed"))

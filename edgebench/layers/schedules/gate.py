@@ -35,6 +35,11 @@ class Gate:
             if self._failure:
                 raise StoppedError
 
+    def is_done(self, thing: Hashable) -> bool:
+        """Whether it is done already."""
+        with self._condition:
+            return thing in self._done
+
     def claim(self, thing: Hashable) -> bool:
         """Take a thing to do; False if somebody has it already.
 
@@ -52,7 +57,8 @@ class Gate:
 
     def run(self, works: Iterable[Callable[[], None]]) -> None:
         """Run each in a thread of its own, to the end of all; raises the first failure."""
-        threads = [threading.Thread(target=self._guarded, args=(work,)) for work in works]
+        # Daemons: should one fail to start, those that wait for it don't hold up the exit.
+        threads = [threading.Thread(target=self._guarded, args=(w,), daemon=True) for w in works]
         for thread in threads:
             thread.start()
         for thread in threads:

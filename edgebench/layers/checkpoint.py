@@ -1,0 +1,93 @@
+"""Weights from a checkpoint that a person named."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from edgebench.errors import WorkloadError
+
+FORMATS = "give a .safetensors file, or a .pt file that holds a state dictionary only"
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of the file, so that a changed one is not taken for the same.
+
+    Raises:
+        WorkloadError: it can't be read.
+    """
+    found = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                found.update(chunk)
+    except OSError as error:
+        raise WorkloadError(
+            f"a checkpoint can't be read: {error.strerror}", where=str(path)
+        ) from error
+    return found.hexdigest()
+
+
+def take(
+    path: Path, wanted: Mapping[str, torch.Tensor], computed: Mapping[str, torch.Tensor]
+) -> Callable[[str, torch.Tensor], torch.Tensor]:
+    """From a tensor's full name, and its shape on ``meta``, to the checkpoint's tensor.
+
+    ``wanted`` is all that the network's layers use. What the constructor ``computed`` may be
+    missing, but for the running statistics of batch normalisation.
+
+    Raises:
+        WorkloadError: unreadable, or it doesn't hold what is wanted.
+    """
+    given = _read(path)
+    spare = {key: tensor for key, tensor in computed.items() if ".running_" not in f".{key}"}
+    wrong = [
+        problem for key in wanted if (problem := _problem(key, wanted[key], given, key in spare))
+    ]
+    if wrong:
+        more = f" (and {len(wrong) - 3} more)" if len(wrong) > 3 else ""
+        raise WorkloadError(
+            f"the checkpoint doesn't fit the network: {'; '.join(wrong[:3])}{more}",
+            where=str(path),
+            remedy="name a checkpoint of this very network, or leave it out for random weights",
+        )
+    return lambda key, meta: given[key].to(meta.dtype) if key in given else spare[key]
+
+
+def _problem(
+    key: str, meta: torch.Tensor, given: Mapping[str, torch.Tensor], may_miss: bool
+) -> str | None:
+    if key not in given:
+        return None if may_miss else f"{key}: not in the checkpoint"
+    has, needs = tuple(given[key].shape), tuple(meta.shape)
+    return None if has == needs else f"{key}: {has} in the checkpoint, {needs} in the network"
+
+
+def _read(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        found = _load(path)
+    except Exception as error:
+        raise WorkloadError(
+            f"a checkpoint can't be read: {(str(error).splitlines() or ['damaged'])[0]}",
+            where=str(path),
+            remedy=FORMATS,
+        ) from error
+    if isinstance(found, dict) and isinstance(found.get("state_dict"), dict):
+        found = found["state_dict"]
+    if not isinstance(found, dict):
+        raise WorkloadError(
+            f"a checkpoint holds a {type(found).__name__}", where=str(path), remedy=FORMATS
+        )
+    return {key: value for key, value in found.items() if isinstance(value, torch.Tensor)}
+
+
+def _load(path: Path) -> Any:
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return load_file(path)
+    return torch.load(path, map_location="cpu", weights_only=True)
