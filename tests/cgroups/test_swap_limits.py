@@ -19,13 +19,13 @@ pytestmark = [pytest.mark.cgroup, pytest.mark.root, pytest.mark.swap]
 
 @pytest.fixture(autouse=True)
 def swap(ownership: Ownership) -> Iterator[None]:
-    """A temporary swap file of 256 MiB, on a disk: no swap file can be on tmpfs."""
-    folder = Path(__file__).parent
-    with SwapControl(ownership, folder) as control:
+    """A temporary swap file (not on tmpfs), else what swap the machine has."""
+    with SwapControl(ownership, Path(__file__).parent) as control:
         try:
             control.use("file", 256 * MIB)
         except MachineError as error:
-            pytest.skip(f"no swap file can be had: {error.what}")
+            if len(Path("/proc/swaps").read_text().splitlines()) < 2:
+                pytest.skip(f"no swap file can be had: {error.what}")
         yield
 
 
