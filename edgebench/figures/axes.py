@@ -64,10 +64,10 @@ class LimitAxis:
         return sorted(2**place for place in kept[1:]) or [self.low]
 
 
-def slowdown_axis(axes: Axes, highest: float, lanes: int) -> None:
-    """A log axis with room for lanes of marks below 1, ticks written as ×2."""
+def slowdown_axis(axes: Axes, lowest: float, highest: float, lanes: int) -> None:
+    """A log axis with room for lanes of marks below all data, ticks written as ×2."""
     axes.set_yscale("log")
-    axes.set_ylim(0.95, max(highest, 1.6) * 1.25)
+    axes.set_ylim(min(lowest, 1.0) * 0.95, max(highest, 1.6) * 1.25)
     make_room(axes, lanes)
     places: list[float] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000]
     if highest < 5:
@@ -89,12 +89,16 @@ def make_room(axes: Axes, lanes: int) -> None:
 def seconds_axis(axes: Axes, label: str, lanes: int = 0) -> None:
     """A log axis of times, ticks as ``2 ms``, with enough of them on a short one."""
     axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    # Noise alone must not fill the axis: it spans a factor of two at least.
+    widen = max((2 / (high / low)) ** 0.5, 1.0)
+    axes.set_ylim(low / widen, high * widen)
     make_room(axes, lanes)
     low, high = axes.get_ylim()
     decades = np.log10(high / low)
     parts = [1.0]
     if decades < 0.8:
-        parts = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0]
+        parts = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0]
     elif decades < 2.5:
         parts = [1.0, 2.0, 5.0]
     axes.yaxis.set_major_locator(LogLocator(subs=parts, numticks=20))

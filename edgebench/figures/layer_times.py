@@ -84,11 +84,12 @@ def _times(rows: pd.DataFrame) -> pd.DataFrame:
     return medians.reindex(columns=list(_STACKED)).fillna(0.0)
 
 
-def _names(rows: pd.DataFrame) -> pd.Series[str]:
-    return rows.drop_duplicates("layer").set_index("layer")["name"].sort_index().astype(str)
+def _names(rows: pd.DataFrame) -> dict[int, str]:
+    once = rows.drop_duplicates("layer").sort_values("layer")
+    return {int(n): str(name) for n, name in zip(once["layer"], once["name"], strict=True)}
 
 
-def _panel(axes: Axes, times: pd.DataFrame, names: pd.Series[str]) -> None:
+def _panel(axes: Axes, times: pd.DataFrame, names: dict[int, str]) -> None:
     below = np.zeros(len(times))
     # Many narrow bars look even only without edges between them.
     width = 0.82 if len(names) <= _MOST_NAMES else 1.0
@@ -103,21 +104,21 @@ def _panel(axes: Axes, times: pd.DataFrame, names: pd.Series[str]) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_seconds(value)))
 
 
-def _blame(times: pd.DataFrame, names: pd.Series[str]) -> str:
+def _blame(times: pd.DataFrame, names: dict[int, str]) -> str:
     """The layers that take longest, and the sum of all."""
     total = times.sum(axis=1).sort_values(ascending=False, kind="stable")
     worst = [
-        f"{names.loc[[layer]].iloc[0]} {short_seconds(seconds)}"
-        for layer, seconds in total.iloc[:_BLAMED].items()
+        f"{names[layer]} {short_seconds(seconds)}"
+        for layer, seconds in zip(total.index[:_BLAMED], total, strict=False)
     ]
     return f"all layers {short_seconds(total.sum())}; longest: {', '.join(worst)}"
 
 
-def _layer_axis(axes: Axes, names: pd.Series[str]) -> None:
-    first, last = names.index.min(), names.index.max()
+def _layer_axis(axes: Axes, names: dict[int, str]) -> None:
+    first, last = min(names), max(names)
     axes.set_xlim(first - 0.7, last + 0.7)
     if len(names) <= _MOST_NAMES:
-        axes.set_xticks(list(names.index), list(names), rotation=90, fontsize=7)
+        axes.set_xticks(list(names), list(names.values()), rotation=90, fontsize=7)
         axes.set_xlabel("layer, in order of execution")
     else:
         axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))

@@ -32,6 +32,7 @@ _USAGE, _SWAP = "#1b1b1b", "#CC78BC"
 _LIMIT, _PEAK = "#D55E00", "#0B3C5D"
 #: More samples than this can't be seen on a page.
 _MOST_SAMPLES = 4000
+_MANY_SPANS = 150
 
 
 def figures(results: Results, trial: str | None = None) -> Iterator[Drawn]:
@@ -161,6 +162,8 @@ def _phases(axes: Axes, strip: Axes, spans: Sequence[Span], start: int, lanes: i
     strip.set_yticks([])
     strip.grid(visible=False)
     strip.spines["left"].set_visible(False)
+    # Among many layers, edges would be all one sees.
+    edge = 0.3 if len(spans) < _MANY_SPANS else 0.0
     threads = sorted({span.thread or 0 for span in spans if span.layer is not None})
     for phase in PHASE_COLOURS:
         own = [span for span in spans if span.phase == phase]
@@ -168,7 +171,7 @@ def _phases(axes: Axes, strip: Axes, spans: Sequence[Span], start: int, lanes: i
         _shade(axes, layers or own, phase, start)
         boxes = [_box(span, start, threads) for span in (layers or own)]
         strip.add_collection(
-            PatchCollection(boxes, facecolor=PHASE_COLOURS[phase], edgecolor="white", lw=0.15)
+            PatchCollection(boxes, facecolor=PHASE_COLOURS[phase], edgecolor="white", lw=edge)
         )
     strip.set_ylabel("layers" if threads else "phases", rotation=0, ha="right", va="center")
 

@@ -81,7 +81,9 @@ def _panel(axes: Axes, shown: Sequence[Curve], group: Sequence[Curve], panels: i
     axis.apply(axes)
     schedules = _schedules(group)
     lanes = len(schedules) if any(c.lost_bytes for c in group) else 0
-    slowdown_axis(axes, max(float(c.slowdown.max()) for c in group), lanes)
+    times = [part / c.unlimited_s for c in group for part in (c.seconds, c.unlimited_seconds)]
+    every = np.concatenate(times)
+    slowdown_axis(axes, float(every.min()), float(every.max()), lanes)
     axes.set_title(PHASE_TITLES[shown[0].phase])
     axes.axhline(1, color=MUTED, linewidth=0.8, zorder=1)
     for curve in shown:

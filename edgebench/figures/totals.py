@@ -67,12 +67,13 @@ def figures(results: Results) -> Iterator[Drawn]:
 def _trials(results: Results) -> pd.DataFrame:
     """Every trial, with its ``total`` seconds where it finished."""
     totals = trial_times(results)
-    totals = totals[totals["phase"] == "total"].set_index("trial")["seconds"]
+    wholes = totals[totals["phase"] == "total"].set_index("trial")["seconds"]
     trials: pd.DataFrame = results.trials
     named = trials["network"].where(trials["network"].notna(), trials["command"])
     size = trials["limit_bytes"].fillna(trials["memory_bytes"])
-    seconds = trials["trial"].map(totals.to_dict())
-    return trials.assign(workload=named, seconds=seconds, size=size)
+    seconds = trials["trial"].map(wholes.to_dict())
+    joined = {"workload": named, "seconds": seconds, "size": size}
+    return trials.assign(**joined)
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, schedules: Sequence[Any], panels: int) -> None:

@@ -19,6 +19,8 @@ _STARTS_B = (0.7, 1.0, 1.5, 2.5)
 #: How far above the largest limit the working set may lie.
 _HIGHEST = 16.0
 _BOUNDS_B = (0.2, 6.0)
+#: Standard deviation of ln W, ln a or b from which on nothing is known of it.
+_NOT_PINNED = 5.0
 _UNITS = {"W": "bytes", "a": "", "b": ""}
 
 
@@ -103,7 +105,7 @@ def _start(curve: Curve, working_set: float | None, share: float, b: float) -> A
 
 def _as_fit(found: MinimizerResult, note: str | None) -> Fit:
     free = int(found.nfree)
-    covariance = _finite(getattr(found, "covar", None)) if free > 0 else None
+    covariance = _pinned_down(getattr(found, "covar", None)) if free > 0 else None
     reach = float(stats.t.ppf((1 + LEVEL) / 2, free)) if free > 0 else 0.0
     return Fit(
         rung=Hinge.name,
@@ -119,8 +121,11 @@ def _as_fit(found: MinimizerResult, note: str | None) -> Fit:
     )
 
 
-def _finite(covariance: Any) -> tuple[tuple[float, ...], ...] | None:
+def _pinned_down(covariance: Any) -> tuple[tuple[float, ...], ...] | None:
+    """The covariance, unless a deviation is as wide as all that was searched."""
     if covariance is None or not np.isfinite(covariance).all():
+        return None
+    if np.sqrt(np.diag(covariance)).max() > _NOT_PINNED:
         return None
     return tuple(tuple(float(value) for value in row) for row in covariance)
 

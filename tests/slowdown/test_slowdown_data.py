@@ -1,0 +1,114 @@
+"""Curves from results, and the verb `fit` on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from made_sweep import Shape, make, slowdown
+
+from edgebench.cli.fit import fit
+from edgebench.errors import ResultsError
+from edgebench.results import load
+from edgebench.slowdown.data import curves
+
+MIB = 1 << 20
+
+
+def test_slowdowns_are_those_of_the_sweep(tmp_path: Path):
+    """Each phase's medians are the slowdown that the sweep was made with."""
+    shape = Shape(warm=2, noise=0.001, with_files=False)
+    made = {curve.phase: curve for curve in curves(load(make(tmp_path, shape)))}
+    assert set(made) == {"load", "first", "execute", "total"}
+    for phase in ("load", "first", "execute"):
+        truth = [slowdown(shape, m, phase) for m in (50, 75, 100, 150)]
+        assert made[phase].medians == pytest.approx(truth, rel=0.01)
+        assert made[phase].limits / MIB == pytest.approx([50, 75, 100, 150])
+    assert made["load"].demand_bytes == 200 * MIB
+    assert len(made["load"].seconds) == 4 * shape.repeats
+
+
+def test_warm_executions_are_per_pass(tmp_path: Path):
+    """A phase of several passes is the time of one."""
+    one = curves(load(make(tmp_path / "1", Shape(warm=1, noise=0.0, with_files=False))))
+    four = curves(load(make(tmp_path / "4", Shape(warm=4, noise=0.0, with_files=False))))
+    times = [next(c.unlimited_s for c in made if c.phase == "execute") for made in (one, four)]
+    assert times[0] == pytest.approx(times[1])
+
+
+def test_schedules_and_networks_are_curves_of_their_own(tmp_path: Path):
+    """Nothing is mixed: a curve a network, schedule and phase."""
+    shape = Shape(
+        networks={"alexnet": 6, "resnet18": 9}, schedules=("linear", "bulk"), with_files=False
+    )
+    made = curves(load(make(tmp_path, shape)))
+    assert len(made) == 2 * 2 * 3
+    assert len({curve.label for curve in made}) == 12
+
+
+def test_a_pipelines_networks_and_its_total(tmp_path: Path):
+    """In a pipeline each network has its phases; the round is the pipeline's."""
+    shape = Shape(networks={"alexnet": 6, "resnet18": 9}, pipeline=True, with_files=False)
+    labels = {curve.label for curve in curves(load(make(tmp_path, shape)))}
+    assert "alexnet+resnet18 · linear · copy · total" in labels
+    assert "resnet18 · linear · copy · load" in labels
+    assert len(labels) == 5
+
+
+def test_killed_limits_are_kept_apart(tmp_path: Path):
+    """A limit at which all were killed is no point of the curve but stands in lost_bytes."""
+    shape = Shape(killed_below=80, with_files=False)
+    curve = curves(load(make(tmp_path, shape)))[0]
+    assert curve.lost_bytes == {"oom-killed": (50 * MIB, 75 * MIB)}
+    assert curve.limits / MIB == pytest.approx([100, 150])
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        (Shape(limits=(None,), with_files=False), "only unlimited trials"),
+        (Shape(killed_below=1e9, with_files=False), "no trial finished below a limit"),
+        (Shape(limits=(150, 100), with_files=False), "no unlimited trial finished"),
+    ],
+)
+def test_no_curve_is_a_clear_error(tmp_path: Path, shape: Shape, words: str):
+    """Each reason why there is nothing to fit has its own words and remedy."""
+    with pytest.raises(ResultsError, match=words) as caught:
+        curves(load(make(tmp_path, shape)))
+    assert caught.value.remedy
+
+
+def test_fit_prints_every_rung_and_keeps_the_fits(tmp_path: Path):
+    """The table shows the whole ladder; each curve's fits are a JSON file; the next verb is named."""
+    path = make(tmp_path, Shape(with_files=False))
+    done = CliRunner().invoke(fit, [str(path)])
+    assert done.exit_code == 0, done.output
+    for word in ("unslowed", "interpolation", "hinge", "W = ", f"edgebench plot {path}"):
+        assert word in done.stdout
+    files = sorted((path / "fits").iterdir())
+    assert len(files) == 3
+    stored = json.loads(files[0].read_text())
+    assert stored["recommended"] == "hinge"
+    assert [rung["rung"] for rung in stored["rungs"]] == ["unslowed", "interpolation", "hinge"]
+
+
+def test_fit_as_json(tmp_path: Path):
+    """--json prints the same data as the files, and nothing else, on stdout."""
+    path = make(tmp_path, Shape(with_files=False))
+    done = CliRunner().invoke(fit, [str(path), "--json"])
+    printed = json.loads(done.stdout)
+    assert len(printed["fits"]) == 3
+    hinge = printed["fits"][0]["rungs"][2]
+    assert hinge["fit"]["parameters"][0]["name"] == "W"
+    assert hinge["leave_one_limit_out"]["mape"] < 0.05
+
+
+def test_fitting_twice_writes_the_same_bytes(tmp_path: Path):
+    """Same results, same files: fits can be compared with diff."""
+    path = make(tmp_path, Shape(with_files=False))
+    CliRunner().invoke(fit, [str(path)])
+    before = {file.name: file.read_bytes() for file in (path / "fits").iterdir()}
+    CliRunner().invoke(fit, [str(path)])
+    assert before == {file.name: file.read_bytes() for file in (path / "fits").iterdir()}
