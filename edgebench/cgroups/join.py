@@ -1,15 +1,17 @@
-"""Join a cgroup, then become the command. Run by itself: ``python -I -S join.py SPEC COMMAND…``.
+"""Join a cgroup, then become the command: ``python -I -S join.py KEY=VALUE… -- COMMAND…``.
 
 The order is the point. The ``cgroup.procs`` files are opened while that is still allowed,
 rights are dropped, and joining comes last: so nothing but the command is charged, and no
 high-water mark is inherited. No shell is involved.
+
+It stands between the harness and every trial, so it imports next to nothing: json or signal
+alone would double its time.
 """
 
 from __future__ import annotations
 
-import json
+import ctypes
 import os
-import signal
 import sys
 
 # os.execvp needs it, at a moment when dropped rights may leave it unreadable.
@@ -18,7 +20,7 @@ import warnings as warnings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
     from edgebench.cgroups.identity import Identity
     from edgebench.cgroups.interface import Cgroup
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 #: Exit codes as env(1) and chroot(1) have them.
 FAILED_BEFORE, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 _PR_SET_NO_NEW_PRIVS = 38
-#: Python ignores these, and an ignored signal stays ignored over exec.
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+#: SIGPIPE and SIGXFSZ: Python ignores them, and an ignored signal stays ignored over exec.
+_IGNORED_BY_PYTHON = (13, 25)
 
 
 def join_command(
@@ -44,28 +46,27 @@ def join_command(
         identity: the user to become first; None stays as we are.
         cores: the only cores to run on; None is any.
     """
-    spec = {
-        "join": [str(path) for path in cgroup.join_files()],
-        "user": [identity.uid, identity.gid, list(identity.groups)] if identity else None,
-        "cores": cores,
-        # Python itself may set this one (PEP 538); the command gets what we were given.
-        "locale": os.environ.get("LC_CTYPE"),
-    }
-    return [sys.executable, "-I", "-S", __file__, json.dumps(spec), *command]
+    words = [f"join={path}" for path in cgroup.join_files()]
+    if identity:
+        words.append(f"user={_numbers((identity.uid, identity.gid, *identity.groups))}")
+    if cores:
+        words.append(f"cores={_numbers(cores)}")
+    if "LC_CTYPE" in os.environ:
+        words.append("locale=kept")
+    return [sys.executable, "-I", "-S", __file__, *words, "--", *command]
 
 
-def main(spec: dict[str, Any], command: list[str]) -> NoReturn:
-    """Do what the spec says and become the command; ends with one line and a code if it can't."""
+def _numbers(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def main(words: list[str]) -> NoReturn:
+    """Do what the words say and become the command; ends with one line and a code if it can't."""
+    end = words.index("--")
+    spec = [word.partition("=")[::2] for word in words[:end]]
+    command = words[end + 1 :]
     try:
-        descriptors = [os.open(path, os.O_WRONLY) for path in spec["join"]]
-        if spec["cores"]:
-            os.sched_setaffinity(0, spec["cores"])
-        _restore(spec["locale"])
-        _no_new_rights()
-        if spec["user"]:
-            _become(*spec["user"])
-        for descriptor in descriptors:
-            os.write(descriptor, b"%d" % os.getpid())
+        _prepare_and_join(spec)
     except OSError as error:
         _end(FAILED_BEFORE, f"can't join the cgroup: {error}")
     try:
@@ -76,20 +77,37 @@ def main(spec: dict[str, Any], command: list[str]) -> NoReturn:
         _end(NOT_EXECUTABLE, f"can't run {command[0]!r}: {error.strerror}")
 
 
-def _restore(locale: str | None) -> None:
-    for number in _IGNORED_BY_PYTHON:
-        signal.signal(number, signal.SIG_DFL)
-    if locale is None:
+def _prepare_and_join(spec: list[tuple[str, str]]) -> None:
+    descriptors = [os.open(value, os.O_WRONLY) for key, value in spec if key == "join"]
+    options = {key: value for key, value in spec if key != "join"}
+    if "cores" in options:
+        os.sched_setaffinity(0, _parsed(options["cores"]))
+    if "locale" not in options:
+        # Python itself may have set it (PEP 538); the command gets what we were given.
         os.environ.pop("LC_CTYPE", None)
+    libc = ctypes.CDLL(None)
+    _restore_signals(libc)
+    _no_new_rights(libc)
+    if "user" in options:
+        uid, gid, *groups = _parsed(options["user"])
+        _become(uid, gid, groups)
+    for descriptor in descriptors:
+        os.write(descriptor, b"%d" % os.getpid())
 
 
-def _no_new_rights() -> None:
+def _parsed(numbers: str) -> list[int]:
+    return [int(number) for number in numbers.split(",")]
+
+
+def _restore_signals(libc: ctypes.CDLL) -> None:
+    for number in _IGNORED_BY_PYTHON:
+        libc.signal(number, None)
+
+
+def _no_new_rights(libc: ctypes.CDLL) -> None:
     """No set-user-id program below the limit: prctl(2)."""
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS)")
+        raise OSError("prctl(PR_SET_NO_NEW_PRIVS) failed")
 
 
 def _become(uid: int, gid: int, groups: list[int]) -> None:
@@ -104,4 +122,4 @@ def _end(code: int, message: str) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), sys.argv[2:])
+    main(sys.argv[1:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -18,11 +17,11 @@ from tests.cgroups.conftest import Run
 NOBODY = Identity(65534, 65534, (65534, 100), Path("/"))
 
 
-def helper(*command: str, **spec: object) -> subprocess.CompletedProcess[str]:
-    """The helper by itself, without a cgroup."""
-    words = json.dumps({"join": [], "user": None, "cores": None, "locale": None, **spec})
+def helper(*command: str, join_file: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The helper by itself, without a cgroup or with a file for one."""
+    words = [f"join={join_file}"] if join_file else []
     return subprocess.run(
-        [sys.executable, "-I", "-S", join.__file__, words, *command],
+        [sys.executable, "-I", "-S", join.__file__, *words, "--", *command],
         capture_output=True,
         text=True,
         check=False,
@@ -78,7 +77,7 @@ def test_a_file_that_is_no_program(tmp_path: Path):
 
 def test_a_cgroup_that_is_gone(tmp_path: Path):
     """One line and exit code 125; the command is not run outside the limit."""
-    done = helper("echo", "ran", join=[str(tmp_path / "gone" / "cgroup.procs")])
+    done = helper("echo", "ran", join_file=tmp_path / "gone" / "cgroup.procs")
     assert (done.returncode, done.stdout) == (125, "")
     assert "can't join the cgroup" in done.stderr
 
@@ -91,3 +90,8 @@ def test_the_command_gets_signals_and_locale_as_they_were(monkeypatch: pytest.Mo
     done = helper("sh", "-c", "grep SigIgn /proc/$$/status; env")
     assert int(done.stdout.split()[1], 16) == 0
     assert "LC_CTYPE" not in done.stdout
+
+
+def test_a_command_with_a_double_dash_of_its_own():
+    """Only the first ends the helper's words."""
+    assert helper("echo", "--", "join=x").stdout == "-- join=x\n"
