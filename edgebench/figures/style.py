@@ -132,6 +132,7 @@ def save(figure: Figure, folder: Path, stem: str) -> list[Path]:
     Raises:
         ResultsError: the folder can't be written.
     """
+    _freeze(figure)
     paths = []
     for kind in FORMATS:
         data = io.BytesIO()
@@ -139,6 +140,17 @@ def save(figure: Figure, folder: Path, stem: str) -> list[Path]:
         figure.savefig(data, format=kind, metadata=no_metadata)
         paths.append(write_derived(folder, f"{stem}.{kind}", data.getvalue()))
     return paths
+
+
+def _freeze(figure: Figure) -> None:
+    """Lay the figure out once and round where things stand.
+
+    The layout's solver differs in the last bits from one process to another, which shows in SVG.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        axes.set_position([round(value, 6) for value in axes.get_position().bounds])
 
 
 def limit_colours(count: int) -> list[Colour]:

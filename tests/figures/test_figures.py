@@ -1,7 +1,8 @@
-"""Figures of sweeps of every shape: drawn, complete, repeatable, and honest about what is missing."""
+"""Figures of sweeps of every shape: drawn, complete, repeatable, honest about what is missing."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from made_sweep import Shape, make
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from edgebench.cli.plot import plot
 from edgebench.errors import ResultsError
@@ -55,34 +57,33 @@ def style() -> Iterator[None]:
         yield
 
 
-def overlapping(figure: Figure) -> list[tuple[str, str]]:
-    """Pairs of texts whose boxes overlap, when the figure is drawn."""
+def shown_texts(figure: Figure) -> list[tuple[str, Bbox]]:
+    """Every text on the page and its box; ticks beyond an axis' end are not drawn."""
     figure.draw_without_rendering()
-    texts = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip()]
-    boxes = [(t.get_text(), t.get_window_extent()) for t in texts]
-    boxes = [(text, box) for text, box in boxes if box.width > 0 and box.height > 0]
-    return [
-        (one, other)
-        for n, (one, box) in enumerate(boxes)
-        for other, other_box in boxes[n + 1 :]
-        if one != other and box.padded(-1).overlaps(other_box.padded(-1))
-    ]
+    not_drawn = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            slack = 1e-9 * (high - low)
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not low - slack <= tick.get_loc() <= high + slack:
+                    not_drawn |= {tick.label1, tick.label2}
+    texts = [text for text in figure.findobj(Text) if text not in not_drawn]
+    boxes = [(t.get_text(), t.get_window_extent()) for t in texts if t.get_visible()]
+    return [(text, box) for text, box in boxes if text.strip() and box.width > 0]
+
+
+def overlapping(figure: Figure) -> list[tuple[str, str]]:
+    """Pairs of texts whose boxes overlap."""
+    pairs = itertools.combinations(shown_texts(figure), 2)
+    return [(one, two) for (one, a), (two, b) in pairs if a.padded(-1).overlaps(b.padded(-1))]
 
 
 def outside(figure: Figure) -> list[str]:
     """Texts that leave the page."""
-    figure.draw_without_rendering()
     page = figure.bbox.padded(1)
-    return [
-        text.get_text()
-        for text in figure.findobj(Text)
-        if text.get_visible()
-        and text.get_text().strip()
-        and not (
-            page.contains(*text.get_window_extent().min)
-            and page.contains(*text.get_window_extent().max)
-        )
-    ]
+    shown = shown_texts(figure)
+    return [t for t, box in shown if not all(page.contains(*p) for p in (box.min, box.max))]
 
 
 @pytest.mark.parametrize("module", [slowdown, totals, loading_execution, layer_times, memory_time])
@@ -225,8 +226,9 @@ def test_nothing_to_draw_is_an_error(tmp_path: Path):
 
 
 def test_the_callers_matplotlib_is_left_alone(small: Results):
-    """Drawing changes neither the caller's parameters nor its backend, and needs no pyplot figure."""
-    code = "import sys, matplotlib as mpl; mpl.rcParams['font.size'] = 33; before = dict(mpl.rcParams)\n"
+    """Drawing changes none of the caller's parameters and leaves no pyplot figure."""
+    code = "import sys, matplotlib as mpl; mpl.rcParams['font.size'] = 33\n"
+    code += "before = dict(mpl.rcParams)\n"
     code += "from edgebench.results import load; from edgebench.figures.gallery import draw_all\n"
     code += "draw_all(load(sys.argv[1])); assert dict(mpl.rcParams) == before\n"
     code += "import matplotlib.pyplot as plt; assert not plt.get_fignums()"

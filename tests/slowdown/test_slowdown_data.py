@@ -81,7 +81,7 @@ def test_no_curve_is_a_clear_error(tmp_path: Path, shape: Shape, words: str):
 
 
 def test_fit_prints_every_rung_and_keeps_the_fits(tmp_path: Path):
-    """The table shows the whole ladder; each curve's fits are a JSON file; the next verb is named."""
+    """The table shows the whole ladder; each curve's fits are kept; the next verb is named."""
     path = make(tmp_path, Shape(with_files=False))
     done = CliRunner().invoke(fit, [str(path)])
     assert done.exit_code == 0, done.output
