@@ -35,13 +35,13 @@ def state_folder() -> Path:
         folder = Path(tempfile.gettempdir()) / f"edgebench-state-{os.geteuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
     except OSError as error:
         raise MachineError(
             f"what edgebench makes can't be written down: {error.strerror}",
             where=str(folder),
             remedy="set XDG_RUNTIME_DIR to a folder of your own",
         ) from error
+    found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise MachineError(
             "others may write where edgebench keeps what it has made",
@@ -51,16 +51,30 @@ def state_folder() -> Path:
     return folder
 
 
+def _new_file(folder: Path | None) -> tuple[int, Path]:
+    while True:
+        try:
+            fd, name = tempfile.mkstemp(
+                prefix=f"{os.getpid()}-", suffix=".new", dir=folder or state_folder()
+            )
+        except FileNotFoundError:
+            # Another harness ended at this moment and took the empty folder away.
+            if folder:
+                raise
+        else:
+            return fd, Path(name)
+
+
 class Ownership:
     """What this process has made and not yet taken away. A context manager."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        folder = folder or state_folder()
         # Nobody may find it unlocked: it gets its name only once it is locked.
-        self._fd, new = tempfile.mkstemp(prefix=f"{os.getpid()}-", suffix=".new", dir=folder)
+        self._fd, new = _new_file(folder)
+        self._folder_is_ours = folder is None
         fcntl.flock(self._fd, fcntl.LOCK_EX)
-        self.path = Path(new).with_suffix(_SUFFIX)
-        Path(new).rename(self.path)
+        self.path = new.with_suffix(_SUFFIX)
+        new.rename(self.path)
         self._at_end = contextlib.ExitStack()
 
     def claim(self, kind: str, value: str) -> None:
@@ -93,6 +107,10 @@ class Ownership:
             self._at_end.close()
         finally:
             os.close(fd)
+            if self._folder_is_ours:
+                # Only the last one out finds it empty.
+                with contextlib.suppress(OSError):
+                    self.path.parent.rmdir()
 
     def __enter__(self) -> Ownership:
         return self
