@@ -67,7 +67,7 @@ def _print(climbs: Sequence[Climb]) -> None:
         console.print()
     console.print(
         "error: of the predicted time at a limit left out of the fit, mean; then median, mean\n"
-        "between other limits, mean beyond them. * least error.",
+        "between other limits, mean beyond them. * nearest by ratio of predicted to measured.",
         style="dim",
         markup=False,
     )

@@ -43,8 +43,8 @@ class Climb:
 
     @property
     def best(self) -> Step | None:
-        """The step with the least leave-one-limit-out MAPE; None if none could be judged."""
-        judged = [(step.errors.mape, step) for step in self.steps if step.errors]
+        """The step nearest to limits left out, by ratio; None if none could be judged."""
+        judged = [(step.errors.log_ratio, step) for step in self.steps if step.errors]
         return min(judged, key=lambda pair: pair[0])[1] if judged else None
 
     @property
