@@ -5,6 +5,7 @@ No numpy here: the tables are written as standard ``.npz`` by the standard libra
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
@@ -110,7 +111,7 @@ class SamplerProcess:
         """End the sampler; how well it did and what it cost."""
         cost = self._end()
         times = self._rows(0)[:: len(FAST_COLUMNS)]
-        gaps = [(b - a) / 1e9 for a, b in zip(times, times[1:], strict=False)]
+        gaps = [(b - a) / 1e9 for a, b in itertools.pairwise(times)]
         return SamplerReport(
             interval_s=self._interval_s,
             achieved_s=statistics.median(gaps) if gaps else None,
@@ -147,10 +148,17 @@ class SamplerProcess:
         demand, source = self._demand(stat)
         return SampleSummary(
             sampled_peak_bytes=max(fast[1::step], default=None),
-            swap_peak_bytes=max((s for s in fast[2::step] if s >= 0), default=None),
+            swap_peak_bytes=self._swap_peak(fast[2::step], stat),
             demand_bytes=demand,
             demand_source=source,
         )
+
+    def _swap_peak(self, fast: array[int], stat: array[int]) -> int | None:
+        """From the exact column where there is one: v1's fast one is a difference of two reads."""
+        column = fast
+        if "swap_bytes" in self._stat_keys:
+            column = stat[self.stat_columns.index("swap_bytes") :: len(self.stat_columns)]
+        return max((size for size in column if size >= 0), default=None)
 
     def _demand(self, stat: array[int]) -> tuple[int | None, str | None]:
         """The most of what can't simply be dropped: anon + shmem + swap + mapped file + kernel."""
@@ -166,7 +174,7 @@ class SamplerProcess:
         return max(sums), f"sampled {names}"
 
     def pack(self, target: Path) -> None:
-        """Write both tables as one ``.npz`` (members ``fast`` and ``stat``, int64; -1: not told)."""
+        """Write both tables as one ``.npz``: members ``fast`` and ``stat``, int64; -1: not told."""
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for name, table, columns in (
                 ("fast", 0, FAST_COLUMNS),

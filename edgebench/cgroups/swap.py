@@ -94,7 +94,8 @@ class SwapControl:
     def _zram(self, size_bytes: int) -> SwapState:
         _need_root("zram swap")
         if not _ZRAM_CONTROL.exists():
-            subprocess.run(["modprobe", "zram", "num_devices=0"], capture_output=True, check=False)
+            load = ["modprobe", "zram", "num_devices=0"]
+            subprocess.run(load, capture_output=True, check=False)
         try:
             number = int((_ZRAM_CONTROL / "hot_add").read_text())
         except OSError as error:
