@@ -96,13 +96,16 @@ def entries(pages: mmap, path: Path) -> list[Entry]:
     start = 8 + int.from_bytes(pages[:8], "little")
     try:
         header = json.loads(pages[8:start])
-        names = [n for n in header if n != "__metadata__" and not n.startswith(PADDING)]
-        found = [_entry(name, header[name], start) for name in names]
+        found = [_entry(name, about, start) for name, about in header.items() if _named(name)]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise damaged(path) from error
-    if any(_impossible(entry, len(pages)) for entry in found):
+    if any(_impossible(entry, start, len(pages)) for entry in found):
         raise damaged(path)
     return found
+
+
+def _named(name: str) -> bool:
+    return name != "__metadata__" and not name.startswith(PADDING)
 
 
 def _entry(name: str, about: dict[str, Any], start: int) -> Entry:
@@ -111,9 +114,10 @@ def _entry(name: str, about: dict[str, Any], start: int) -> Entry:
     return Entry(name, dtype, shape, start + begin, end - begin)
 
 
-def _impossible(entry: Entry, size: int) -> bool:
+def _impossible(entry: Entry, start: int, end: int) -> bool:
     whole = entry.length == math.prod(entry.shape) * entry.dtype.itemsize
-    return not whole or entry.offset + entry.length > size
+    inside = start <= entry.offset <= entry.offset + entry.length <= end
+    return not (whole and inside)
 
 
 def damaged(path: Path) -> WorkloadError:

@@ -87,6 +87,7 @@ class Schedule(ABC):
         parts = network.cut.parts.values()
         with torch.inference_mode(), watching(parts, steps.enter, steps.leave):
             output = network.model(sample)
+        steps.end()
         if not isinstance(output, torch.Tensor):
             raise WorkloadError(f"{network.name}'s output is no tensor")
         return output
@@ -109,21 +110,30 @@ class _Steps:
     def enter(self, part: Part) -> None:
         call = next(self._calls, None)
         if call is None or call.part.name != part.name:
-            raise WorkloadError(
-                f"this forward pass calls {part.name!r} where the first one called "
-                f"{call.part.name if call else 'nothing'!r}",
-                remedy="networks whose layers depend on their input can't be scheduled",
-            )
+            raise _other_path(part.name, call)
         self._before(call)
         stack = ExitStack()
         if not part.own_only:
             stack.enter_context(self._span(call))
         self._inside.append((call, stack))
 
+    def end(self) -> None:
+        """What was never called was never loaded either: the output would mean nothing."""
+        if (call := next(self._calls, None)) is not None:
+            raise _other_path(None, call)
+
     def leave(self, part: Part, output: object) -> None:
         call, stack = self._inside.pop()
         stack.close()
         self._after(call)
+
+
+def _other_path(now: str | None, before: Call | None) -> WorkloadError:
+    expected = before.part.name if before else None
+    return WorkloadError(
+        f"this forward pass calls {now!r} where the one before called {expected!r}",
+        remedy="networks whose layers depend on their input can't be scheduled",
+    )
 
 
 @contextmanager

@@ -1,0 +1,143 @@
+"""Small networks and their weights, for the tests of layers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from edgebench.layers.cut import cut
+from edgebench.layers.files import write
+from edgebench.layers.loaders import LOADERS
+from edgebench.layers.network import LayeredNetwork
+
+SHAPE = (2, 3, 16, 16)
+
+
+class Branches(nn.Module):
+    """A module called twice, a residual, one that is never called, and a parameter of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.twice = nn.Conv2d(8, 8, 3, padding=1)
+        self.again = self.twice
+        self.norm = nn.BatchNorm2d(8)
+        self.never = nn.Linear(8, 8)
+        self.scale = nn.Parameter(torch.rand(8, 1, 1))
+        self.head = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Class scores of a batch."""
+        x = self.stem(x)
+        x = x + self.norm(self.twice(x)) * self.scale
+        x = torch.relu(self.again(x))
+        scores: torch.Tensor = self.head(x.mean((2, 3)))
+        return scores
+
+
+class Attention(nn.Module):
+    """Attention, which uses its children's weights without calling them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 8, 4, 4)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Class scores of a batch."""
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x, _ = self.attention(x, x, x, need_weights=False)
+        scores: torch.Tensor = self.head(x.mean(1))
+        return scores
+
+
+class Convolutions(nn.Module):
+    """No fully connected layer at all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 5, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Class scores of a batch."""
+        scores: torch.Tensor = self.layers(x).mean((2, 3))
+        return scores
+
+
+SMALL = (Branches, Attention, Convolutions)
+
+
+def plain(kind: type[nn.Module], seed: int = 0) -> nn.Module:
+    """The module as its constructor makes it, in evaluation mode."""
+    torch.manual_seed(seed)
+    return kind().eval()
+
+
+def on_meta(model: nn.Module) -> nn.Module:
+    """A copy without memory."""
+    return type(model)().to("meta").eval()
+
+
+def sample(shape: tuple[int, ...] = SHAPE) -> torch.Tensor:
+    """An input on ``meta``."""
+    return torch.empty(shape, device="meta")
+
+
+def write_weights(model: nn.Module, folder: Path) -> dict[str, Path]:
+    """One file for each part of the model; part → file."""
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+    files = {}
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, part in enumerate(cut(on_meta(model), sample()).parts.values()):
+        keys = {key: f"{part.name}.{key}" if part.name else key for key in part.tensors()}
+        if keys:
+            files[part.name] = folder / f"{number}.safetensors"
+            write(files[part.name], {key: tensors[full] for key, full in keys.items()})
+    return files
+
+
+def layered(model: nn.Module, folder: Path, loader: str = "copy") -> LayeredNetwork:
+    """The model cut into layers, with its weights in this folder."""
+    files = write_weights(model, folder)
+    name = type(model).__name__
+    return LayeredNetwork(name, on_meta(model), sample(), files, LOADERS[loader])
+
+
+class Told:
+    """Spans as a schedule tells them: what begins and ends, in order, and in which thread."""
+
+    def __init__(self) -> None:
+        self.boundaries: list[tuple[str, str, Any, Any]] = []
+        self.threads: set[int] = set()
+
+    @contextmanager
+    def span(
+        self,
+        phase: str,
+        *,
+        round: int | None = None,  # noqa: A002 - as the recorder has it
+        network: str | None = None,
+        layer: int | None = None,
+        name: str | None = None,
+    ) -> Iterator[None]:
+        """Note both ends."""
+        self.threads.add(threading.get_ident())
+        self.boundaries.append(("start", phase, network, layer))
+        yield
+        self.boundaries.append(("end", phase, network, layer))
+
+    def phases(self) -> list[tuple[str, Any, Any]]:
+        """Phase, network and layer of each start, but for whole rounds."""
+        starts = (b for b in self.boundaries if b[0] == "start" and b[1] != "round")
+        return [(phase, network, layer) for _, phase, network, layer in starts]
+
+    def at(self, boundary: str, phase: str, network: str, layer: int) -> int:
+        """When, counted in boundaries, a span began or ended."""
+        return self.boundaries.index((boundary, phase, network, layer))

@@ -1,0 +1,108 @@
+"""A network is cut by what a forward pass calls, whatever it is made of."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from layers_making import Attention, Branches, Convolutions, on_meta, plain, sample
+from torch import nn
+
+from edgebench.errors import WorkloadError
+from edgebench.layers.cut import Cut, cut
+from edgebench.layers.networks import build, input_shape
+
+
+def cut_of(kind: type[nn.Module]) -> Cut:
+    """The cut of a small network."""
+    return cut(on_meta(plain(kind)), sample())
+
+
+def network_cut(name: str) -> Cut:
+    """The cut of a network known by name."""
+    return cut(build(name), sample(input_shape(name, 1)))
+
+
+def test_a_module_called_twice_is_two_layers_of_one_part() -> None:
+    """Two calls, also through two names of the same module, share one part and so one file."""
+    found = cut_of(Branches)
+    names = [call.part.name for call in found.calls]
+    assert names == ["", "stem", "twice", "norm", "twice", "head.0", "head.1", "head.2"]
+    assert [call.order for call in found.calls] == list(range(8))
+    assert "again" not in found.parts
+
+
+def test_what_is_never_called_is_no_layer() -> None:
+    """A module the forward pass leaves out is neither loaded nor on disk."""
+    assert "never" not in cut_of(Branches).parts
+
+
+def test_a_containers_own_parameters_are_a_layer() -> None:
+    """They are loaded on entry, apart from the children's."""
+    part = cut_of(Branches).parts[""]
+    assert part.own_only
+    assert set(part.tensors()) == {"scale"}
+
+
+def test_weights_used_without_a_call_stay_with_the_module_that_uses_them() -> None:
+    """Attention's output projection is never called: attention as a whole is the layer."""
+    part = cut_of(Attention).parts["attention"]
+    assert not part.own_only
+    assert "out_proj.weight" in part.tensors()
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "kind"),
+    [
+        ("vit_b_32", "encoder.layers.encoder_layer_0.self_attention", "MultiheadAttention"),
+        ("swin_t", "features.1.0.attn", "ShiftedWindowAttention"),
+        ("swin_v2_t", "features.1.0.attn", "ShiftedWindowAttentionV2"),
+    ],
+)
+def test_attention_of_known_networks_is_whole(name: str, part: str, kind: str) -> None:
+    """The transformers' attention is one layer with all its weights."""
+    found = network_cut(name).parts[part]
+    assert type(found.module).__name__ == kind
+    assert not found.own_only
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "own"),
+    [
+        ("vit_b_32", "", "class_token"),
+        ("vit_b_32", "encoder", "pos_embedding"),
+        ("convnext_tiny", "features.1.0", "layer_scale"),
+        (
+            "maxvit_t",
+            "blocks.0.layers.0.layers.window_attention.attn_layer.1",
+            "relative_position_bias_table",
+        ),
+    ],
+)
+def test_own_parameters_of_known_networks(name: str, part: str, own: str) -> None:
+    """Class tokens, position embeddings, layer scales and bias tables are layers of their own."""
+    found = network_cut(name).parts[part]
+    assert found.own_only
+    assert own in found.tensors()
+
+
+@pytest.mark.parametrize("name", ["googlenet", "inception_v3"])
+def test_auxiliary_heads_are_left_out(name: str) -> None:
+    """In evaluation mode they don't run, so they are no layers."""
+    assert not [part for part in network_cut(name).parts if part.lower().startswith("aux")]
+
+
+def test_an_input_the_network_cannot_take_is_explained() -> None:
+    """The message names the shape, and what to change."""
+    with pytest.raises(WorkloadError, match=r"\(1, 3, 16, 16\)") as caught:
+        cut(build("alexnet"), sample((1, 3, 16, 16)))
+    assert "image" in str(caught.value.remedy)
+
+
+def test_cutting_leaves_no_hooks_and_takes_no_memory() -> None:
+    """The model is as before: no hooks, all on meta."""
+    model = on_meta(plain(Convolutions))
+    cut(model, sample())
+    for module in model.modules():
+        assert not module._forward_hooks
+        assert not module._forward_pre_hooks
+    assert all(tensor.device == torch.device("meta") for tensor in model.state_dict().values())

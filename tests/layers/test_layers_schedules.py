@@ -1,0 +1,264 @@
+"""Under every schedule and loader a network computes what it always computes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from layers_making import (
+    SHAPE,
+    SMALL,
+    Attention,
+    Branches,
+    Convolutions,
+    Told,
+    layered,
+    plain,
+)
+from torch import nn
+
+from edgebench.errors import WorkloadError
+from edgebench.layers.loaders import LOADERS, Tensors
+from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.schedules import SCHEDULES
+from edgebench.layers.schedules.deepeye import first_connected
+
+ALL = pytest.mark.parametrize("schedule", SCHEDULES)
+
+
+def an_input() -> torch.Tensor:
+    """The same each time."""
+    return torch.rand(SHAPE, generator=torch.Generator().manual_seed(3))
+
+
+def run(schedule: str, networks: list[LayeredNetwork], told: Told, rounds: int = 1, **options: int):
+    """The outputs of the last round."""
+    runner = SCHEDULES[schedule](networks, told, **options)
+    for number in range(rounds):
+        outputs = runner.run([an_input()] * len(networks), number)
+    return outputs
+
+
+def wait_before(network: LayeredNetwork, module: str, event: threading.Event) -> None:
+    """Have a module of the network wait for the event before it runs."""
+
+    def hook(module: nn.Module, args: object) -> None:
+        assert event.wait(20), "what should happen meanwhile did not"
+
+    network.model.get_submodule(module).register_forward_pre_hook(hook)
+
+
+def use_loader(network: LayeredNetwork, loader: Callable[[Path], Tensors]) -> None:
+    """Have the network load through this one, which may watch or fail."""
+    network._loader = loader
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@ALL
+def test_a_pipelines_outputs_are_those_of_plain_networks(
+    schedule: str, loader: str, tmp_path: Path
+) -> None:
+    """Bit for bit, in the second round too, with three workers."""
+    models = [plain(kind, seed) for seed, kind in enumerate(SMALL)]
+    with torch.inference_mode():
+        expected = [model(an_input()) for model in models]
+    networks = [layered(m, tmp_path / str(n), loader) for n, m in enumerate(models)]
+    outputs = run(schedule, networks, Told(), rounds=2, warm=1, workers=3)
+    assert all(torch.equal(a, b) for a, b in zip(outputs, expected, strict=True))
+
+
+@ALL
+def test_after_a_round_nothing_is_in_memory(schedule: str, tmp_path: Path) -> None:
+    """Every tensor is back on meta, those of modules called twice and of containers too."""
+    networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in SMALL]
+    run(schedule, networks, Told())
+    for network in networks:
+        tensors = [*network.model.parameters(), *network.model.buffers()]
+        assert all(tensor.is_meta for tensor in tensors)
+        assert not any(home.users for home in network._residences.values())
+
+
+@ALL
+def test_every_layer_with_weights_is_loaded_and_every_layer_executed(
+    schedule: str, tmp_path: Path
+) -> None:
+    """Each call once as a ``first``; containers' own parameters are loaded, never executed."""
+    told = Told()
+    network = layered(plain(Branches), tmp_path)
+    run(schedule, [network], told)
+    executed = [
+        layer for phase, _, layer in told.phases() if phase == "first" and layer is not None
+    ]
+    loaded = {layer for phase, _, layer in told.phases() if phase == "load"}
+    assert executed == [1, 2, 3, 4, 5, 6, 7]
+    assert loaded == ({0, 1, 2, 3, 5, 6, 7} if schedule == "bulk" else set(range(8)))
+
+
+def test_linear_holds_one_layer_at_a_time(tmp_path: Path) -> None:
+    """The next layer is loaded only when the one before it is gone; a part called twice, twice."""
+    told = Told()
+    run("linear", [layered(plain(Convolutions), tmp_path)], told)
+    steps = [(phase, layer) for phase, _, layer in told.phases()]
+    assert steps == [(phase, layer) for layer in range(3) for phase in ("load", "first")]
+
+
+def test_linear_reads_a_part_called_twice_twice(tmp_path: Path) -> None:
+    """Its file is read anew for its second call: in between it was not in memory."""
+    network = layered(plain(Branches), tmp_path)
+    read: list[Path] = []
+    use_loader(network, lambda path: read.append(path) or LOADERS["copy"](path))
+    run("linear", [network], Told())
+    assert read.count(network._files["twice"]) == 2
+    read.clear()
+    run("bulk", [network], Told())
+    assert read.count(network._files["twice"]) == 1
+
+
+def test_bulk_loads_all_then_executes_all_then_again(tmp_path: Path) -> None:
+    """One first execution and as many warm ones as asked, each with a span of its own."""
+    told = Told()
+    run("bulk", [layered(plain(Convolutions), tmp_path)], told, warm=2)
+    phases = [phase for phase, _, layer in told.phases()]
+    whole = [phase for phase, _, layer in told.phases() if layer is None]
+    assert phases == ["load"] * 3 + ["first"] * 4 + ["execute"] * 8
+    assert whole == ["first", "execute", "execute"]
+
+
+def test_partial_loads_ahead_while_a_layer_executes(tmp_path: Path) -> None:
+    """Layers of the pipeline's second network are loaded before the first one's end."""
+    told = Told()
+    networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in (Attention, Branches)]
+    ahead = threading.Event()
+    use_loader(networks[1], lambda path: ahead.set() or LOADERS["copy"](path))
+    wait_before(networks[0], "head", ahead)
+    run("partial", networks, told, workers=2)
+    last = networks[0].calls[-1].order
+    assert told.at("start", "load", "Branches", 0) < told.at("end", "first", "Attention", last)
+
+
+def test_partial_with_one_worker_loads_what_it_needs(tmp_path: Path) -> None:
+    """With nobody to load ahead it does what ``linear`` does."""
+    told = Told()
+    run("partial", [layered(plain(Convolutions), tmp_path)], told, workers=1)
+    assert [phase for phase, _, _ in told.phases()] == ["load", "first"] * 3
+
+
+def test_the_connected_part_begins_at_the_first_fully_connected_layer(tmp_path: Path) -> None:
+    """Attention has fully connected layers inside; a network without any has no such part."""
+    splits = [first_connected(layered(plain(kind), tmp_path / kind.__name__)) for kind in SMALL]
+    assert splits == [5, 1, 3]
+
+
+def test_deepeye_loads_connected_layers_while_convolutions_run(tmp_path: Path) -> None:
+    """The first convolution waits here until the second lane has loaded a layer: it does."""
+    told = Told()
+    network = layered(plain(Branches), tmp_path)
+    connected = threading.Event()
+
+    def loader(path: Path) -> Tensors:
+        if path == network._files["head.0"]:
+            connected.set()
+        return LOADERS["copy"](path)
+
+    use_loader(network, loader)
+    wait_before(network, "stem", connected)
+    run("deepeye", [network], told)
+    assert told.at("start", "load", "Branches", 5) < told.at("end", "first", "Branches", 1)
+
+
+def test_deepeye_starts_the_next_network_while_connected_layers_run(tmp_path: Path) -> None:
+    """The first network's last layer waits until the second network executes: it does."""
+    told = Told()
+    networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in (Branches, Attention)]
+    started = threading.Event()
+    patches = networks[1].model.get_submodule("patches")
+    patches.register_forward_hook(lambda module, args, output: started.set())
+    wait_before(networks[0], "head.2", started)
+    run("deepeye", networks, told)
+    assert told.at("start", "first", "Attention", 0) < told.at("end", "first", "Branches", 7)
+
+
+def test_deepeyes_second_lane_does_one_thing_at_a_time(tmp_path: Path) -> None:
+    """No connected layer is loaded while another is executed."""
+    told = Told()
+    networks = [layered(plain(Branches, n), tmp_path / str(n)) for n in range(3)]
+    for network in networks:
+        use_loader(network, lambda path: time.sleep(0.001) or LOADERS["copy"](path))
+    run("deepeye", networks, told, rounds=2)
+    inside = 0
+    for boundary, phase, _, layer in told.boundaries:
+        if layer is not None and layer >= 5 and phase in ("load", "first"):
+            inside += 1 if boundary == "start" else -1
+            assert inside <= 1
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part", ["stem", "twice", "head.2"])
+@ALL
+def test_a_load_that_fails_ends_the_round_with_its_error(
+    schedule: str, part: str, tmp_path: Path
+) -> None:
+    """Whichever thread it is in: no other waits for ever."""
+    networks = [layered(plain(Branches, n), tmp_path / str(n)) for n in range(3)]
+
+    def loader(path: Path) -> Tensors:
+        if path == networks[1]._files[part]:
+            raise WorkloadError("the disk is gone")
+        return LOADERS["copy"](path)
+
+    use_loader(networks[1], loader)
+    with pytest.raises(WorkloadError, match="the disk is gone"):
+        run(schedule, networks, Told(), workers=3)
+
+
+@pytest.mark.timeout(60)
+@ALL
+def test_a_layer_that_fails_ends_the_round_with_its_error(schedule: str, tmp_path: Path) -> None:
+    """An error while executing is the one that is raised."""
+    networks = [layered(plain(Branches, n), tmp_path / str(n)) for n in range(2)]
+
+    def fail(module: nn.Module, args: object) -> None:
+        raise ArithmeticError("no luck")
+
+    networks[0].model.get_submodule("head.1").register_forward_pre_hook(fail)
+    with pytest.raises(ArithmeticError, match="no luck"):
+        run(schedule, networks, Told())
+
+
+class Fickle(nn.Module):
+    """Takes another path from the third call on: the first two cut it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.calls = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """One or the other."""
+        self.calls += 1
+        y: torch.Tensor = self.a(x) if self.calls < 3 else self.b(x)
+        return y
+
+
+@pytest.mark.timeout(60)
+@ALL
+def test_a_network_that_changes_its_path_is_refused(schedule: str, tmp_path: Path) -> None:
+    """Layers can't be loaded ahead of a path that isn't known."""
+    with pytest.raises(WorkloadError, match="calls"):
+        run(schedule, [layered(Fickle(), tmp_path)], Told())
+
+
+def test_weights_that_lack_a_part_are_refused(tmp_path: Path) -> None:
+    """Before anything runs: the message names the part."""
+    network = layered(plain(Convolutions), tmp_path)
+    with pytest.raises(WorkloadError, match=r"layers\.2"):
+        LayeredNetwork(
+            "n",
+            network.model,
+            torch.empty(SHAPE, device="meta"),
+            {"layers.0": network._files["layers.0"]},
+            LOADERS["copy"],
+        )
