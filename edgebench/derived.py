@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -20,11 +21,20 @@ def write_derived(folder: Path, name: str, data: bytes) -> Path:
     try:
         folder.mkdir(exist_ok=True)
         write_atomically(folder / name, data)
+        for made in (folder, folder / name):
+            _give_to_owner_of(folder.parent, made)
     except OSError as error:
         raise ResultsError(
             f"can't write {name}: {error.strerror}", where=str(folder), remedy=UNWRITABLE_REMEDY
         ) from None
     return folder / name
+
+
+def _give_to_owner_of(sweep: Path, made: Path) -> None:
+    """Under sudo, what is made belongs to whom the sweep belongs."""
+    if os.geteuid() == 0:
+        owner = sweep.stat()
+        os.chown(made, owner.st_uid, owner.st_gid)
 
 
 def file_stem(*words: object) -> str:

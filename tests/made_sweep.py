@@ -42,6 +42,7 @@ class Shape:
     noise: float = 0.02
     killed_below: float = 0.0
     with_files: bool = True
+    command: str | None = None
 
 
 def make(root: Path, shape: Shape, device: str = "jetson-nano") -> Path:
@@ -124,13 +125,7 @@ def _write(
         point=f"{'-'.join(networks)}-{schedule}-{label}",
         block=repeat,
         repeat=repeat,
-        settings={
-            "kind": "inference",
-            "networks": networks,
-            "schedule": schedule,
-            "loader": "copy",
-            "batch": 1,
-        },
+        settings=_settings(shape, networks, schedule),
         limits=LimitSetting(label, limit_bytes, "file", 2048 * MIB),
         outcome="oom-killed" if killed else "ok",
         started_utc="2026-01-02T03:04:05.678+00:00",
@@ -143,13 +138,21 @@ def _write(
         sampled_peak_bytes=int(peak * 0.98),
         demand_bytes=int(shape.demand * MIB) if limit is None else None,
         sampler=SamplerReport(0.001, 0.00101, 0.004, 900, 0.02, 9 * MIB),
-        phases=phases,
+        phases=[] if shape.command else phases,
     )
     if shape.with_files:
         lines = "".join(json.dumps(event) + "\n" for event in events)
-        folder.events_path(trial).write_bytes(gzip.compress(lines.encode(), 1))
+        if not shape.command:
+            folder.events_path(trial).write_bytes(gzip.compress(lines.encode(), 1))
         folder.samples_path(trial).write_bytes(_samples(events, peak, shape.demand * MIB))
     folder.append(record)
+
+
+def _settings(shape: Shape, networks: list[str], schedule: str) -> dict[str, Any]:
+    if shape.command:
+        return {"kind": "command", "command": shape.command.split()}
+    inference = {"kind": "inference", "networks": networks, "schedule": schedule}
+    return {**inference, "loader": "copy", "batch": 1}
 
 
 class _Clock:

@@ -69,11 +69,11 @@ def slowdown_axis(axes: Axes, lowest: float, highest: float, lanes: int) -> None
     axes.set_yscale("log")
     axes.set_ylim(min(lowest, 1.0) * 0.95, max(highest, 1.6) * 1.25)
     make_room(axes, lanes)
-    places: list[float] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000]
+    places: list[float] = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000]
     if highest < 5:
-        places = [1, 1.2, 1.5, 2, 3, 4, 5]
+        places = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.2, 1.5, 2, 3, 4, 5]
     elif highest < 12:
-        places = [1, 1.5, 2, 3, 5, 7, 10]
+        places = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10]
     axes.yaxis.set_major_locator(FixedLocator(places))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"×{value:g}"))
@@ -127,9 +127,9 @@ def short_size(size: float) -> str:
     return f"{size:.3g} GiB"
 
 
-def draw_demand(axes: Axes, demand_bytes: float) -> None:
+def draw_demand(axes: Axes, demand_bytes: float, colour: Colour | str = MUTED) -> None:
     """The demand as a vertical line."""
-    axes.axvline(demand_bytes / MIB, color=MUTED, linewidth=1.1, linestyle=(0, (5, 3)), zorder=1)
+    axes.axvline(demand_bytes / MIB, color=colour, linewidth=1.1, linestyle=(0, (5, 3)), zorder=1)
 
 
 def draw_lost(

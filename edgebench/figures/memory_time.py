@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from edgebench.results import Results
 
-_HEIGHT_IN = 4.8
+_HEIGHT_IN = 4.9
 _MIB = 1 << 20
 _USAGE, _SWAP = "#1b1b1b", "#CC78BC"
 _LIMIT, _PEAK = "#D55E00", "#0B3C5D"
@@ -99,17 +99,40 @@ def _draw(results: Results, row: dict[str, Any], samples: pd.DataFrame) -> Any:
     size = "unlimited" if limit is None else f"limit {limit / _MIB:.0f} MiB"
     about = subtitle(row, size, f"trial {row['trial']}", f"outcome {row['outcome']}")
     figure = new_figure(f"Memory of {what} over time", about, results, _HEIGHT_IN)
-    heights = [1.0, 0.06 + 0.07 * max(lanes, 1)]
-    axes, strip = figure.subplots(2, 1, sharex=True, height_ratios=heights)
+    windows = _windows(samples, spans)
+    columns = len(windows)
+    grid = figure.subplots(
+        *(2, columns),
+        sharex="col",
+        sharey="row",
+        squeeze=False,
+        height_ratios=[1.0, 0.06 + 0.07 * max(lanes, 1)],
+        width_ratios=[1.0, 1.5][:columns],
+    )
     start = _start_ns(samples, spans)
-    _lines(axes, samples, start)
-    _marks(axes, row)
-    _phases(axes, strip, spans, start, lanes)
-    axes.set_ylabel("memory (MiB)")
-    strip.set_xlabel("time (s)")
-    strip.set_xlim(0, (samples["t_ns"].max() - start) / 1e9)
-    legend_beside(axes, handles=_keys(axes, spans))
+    for (axes, strip), (name, begin, end) in zip(grid.T, windows, strict=True):
+        _lines(axes, samples, start, begin, end)
+        _marks(axes, row)
+        _phases(axes, strip, spans, start, lanes)
+        axes.set_title(name)
+        strip.set_xlabel("time (s)")
+        strip.set_xlim((begin - start) / 1e9, (end - start) / 1e9)
+    highest = max(_highest(axes) for axes in grid[0])
+    grid[0][0].set(ylabel="memory (MiB)", ylim=(0, 1.08 * highest))
+    grid[1][0].set_ylabel("layers" if lanes else "phases", rotation=0, ha="right", va="center")
+    legend_beside(grid[0][-1], handles=_keys(grid[0][0], spans))
     return figure
+
+
+def _windows(samples: pd.DataFrame, spans: Sequence[Span]) -> list[tuple[str, int, int]]:
+    """The whole trial; beside it the rounds, which importing may dwarf. Name, start and end."""
+    whole = ("whole trial", _start_ns(samples, spans), int(samples["t_ns"].max()))
+    layers = [span for span in spans if span.layer is not None]
+    if not layers:
+        return [whole]
+    begin, end = min(s.start_ns for s in layers), max(s.end_ns for s in layers)
+    margin = (end - begin) // 50
+    return [whole, ("rounds", begin - margin, end + margin)]
 
 
 def _spans(results: Results, trial: str) -> list[Span]:
@@ -129,8 +152,9 @@ def _start_ns(samples: pd.DataFrame, spans: Sequence[Span]) -> int:
     return int(min([samples["t_ns"].min(), *(span.start_ns for span in spans)]))
 
 
-def _lines(axes: Axes, samples: pd.DataFrame, start: int) -> None:
+def _lines(axes: Axes, samples: pd.DataFrame, start: int, begin: int, end: int) -> None:
     """Usage and swap, thinned so that each bin's highest sample stays."""
+    samples = samples[samples["t_ns"].between(begin, end)].reset_index(drop=True)
     seconds = (samples["t_ns"] - start) / 1e9
     every = max(len(samples) // _MOST_SAMPLES, 1)
     bins = np.arange(len(samples)) // every
@@ -152,8 +176,11 @@ def _marks(axes: Axes, row: dict[str, Any]) -> None:
         axes.axhline(
             row["peak_bytes"] / _MIB, color=_PEAK, lw=2.2, ls=(0, (1, 2)), label=whose, zorder=1.5
         )
+
+
+def _highest(axes: Axes) -> float:
     lines = [np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines()]
-    axes.set_ylim(0, 1.08 * max((float(np.nanmax(line)) for line in lines), default=1.0))
+    return max((float(np.nanmax(line)) for line in lines if len(line)), default=1.0)
 
 
 def _phases(axes: Axes, strip: Axes, spans: Sequence[Span], start: int, lanes: int) -> None:
@@ -173,7 +200,6 @@ def _phases(axes: Axes, strip: Axes, spans: Sequence[Span], start: int, lanes: i
         strip.add_collection(
             PatchCollection(boxes, facecolor=PHASE_COLOURS[phase], edgecolor="white", lw=edge)
         )
-    strip.set_ylabel("layers" if threads else "phases", rotation=0, ha="right", va="center")
 
 
 def _shade(axes: Axes, spans: Sequence[Span], phase: str, start: int) -> None:

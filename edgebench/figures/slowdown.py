@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from edgebench.results import Results
 
 _HEIGHT_IN = 4.3
+#: A band from its lower to its upper end; one wider than this tells nothing.
+_WIDEST_BAND = 20.0
 
 
 def figures(results: Results) -> Iterator[Drawn]:
@@ -92,7 +94,7 @@ def _panel(axes: Axes, shown: Sequence[Curve], group: Sequence[Curve], panels: i
         _curve(axes, axis, curve, colour, marker)
         draw_lost(axes, curve.lost_bytes, colour, schedules.index(schedule))
         if curve.demand_bytes is not None:
-            draw_demand(axes, curve.demand_bytes)
+            draw_demand(axes, curve.demand_bytes, colour if len(schedules) > 1 else MUTED)
 
 
 def _curve(axes: Axes, axis: LimitAxis, curve: Curve, colour: Colour, marker: str) -> None:
@@ -113,7 +115,7 @@ def _fit(axes: Axes, axis: LimitAxis, step: Step, lowest: float, colour: Colour)
     limits = np.geomspace(lowest, axis.high * MIB, 300)
     axes.plot(limits / MIB, step.rung.predict(step.fit, limits), color=colour, lw=1.7, zorder=3)
     band = step.rung.interval(step.fit, limits)
-    if band is not None:
+    if band is not None and (band[1] / band[0]).max() < _WIDEST_BAND:
         axes.fill_between(limits / MIB, *band, color=colour, alpha=0.15, lw=0, zorder=2)
 
 
@@ -127,7 +129,7 @@ def _keys(group: Sequence[Curve]) -> list[Artist]:
             Line2D([], [], color=colour, marker=marker, mec="white", mew=0.9, ms=6, label=name)
         )
     keys.append(Line2D([], [], color=MUTED, marker="o", ms=3.5, mew=0, ls="", label="one trial"))
-    keys.append(Line2D([], [], color=MUTED, lw=1.7, label="fit of least error"))
+    keys.append(Line2D([], [], color=MUTED, lw=1.7, label="best fit"))
     keys.append(Patch(color=MUTED, alpha=0.2, lw=0, label=f"its {LEVEL:.0%} interval"))
     if any(curve.demand_bytes is not None for curve in group):
         keys.append(demand_key())

@@ -150,7 +150,8 @@ def _freeze(figure: Figure) -> None:
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:
-        axes.set_position([round(value, 6) for value in axes.get_position().bounds])
+        x, y, width, height = (round(value, 6) for value in axes.get_position().bounds)
+        axes.set_position((x, y, width, height))
 
 
 def limit_colours(count: int) -> list[Colour]:

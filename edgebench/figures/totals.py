@@ -80,8 +80,6 @@ def _panel(axes: Axes, rows: pd.DataFrame, schedules: Sequence[Any], panels: int
     demand = rows["workload_demand_bytes"].dropna()
     sizes = [float(size) for size in rows["size"].dropna()]
     axis = LimitAxis([*sizes, *demand] or [MIB], panels)
-    if len(demand):
-        draw_demand(axes, float(demand.median()))
     for lane, (settings, own) in enumerate(groups(rows, ["schedule"])):
         colour, marker = schedule_look(settings.get("schedule"), schedules)
         done = own[own["seconds"].notna()]
@@ -92,6 +90,9 @@ def _panel(axes: Axes, rows: pd.DataFrame, schedules: Sequence[Any], panels: int
             medians.index, medians, marker=marker, color=colour, lw=1.6, ms=6, mec="white", mew=0.9
         )
         draw_lost(axes, lost_limits(own), colour, lane)
+        if own["workload_demand_bytes"].notna().any():
+            needed = float(own["workload_demand_bytes"].median())
+            draw_demand(axes, needed, colour if len(schedules) > 1 else MUTED)
     seconds_axis(axes, "", max(len(schedules), 1) if lost_limits(rows) else 0)
     axis.apply(axes)
 

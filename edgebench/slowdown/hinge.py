@@ -105,7 +105,7 @@ def _start(curve: Curve, working_set: float | None, share: float, b: float) -> A
 
 def _as_fit(found: MinimizerResult, note: str | None) -> Fit:
     free = int(found.nfree)
-    covariance = _pinned_down(getattr(found, "covar", None)) if free > 0 else None
+    covariance = _pinned_down(found) if free > 0 else None
     reach = float(stats.t.ppf((1 + LEVEL) / 2, free)) if free > 0 else 0.0
     return Fit(
         rung=Hinge.name,
@@ -121,13 +121,19 @@ def _as_fit(found: MinimizerResult, note: str | None) -> Fit:
     )
 
 
-def _pinned_down(covariance: Any) -> tuple[tuple[float, ...], ...] | None:
-    """The covariance, unless a deviation is as wide as all that was searched."""
-    if covariance is None or not np.isfinite(covariance).all():
+def _pinned_down(found: MinimizerResult) -> tuple[tuple[float, ...], ...] | None:
+    """The covariance, unless a parameter ran to its bound or could be anything searched."""
+    covariance = getattr(found, "covar", None)
+    if covariance is None or not np.isfinite(covariance).all() or _at_bound(found):
         return None
     if np.sqrt(np.diag(covariance)).max() > _NOT_PINNED:
         return None
     return tuple(tuple(float(value) for value in row) for row in covariance)
+
+
+def _at_bound(found: MinimizerResult) -> bool:
+    free = (p for p in found.params.values() if p.vary)
+    return any(min(p.value - p.min, p.max - p.value) < 1e-3 * (p.max - p.min) for p in free)
 
 
 def _parameter(name: str, found: Any, reach: float | None) -> Parameter:

@@ -217,6 +217,18 @@ def test_what_is_missing_is_said(tmp_path: Path, shape: Shape, drawn: str, left_
     assert all(words in said for words, said in zip(left_out, gallery.left_out, strict=True))
 
 
+def test_a_command_has_figures(tmp_path: Path):
+    """Any program gets its slowdown, its totals and its memory over time, without layers."""
+    gallery = draw_all(load(make(tmp_path, Shape(command="python3 train.py --fast"))))
+    names = {path.name for path in gallery.paths if path.suffix == ".png"}
+    assert names == {
+        "slowdown-python3-train.py-fast.png",
+        "totals.png",
+        "memory-time-python3-train.py-fast-max-0006.png",
+        "memory-time-python3-train.py-fast-50M-0005.png",
+    }
+
+
 def test_nothing_to_draw_is_an_error(tmp_path: Path):
     """A sweep without a single usable file ends with every reason at once."""
     shape = Shape(killed_below=1e9, limits=(150,), with_files=False)

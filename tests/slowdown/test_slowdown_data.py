@@ -57,6 +57,15 @@ def test_a_pipelines_networks_and_its_total(tmp_path: Path):
     assert len(labels) == 5
 
 
+def test_a_command_has_a_total_only(tmp_path: Path):
+    """A workload without rounds is fitted by its whole trial's time; its kills count too."""
+    shape = Shape(command="python3 train.py --fast", killed_below=60)
+    (curve,) = curves(load(make(tmp_path, shape)))
+    assert curve.label == "python3 train.py --fast · total"
+    assert curve.limits / MIB == pytest.approx([75, 100, 150])
+    assert curve.lost_bytes == {"oom-killed": (50 * MIB,)}
+
+
 def test_killed_limits_are_kept_apart(tmp_path: Path):
     """A limit at which all were killed is no point of the curve but stands in lost_bytes."""
     shape = Shape(killed_below=80, with_files=False)
