@@ -1,0 +1,169 @@
+"""The worker, as the harness starts it: real torch in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from edgebench.layers.loaders import LOADERS
+from edgebench.layers.pipeline import make_input
+from edgebench.layers.schedules import SCHEDULES
+from edgebench.layers.weights import prepare_weights, weight_files
+from edgebench.layers.zoo import ZOO
+from edgebench.phases import events_to_phases, unfinished_span
+from edgebench.process import python_path
+from edgebench.workloads.recorder import NO_DESCRIPTORS
+from edgebench.workloads.settings import LOADERS as LOADER_NAMES
+from edgebench.workloads.settings import SCHEDULES as SCHEDULE_NAMES
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """LeNet's prepared weights."""
+    return prepare_weights("lenet", tmp_path_factory.mktemp("cache"), 0)[0]
+
+
+def worker(
+    settings: dict[str, Any], env: dict[str, str] | None = None, kind: str = "inference"
+) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """Run the worker with an event pipe; what it left, and its events."""
+    read, write = os.pipe()
+    spec = {"kind": kind, "settings": settings, "descriptors": {**NO_DESCRIPTORS, "events": write}}
+    with os.fdopen(read) as events:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "edgebench.workloads.worker", json.dumps(spec)],
+                env={"PYTHONPATH": python_path(), **(env or {})},
+                pass_fds=[write],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
+        finally:
+            os.close(write)
+        return done, [json.loads(line) for line in events]
+
+
+def settings(folder: Path, **changes: Any) -> dict[str, Any]:
+    """LeNet, twice loaded, linear and cold."""
+    return {
+        "networks": ["lenet"],
+        "weights": {"lenet": str(folder)},
+        "schedule": "linear",
+        "loader": "copy",
+        "batch": 1,
+        "image": None,
+        "rounds": 2,
+        "warm": 1,
+        "threads": 1,
+        "workers": 2,
+        "seed": 5,
+        "page_cache": "cold",
+        **changes,
+    }
+
+
+def notes(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """All notes as one."""
+    return {k: v for e in events if e["event"] == "note" for k, v in e["data"].items()}
+
+
+def plain_digest(weights: Path) -> str:
+    """SHA-256 of what a plain LeNet with these weights computes, with one thread."""
+    model = ZOO["lenet"]().eval()
+    files = weight_files(weights).items()
+    loaded = {f"{part}.{k}": v for part, f in files for k, v in LOADERS["copy"](f).items()}
+    model.load_state_dict(loaded)
+    with torch.inference_mode():
+        output = model(make_input("lenet", 5))
+    return hashlib.sha256(output.numpy().tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_worker_runs_its_rounds_and_tells_all(schedule: str, loader: str, weights: Path) -> None:
+    """Every phase of every round ends, and the output is that of a plain network."""
+    done, events = worker(settings(weights, schedule=schedule, loader=loader))
+    assert done.returncode == 0, done.stderr
+    assert unfinished_span(events) is None
+    phases = {(p.round, p.network, p.phase) for p in events_to_phases(events)}
+    in_rounds = ("load", "first", "execute") if schedule == "bulk" else ("load", "first")
+    rounds = {(number, "lenet", phase) for number in range(2) for phase in in_rounds}
+    whole = {(-1, None, "import"), (-1, None, "init"), (0, None, "round"), (1, None, "round")}
+    assert phases == rounds | whole
+    assert notes(events)["output_sha256"] == {"lenet": plain_digest(weights)}
+
+
+def test_schedules_and_loaders_are_those_a_scenario_may_name() -> None:
+    """What a scenario is checked against, without torch, is what there is."""
+    assert tuple(SCHEDULES) == SCHEDULE_NAMES
+    assert tuple(LOADERS) == LOADER_NAMES
+
+
+def test_a_pipeline_may_hold_a_network_twice(weights: Path) -> None:
+    """Each is loaded on its own, and both give the same."""
+    done, events = worker(settings(weights, networks=["lenet", "lenet"], schedule="partial"))
+    assert done.returncode == 0, done.stderr
+    loads = [e for e in events if e["event"] == "start" and e["phase"] == "load"]
+    assert len(loads) == 2 * 2 * 11
+
+
+def test_notes_tell_the_runtime_and_what_sways_it(weights: Path) -> None:
+    """Versions, threads, and the allocator's variables."""
+    done, events = worker(settings(weights, rounds=1), env={"MALLOC_ARENA_MAX": "1"})
+    assert done.returncode == 0, done.stderr
+    told = notes(events)
+    assert told["torch"] == torch.__version__
+    assert told["threads"] == 1
+    assert told["environment"] == {"MALLOC_ARENA_MAX": "1"}
+
+
+def test_import_is_a_workload_of_its_own() -> None:
+    """It warms the runtime: one span, no rounds."""
+    done, events = worker({}, kind="import")
+    assert done.returncode == 0, done.stderr
+    assert [p.phase for p in events_to_phases(events)] == ["import"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"networks": ["lenett"]}, "no network 'lenett'"),
+        ({"schedule": "liner"}, "no schedule 'liner'"),
+        ({"loader": "mmapp"}, "no loader 'mmapp'"),
+        ({"weights": {"lenet": "/nowhere"}}, "no weights"),
+        ({"image": 16}, "can't run on an input"),
+    ],
+)
+def test_what_cannot_be_run_is_told(changes: dict[str, Any], what: str, weights: Path) -> None:
+    """As a note and on stderr, with exit code 1 and no traceback."""
+    done, events = worker(settings(weights, **changes))
+    assert done.returncode == 1
+    assert what in notes(events)["error"]["what"]
+    assert set(notes(events)["error"]) == {"what", "where", "remedy"}
+    assert what in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_weights_that_vanish_end_the_trial_with_their_name(
+    schedule: str, weights: Path, tmp_path: Path
+) -> None:
+    """In whatever thread they are loaded: an error, never a hang."""
+    for file in weights.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    gone = weight_files(tmp_path)["classifier.2"]
+    gone.unlink()
+    done, events = worker(settings(tmp_path, schedule=schedule))
+    assert done.returncode == 1
+    assert notes(events)["error"]["where"] == str(gone)
+    assert unfinished_span(events) is not None
