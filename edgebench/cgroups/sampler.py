@@ -1,14 +1,19 @@
-"""Poll one cgroup's accounting from outside. Run by itself: ``python -I -S sampler.py SPEC``.
+"""Poll one cgroup's accounting from outside. Run: ``python -I -S sampler.py KEY=VALUE …``.
 
-It imports next to nothing and keeps every file open, so that it costs a few megabytes and a
-few hundredths of one core at 1 kHz. Rows of int64 go to two raw files; -1 is "not told". It
-says ``ready`` on stdout after its first row, and ends when its stdin does: with the harness,
-however that dies.
+It imports next to nothing (parsing JSON alone would double its start) and keeps every file
+open, so that it costs a few megabytes and a few hundredths of one core at 1 kHz. Rows of int64
+go to two raw files; -1 is "not told". It says ``ready`` on stdout after its first row, and ends
+when its stdin does: with the harness, however that dies. Then it tells its cost: seconds of CPU
+and bytes resident.
+
+Keys: ``usage``, ``swap``, ``cpu``, ``stat`` (files, empty where there is none),
+``swap_is_memsw``, ``cpu_unit_ns``, ``stat_keys`` (of ``memory.stat``, joined by commas),
+``small`` (``SHAPE,SHAPE…:PATH``, any number of times; shapes: see :func:`numbers`),
+``fast_fd``, ``stat_fd`` (open for writing), ``interval_ns``, ``stat_interval_ns``.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import sys
@@ -17,18 +22,20 @@ from array import array
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Sequence
 
 #: Rows kept in memory before they are written: half a second's at 1 kHz.
 _BUFFERED = 512
 
 
-def main(spec: dict[str, Any]) -> None:
+def main(words: Sequence[str]) -> None:
     """Sample until stdin ends, then print what it cost."""
-    read, stat_read, clock = _reader(spec), _stat_reader(spec), time.monotonic_ns
-    fast_fd, stat_fd = spec["fast_fd"], spec["stat_fd"]
-    interval, stat_interval = spec["interval_ns"], spec["stat_interval_ns"]
+    pairs = [word.split("=", 1) for word in words]
+    spec = dict(pairs)
+    read, clock = _reader(spec), time.monotonic_ns
+    stat_read = _stat_reader(spec, [value for key, value in pairs if key == "small"])
+    fast_fd, stat_fd = int(spec["fast_fd"]), int(spec["stat_fd"])
+    interval, stat_interval = int(spec["interval_ns"]), int(spec["stat_interval_ns"])
     stdin = select.poll()
     stdin.register(0, select.POLLIN | select.POLLHUP)
     fast, stat = array("q"), array("q")
@@ -64,12 +71,12 @@ def main(spec: dict[str, Any]) -> None:
     _report()
 
 
-def _reader(spec: dict[str, Any]) -> Callable[[int], tuple[int, ...]]:
+def _reader(spec: dict[str, str]) -> Callable[[int], tuple[int, ...]]:
     """A function from a time to one fast row: t, usage, swap, CPU."""
     usage_fd = os.open(spec["usage"], os.O_RDONLY)
     swap_fd = os.open(spec["swap"], os.O_RDONLY) if spec["swap"] else None
     cpu_fd = os.open(spec["cpu"], os.O_RDONLY) if spec["cpu"] else None
-    pread, together, unit = os.pread, spec["swap_is_memsw"], spec["cpu_unit_ns"]
+    pread, together, unit = os.pread, spec["swap_is_memsw"] == "True", int(spec["cpu_unit_ns"])
 
     def read(now: int) -> tuple[int, ...]:
         usage = int(pread(usage_fd, 32, 0))
@@ -87,11 +94,14 @@ def _reader(spec: dict[str, Any]) -> Callable[[int], tuple[int, ...]]:
     return read
 
 
-def _stat_reader(spec: dict[str, Any]) -> Callable[[int], list[int]]:
-    """A function from a time to one slow row, in the order of the spec's columns."""
+def _stat_reader(spec: dict[str, str], small: Sequence[str]) -> Callable[[int], list[int]]:
+    """A function from a time to one slow row: t, ``stat_keys``, each small file's shapes."""
     stat_fd = os.open(spec["stat"], os.O_RDONLY) if spec["stat"] else None
-    extra = [(os.open(path, os.O_RDONLY), kind) for path, kind in spec["extra"]]
-    keys = [b"\n" + key.encode() + b" " for key in spec["stat_keys"]]
+    files = []
+    for word in small:
+        shapes, path = word.split(":", 1)
+        files.append((os.open(path, os.O_RDONLY), shapes.split(",")))
+    keys = [b"\n" + key.encode() + b" " for key in spec["stat_keys"].split(",") if key]
     pread = os.pread
 
     def read(now: int) -> list[int]:
@@ -100,33 +110,42 @@ def _stat_reader(spec: dict[str, Any]) -> Callable[[int], list[int]]:
         for key in keys:
             at = text.find(key)
             row.append(-1 if at < 0 else int(text[at + len(key) : text.find(b"\n", at + 1)]))
-        for fd, kind in extra:
-            row.append(_number(pread(fd, 4096, 0), kind))
+        for fd, shapes in files:
+            row.extend(numbers(pread(fd, 4096, 0), shapes))
         return row
 
     return read
 
 
-def _number(text: bytes, kind: str) -> int:
-    """One number of a small file: a bare one, pressure's total, a sum by ``key=`` or ``Key``."""
-    if kind == "":
+def numbers(text: bytes, shapes: Sequence[str]) -> list[int]:
+    """A small file's numbers, one for each shape.
+
+    Shapes: ``bare``, a number alone; ``full``, pressure's total; else the key of numbers to be
+    added up over devices, ``rbytes=`` (version 2) or ``Read`` (version 1).
+    """
+    return [_number(text, shape) for shape in shapes]
+
+
+def _number(text: bytes, shape: str) -> int:
+    if shape == "bare":
         return int(text)
-    if kind == "full":
+    if shape == "full":
         return int(text[text.rindex(b"=") + 1 :])
-    words = text.split()
-    key = kind.encode()
-    if kind.endswith("="):
+    words, key = text.split(), shape.encode()
+    if shape[-1] == "=":
         return sum(int(word[len(key) :]) for word in words if word.startswith(key))
-    return sum(int(words[i + 1]) for i, word in enumerate(words) if word == key)
+    found = [int(words[i + 1]) for i, word in enumerate(words) if word == key]
+    # Version 1 without a device line counts throttled devices only: not told, rather than 0.
+    return sum(found) if found else -1
 
 
 def _report() -> None:
     used = os.times()
     with open("/proc/self/status") as status:
         peak = next((line for line in status if line.startswith("VmHWM")), "VmHWM: 0 kB")
-    cost = {"cpu_s": used.user + used.system, "rss_bytes": int(peak.split()[1]) * 1024}
-    os.write(1, json.dumps(cost).encode() + b"\n")
+    rss_bytes = int(peak.split()[1]) * 1024
+    os.write(1, f"{used.user + used.system} {rss_bytes}\n".encode())
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    main(sys.argv[1:])

@@ -6,7 +6,6 @@ No numpy here: the tables are written as standard ``.npz`` by the standard libra
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import statistics
 import subprocess
@@ -35,6 +34,8 @@ _STAT_KEYS: dict[str, tuple[str | None, str | None]] = {
     "kernel_bytes": (None, "kernel"),
 }
 _JOIN_PATIENCE_S = 5.0
+#: Small files that the sampler reads at its slow pace: path, column → shape.
+_SmallFiles = list[tuple[Path, dict[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -60,26 +61,27 @@ class SamplerProcess:
         self._interval_s = interval_s
         self._stat_interval_s = stat_interval_s
         self._files = (folder / "fast.i64", folder / "stat.i64")
-        self._extra = _extra_files(hot)
-        version = 0 if hot.swap_is_memsw else 1
-        self._stat_keys = {name: k[version] for name, k in _STAT_KEYS.items() if k[version]}
-        self.stat_columns = ("t_ns", *self._stat_keys, *self._extra)
-        self._spec = self._make_spec(hot)
+        self._stat_keys = _stat_keys(hot.stat)
+        small = _small_files(hot)
+        names = (name for _, columns in small for name in columns)
+        self.stat_columns = ("t_ns", *self._stat_keys, *names)
+        self._words = self._make_words(hot, small)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def _make_spec(self, hot: HotFiles) -> dict[str, object]:
-        return {
-            "usage": str(hot.usage),
-            "swap": str(hot.swap) if hot.swap else None,
-            "swap_is_memsw": hot.swap_is_memsw,
-            "cpu": str(hot.cpu) if hot.cpu else None,
-            "cpu_unit_ns": hot.cpu_unit_ns,
-            "stat": str(hot.stat) if hot.stat else None,
-            "stat_keys": list(self._stat_keys.values()),
-            "extra": list(self._extra.values()),
-            "interval_ns": round(self._interval_s * 1e9),
-            "stat_interval_ns": round(self._stat_interval_s * 1e9),
-        }
+    def _make_words(self, hot: HotFiles, small: _SmallFiles) -> list[str]:
+        """What the sampler is told, as its own docstring says it."""
+        return [
+            f"usage={hot.usage}",
+            f"swap={hot.swap or ''}",
+            f"swap_is_memsw={hot.swap_is_memsw}",
+            f"cpu={hot.cpu or ''}",
+            f"cpu_unit_ns={hot.cpu_unit_ns}",
+            f"stat={hot.stat or ''}",
+            f"stat_keys={','.join(self._stat_keys.values())}",
+            f"interval_ns={round(self._interval_s * 1e9)}",
+            f"stat_interval_ns={round(self._stat_interval_s * 1e9)}",
+            *(f"small={','.join(columns.values())}:{path}" for path, columns in small),
+        ]
 
     def start(self) -> None:
         """Start sampling; returns when the first row was taken.
@@ -88,11 +90,11 @@ class SamplerProcess:
             MachineError: the sampler did not start.
         """
         fds = [os.open(f, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) for f in self._files]
-        spec = {**self._spec, "fast_fd": fds[0], "stat_fd": fds[1]}
-        script = Path(__file__).with_name("sampler.py")
+        script = str(Path(__file__).with_name("sampler.py"))
+        words = [*self._words, f"fast_fd={fds[0]}", f"stat_fd={fds[1]}"]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(script), json.dumps(spec)],
+                [sys.executable, "-I", "-S", script, *words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -107,6 +109,11 @@ class SamplerProcess:
             last = (error.decode(errors="replace").strip().splitlines() or ["no word of why"])[-1]
             raise MachineError(f"the sampler did not start: {last}")
 
+    @property
+    def pid(self) -> int | None:
+        """The sampler's process; None when it isn't running."""
+        return self._process.pid if self._process else None
+
     def stop(self) -> SamplerReport:
         """End the sampler; how well it did and what it cost."""
         cost = self._end()
@@ -117,21 +124,21 @@ class SamplerProcess:
             achieved_s=statistics.median(gaps) if gaps else None,
             largest_gap_s=max(gaps) if gaps else None,
             samples=len(times),
-            cpu_s=cost.get("cpu_s"),
-            rss_bytes=cost.get("rss_bytes"),
+            cpu_s=cost[0] if cost else None,
+            rss_bytes=int(cost[1]) if cost else None,
         )
 
-    def _end(self) -> dict[str, int]:
+    def _end(self) -> list[float]:
+        """Its seconds of CPU and its bytes resident; empty if it could not tell them."""
         if self._process is None:
-            return {}
+            return []
         process, self._process = self._process, None
         try:
             out, _ = process.communicate(timeout=_JOIN_PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             out, _ = process.communicate()
-        lines = out.splitlines()
-        return dict(json.loads(lines[-1])) if lines and lines[-1].startswith(b"{") else {}
+        return [float(word) for word in out.split()]
 
     def _rows(self, table: int) -> array[int]:
         rows = array("q")
@@ -187,21 +194,29 @@ class SamplerProcess:
             file.unlink(missing_ok=True)
 
 
-def _extra_files(hot: HotFiles) -> dict[str, tuple[str, str]]:
-    """Column → the small file that tells it, and how it is read (see the sampler's ``_number``)."""
-    extra: dict[str, tuple[str, str]] = {}
+def _stat_keys(stat: Path | None) -> dict[str, str]:
+    """Column → its key in this ``memory.stat``; only version 1 sums up with ``total_`` keys."""
+    if stat is None:
+        return {}
+    version = 0 if "\ntotal_rss " in stat.read_text() else 1
+    return {name: key for name, keys in _STAT_KEYS.items() if (key := keys[version])}
+
+
+def _small_files(hot: HotFiles) -> _SmallFiles:
+    """Each small file with its columns and their shapes (see the sampler's ``numbers``)."""
+    small: _SmallFiles = []
     if hot.swap and not hot.swap_is_memsw:
-        extra["swap_bytes"] = (str(hot.swap), "")
+        small.append((hot.swap, {"swap_bytes": "bare"}))
     kernel = hot.usage.with_name("memory.kmem.usage_in_bytes")
     if kernel.exists():
-        extra["kernel_bytes"] = (str(kernel), "")
+        small.append((kernel, {"kernel_bytes": "bare"}))
     if hot.pressure:
-        extra["pressure_full_us"] = (str(hot.pressure), "full")
+        small.append((hot.pressure, {"pressure_full_us": "full"}))
     if hot.io:
-        words = ("Read", "Write") if hot.swap_is_memsw else ("rbytes=", "wbytes=")
-        extra["io_read_bytes"] = (str(hot.io), words[0])
-        extra["io_write_bytes"] = (str(hot.io), words[1])
-    return extra
+        words = ("rbytes=", "wbytes=") if hot.io.name == "io.stat" else ("Read", "Write")
+        columns = ("io_read_bytes", "io_write_bytes")
+        small.append((hot.io, dict(zip(columns, words, strict=True))))
+    return small
 
 
 def _npy_header(columns: Sequence[str], rows: int) -> bytes:

@@ -16,10 +16,12 @@ from edgebench.errors import MachineError
 from edgebench.units import format_size
 
 KINDS = ("none", "file", "zram", "system")
+SWAPS = Path("/proc/swaps")
 _ZRAM_CONTROL = Path("/sys/class/zram-control")
 #: Left free on the disk besides the swap file itself.
 _SPARE_BYTES = 256 << 20
 NOT_ROOT = 'call edgebench with sudo, or use swap = "system" or "none"'
+ANOTHER_SWAP = "ask for a smaller swap, or for another kind"
 NO_SYSTEM_SWAP = 'swapon one of your own, or use swap = { kind = "file", size = "2G" }'
 
 
@@ -78,25 +80,26 @@ class SwapControl:
     def _file(self, size_bytes: int) -> SwapState:
         _need_root("a swap file")
         _need_room(self._folder, size_bytes)
-        folder = self._folder / f"edgebench-swap-{secrets.token_hex(6)}"
-        file = folder / "edgebench-swap"
-        self._ownership.claim("temp-folder", str(folder))
-        folder.mkdir(mode=0o700)
+        file = self._folder / f"edgebench-swap-{secrets.token_hex(6)}" / "edgebench-swap"
+        self._ownership.claim("temp-folder", str(file.parent))
         self._ownership.claim("swap-file", str(file))
-        fd = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
-            os.posix_fallocate(fd, 0, size_bytes)
-        finally:
-            os.close(fd)
+            _make_file(file, size_bytes)
+        except OSError as error:
+            raise MachineError(
+                f"a swap file of {format_size(size_bytes)} can't be made: {error.strerror}",
+                where=str(self._folder),
+                remedy=ANOTHER_SWAP,
+            ) from error
         _swap_on(file)
         return SwapState("file", file, size_bytes)
 
     def _zram(self, size_bytes: int) -> SwapState:
         _need_root("zram swap")
-        if not _ZRAM_CONTROL.exists():
-            load = ["modprobe", "zram", "num_devices=0"]
-            subprocess.run(load, capture_output=True, check=False)
         try:
+            if not _ZRAM_CONTROL.exists():
+                load = ["modprobe", "zram", "num_devices=0"]
+                subprocess.run(load, capture_output=True, check=False)
             number = int((_ZRAM_CONTROL / "hot_add").read_text())
         except OSError as error:
             raise MachineError(
@@ -106,7 +109,14 @@ class SwapControl:
         device = Path(f"/dev/zram{number}")
         # Its number is the kernel's to choose, so it can be claimed only now.
         self._ownership.claim("zram", str(device))
-        Path(f"/sys/block/zram{number}/disksize").write_text(str(size_bytes))
+        try:
+            Path(f"/sys/block/zram{number}/disksize").write_text(str(size_bytes))
+        except OSError as error:
+            raise MachineError(
+                f"zram swap of {format_size(size_bytes)} can't be made: {error.strerror}",
+                where=str(device),
+                remedy=ANOTHER_SWAP,
+            ) from error
         _swap_on(device)
         return SwapState("zram", device, size_bytes)
 
@@ -123,7 +133,7 @@ class SwapControl:
 
 
 def _system(size_bytes: int | None) -> SwapState:
-    lines = Path("/proc/swaps").read_text().splitlines()[1:]
+    lines = SWAPS.read_text().splitlines()[1:]
     if not lines:
         raise MachineError("this machine has no swap of its own", remedy=NO_SYSTEM_SWAP)
     return SwapState("system", None, size_bytes)
@@ -140,7 +150,19 @@ def _need_root(what: str) -> None:
         raise MachineError(f"{what} can be set up by root only", remedy=NOT_ROOT)
 
 
+def _make_file(file: Path, size_bytes: int) -> None:
+    """A file of full size that nobody else can read or replace."""
+    file.parent.mkdir(mode=0o700)
+    fd = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, size_bytes)
+    finally:
+        os.close(fd)
+
+
 def _need_room(folder: Path, size_bytes: int) -> None:
+    if not folder.is_dir():
+        raise MachineError("no folder for a swap file", where=str(folder), remedy=ANOTHER_SWAP)
     free = shutil.disk_usage(folder).free
     if free < size_bytes + _SPARE_BYTES:
         raise MachineError(

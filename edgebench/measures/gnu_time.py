@@ -43,10 +43,11 @@ def find_gnu_time() -> Path:
     Raises:
         MachineError: it is not installed.
     """
-    path = shutil.which("time") or shutil.which("gtime")
-    if path is None or not _is_gnu(path):
-        raise MachineError("GNU time is not on this machine", remedy=INSTALL_REMEDY)
-    return Path(path)
+    for name in ("time", "gtime"):
+        path = shutil.which(name)
+        if path and _is_gnu(path):
+            return Path(path)
+    raise MachineError("GNU time is not on this machine", remedy=INSTALL_REMEDY)
 
 
 def _is_gnu(path: str) -> bool:

@@ -1,0 +1,117 @@
+"""The real GNU time around real processes; its report whole, torn or missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from edgebench.errors import MachineError
+from edgebench.measures.gnu_time import GnuTime, find_gnu_time, gnu_time_command, read_report
+
+MIB = 1 << 20
+WHOLE = (
+    '{"wall_s":0.50,"user_s":0.01,"system_s":0.02,"maxrss_kib":2048,"major_faults":1,'
+    '"minor_faults":9,"voluntary_switches":3,"involuntary_switches":4,"exit_code":7}\n'
+)
+
+
+def timed(report: Path, command: Sequence[str]) -> tuple[int, GnuTime | None]:
+    """Run the command under GNU time: its exit status, and what GNU time reports."""
+    words = gnu_time_command(find_gnu_time(), report, command)
+    done = subprocess.run(words, check=False, capture_output=True)
+    return done.returncode, read_report(report)
+
+
+def python(code: str) -> list[str]:
+    """The words that run lines of Python in a bare interpreter."""
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def test_a_known_allocation_and_exit_code(tmp_path: Path) -> None:
+    """50 MiB touched show in maxrss, sleep in the wall time, and the exit code is passed on."""
+    code = "import sys, time; b = b'x' * (50 << 20); time.sleep(0.1); sys.exit(7)"
+    returncode, told = timed(tmp_path / "r", python(code))
+    assert told is not None
+    assert 50 * MIB < told.maxrss_bytes < 80 * MIB
+    assert told.wall_s >= 0.1
+    assert told.minor_faults >= 50 * MIB // (64 << 10)
+    assert told.exit_code == returncode == 7
+
+
+def test_a_large_harness_is_not_inherited(tmp_path: Path) -> None:
+    """ru_maxrss crosses fork and exec; with GNU time in between it is the workload's own."""
+    ballast = b"x" * (200 * MIB)
+    _, told = timed(tmp_path / "r", python("pass"))
+    del ballast
+    assert told is not None
+    assert told.maxrss_bytes < 40 * MIB
+
+
+def test_a_workload_killed_alone_still_has_a_report(tmp_path: Path) -> None:
+    """GNU time outlives a workload killed by a signal, and tells the same way a shell does."""
+    returncode, told = timed(tmp_path / "r", python("import os; os.kill(os.getpid(), 9)"))
+    assert returncode == 137
+    assert told is not None
+    assert told.maxrss_bytes > MIB
+
+
+def test_words_that_look_like_flags_are_the_commands(tmp_path: Path) -> None:
+    """The command's own flags are never taken for GNU time's."""
+    returncode, told = timed(tmp_path / "r", [*python("import sys; sys.exit(len(sys.argv))"), "-v"])
+    assert returncode == 2
+    assert told is not None
+
+
+def test_a_command_that_is_not_there(tmp_path: Path) -> None:
+    """GNU time says 127, as a shell does."""
+    returncode, _ = timed(tmp_path / "r", [str(tmp_path / "no-such-command")])
+    assert returncode == 127
+
+
+@pytest.mark.parametrize("text", ["", "{", WHOLE[:-20], "[]\n", '{"wall_s":1}\n', "killed\n"])
+def test_a_torn_report_is_none(tmp_path: Path, text: str) -> None:
+    """Killed together with its workload, GNU time leaves half a report or an empty one."""
+    (tmp_path / "r").write_text(text)
+    assert read_report(tmp_path / "r") is None
+
+
+def test_no_report_is_none(tmp_path: Path) -> None:
+    """No file at all is no exception."""
+    assert read_report(tmp_path / "r") is None
+
+
+def test_a_line_before_the_figures_does_no_harm(tmp_path: Path) -> None:
+    """GNU time writes how a command ended in a line of its own before its figures."""
+    (tmp_path / "r").write_text("Command terminated by signal 9\n" + WHOLE)
+    told = read_report(tmp_path / "r")
+    assert told == GnuTime(2 * MIB, 0.5, 0.01, 0.02, 1, 9, 3, 4, 7)
+
+
+@pytest.mark.parametrize("impostor", [None, "#!/bin/sh\necho BusyBox\n"])
+def test_a_machine_without_it_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impostor: str | None
+) -> None:
+    """Neither nothing nor another program of that name will do."""
+    if impostor:
+        _program(tmp_path / "time", impostor)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MachineError) as caught:
+        find_gnu_time()
+    assert caught.value.remedy == "apt-get install time"
+
+
+def test_it_is_found_behind_an_impostor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where `time` is another program, GNU's own may be `gtime`."""
+    _program(tmp_path / "time", "#!/bin/sh\necho BusyBox\n")
+    _program(tmp_path / "gtime", "#!/bin/sh\necho time '(GNU Time)' 1.9\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_gnu_time() == tmp_path / "gtime"
+
+
+def _program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
