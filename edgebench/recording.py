@@ -24,7 +24,10 @@ def utc_now() -> str:
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """Which trial to make. ``settings`` is the workload's, with its ``kind``."""
+    """Which trial to make. ``settings`` is the workload's, with its ``kind``.
+
+    ``weights`` (network → folder) is where this machine keeps them, and no part of the record.
+    """
 
     trial: str
     point: str
@@ -33,6 +36,7 @@ class TrialRequest:
     settings: Mapping[str, Any]
     limits: LimitSetting
     timeout_s: float | None = None
+    weights: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -206,15 +205,15 @@ class _Sweep:
             point=point.id,
             block=planned.block,
             repeat=planned.repeat,
-            settings=self._settings(point),
+            settings=point.settings,
             limits=self._limits(point),
             timeout_s=self._scenario.timeout_s,
+            weights=self._weights(point),
         )
 
-    def _settings(self, point: Point) -> Mapping[str, Any]:
+    def _weights(self, point: Point) -> dict[str, str]:
         made = self._manifest.get("networks", {})
-        weights = {name: made[name]["folder"] for name in point.settings.get("networks", ())}
-        return {**point.settings, "weights": weights} if weights else point.settings
+        return {name: made[name]["folder"] for name in point.settings.get("networks", ())}
 
     def _limits(self, point: Point) -> LimitSetting:
         if point.share is None:

@@ -127,7 +127,7 @@ def _run(
 ) -> tuple[Ended, GnuTime | None]:
     report = files.work / f"{request.trial}.gnu-time"
     with _descriptors(hot, watched.events.write_fd) as (descriptors, fds):
-        start = launch(request.settings, descriptors)
+        start = launch({**request.settings, "weights": request.weights}, descriptors)
         for file in start.evict:
             evict(file)
         timed = gnu_time_command(apparatus.gnu_time, report, start.argv)

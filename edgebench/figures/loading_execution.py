@@ -91,7 +91,7 @@ def _panel(axes: Axes, means: pd.DataFrame, looks: dict[str, Colour]) -> None:
         sizes, times = _trend(own)
         axes.plot(sizes, times, **_line(colour))
     axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=5))
+    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=4))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_size(value)))
     axes.set_xlabel("size of the layer's weights file")

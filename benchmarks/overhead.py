@@ -1,0 +1,74 @@
+"""Does the harness disturb what it measures? Workload time in it ÷ under GNU time alone, in pairs."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import report
+
+from edgebench.measures.gnu_time import find_gnu_time, gnu_time_command
+from edgebench.measuring import measure_command
+from edgebench.records import LimitSetting
+
+#: Hashes, and walks over fresh memory; prints its own seconds, so that no start-up counts.
+WORKLOAD = """
+import hashlib, time
+start = time.perf_counter()
+data = bytearray(64 << 20)
+for _ in range(8):
+    data[::4096] = b"x" * len(data[::4096])
+    for _ in range(4):
+        digest = hashlib.sha256(data).digest()
+print(time.perf_counter() - start)
+"""
+COMMAND = [sys.executable, "-I", "-S", "-c", WORKLOAD]
+
+
+def in_harness() -> float:
+    """The workload's own seconds as a trial, sampled every millisecond."""
+    said = bytearray()
+    record = measure_command(COMMAND, LimitSetting(), echo=said.extend)
+    assert record.outcome == "ok", record.reason
+    return float(said)
+
+
+def alone() -> float:
+    """The workload's own seconds under GNU time alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = gnu_time_command(find_gnu_time(), Path(folder) / "report", COMMAND)
+        return float(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def interval(ratios: list[float]) -> tuple[float, float]:
+    """95 % of the medians of resampled pairs (bootstrap, 10,000 draws)."""
+    rng = random.Random(1)
+    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(10_000))
+    return medians[250], medians[9750]
+
+
+def main(pairs: int) -> None:
+    """Measure that many alternating pairs, the order within each drawn at random."""
+    rng = random.Random(2)
+    seconds: list[tuple[float, float]] = []
+    for _ in range(pairs):
+        if rng.random() < 0.5:
+            harness = in_harness()
+            seconds.append((harness, alone()))
+        else:
+            plain = alone()
+            seconds.append((in_harness(), plain))
+    ratios = [harness / plain for harness, plain in seconds]
+    low, high = interval(ratios)
+    says = "Workload time in the harness, sampled at 1 kHz, ÷ under GNU time alone."
+    row = [pairs, f"{statistics.median(ratios):.4f}", f"{low:.4f} to {high:.4f}"]
+    header = ["pairs", "median ratio", "95 % interval of the median"]
+    report.write("overhead", says, header, [row], {"seconds": seconds, "ratios": ratios})
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 30)
