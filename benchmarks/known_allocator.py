@@ -23,18 +23,20 @@ ANONYMOUS = """
 import mmap, sys, time
 size = int(sys.argv[1]) << 20
 if size:
-    held = mmap.mmap(-1, size)
+    held = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for page in range(0, size, 4096):
         held[page] = 1
     time.sleep(0.005)
     held.close()
 """
-#: Y MiB of a file's pages read into the page cache.
+#: Y MiB of a file's pages read into the page cache: without read-ahead, which would read more,
+#: and through a buffer too small to count.
 CACHE = """
 import os, sys
 fd, left = os.open(sys.argv[2], os.O_RDONLY), int(sys.argv[1]) << 20
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
 while left:
-    left -= len(os.read(fd, min(left, 1 << 20)))
+    left -= len(os.read(fd, 1 << 16))
 """
 CHILD = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
 PYTHON = [sys.executable, "-I", "-S", "-c"]

@@ -1,4 +1,4 @@
-"""Does the harness disturb what it measures? Workload time in it ÷ under GNU time alone, in pairs."""
+"""Does the harness disturb what it measures? Workload time in it ÷ under GNU time alone."""
 
 from __future__ import annotations
 

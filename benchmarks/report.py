@@ -24,7 +24,8 @@ def machine() -> str:
         if line.lower().startswith(("model name", "model"))
         and not line.partition(":")[2].strip().isdigit()
     )
-    return f"{model}, {cores} cores, {ram:.0f} GiB, Linux {platform.release()}, Python {platform.python_version()}"
+    system = f"Linux {platform.release()}, Python {platform.python_version()}"
+    return f"{model}, {cores} cores, {ram:.0f} GiB, {system}"
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:

@@ -85,9 +85,16 @@ def test_a_span_has_a_start_and_an_end_with_all_their_keys(kernel: Kernel) -> No
     start, end = kernel.events()
     assert start["t_ns"] <= end["t_ns"]
     assert {k: v for k, v in start.items() if k != "t_ns"} == {
-        "event": "start", "id": 0, "phase": "load", "round": 1, "network": "lenet",
-        "layer": 3, "name": "features.3", "thread": 0,
-        "usage_bytes": 5 * MIB, "swap_bytes": MIB,
+        "event": "start",
+        "id": 0,
+        "phase": "load",
+        "round": 1,
+        "network": "lenet",
+        "layer": 3,
+        "name": "features.3",
+        "thread": 0,
+        "usage_bytes": 5 * MIB,
+        "swap_bytes": MIB,
     }
     assert set(end) == {
         *("event", "id", "t_ns", "usage_bytes", "swap_bytes", "peak_bytes"),

@@ -42,7 +42,6 @@ def trial(
     settings = {
         "kind": "inference",
         "networks": [NETWORK],
-        "weights": {NETWORK: str(folder)},
         "schedule": schedule,
         "loader": loader,
         "batch": 1,
@@ -56,7 +55,8 @@ def trial(
     }
     work.mkdir()
     files = TrialFiles(work / "s.npz", work / "e.gz", work / "log", work)
-    request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(), 120)
+    where = {NETWORK: str(folder)}
+    request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(), 120, where)
     record = run_trial(workshop.apparatus, request, files)
     assert record.outcome == "ok", record.reason
     with gzip.open(files.events, "rt") as lines:
