@@ -7,6 +7,7 @@ from /proc while it still runs.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -73,11 +74,13 @@ while True:
 
 def other(command: list[str], seconds: float, log: Path) -> tuple[float, float, str]:
     """Another program that watches a process."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)
     try:
         share, peak = watch(process.pid, seconds)
     finally:
-        process.terminate()
+        # mprof starts the process that it watches: both go.
+        os.killpg(process.pid, signal.SIGTERM)
         process.wait()
     rate = len(log.read_text().splitlines()) / (seconds + 1) if log.exists() else float("nan")
     return share, peak, f"{rate:.0f}"
@@ -103,7 +106,6 @@ def main(seconds: float) -> None:
         finally:
             sleeper.kill()
             sleeper.wait()
-            subprocess.run(["pkill", "-f", " ".join(SLEEPER)], check=False)
     shown = [[row[0], f"{row[1]:.1%}", f"{row[2]:.1f} MiB", row[3]] for row in rows]  # type: ignore[str-format]
     says = f"Cost of sampling at 1 kHz (each asked for 1 ms) over {seconds:.0f} s."
     header = ["program", "share of one core", "process's peak", "samples a second, achieved"]
