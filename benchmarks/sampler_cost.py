@@ -82,8 +82,8 @@ def other(command: list[str], seconds: float, log: Path) -> tuple[float, float, 
         # mprof starts the process that it watches: both go.
         os.killpg(process.pid, signal.SIGTERM)
         process.wait()
-    rate = len(log.read_text().splitlines()) / (seconds + 1) if log.exists() else float("nan")
-    return share, peak, f"{rate:.0f}"
+    rate = f"{len(log.read_text().splitlines()) / (seconds + 1):.0f}" if log.exists() else "none"
+    return share, peak, rate
 
 
 def main(seconds: float) -> None:
