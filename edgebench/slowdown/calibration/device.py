@@ -1,0 +1,191 @@
+"""A device's constants, as data, and where they are kept.
+
+One file a device and kind of swap: ``<results root>/<device>/calibration-<swap kind>.json``,
+written by ``edgebench calibrate``. docs/verbs/calibrate.md says what each constant means and how
+it is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from edgebench.derived import write_derived
+from edgebench.errors import MachineError, ResultsError
+from edgebench.slowdown.calibration.scans import Scan
+
+#: Version of the calibration's file.
+SCHEMA = 1
+#: Constants that only a device with swap has.
+SWAP_ONLY = ("swap_in_bytes_per_s", "swap_out_bytes_per_s")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One measured constant: the median over its repeats, with the lowest and the highest.
+
+    ``unit`` is ``bytes/s``, ``s``, ``pages``, ``bytes`` or ``share``.
+    """
+
+    value: float
+    low: float
+    high: float
+    unit: str
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A device's constants with one kind of swap (``none``, ``file``, ``zram``, ``system``).
+
+    The rates are of transfer alone, beyond what its faults cost. So a scan in order that misses
+    F bytes takes ``F / rate + F / (page · pages_per_fault) · fault_s`` beyond its time in RAM.
+    """
+
+    device: str
+    swap_kind: str
+    created_utc: str
+    schema: int
+    environment: dict[str, Any]
+    #: Anonymous pages coming back from swap; None where there is none.
+    swap_in_bytes_per_s: Constant | None
+    #: Dirty anonymous pages going to swap; None where there is none.
+    swap_out_bytes_per_s: Constant | None
+    #: A file not in memory, by ``read(2)`` in order (what the loader ``copy`` does).
+    file_read_bytes_per_s: Constant
+    #: A mapped file not in memory, touched in order (what the loader ``mmap`` does).
+    file_fault_bytes_per_s: Constant
+    #: One major fault beyond the transfer of its pages.
+    fault_s: Constant
+    #: The first touch of an anonymous page.
+    minor_fault_s: Constant
+    #: Read-ahead ρ: pages that come back by one major fault of a scan in order.
+    pages_per_fault: Constant
+    #: The same of a mapped file.
+    file_pages_per_fault: Constant
+    #: θ: 1 behaves as LRU on a cyclic scan, 0 as optimal replacement.
+    lru_share: Constant
+    #: The runtime's footprint when nothing limits it.
+    base_bytes: Constant
+    #: The part of it that stays in RAM under a tight limit.
+    hot_base_bytes: Constant
+    #: Every scan that the constants come from.
+    scans: tuple[Scan, ...] = ()
+    #: What puts these constants in doubt, in words.
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``json.dumps``."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any], where: str = "calibration") -> Calibration:
+        """The calibration of :meth:`to_json`; keys this version does not know are left out.
+
+        Raises:
+            ResultsError: no calibration, damaged, or written by a newer version.
+        """
+        _check_schema(data.get("schema"), where)
+        known = {key: data[key] for f in fields(cls) if (key := f.name) in data}
+        try:
+            for f in fields(cls):
+                if "Constant" in str(f.type):
+                    known[f.name] = _constant(known[f.name], f.name)
+            known["scans"] = tuple(Scan.from_json(scan) for scan in known.get("scans", ()))
+            known["warnings"] = tuple(known.get("warnings", ()))
+            return cls(**known)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ResultsError(
+                f"the calibration is damaged: {_fault_of(error)}",
+                where=where,
+                remedy="move the file away and calibrate anew: edgebench calibrate",
+            ) from None
+
+
+def calibration_path(root: Path, device: str, swap_kind: str) -> Path:
+    """Where the calibration of a device with a kind of swap is kept."""
+    return Path(root) / device / f"calibration-{swap_kind}.json"
+
+
+def save_calibration(calibration: Calibration, root: Path) -> Path:
+    """Keep it in the device's folder and return the file; an earlier one is replaced.
+
+    Raises:
+        ResultsError: there is no ``root``, or it can't be written.
+    """
+    path = calibration_path(root, calibration.device, calibration.swap_kind)
+    text = json.dumps(calibration.to_json(), indent=1, allow_nan=False) + "\n"
+    return write_derived(path.parent, path.name, text.encode())
+
+
+def load_calibration(root: Path, device: str, swap_kind: str) -> Calibration:
+    """The calibration of this device with this kind of swap.
+
+    Raises:
+        MachineError: this device was never calibrated with this kind of swap, or what lies there
+            is another device's or another kind's.
+        ResultsError: the file is damaged, or written by a newer version.
+    """
+    path = calibration_path(root, device, swap_kind)
+    command = f"edgebench calibrate --swap {_SWAP_WORDS.get(swap_kind, swap_kind)}"
+    remedy = f"measure its constants, in two minutes: {command} --device {device} --results {root}"
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        what = f"no calibration of device {device} with swap of kind {swap_kind}"
+        if not isinstance(error, FileNotFoundError):
+            what = f"the calibration can't be read: {error.strerror}"
+        raise MachineError(what, where=str(path), remedy=remedy) from None
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise ResultsError("the calibration is damaged: no JSON", where=str(path), remedy=remedy)
+    found = Calibration.from_json(data, str(path))
+    if (found.device, found.swap_kind) != (device, swap_kind):
+        raise MachineError(
+            f"this is the calibration of device {found.device} with swap of kind "
+            f"{found.swap_kind}, not of {device} with {swap_kind}",
+            where=str(path),
+            remedy=remedy,
+        )
+    return found
+
+
+#: How each kind of swap is asked for on the command line.
+_SWAP_WORDS = {"file": "2G", "zram": "zram:1G"}
+
+
+def _check_schema(schema: object, where: str) -> None:
+    if isinstance(schema, bool) or not isinstance(schema, int):
+        raise ResultsError(
+            "no calibration: it has no schema version",
+            where=where,
+            remedy="move the file away and calibrate anew: edgebench calibrate",
+        )
+    if schema > SCHEMA:
+        raise ResultsError(
+            f"the calibration has schema {schema}; this edgebench reads up to {SCHEMA}",
+            where=where,
+            remedy="read it with the edgebench that made it, or calibrate anew",
+        )
+
+
+def _constant(data: object, name: str) -> Constant | None:
+    if data is None and name in SWAP_ONLY:
+        return None
+    if not isinstance(data, dict):
+        raise ValueError(f"{name} is no constant")
+    found = Constant(**{f.name: data[f.name] for f in fields(Constant)})
+    numbers = (found.value, found.low, found.high)
+    if not all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers):
+        raise ValueError(f"{name} is no number")
+    return found
+
+
+def _fault_of(error: Exception) -> str:
+    return f"no {error.args[0]}" if isinstance(error, KeyError) else str(error)
