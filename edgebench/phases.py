@@ -22,9 +22,11 @@ class Span:
     """One phase, or one layer in a phase, that began and ended.
 
     ``cpu_s`` and the faults are the whole process's within the span; ``usage_*`` and ``swap_*``
-    are the cgroup's at its start and end. ``round`` is -1 outside rounds.
+    are the cgroup's at its start and end. ``round`` is -1 outside rounds. ``id`` is the span's
+    in its events.
     """
 
+    id: int
     phase: str
     round: int
     network: str | None
@@ -121,6 +123,7 @@ def _span(start: dict[str, Any], end: dict[str, Any]) -> Span | None:
         return None
     cpu_ns = _count(end, "cpu_ns")
     return Span(
+        id=start["id"],
         phase=phase,
         round=_round(start),
         network=_text(start, "network"),
