@@ -1,8 +1,9 @@
 """Does a real sweep show what it is for? Each network's loading at its tightest viable limit.
 
 Reads a finished sweep: ``python benchmarks/loading_slows.py RESULTS``. One trial's loading is the
-median over its rounds; the spread is the largest distance between two repeats, of the unlimited
-trials or of those at the tightest limit at which every repeat ended ``ok``, whichever is larger.
+median over its rounds; the spread is the repeats' standard deviation (as in every warning of
+edgebench's), of the unlimited trials or of those at the tightest limit at which every repeat ended
+``ok``, whichever is larger.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def judged(table: pd.DataFrame) -> list[list[object]]:
         if tightest == UNLIMITED or free.empty:
             continue
         tight = group[group.memory_bytes == tightest].wall_s
-        spread = max(free.max() - free.min(), tight.max() - tight.min())
+        spread = max(free.std(), tight.std())
         slower = tight.median() - free.median()
         numbers = [tightest / 2**20, free.median(), tight.median(), spread]
         says = "yes" if slower > 3 * spread else "no"

@@ -22,6 +22,7 @@ from edgebench import __version__
 from edgebench.errors import UsageError
 from edgebench.machine import (
     CPU_FREQUENCY,
+    PAGE_REPORTING,
     Machine,
     UnreadableError,
     board,
@@ -60,7 +61,8 @@ def capture(place: Describes | None = None, machine: Machine | None = None) -> d
     ``cpu_cores_usable`` (those this process may run on), ``governor``, ``frequency_hz`` (least,
     most and current of the first core), ``temperatures_c`` (zone → °C), ``throttle_counts``
     (counter → events since boot), ``ram_bytes``, ``page_bytes``, ``swap`` (a list of devices),
-    ``swappiness``, ``page_cluster``, ``thp``, ``overcommit``, ``cgroup``, ``load_average`` (1, 5,
+    ``swappiness``, ``page_cluster``, ``thp``, ``page_reporting_order``
+    (see the check of free memory), ``overcommit``, ``cgroup``, ``load_average`` (1, 5,
     15 minutes), ``python``, ``libraries`` (name → version, None if not installed),
     ``variables``, ``git`` (of the current folder), ``missing`` (key → reason).
     """
@@ -102,6 +104,7 @@ def _readers(place: Describes | None, machine: Machine) -> dict[str, Callable[[]
         "swappiness": lambda: machine.number(f"{vm}/swappiness"),
         "page_cluster": lambda: machine.number(f"{vm}/page-cluster"),
         "thp": lambda: machine.chosen("sys/kernel/mm/transparent_hugepage/enabled"),
+        "page_reporting_order": lambda: machine.number(PAGE_REPORTING),
         "overcommit": lambda: machine.number(f"{vm}/overcommit_memory"),
         "cgroup": lambda: _cgroup(place, machine),
         "load_average": lambda: [float(load) for load in machine.text("proc/loadavg").split()[:3]],

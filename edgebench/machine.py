@@ -13,6 +13,8 @@ from typing import Any
 
 #: The first core's clock files.
 CPU_FREQUENCY = "sys/devices/system/cpu/cpu0/cpufreq"
+#: From which block size (2^n pages) on free memory is reported to a hypervisor.
+PAGE_REPORTING = "sys/module/page_reporting/parameters/page_reporting_order"
 
 
 class UnreadableError(Exception):

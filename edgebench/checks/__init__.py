@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from edgebench.checks.base import Advice, Answer, Check, Status
-from edgebench.checks.machine import ForeignLoad, Governor, GpuMemory, HugePages, Ram
+from edgebench.checks.machine import ForeignLoad, FreePages, Governor, GpuMemory, HugePages, Ram
 from edgebench.checks.tools import Disk, GnuTime, LimitBites, Surveyed, Swap, Torch
 from edgebench.errors import CgroupError
 from edgebench.machine import Machine
@@ -32,7 +32,8 @@ def all_checks() -> Iterator[Check]:
         yield LimitBites(place)
         yield Ram(place, machine)
     yield from (GnuTime(), Torch(), Swap(), Disk())
-    yield from (Governor(machine), HugePages(machine), ForeignLoad(), GpuMemory(machine))
+    yield from (Governor(machine), HugePages(machine), FreePages(machine))
+    yield from (ForeignLoad(), GpuMemory(machine))
 
 
 @contextmanager

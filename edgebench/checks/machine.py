@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.checks.base import Advice, Check
-from edgebench.machine import CPU_FREQUENCY, Machine, UnreadableError, ram_bytes
+from edgebench.machine import CPU_FREQUENCY, PAGE_REPORTING, Machine, UnreadableError, ram_bytes
 from edgebench.noise import NoiseWatch, noise_warnings
 from edgebench.units import format_size
 
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
 #: The runtime alone takes a good part of this.
 _RAM_WARN_BYTES = 1 << 30
 _LOOK_S = 0.25
+#: The page allocator's largest block (``MAX_PAGE_ORDER``); a larger order reports nothing.
+_LARGEST_ORDER = 10
 
 RAM_REMEDY = "end other programs, or keep to limits below what is available"
 GOVERNOR_REMEDY = (
     "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
 )
 THP_REMEDY = "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"
+FREE_PAGES_REMEDY = (
+    "echo 11 | sudo tee /sys/module/page_reporting/parameters/page_reporting_order  "
+    "(until the next boot), or take `rounds` of 2 and more and look at the later ones"
+)
 GPU_REMEDY = "measure on the CPU, and take no memory of the GPU for measured"
 
 
@@ -101,6 +108,49 @@ class HugePages(_OneFile):
 
     def _good(self, setting: str) -> bool:
         return setting != "always"
+
+
+class FreePages(Check):
+    """A hypervisor that takes free memory back makes its next first touch several times slower.
+
+    The guest reports free pages through its balloon device (Linux 5.7,
+    ``mm/page_reporting.c``; bit 5 of virtio-balloon's features, virtio 1.2 section 5.5.3).
+    """
+
+    name = "free memory"
+    _FEATURE = 5
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    @cached_property
+    def _reports(self) -> bool:
+        balloons = self._machine.each("sys/bus/virtio/drivers/virtio_balloon/virtio*/features")
+        return any(path.read_text()[self._FEATURE : self._FEATURE + 1] == "1" for path in balloons)
+
+    @cached_property
+    def _order(self) -> int:
+        return self._machine.number(PAGE_REPORTING)
+
+    def available(self) -> str | None:
+        """Whether a balloon reports free pages."""
+        if not self._reports:
+            return "no hypervisor takes it back"
+        try:
+            return None if self._order else "no hypervisor takes it back"
+        except UnreadableError as reason:
+            return str(reason)
+
+    def show(self) -> str:
+        """From which size on."""
+        if self._order > _LARGEST_ORDER:
+            return "stays with this machine"
+        size = format_size(os.sysconf("SC_PAGE_SIZE") << self._order)
+        return f"the hypervisor takes pieces of {size} and more back; touching them again is slow"
+
+    def advise(self) -> Advice | None:
+        """Until the next boot."""
+        return None if self._order > _LARGEST_ORDER else Advice("warn", FREE_PAGES_REMEDY)
 
 
 class ForeignLoad(Check):

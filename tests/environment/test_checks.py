@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgebench.checks import Answer, is_fit
-from edgebench.checks.machine import ForeignLoad, Governor, GpuMemory, HugePages, Ram
+from edgebench.checks.machine import ForeignLoad, FreePages, Governor, GpuMemory, HugePages, Ram
 from edgebench.checks.tools import Disk, GnuTime, LimitBites, Surveyed, Swap, Torch
 from edgebench.machine import Machine
 
@@ -99,6 +99,17 @@ def test_huge_pages_for_all_are_a_warning(plain_machine: PlainMachine):
     assert always.status == "warn"
     madvise = HugePages(Machine(plain_machine({file: "always [madvise] never\n"}))).answer()
     assert madvise.status == "ok"
+
+
+def test_free_memory_that_a_hypervisor_takes_back_is_a_warning(plain_machine: PlainMachine):
+    """A balloon that reports warns; an order above the largest block, or no balloon, doesn't."""
+    features = "sys/bus/virtio/drivers/virtio_balloon/virtio0/features"
+    order = "sys/module/page_reporting/parameters/page_reporting_order"
+    assert FreePages(Machine(plain_machine({order: "9"}))).answer().status == "absent"
+    reporting = FreePages(Machine(plain_machine({features: "011001", order: "5"}))).answer()
+    assert (reporting.status, "128" in reporting.says) == ("warn", True)
+    assert FreePages(Machine(plain_machine({order: "11"}))).answer().status == "ok"
+    assert FreePages(Machine(plain_machine({features: "011000"}))).answer().status == "absent"
 
 
 def test_a_gpu_is_spoken_of_loudly(plain_machine: PlainMachine):
