@@ -28,6 +28,7 @@ from edgebench.layout import (
     LOGS,
     NETWORKS,
     PART,
+    READINGS,
     RESOLVED,
     SAMPLES,
     SCENARIO,
@@ -100,7 +101,7 @@ class ResultsFolder:
         part.mkdir()
         descriptor = open_locked(part / TRIALS, os.O_CREAT)
         try:
-            for folder in (SAMPLES, EVENTS, LOGS):
+            for folder in (SAMPLES, EVENTS, LOGS, READINGS):
                 (part / folder).mkdir()
             for name, data in files.items():
                 if name != TRIALS:
@@ -149,7 +150,8 @@ class ResultsFolder:
             self._append_whole(line)
 
     def _sync_files_of(self, trial: str) -> None:
-        for file in (self.samples_path(trial), self.events_path(trial), self.log_path(trial)):
+        paths = (self.samples_path, self.events_path, self.log_path, self.reading_path)
+        for file in (path(trial) for path in paths):
             if file.exists():
                 sync_to_disk(file)
                 sync_to_disk(file.parent)
@@ -184,6 +186,21 @@ class ResultsFolder:
         """Trials that need not be made again: their outcome is a result."""
         return {record.trial for record in self.records() if record.outcome in FINAL_OUTCOMES}
 
+    def plan(self) -> list[dict[str, Any]]:
+        """The planned trials, in order, as plain data."""
+        planned: list[dict[str, Any]] = read_json(self.path / RESOLVED)["plan"]
+        return planned
+
+    def replan(self, planned: list[dict[str, Any]]) -> None:
+        """Put a longer plan in the place of the old one, whole or not at all.
+
+        Raises:
+            ResultsError: it can't be written.
+        """
+        resolved = read_json(self.path / RESOLVED)
+        with _worded(self.path):
+            write_atomically(self.path / RESOLVED, json_bytes({**resolved, "plan": planned}))
+
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the sweep complete."""
         utc = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -201,6 +218,13 @@ class ResultsFolder:
     def log_path(self, trial: str) -> Path:
         """Where what a trial's workload printed goes."""
         return self.path / LOGS / f"{_check_name(trial)}.log"
+
+    def reading_path(self, trial: str) -> Path:
+        """Where the figures of a strategy's own trial go (``.json.gz``)."""
+        folder = self.path / READINGS
+        # A sweep that an older version began has none.
+        folder.mkdir(exist_ok=True)
+        return folder / f"{_check_name(trial)}.json.gz"
 
     def close(self) -> None:
         """Let another process write. Safe to call twice."""

@@ -28,6 +28,7 @@ COMPLETE = "complete.json"
 SAMPLES = "samples"
 EVENTS = "events"
 LOGS = "logs"
+READINGS = "readings"
 #: Ends the hidden name of a file or folder that is only half made.
 PART = ".part"
 NEWER_REMEDY = "read it with the edgebench that made it, or a newer one: pip install -U edgebench"

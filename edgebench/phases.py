@@ -65,8 +65,20 @@ def finished_spans(events: Iterable[dict[str, Any]]) -> list[Span]:
 
 def unfinished_span(events: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     """The start event of the innermost span that never ended; None if all ended."""
-    unfinished = _unfinished(events)
+    unfinished = unfinished_spans(events)
     return unfinished[-1] if unfinished else None
+
+
+def unfinished_spans(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The start events of the spans that never ended, the innermost last."""
+    open_spans: dict[object, dict[str, Any]] = {}
+    for event in events:
+        number = _count(event, "id")
+        if number is not None and event.get("event") == "start":
+            open_spans[number] = event
+        elif event.get("event") == "end":
+            open_spans.pop(number, None)
+    return list(open_spans.values())
 
 
 def events_to_phases(events: Iterable[dict[str, Any]]) -> list[PhaseSum]:
@@ -77,23 +89,12 @@ def events_to_phases(events: Iterable[dict[str, Any]]) -> list[PhaseSum]:
     ended is left out, since part of a sum would pass for a sum.
     """
     events = list(events)
-    cut = {_round(start) for start in _unfinished(events)} - {NO_ROUND}
+    cut = {_round(start) for start in unfinished_spans(events)} - {NO_ROUND}
     groups: dict[tuple[int, str | None, str], list[Span]] = {}
     for span in finished_spans(events):
         if span.round not in cut:
             groups.setdefault((span.round, span.network, span.phase), []).append(span)
     return [_sum(spans) for spans in groups.values()]
-
-
-def _unfinished(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    open_spans: dict[object, dict[str, Any]] = {}
-    for event in events:
-        number = _count(event, "id")
-        if number is not None and event.get("event") == "start":
-            open_spans[number] = event
-        elif event.get("event") == "end":
-            open_spans.pop(number, None)
-    return list(open_spans.values())
 
 
 def _sum(spans: Sequence[Span]) -> PhaseSum:

@@ -7,6 +7,7 @@ a newer version wrote is refused.
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,7 @@ from edgebench.layout import (
     ENVIRONMENT,
     EVENTS,
     NETWORKS,
+    READINGS,
     RESOLVED,
     SAMPLES,
     SCENARIO,
@@ -31,6 +33,7 @@ from edgebench.layout import (
     read_json,
     whole_length,
 )
+from edgebench.measures.strategy import Reading
 from edgebench.records import FINAL_OUTCOMES, PhaseSum, TrialRecord
 
 NO_RESULTS_REMEDY = "make some: edgebench run scenarios/quickstart.toml"
@@ -43,7 +46,8 @@ class Sweep:
     """What one results folder holds, but for its big tables.
 
     ``complete`` is the completion mark, None while the sweep is not through. ``running``: a sweep
-    was writing to it when it was read.
+    was writing to it when it was read. ``records`` are the timed trials; those that strategies of
+    telling memory have to themselves are ``strategy_records``.
     """
 
     path: Path
@@ -56,6 +60,7 @@ class Sweep:
     complete: dict[str, Any] | None
     running: bool
     warnings: list[str] = field(default_factory=list)
+    strategy_records: list[TrialRecord] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -64,9 +69,9 @@ class Sweep:
 
     @property
     def planned(self) -> int | None:
-        """How many trials the sweep has in all; None if its plan can't be read."""
+        """How many timed trials the sweep has in all; None if its plan can't be read."""
         plan = self.resolved.get("plan")
-        return len(plan) if isinstance(plan, list) else None
+        return len(timed_in(plan)) if isinstance(plan, list) else None
 
     def events(self, trial: str) -> list[dict[str, Any]]:
         """The worker's events of one trial; lines torn by a kill are left out.
@@ -82,6 +87,22 @@ class Sweep:
         except (OSError, EOFError, ValueError) as error:
             raise ResultsError(f"damaged events: {error}", where=str(path)) from None
         return [event for _, event in parse_lines(data) if event is not None]
+
+    def reading(self, trial: str) -> Reading:
+        """What the strategy saw whose own trial this is.
+
+        Raises:
+            ResultsError: it left no figures, or they are damaged.
+        """
+        path = self.path / READINGS / f"{_checked(trial)}.json.gz"
+        try:
+            return Reading.from_json(json.loads(gzip.decompress(path.read_bytes())))
+        except FileNotFoundError:
+            raise ResultsError(
+                f"no strategy's figures of trial {trial!r}", where=str(path)
+            ) from None
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+            raise ResultsError(f"damaged figures: {error}", where=str(path)) from None
 
     def samples_file(self, trial: str) -> Path:
         """Where the sampler's tables of one trial lie.
@@ -115,7 +136,7 @@ def read_sweep(path: Path) -> Sweep:
     return Sweep(
         path=path,
         device=path.resolve().parent.name,
-        records=records,
+        records=[record for record in records if record.strategy is None],
         resolved=resolved,
         environment=environment,
         networks=networks,
@@ -123,7 +144,13 @@ def read_sweep(path: Path) -> Sweep:
         complete=complete,
         running=running,
         warnings=warnings,
+        strategy_records=[record for record in records if record.strategy is not None],
     )
+
+
+def timed_in(plan: Iterable[Any]) -> list[dict[str, Any]]:
+    """The timed trials of a plan as ``resolved.json`` keeps it."""
+    return [one for one in plan if isinstance(one, dict) and one.get("strategy") is None]
 
 
 def read_records(path: Path, warnings: list[str]) -> list[TrialRecord]:

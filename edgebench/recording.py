@@ -13,7 +13,7 @@ from edgebench.measures.gnu_time import GnuTime
 from edgebench.noise import noise_warnings
 from edgebench.phases import events_to_phases
 from edgebench.process import Ended
-from edgebench.records import LimitSetting, SamplerReport, TrialRecord
+from edgebench.records import LimitSetting, Outcome, SamplerReport, TrialRecord
 from edgebench.verdict import Verdict, judge
 
 
@@ -27,6 +27,7 @@ class TrialRequest:
     """Which trial to make. ``settings`` is the workload's, with its ``kind``.
 
     ``weights`` (network → folder) is where this machine keeps them, and no part of the record.
+    ``strategy`` names the way of telling memory whose own trial it is; None: it is timed.
     """
 
     trial: str
@@ -37,6 +38,7 @@ class TrialRequest:
     limits: LimitSetting
     timeout_s: float | None = None
     weights: Mapping[str, str] = field(default_factory=dict)
+    strategy: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,9 @@ def record_of(
     verdict = judge(seen.ended, seen.counters, seen.events, seen.output_tail)
     peak_bytes, peak_source = _peak(seen)
     limit = seen.applied.memory_bytes
-    demand = seen.samples.demand_bytes if limit is None and verdict.outcome == "ok" else None
+    # What a strategy adds would pass for the workload's own demand.
+    shows_demand = limit is None and verdict.outcome == "ok" and request.strategy is None
+    demand = seen.samples.demand_bytes if shows_demand else None
     counters, gnu = seen.counters, seen.gnu_time
     return TrialRecord(
         trial=request.trial,
@@ -73,6 +77,7 @@ def record_of(
         settings=dict(request.settings),
         limits=request.limits,
         outcome=verdict.outcome,
+        strategy=request.strategy,
         reason=verdict.reason,
         exit_code=verdict.exit_code,
         signal=verdict.signal,
@@ -109,7 +114,7 @@ def record_of(
         notes=_notes(seen.events),
         noise=seen.noise,
         warnings=_warnings(seen),
-        missing=_missing(seen, limit, verdict),
+        missing=_missing(seen, limit, verdict, request.strategy),
     )
 
 
@@ -162,11 +167,15 @@ def _warnings(seen: Measured) -> list[str]:
     return warnings
 
 
-def _missing(seen: Measured, limit: int | None, verdict: Verdict) -> dict[str, str]:
+def _missing(
+    seen: Measured, limit: int | None, verdict: Verdict, strategy: str | None
+) -> dict[str, str]:
     missing = dict(seen.missing)
     if seen.gnu_time is None:
         missing["gnu_time"] = "GNU time left no report: it was killed with the workload"
-    if limit is not None:
+    if strategy is not None:
+        missing["demand_bytes"] = f"{strategy}'s own trial: what it adds is no demand"
+    elif limit is not None:
         missing["demand_bytes"] = "demand shows only without a limit"
     elif verdict.outcome != "ok":
         missing["demand_bytes"] = f"the trial ended as {verdict.outcome}"
@@ -175,6 +184,15 @@ def _missing(seen: Measured, limit: int | None, verdict: Verdict) -> dict[str, s
 
 def harness_error(request: TrialRequest, error: Exception) -> TrialRecord:
     """The record of a trial the harness itself could not make; a resume runs it again."""
+    return _not_made(request, "harness-error", str(error))
+
+
+def unavailable(request: TrialRequest, reason: str) -> TrialRecord:
+    """The record of a strategy's trial that was not made, since it can't be used here."""
+    return _not_made(request, "failed", reason)
+
+
+def _not_made(request: TrialRequest, outcome: Outcome, reason: str) -> TrialRecord:
     return TrialRecord(
         trial=request.trial,
         point=request.point,
@@ -182,7 +200,8 @@ def harness_error(request: TrialRequest, error: Exception) -> TrialRecord:
         repeat=request.repeat,
         settings=dict(request.settings),
         limits=request.limits,
-        outcome="harness-error",
+        outcome=outcome,
         started_utc=utc_now(),
-        reason=str(error),
+        strategy=request.strategy,
+        reason=reason,
     )

@@ -66,7 +66,7 @@ class SamplerReport:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One line of ``trials.jsonl``."""
+    """One line of ``trials.jsonl``. With a ``strategy`` it is that one's own trial, not timed."""
 
     trial: str
     point: str
@@ -77,6 +77,7 @@ class TrialRecord:
     outcome: Outcome
     started_utc: str
     schema: int = SCHEMA
+    strategy: str | None = None
     reason: str | None = None
     exit_code: int | None = None
     signal: int | None = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from edgebench.noise import spread_warnings
-from edgebench.reading import Sweep, settings_columns
+from edgebench.reading import Sweep, settings_columns, timed_in
 from edgebench.records import LimitSetting, TrialRecord
 
 #: What a point's times are of. ``total`` is a round's time on the clock, or for a workload
@@ -122,8 +122,8 @@ def workload_label(settings: Mapping[str, Any]) -> str:
 
 
 def _planned(resolved: Mapping[str, Any]) -> Counter[str]:
-    plan = resolved.get("plan") or ()
-    return Counter(str(planned.get("point_id")) for planned in plan if isinstance(planned, dict))
+    plan = timed_in(resolved.get("plan") or ())
+    return Counter(str(planned.get("point_id")) for planned in plan)
 
 
 def _declared(resolved: Mapping[str, Any]) -> dict[str, tuple[dict[str, Any], LimitSetting]]:

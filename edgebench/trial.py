@@ -22,6 +22,7 @@ from edgebench.cgroups.place import Place
 from edgebench.cgroups.sampling import SamplerProcess
 from edgebench.measures.gnu_time import GnuTime, gnu_time_command, read_report
 from edgebench.noise import NoiseWatch
+from edgebench.observing import Observer
 from edgebench.process import Ended, Watched
 from edgebench.recording import Measured, TrialRequest, record_of, utc_now
 from edgebench.records import LimitSetting, TrialRecord
@@ -43,18 +44,23 @@ class Apparatus:
 
 @dataclass(frozen=True)
 class TrialFiles:
-    """Where a trial's files go. ``work`` is a scratch folder of the harness's own."""
+    """Where a trial's files go. ``work`` is a scratch folder of the harness's own.
+
+    ``reading`` is for the figures of a strategy whose own trial it is.
+    """
 
     samples: Path
     events: Path
     log: Path
     work: Path
+    reading: Path | None = None
 
 
 def run_trial(apparatus: Apparatus, request: TrialRequest, files: TrialFiles) -> TrialRecord:
     """Make one trial and word its record; its samples, events and log are written on the way.
 
-    A killed, timed-out or failed workload is a result, not an exception.
+    A killed, timed-out or failed workload is a result, not an exception. A strategy's own trial is
+    made as the others are, but for how the strategy starts the workload.
 
     Raises:
         CgroupError: the cgroup could not be made or limited.
@@ -62,16 +68,28 @@ def run_trial(apparatus: Apparatus, request: TrialRequest, files: TrialFiles) ->
     """
     began = time.monotonic()
     started_utc = utc_now()
+    observer = _observer(request, files)
     cgroup = apparatus.place.create(f"{os.getpid()}-{request.trial}")
     try:
-        measured = _measure(apparatus, request, files, cgroup)
+        measured = _measure(apparatus, request, files, cgroup, observer)
     finally:
         cgroup.remove()
-    return record_of(request, measured, started_utc, time.monotonic() - began)
+    record = record_of(request, measured, started_utc, time.monotonic() - began)
+    return observer.read(record, measured.events) if observer else record
+
+
+def _observer(request: TrialRequest, files: TrialFiles) -> Observer | None:
+    if request.strategy is None or files.reading is None:
+        return None
+    return Observer.of(request.strategy, files.work / f"{request.trial}-own", files.reading)
 
 
 def _measure(
-    apparatus: Apparatus, request: TrialRequest, files: TrialFiles, cgroup: Cgroup
+    apparatus: Apparatus,
+    request: TrialRequest,
+    files: TrialFiles,
+    cgroup: Cgroup,
+    observer: Observer | None,
 ) -> Measured:
     applied = cgroup.apply(_limits_of(request.limits))
     hot = cgroup.hot_files()
@@ -81,7 +99,7 @@ def _measure(
     sampler.start()
     try:
         noise.start()
-        ended, report = _run(apparatus, request, files, cgroup, hot, watched)
+        ended, report = _run(apparatus, request, files, cgroup, hot, watched, observer)
         counters = cgroup.read()
     finally:
         sampler_report = sampler.stop()
@@ -124,12 +142,15 @@ def _run(
     cgroup: Cgroup,
     hot: HotFiles,
     watched: Watched,
+    observer: Observer | None,
 ) -> tuple[Ended, GnuTime | None]:
     report = files.work / f"{request.trial}.gnu-time"
     with _descriptors(hot, watched.events.write_fd) as (descriptors, fds):
         start = launch({**request.settings, "weights": request.weights}, descriptors)
         for file in start.evict:
             evict(file)
+        if observer:
+            start = observer.wrap(start)
         timed = gnu_time_command(apparatus.gnu_time, report, start.argv)
         ended = watched.run(
             join_command(cgroup, timed, apparatus.identity, _limits_of(request.limits).cores),
@@ -174,6 +195,7 @@ def _descriptors(hot: HotFiles, events_fd: int) -> Iterator[tuple[Descriptors, l
 
         usage, swap = opened(hot.usage, os.O_RDONLY), opened(hot.swap, os.O_RDONLY)
         peak = opened(hot.peak, os.O_RDWR if hot.peak_resets else os.O_RDONLY)
+        stat, kernel = opened(hot.stat, os.O_RDONLY), opened(hot.kernel, os.O_RDONLY)
         descriptors: Descriptors = {
             "events": events_fd,
             "usage": usage,
@@ -181,8 +203,11 @@ def _descriptors(hot: HotFiles, events_fd: int) -> Iterator[tuple[Descriptors, l
             "peak_resets": hot.peak_resets,
             "swap": swap,
             "swap_is_memsw": hot.swap_is_memsw,
+            "stat": stat,
+            "kernel": kernel,
         }
-        yield descriptors, [fd for fd in (usage, peak, swap) if fd is not None]
+        fds = (usage, peak, swap, stat, kernel)
+        yield descriptors, [fd for fd in fds if fd is not None]
 
 
 def _write_events(target: Path, data: bytes) -> None:

@@ -64,6 +64,7 @@ class HotFiles:
     """Files that the sampler and the worker keep open; ``None`` where the kernel has no such file.
 
     ``swap`` holds memory + swap together when ``swap_is_memsw`` (v1), else swap alone (v2).
+    ``kernel`` holds the kernel's memory alone where ``stat`` has no line for it (v1).
     ``cpu_unit_ns`` is how many nanoseconds one unit in ``cpu`` is (v1: a bare number of ns;
     v2: ``usage_usec`` of ``cpu.stat``). ``peak_resets``: a write to ``peak`` resets it.
     """
@@ -75,6 +76,7 @@ class HotFiles:
     swap_is_memsw: bool = False
     swap_peak: Path | None = None
     stat: Path | None = None
+    kernel: Path | None = None
     cpu: Path | None = None
     cpu_unit_ns: int = 1
     pressure: Path | None = None

@@ -28,6 +28,9 @@ _STAT_KEYS: dict[str, tuple[str | None, str | None]] = {
     "mapped_file_bytes": ("total_mapped_file", "file_mapped"),
     "shmem_bytes": ("total_shmem", "shmem"),
     "swap_bytes": ("total_swap", None),
+    "swapcached_bytes": ("total_swapcached", "swapcached"),
+    "page_tables_bytes": (None, "pagetables"),
+    "slab_bytes": (None, "slab"),
     "major_faults": ("total_pgmajfault", "pgmajfault"),
     "refault_anon": ("total_workingset_refault_anon", "workingset_refault_anon"),
     "refault_file": ("total_workingset_refault_file", "workingset_refault_file"),
@@ -207,9 +210,8 @@ def _small_files(hot: HotFiles) -> _SmallFiles:
     small: _SmallFiles = []
     if hot.swap and not hot.swap_is_memsw:
         small.append((hot.swap, {"swap_bytes": "bare"}))
-    kernel = hot.usage.with_name("memory.kmem.usage_in_bytes")
-    if kernel.exists():
-        small.append((kernel, {"kernel_bytes": "bare"}))
+    if hot.kernel:
+        small.append((hot.kernel, {"kernel_bytes": "bare"}))
     if hot.pressure:
         small.append((hot.pressure, {"pressure_full_us": "full"}))
     if hot.io:

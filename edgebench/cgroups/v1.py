@@ -204,6 +204,7 @@ class V1Cgroup(Cgroup):
             swap=both,
             swap_is_memsw=both is not None,
             stat=self._file("memory", _STAT),
+            kernel=self._file("memory", "memory.kmem.usage_in_bytes"),
             cpu=self._file("cpuacct", "cpuacct.usage"),
             io=self._file("blkio", _IO),
         )

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +23,9 @@ from edgebench.layers.files import Entry, damaged, entries
 
 Tensors = dict[str, torch.Tensor]
 _BOTH = mmap.PROT_READ | mmap.PROT_WRITE
+#: The mappings that still hold a tensor.
+_LIVE: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+_LIVE_LOCK = threading.Lock()
 
 
 def copy(path: Path) -> Tensors:
@@ -75,7 +80,15 @@ def _read(fd: int, pages: mmap.mmap, path: Path) -> None:
             done += got
 
 
+def mapped_bytes() -> int:
+    """How much is loaded now: bytes of all mappings whose tensors are in use."""
+    with _LIVE_LOCK:
+        return sum(len(pages) for pages in _LIVE)
+
+
 def _views(pages: mmap.mmap, path: Path) -> Tensors:
+    with _LIVE_LOCK:
+        _LIVE.add(pages)
     return {entry.name: _view(pages, entry) for entry in entries(pages, path)}
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from edgebench.layers.cut import Part, cut, watching
+from edgebench.layers.liveness import Liveness
 from edgebench.layers.networks import build, input_shape
 
 
@@ -18,7 +20,9 @@ class Row:
     """One layer. Bytes at the network's own precision; ``flops`` of one forward pass.
 
     ``part`` names the module whose weights it uses: two layers may share one. A row of a
-    container's own parameters has type ``… (own)`` and no output.
+    container's own parameters has type ``… (own)`` and no output. ``live_…_bytes`` are the
+    tensors alive before, at most during, and after its execution, the network's input among them
+    and weights not; ``workspace_bytes`` is what convolutions copy beside the most of these.
     """
 
     order: int
@@ -29,6 +33,10 @@ class Row:
     buffer_bytes: int
     output_bytes: int
     flops: int
+    live_before_bytes: int = 0
+    live_peak_bytes: int = 0
+    live_after_bytes: int = 0
+    workspace_bytes: int = 0
     file: str | None = None
     file_bytes: int = 0
 
@@ -40,26 +48,42 @@ def table(name: str, batch: int = 1, image: int | None = None) -> list[Row]:
     (``torch.utils.flop_counter``); the rest counts nothing there.
 
     Raises:
-        WorkloadError: no such network.
+        WorkloadError: no such network, or an image it was not made for.
     """
-    model = build(name)
     sample = torch.empty(input_shape(name, batch, image), device="meta")
+    return table_of(build(name), sample)
+
+
+def table_of(model: nn.Module, sample: torch.Tensor) -> list[Row]:
+    """The same of any network; both on ``meta``.
+
+    Raises:
+        WorkloadError: it can't run on an input of this shape.
+    """
     parts = cut(model, sample).parts
     rows: list[Row] = []
     inside: list[tuple[int, int]] = []
-    counter = FlopCounterMode(display=False)
+    counter, alive = FlopCounterMode(display=False), Liveness(sample, model)
 
     def enter(part: Part) -> None:
         inside.append((len(rows), counter.get_total_flops()))
-        rows.append(_row(len(rows), part))
+        rows.append(replace(_row(len(rows), part), live_before_bytes=alive.now_bytes))
+        alive.restart()
 
     def leave(part: Part, output: Any) -> None:
         order, before = inside.pop()
         if not part.own_only:
-            flops = counter.get_total_flops() - before
-            rows[order] = replace(rows[order], flops=flops, output_bytes=_nbytes(output))
+            rows[order] = replace(
+                rows[order],
+                flops=counter.get_total_flops() - before,
+                output_bytes=_nbytes(output),
+                live_peak_bytes=alive.peak_bytes,
+                live_after_bytes=alive.now_bytes,
+                workspace_bytes=alive.working_bytes - alive.peak_bytes,
+            )
 
-    with counter, torch.inference_mode(), watching(parts.values(), enter, leave):
+    # Not inference mode: under it, operations made of others would not show what these make.
+    with counter, alive, torch.no_grad(), watching(parts.values(), enter, leave):
         model(sample)
     return rows
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgebench.errors import MachineError
+from edgebench.measures.strategy import ErrorBar, Reading, Seen, Strategy
 
 INSTALL_REMEDY = "apt-get install time"
 _FORMAT = (
@@ -69,3 +70,27 @@ def read_report(path: Path) -> GnuTime | None:
         return GnuTime(maxrss_bytes=maxrss_bytes, **figures)
     except (OSError, ValueError, IndexError, KeyError, TypeError):
         return None
+
+
+class GnuTimeStrategy(Strategy):
+    """``ru_maxrss`` of the largest single process, as GNU time prints it."""
+
+    name = "gnu-time"
+    title = "GNU time's maximum resident set"
+    counts = "the largest resident set that a single process had, file pages it mapped included"
+    blind_to = (
+        "when it was, and in which layer; pages in swap; page cache that is not mapped; the sum "
+        "over several processes; the kernel's memory"
+    )
+
+    def read(self, seen: Seen) -> Reading:
+        """From the record: one figure, and no spans."""
+        peak_bytes = seen.record.gnu_time_maxrss_bytes if seen.record else None
+        why = "GNU time left no report: it was killed with the workload"
+        return Reading(
+            strategy=self.name,
+            peak_bytes=peak_bytes,
+            method="the kernel's mark of the process (getrusage), at its end",
+            error=ErrorBar(1024, "told in KiB"),
+            missing={} if peak_bytes is not None else {"peak_bytes": why},
+        )

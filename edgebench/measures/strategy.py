@@ -100,6 +100,8 @@ class Seen:
         samples: the sampler's fast table, column → values in order; -1 or NaN: not told.
         stat: the sampler's slow table, likewise.
         tables: network → its layer table, one mapping a layer, in order.
+        cpus: how many the trial could run on; None: not known.
+        page_bytes: the machine's page size.
     """
 
     events: Sequence[dict[str, Any]]
@@ -108,6 +110,8 @@ class Seen:
     samples: Mapping[str, Any] = field(default_factory=dict)
     stat: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    cpus: int | None = None
+    page_bytes: int = 4096
 
     @property
     def spans(self) -> list[Span]:

@@ -17,6 +17,9 @@ One JSON object a line, written with a single ``write`` to the descriptor the ha
 ``{"event": "note", "t_ns": …, "data": {…}}``
     Anything else worth keeping: library versions, threads, a digest of the output.
 
+In a trial of a strategy that looks from inside (:mod:`edgebench.workloads.view`), starts and
+ends carry ``view``, what it saw there, and ends ``view_peak_bytes``, its own mark within the span.
+
 A null is a value the kernel doesn't tell. Keys may be added.
 """
 
@@ -29,7 +32,8 @@ class Descriptors(TypedDict):
     """Open descriptors the worker inherits; None where the kernel has no such file.
 
     ``swap`` reads memory + swap together when ``swap_is_memsw``. ``peak`` is open for reading
-    and writing; a non-empty write resets it when ``peak_resets``.
+    and writing; a non-empty write resets it when ``peak_resets``. ``stat`` reads ``memory.stat``;
+    ``kernel`` the kernel's memory where that has no line for it (version 1).
     """
 
     events: int
@@ -38,6 +42,8 @@ class Descriptors(TypedDict):
     peak_resets: bool
     swap: int | None
     swap_is_memsw: bool
+    stat: int | None
+    kernel: int | None
 
 
 class WorkerSpec(TypedDict):

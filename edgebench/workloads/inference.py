@@ -26,8 +26,10 @@ def run_inference(settings: dict[str, Any], recorder: Recorder) -> None:
     """
     with recorder.span("import"):
         import_runtime(recorder, settings["networks"], settings.get("threads"))
+        from edgebench.layers.loaders import mapped_bytes
         from edgebench.layers.pipeline import build_pipeline
 
+    recorder.gauge("weights_bytes", mapped_bytes)
     with recorder.span("init"):
         pipeline = build_pipeline(settings, recorder)
     digests: list[str] = []

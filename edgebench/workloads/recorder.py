@@ -8,12 +8,13 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from edgebench.workloads.events import Descriptors
+from edgebench.workloads.view import View
 
 NO_DESCRIPTORS: Descriptors = {
     "events": -1,
@@ -22,21 +23,31 @@ NO_DESCRIPTORS: Descriptors = {
     "peak_resets": False,
     "swap": None,
     "swap_is_memsw": False,
+    "stat": None,
+    "kernel": None,
 }
 
 
 @dataclass
 class _Open:
-    """A span under way, and the largest peak seen in it so far."""
+    """A span under way, and the largest marks seen in it so far: the kernel's, the view's."""
 
+    whole: bool
     peak_bytes: int | None = None
+    view_peak_bytes: int | None = None
 
 
 class Recorder:
-    """Writes events. Thread-safe. At each boundary the kernel's mark is read and reset."""
+    """Writes events. Thread-safe. At each boundary the kernel's mark is read and reset.
 
-    def __init__(self, descriptors: Descriptors = NO_DESCRIPTORS) -> None:
+    Args:
+        descriptors: what the harness opened.
+        view: what a strategy reads as well, in a trial of its own; timed trials have none.
+    """
+
+    def __init__(self, descriptors: Descriptors = NO_DESCRIPTORS, view: View | None = None) -> None:
         self._fds = descriptors
+        self._view = view
         self._lock = threading.Lock()
         self._open: dict[int, _Open] = {}
         self._ids = itertools.count()
@@ -58,26 +69,26 @@ class Recorder:
         place = {"network": network, "layer": layer, "name": name}
         with self._lock:
             place["thread"] = self._thread()
-            self._fold_peak()
-            self._open[number] = _Open()
-            usage = self._usage()
-        self._write({**start, **place, "t_ns": time.monotonic_ns(), **usage})
+            seen = self._boundary(layer is None)
+            self._open[number] = _Open(layer is None)
+        self._write({**start, **place, "t_ns": time.monotonic_ns(), **seen})
         before = resource.getrusage(resource.RUSAGE_SELF)
         yield
         # Not in a finally: a span cut short by an error has no end.
         t_ns = time.monotonic_ns()
         after = resource.getrusage(resource.RUSAGE_SELF)
         with self._lock:
-            self._fold_peak()
-            peak = self._open.pop(number).peak_bytes
-            usage = self._usage()
+            seen = self._boundary(layer is None)
+            ended = self._open.pop(number)
+        if self._view:
+            seen["view_peak_bytes"] = ended.view_peak_bytes
         self._write(
             {
                 "event": "end",
                 "id": number,
                 "t_ns": t_ns,
-                **usage,
-                "peak_bytes": peak,
+                **seen,
+                "peak_bytes": ended.peak_bytes,
                 "cpu_ns": round_ns(after) - round_ns(before),
                 "major_faults": after.ru_majflt - before.ru_majflt,
                 "minor_faults": after.ru_minflt - before.ru_minflt,
@@ -88,15 +99,42 @@ class Recorder:
         """Record anything else worth keeping."""
         self._write({"event": "note", "t_ns": time.monotonic_ns(), "data": data})
 
+    def gauge(self, name: str, read: Callable[[], int]) -> None:
+        """Have the view of a strategy read this figure too, bytes, at each boundary."""
+        if self._view:
+            self._view.gauges[name] = read
+
+    def _boundary(self, whole: bool) -> dict[str, Any]:
+        """What is seen at a boundary; every open span gets the marks, which are then reset.
+
+        Usage is read before the view looks, and the marks are reset after: what looking costs
+        is in neither.
+        """
+        self._fold_peak()
+        seen: dict[str, Any] = self._usage()
+        if self._view:
+            self._fold_view(self._view.mark())
+            seen["view"] = self._view.look(whole)
+            self._view.reset()
+        self._reset_peak()
+        return seen
+
     def _fold_peak(self) -> None:
-        """Give the mark since the last boundary to every open span, then reset it."""
+        """Give the mark since the last boundary to every open span."""
         fd = self._fds["peak"]
         if fd is None or not self._fds["peak_resets"]:
             return
         peak = int(os.pread(fd, 32, 0))
         for span in self._open.values():
             span.peak_bytes = max(span.peak_bytes or 0, peak)
-        os.pwrite(fd, b"0", 0)
+
+    def _fold_view(self, mark: int | None) -> None:
+        for span in self._open.values() if mark is not None else ():
+            span.view_peak_bytes = max(span.view_peak_bytes or 0, mark or 0)
+
+    def _reset_peak(self) -> None:
+        if self._fds["peak"] is not None and self._fds["peak_resets"]:
+            os.pwrite(self._fds["peak"], b"0", 0)
 
     def _usage(self) -> dict[str, int | None]:
         usage, swap = self._read("usage"), self._read("swap")

@@ -1,0 +1,120 @@
+"""What a trial should need by what is in it: parameters, live outputs, workspace.
+
+Nothing is measured here but the order of things: which layers were loaded and executed when is
+taken from the trial's events, their sizes from the layer table.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from edgebench.measures.strategy import ErrorBar, Reading, Seen, SpanReading, Strategy
+from edgebench.phases import Span
+
+_EXECUTIONS = ("first", "execute")
+#: Schedules that keep a network's weights until all of it has run.
+_KEEPING = ("bulk",)
+_NO_TABLE = "no layer table that tells live tensors: no network runs, or an older version made it"
+Row = Mapping[str, Any]
+Part = tuple[str | None, str]
+
+
+class Analytic(Strategy):
+    """Sums of the layer table along the schedule.
+
+    A layer's execution holds the weights loaded by then, the tensors alive through it, and the
+    copies that its convolutions make (:mod:`edgebench.layers.liveness`).
+    """
+
+    name = "analytic"
+    title = "parameters, live outputs and workspace"
+    counts = "weights that are loaded, tensors alive, and copies that convolutions make"
+    blind_to = (
+        "the runtime (Python, torch and its libraries), allocators, page cache and the kernel; "
+        "workspace of any but oneDNN's convolutions"
+    )
+
+    def read(self, seen: Seen) -> Reading:
+        """From the layer tables and the order of the events."""
+        spans = tuple(_spans(seen)) if _tells_live_tensors(seen) else ()
+        model = ErrorBar(None, "a model: how far it is off shows beside torch's allocations")
+        peaks = [span.peak_bytes for span in spans if span.peak_bytes is not None]
+        return Reading(
+            strategy=self.name,
+            peak_bytes=max(peaks, default=None),
+            method="the largest of its spans",
+            error=model,
+            spans=spans,
+            span_method="layer table along the schedule",
+            span_error=model,
+            missing={} if peaks else {"peak_bytes": _NO_TABLE},
+        )
+
+
+def _tells_live_tensors(seen: Seen) -> bool:
+    rows = [row for table in seen.tables.values() for row in table]
+    return bool(rows) and all("live_peak_bytes" in row for row in rows)
+
+
+def _spans(seen: Seen) -> Iterator[SpanReading]:
+    times, sizes = weights_over_time(seen)
+
+    def loaded(t_ns: int, find: Any) -> int:
+        index: int = find(times, t_ns)
+        return sizes[index - 1] if index else 0
+
+    batch = seen.record.settings.get("batch") if seen.record else None
+    # The layer table is of one image; tensors grow with the batch.
+    images = batch if isinstance(batch, int) else 1
+    for span, row in _layers(seen):
+        before, after = loaded(span.start_ns, bisect_right), loaded(span.end_ns, bisect_right)
+        if span.phase == "load":
+            yield SpanReading(span.id, before, after, after)
+        elif span.phase in _EXECUTIONS:
+            working = row["live_peak_bytes"] + row["workspace_bytes"]
+            end = loaded(span.end_ns, bisect_left)
+            yield SpanReading(
+                span.id,
+                before + images * row["live_before_bytes"],
+                max(before, end) + images * working,
+                after + images * row["live_after_bytes"],
+            )
+
+
+def _layers(seen: Seen) -> Iterator[tuple[Span, Row]]:
+    for span in seen.spans:
+        rows: Sequence[Row] = seen.tables.get(span.network or "", ())
+        if span.layer is not None and span.layer < len(rows):
+            yield span, rows[span.layer]
+
+
+def weights_over_time(seen: Seen) -> tuple[list[int], list[int]]:
+    """When the loaded weights changed, and their bytes from then on."""
+    schedule = seen.record.settings.get("schedule") if seen.record else None
+    users: Counter[Part] = Counter()
+    changes: list[tuple[int, int]] = []
+    for t_ns, part, size, step in sorted(_uses(seen, schedule in _KEEPING)):
+        before = users[part] > 0
+        users[part] = max(0, users[part] + step)
+        changes.append((t_ns, size * ((users[part] > 0) - before)))
+    return [t for t, _ in changes], list(accumulate(size for _, size in changes))
+
+
+def _uses(seen: Seen, keeping: bool) -> Iterator[tuple[int, Part, int, int]]:
+    """Each time a part's weights are needed (+1) or let go of (-1): when, which, bytes."""
+    layers = list(_layers(seen))
+    last = {(span.round, span.network): 0 for span, _ in layers}
+    for span, _ in layers:
+        last[span.round, span.network] = max(last[span.round, span.network], span.end_ns)
+    for span, row in layers:
+        part, size = (span.network, row["part"]), row["parameter_bytes"] + row["buffer_bytes"]
+        if span.phase == "load":
+            yield span.end_ns, part, size, 1
+            if keeping:
+                yield last[span.round, span.network], part, size, -1
+        elif span.phase == "first" and not keeping:
+            yield span.end_ns, part, size, -1

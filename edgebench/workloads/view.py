@@ -1,0 +1,48 @@
+"""What a strategy sees from inside the worker, in a trial of its own.
+
+The harness names the view in the worker's environment: timed trials have none and pay nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from edgebench.measures.inside import FOLDER_VARIABLE, PROCESS, TORCH, VIEW_VARIABLE
+
+if TYPE_CHECKING:
+    from edgebench.workloads.events import Descriptors
+
+
+class View(Protocol):
+    """Called by the recorder at each boundary of a span, under its lock."""
+
+    #: Figures that the workload lets it read, name → bytes.
+    gauges: dict[str, Callable[[], int]]
+
+    def mark(self) -> int | None:
+        """Its own high-water mark since the last reset, bytes; None if it has none."""
+
+    def look(self, whole: bool) -> dict[str, int]:
+        """What it sees now, for the event. ``whole``: the span is a phase, not a layer in it."""
+
+    def reset(self) -> None:
+        """Set its mark back."""
+
+    def close(self) -> None:
+        """The workload is through."""
+
+
+def view_of(environment: Mapping[str, str], descriptors: Descriptors) -> View | None:
+    """The view that this trial's strategy asks for; None in a timed trial."""
+    name = environment.get(VIEW_VARIABLE)
+    if name == PROCESS:
+        from edgebench.workloads.process_view import ProcessView
+
+        return ProcessView(descriptors["stat"], descriptors["kernel"])
+    if name == TORCH:
+        from edgebench.workloads.torch_view import TorchView
+
+        return TorchView(Path(environment[FOLDER_VARIABLE]))
+    return None
