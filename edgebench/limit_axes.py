@@ -21,6 +21,9 @@ SWAP_KINDS = ("none", "file", "zram", "system")
 #: Kinds of swap that are made for a sweep, so somebody must say how large.
 _SIZED_SWAP = ("file", "zram")
 SPACINGS = ("log", "linear")
+PLANS = ("grid", "adaptive")
+#: How well an adaptive plan wants to know slowdown, where a scenario doesn't say.
+TARGET_ERROR = 0.05
 
 
 def _by_shape(value: object) -> str:
@@ -143,6 +146,23 @@ class LimitAxes(Table):
     cpu_quota: Axis[Annotated[float, Field(ge=0.01, le=4096)]] | None = Field(
         default=None, examples=["1.5"]
     )
+    plan: Annotated[str, one_of("plan", PLANS)] = Field(default="grid", examples=['"adaptive"'])
+    target_error: Annotated[float, Field(ge=0.005, le=1)] | None = Field(
+        default=None, examples=["0.05"]
+    )
+
+    @model_validator(mode="after")
+    def _planned(self) -> Self:
+        if self.plan == "grid" and self.target_error is not None:
+            raise ValueError(
+                'target_error means nothing to a grid; leave it out, or write plan = "adaptive"'
+            )
+        return self
+
+    @property
+    def wanted_error(self) -> float:
+        """How well an adaptive plan shall know slowdown, as a share of the time."""
+        return TARGET_ERROR if self.target_error is None else self.target_error
 
     def memory_labels(self) -> tuple[str, ...]:
         """Every memory limit as written; ``max`` is always the first."""

@@ -43,12 +43,16 @@ class Point:
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One trial to come. ``trial`` is its place in the plan, the same after every resume."""
+    """One trial to come. ``trial`` is its place in the plan, the same after every resume.
+
+    ``strategy`` names the way of telling memory whose own trial it is; None: it is timed.
+    """
 
     trial: str
     point_id: str
     block: int
     repeat: int
+    strategy: str | None = None
 
 
 def points(scenario: Scenario) -> list[Point]:
@@ -82,6 +86,18 @@ def plan(points: Sequence[Point], repeats: int, seed: int) -> list[PlannedTrial]
             for number, point in enumerate(order, start=len(planned) + 1)
         ]
     return planned
+
+
+def own_trials(
+    points: Sequence[Point], timed: Sequence[PlannedTrial], strategies: Sequence[str]
+) -> list[PlannedTrial]:
+    """Each strategy's own trial of every point, in a block of its own after all timed ones."""
+    block = max((planned.block for planned in timed), default=-1) + 1
+    pairs = [(strategy, point) for strategy in strategies for point in points]
+    return [
+        PlannedTrial(f"{number:04d}", point.id, block, 0, strategy)
+        for number, (strategy, point) in enumerate(pairs, start=len(timed) + 1)
+    ]
 
 
 def _needed_first(order: list[Point]) -> list[Point]:

@@ -10,10 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgebench.adaptive import most_trials
 from edgebench.plan import Point, points
 from edgebench.scenario import Scenario
 from edgebench.units import format_size
 from edgebench.workloads.settings import CommandWorkload
+
+#: With fewer limits an adaptive plan has nothing to choose.
+_LEAST_CANDIDATES = 6
 
 
 @dataclass(frozen=True)
@@ -29,13 +33,17 @@ class Machine:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a scenario would run. ``longest_s`` is if every trial ran into its timeout."""
+    """What a scenario would run. ``longest_s`` is if every trial ran into its timeout.
+
+    ``target_error``: of an adaptive plan, which makes so many ``trials`` at most; else None.
+    """
 
     name: str
     fingerprint: str
     points: list[Point]
     trials: int
     longest_s: float
+    target_error: float | None = None
     warnings: list[str] = field(default_factory=list)
 
 
@@ -54,15 +62,18 @@ def this_machine() -> Machine:
 def preview(scenario: Scenario, machine: Machine) -> Preview:
     """The scenario's points, how many trials that makes, and what would go awry here."""
     made = points(scenario)
-    trials = len(made) * scenario.repeats
+    adaptive = scenario.limits.plan == "adaptive"
+    trials = most_trials(made, scenario.repeats) if adaptive else len(made) * scenario.repeats
     return Preview(
         name=scenario.name,
         fingerprint=scenario.fingerprint(),
         points=made,
         trials=trials,
         longest_s=trials * scenario.timeout_s,
+        target_error=scenario.limits.wanted_error if adaptive else None,
         warnings=[
             *_about_memory(scenario, machine),
+            *_about_plan(scenario),
             *_about_cpu(scenario, machine),
             *_about_swap(scenario, machine),
             *_about_workload(scenario),
@@ -76,6 +87,15 @@ def _about_memory(scenario: Scenario, machine: Machine) -> Iterator[str]:
         if size is not None and size > machine.ram_bytes:
             ram = format_size(machine.ram_bytes)
             yield f"limit {label} can't bite: this machine has {ram} of RAM; leave it out"
+
+
+def _about_plan(scenario: Scenario) -> Iterator[str]:
+    limits = len(scenario.limits.memory_labels()) - 1
+    if scenario.limits.plan == "adaptive" and limits < _LEAST_CANDIDATES:
+        yield (
+            f"an adaptive plan has {limits} limits to choose among: give it more, as "
+            'memory = {from = "120%", to = "40%", steps = 20}'
+        )
 
 
 def _about_cpu(scenario: Scenario, machine: Machine) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from edgebench.errors import ScenarioError
 from edgebench.faults import Fault, faults_of
-from edgebench.keys import Count, Seconds, Table
+from edgebench.keys import Axis, Count, Seconds, Table, one_of
 from edgebench.limit_axes import LimitAxes
 from edgebench.suggest import did_you_mean
 from edgebench.workloads.settings import Workload
@@ -33,6 +33,12 @@ else:
 SCHEMA = 1
 #: Scenarios that come with edgebench; looked for below the working folder first.
 SHIPPED = Path(__file__).resolve().parents[1] / "scenarios"
+
+
+def _own_strategies() -> Sequence[str]:
+    from edgebench.measures.registry import own_names
+
+    return own_names()
 
 
 class SamplerKeys(Table):
@@ -52,6 +58,15 @@ class SamplerKeys(Table):
         return self
 
 
+class MemoryKeys(Table):
+    """Which strategies tell memory beside those that always do; each has trials of its own."""
+
+    strategies: Axis[Annotated[str, one_of("strategy", _own_strategies)]] = Field(
+        default=(), examples=['["process", "torch"]']
+    )
+    timeout_s: Seconds | None = Field(default=None, alias="timeout", examples=['"10m"'])
+
+
 class Scenario(Table):
     """What one file says; attributes carry their unit (``timeout_s``) where the key has none."""
 
@@ -66,7 +81,20 @@ class Scenario(Table):
     workload: Workload
     limits: LimitAxes = Field(default=LimitAxes())
     sampler: SamplerKeys = Field(default=SamplerKeys())
+    memory: MemoryKeys = Field(default=MemoryKeys())
     _text: str = PrivateAttr("")
+
+    @model_validator(mode="after")
+    def _seen_from_outside(self) -> Self:
+        from edgebench.measures.registry import own
+
+        inside = [name for name in self.memory.strategies if own()[name].inside_worker]
+        if inside and self.workload.kind == "command":
+            raise ValueError(
+                f"strategy {inside[0]!r} looks from inside edgebench's own worker, and a command "
+                "has none; leave it out of [memory] strategies"
+            )
+        return self
 
     @property
     def text(self) -> str:
@@ -75,7 +103,13 @@ class Scenario(Table):
 
     def fingerprint(self) -> str:
         """Hash of what the scenario means: comments, layout and description don't change it."""
-        meaning = self.model_dump(mode="json", exclude={"description"})
+        # Without keys that came later it means what it meant before there were any.
+        unsaid: dict[str, Any] = {"description": True}
+        if not self.memory.strategies:
+            unsaid["memory"] = True
+        if self.limits.plan == "grid":
+            unsaid["limits"] = {"plan", "target_error"}
+        meaning = self.model_dump(mode="json", exclude=unsaid)
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 
 
@@ -101,6 +135,17 @@ def load_scenario(source: str | Path) -> Scenario:
     return scenario
 
 
+def scenario_of(tables: Mapping[str, Any]) -> Scenario:
+    """A scenario made in code; its text is its tables as TOML, so that ``run`` can repeat it.
+
+    Raises:
+        pydantic.ValidationError: faults, for :func:`edgebench.faults.faults_of` to word.
+    """
+    scenario = Scenario.model_validate(tables)
+    scenario._text = _toml(tables)
+    return scenario
+
+
 def find_scenario(source: str | Path) -> Path:
     """The file of that path or of that shipped name.
 
@@ -118,6 +163,14 @@ def find_scenario(source: str | Path) -> Path:
     if path.is_dir():
         raise ScenarioError(f"{path} is a folder", remedy="name a .toml file in it")
     raise ScenarioError(f"no scenario {str(source)!r}", remedy=_nearest(path))
+
+
+def _toml(tables: Mapping[str, Any], header: str = "") -> str:
+    """Texts, numbers and lists of them are written in TOML as in JSON."""
+    keys = {k: v for k, v in tables.items() if not isinstance(v, Mapping)}
+    inner = {k: v for k, v in tables.items() if isinstance(v, Mapping)}
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items()]
+    return header + "".join(lines) + "".join(_toml(v, f"\n[{k}]\n") for k, v in inner.items())
 
 
 def _nearest(path: Path) -> str:

@@ -13,10 +13,12 @@ from edgebench.cgroups.proof import prove_limit
 from edgebench.environment import capture, device_name
 from edgebench.errors import CgroupError
 from edgebench.folder import ResultsFolder, find_unfinished
+from edgebench.measures.registry import own
 from edgebench.noise import spread_warnings
-from edgebench.plan import PlannedTrial, Point, plan, points, resolve
+from edgebench.plan import PlannedTrial, Point, points
+from edgebench.planner import Planner, demand_of, limits_of, planner_of
 from edgebench.preparing import cache_folder, prepare_networks
-from edgebench.recording import TrialRequest, harness_error
+from edgebench.recording import TrialRequest, harness_error, unavailable
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.scenario import Scenario
 from edgebench.trial import TrialFiles, run_trial
@@ -65,9 +67,19 @@ class Progress(Protocol):
     def finished(self, record: TrialRecord) -> None:
         """A trial is recorded."""
 
+    def planned(self, total: int) -> None:
+        """What was recorded led to further trials: so many in all now."""
 
-def run_sweep(scenario: Scenario, options: SweepOptions, progress: Progress) -> SweepSummary:
+
+def run_sweep(
+    scenario: Scenario,
+    options: SweepOptions,
+    progress: Progress,
+    planner: Planner | None = None,
+) -> SweepSummary:
     """Run all of a scenario's trials that are not finished yet, and record each at once.
+
+    ``planner`` decides which trials those are, instead of the scenario's own plan.
 
     Raises:
         CgroupError: no cgroup can be made here, or its limits don't bite.
@@ -82,7 +94,7 @@ def run_sweep(scenario: Scenario, options: SweepOptions, progress: Progress) -> 
     ) as workshop:
         for sentence in workshop.cleared:
             progress.stage(f"cleared what an earlier run left: {sentence}")
-        sweep = _Sweep(scenario, options, progress, workshop)
+        sweep = _Sweep(scenario, options, progress, workshop, planner)
         try:
             sweep.run()
         finally:
@@ -94,17 +106,24 @@ class _Sweep:
     """One sweep under way: the folder, what is planned, what demand was measured."""
 
     def __init__(
-        self, scenario: Scenario, options: SweepOptions, progress: Progress, workshop: Workshop
+        self,
+        scenario: Scenario,
+        options: SweepOptions,
+        progress: Progress,
+        workshop: Workshop,
+        planner: Planner | None,
     ) -> None:
         self._scenario = scenario
         self._progress = progress
         self._workshop = workshop
         self._points = {point.id: point for point in points(scenario)}
-        self._plan = plan(list(self._points.values()), scenario.repeats, scenario.seed)
+        self._planner = planner or planner_of(scenario, list(self._points.values()))
         self._check_limit()
         self._check_swap()
+        self._cant = self._unavailable()
         self._manifest = self._prepare()
         self._folder = self._open(options)
+        self._plan = [PlannedTrial(**planned) for planned in self._folder.plan()]
         self._records = {r.trial: r for r in self._folder.records()}
         self._resumed = len(self._folder.finished_trials())
         self._made = 0
@@ -119,6 +138,14 @@ class _Sweep:
         kinds = {(p.limits.swap_kind, p.limits.swap_bytes) for p in self._points.values()}
         for kind, size in sorted(kinds, key=str):
             self._workshop.swap.use(kind, size)
+
+    def _unavailable(self) -> dict[str, str]:
+        """Each strategy asked for that can't be used here, and why; the sweep goes on without."""
+        asked = {name: own()[name].unavailable() for name in self._scenario.memory.strategies}
+        found = {name: reason for name, reason in asked.items() if reason}
+        for name, reason in found.items():
+            self._progress.stage(f"strategy {name} is left out: {reason}")
+        return found
 
     def _prepare(self) -> dict[str, Any]:
         workload = [point.settings for point in self._points.values()]
@@ -165,7 +192,7 @@ class _Sweep:
             "fingerprint": fingerprint,
             "scenario": self._scenario.model_dump(mode="json"),
             "points": [asdict(point) for point in self._points.values()],
-            "plan": [asdict(planned) for planned in self._plan],
+            "plan": [asdict(planned) for planned in self._planner.first()],
         }
 
     def run(self) -> None:
@@ -175,6 +202,16 @@ class _Sweep:
         left = [planned for planned in self._plan if planned.trial not in finished]
         if left and self._manifest:
             self._warm()
+        self._make(left)
+        while further := self._planner.further(self._plan, self._records):
+            self._plan += further
+            self._folder.replan([asdict(planned) for planned in self._plan])
+            self._progress.planned(len(self._plan))
+            self._make(further)
+        self._folder.finish({"trials": len(self._plan), "outcomes": self._outcomes()})
+
+    def _make(self, left: list[PlannedTrial]) -> None:
+        """Make and record these trials."""
         for planned in left:
             began = time.monotonic()
             request = self._request(planned)
@@ -186,7 +223,6 @@ class _Sweep:
             self._workload_s += record.wall_s or 0.0
             self._trials_s += time.monotonic() - began
             self._made += 1
-        self._folder.finish({"trials": len(self._plan), "outcomes": self._outcomes()})
 
     def _warm(self) -> None:
         """Read the runtime's own files once, so that no trial is charged for them."""
@@ -207,26 +243,27 @@ class _Sweep:
             repeat=planned.repeat,
             settings=point.settings,
             limits=self._limits(point),
-            timeout_s=self._scenario.timeout_s,
+            timeout_s=self._timeout_s(planned),
             weights=self._weights(point),
+            strategy=planned.strategy,
         )
+
+    def _timeout_s(self, planned: PlannedTrial) -> float:
+        own_s = self._scenario.memory.timeout_s if planned.strategy else None
+        return own_s if own_s is not None else self._scenario.timeout_s
 
     def _weights(self, point: Point) -> dict[str, str]:
         made = self._manifest.get("networks", {})
         return {name: made[name]["folder"] for name in point.settings.get("networks", ())}
 
     def _limits(self, point: Point) -> LimitSetting:
-        if point.share is None:
-            return point.limits
-        return resolve(point.limits, point.share, self._demand(point))
+        return limits_of(point, self._demand(point) if point.share is not None else 0)
 
     def _demand(self, point: Point) -> int:
         """Demand of the same settings, from their first unlimited trial that finished."""
-        for planned in self._plan:
-            record = self._records.get(planned.trial)
-            twin = self._points[planned.point_id]
-            if record and record.demand_bytes is not None and twin.same_workload(point):
-                return record.demand_bytes
+        demand = demand_of(point, self._points, self._plan, self._records)
+        if demand is not None:
+            return demand
         raise CgroupError(
             f"no unlimited trial of {point.settings.get('networks')} finished, "
             f"so {point.limits.label} of its demand is unknown",
@@ -241,7 +278,10 @@ class _Sweep:
             events=self._folder.events_path(request.trial),
             log=self._folder.log_path(request.trial),
             work=self._workshop.folder,
+            reading=self._folder.reading_path(request.trial),
         )
+        if request.strategy in self._cant:
+            return unavailable(request, self._cant[request.strategy])
         try:
             return run_trial(self._workshop.apparatus, request, files)
         except (CgroupError, OSError) as error:
@@ -252,12 +292,15 @@ class _Sweep:
         self._folder.close()
         give_to_caller(self._folder.path)
 
+    def _timed(self) -> list[TrialRecord]:
+        return [record for record in self._records.values() if record.strategy is None]
+
     def _outcomes(self) -> dict[str, int]:
-        return dict(Counter(record.outcome for record in self._records.values()))
+        return dict(Counter(record.outcome for record in self._timed()))
 
     def summary(self, wall_s: float) -> SweepSummary:
         """What the sweep came to, with what is noisy about it."""
-        records = list(self._records.values())
+        records = self._timed()
         harness_s = self._trials_s - self._workload_s
         return SweepSummary(
             folder=self._folder.path,
@@ -267,8 +310,14 @@ class _Sweep:
             wall_s=wall_s,
             harness_s_per_trial=harness_s / self._made if self._made else None,
             harness_share=harness_s / self._trials_s if self._made else None,
-            warnings=self._noisy_points(records),
+            warnings=[*self._noisy_points(records), *self._strategies_failed()],
         )
+
+    def _strategies_failed(self) -> list[str]:
+        """Each strategy that told nothing, once for each reason."""
+        own_records = [record for record in self._records.values() if record.strategy]
+        reasons = [(r.strategy, r.missing.get("reading") or r.reason) for r in own_records]
+        return [f"strategy {name}: {why}" for name, why in dict.fromkeys(reasons) if why]
 
     def _noisy_points(self, records: list[TrialRecord]) -> list[str]:
         warnings = []

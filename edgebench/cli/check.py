@@ -43,12 +43,18 @@ def check(scenario: str, as_json: bool) -> None:
 def _print(seen: Preview, repeats: int, timeout_s: float) -> None:
     rows = [("scenario", seen.name), *_settings(seen), *_limits(seen)]
     rows.append(("points", str(len(seen.points))))
-    rows.append(("trials", f"{seen.trials}: {repeats} of each point"))
+    rows.append(("trials", _trials(seen, repeats)))
     longest = format_duration(seen.longest_s)
     each = format_duration(timeout_s)
     rows.append(("time", f"unknown; at most {longest}, if every trial took its {each}"))
     for name, value in rows:
         click.echo(f"{name:<12}{value}")
+
+
+def _trials(seen: Preview, repeats: int) -> str:
+    if seen.target_error is None:
+        return f"{seen.trials}: {repeats} of each point"
+    return f"at most {seen.trials}, until slowdown is known within {seen.target_error:.1%}"
 
 
 def _settings(seen: Preview) -> list[tuple[str, str]]:

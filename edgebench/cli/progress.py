@@ -60,6 +60,10 @@ class LineProgress:
             err=True,
         )
 
+    def planned(self, total: int) -> None:
+        """Count further trials in."""
+        self._total = total
+
     def _left(self) -> str:
         each = (time.monotonic() - self._began) / max(1, self._done - self._before)
         return format_duration(each * (self._total - self._done))
@@ -115,6 +119,11 @@ class BarProgress:
             self._bar.console.print(f"trial {record.trial}: {record.outcome}: {record.reason}")
         if self._task is not None:
             self._bar.advance(self._task)
+
+    def planned(self, total: int) -> None:
+        """Make room for further trials."""
+        if self._task is not None:
+            self._bar.update(self._task, total=total)
 
     def close(self) -> None:
         """Leave the bar as it stands."""

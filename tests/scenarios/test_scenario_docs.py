@@ -45,7 +45,7 @@ def test_every_key_is_on_the_page(table: type[BaseModel]) -> None:
         for name, table in TABLES.items()
         for field, info in table.model_fields.items()
         for example in info.examples or ()
-        if field not in ("checkpoint", "kind")
+        if field not in ("checkpoint", "kind", "target_error")
     ],
 )
 def test_every_example_is_valid(tmp_path: Path, key: str, example: str) -> None:
@@ -75,7 +75,7 @@ def test_shown_scenarios_are_valid(tmp_path: Path, shown: str) -> None:
 def test_the_pages_examples_are_valid(tmp_path: Path, row: tuple[str, ...]) -> None:
     """Each example in the page's tables is accepted where its key belongs."""
     name, example = row[0], row[3]
-    if name in ("checkpoint", "from", "to", "steps", "spacing", "size", "kind"):
+    if name in ("checkpoint", "from", "to", "steps", "spacing", "size", "kind", "target_error"):
         return
     command = name in keys_of(CommandWorkload)
     table = next((t for t, model in TABLES.items() if name in keys_of(model)), "workload")

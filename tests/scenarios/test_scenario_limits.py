@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from scenario_making import COMMAND, load_text, refusal, with_key
+from scenario_making import COMMAND, INFERENCE, load_text, refusal, with_key
 
 from edgebench.limit_axes import LimitAxes, MemoryRange
 from edgebench.records import LimitSetting
@@ -166,3 +166,31 @@ def test_any_text_is_a_limit_or_a_clear_refusal(text: str) -> None:
     except ValidationError:
         return
     assert labels == ("max",) or math.isfinite(number(labels[1])) > 0
+
+
+def test_an_adaptive_plan_and_its_target(tmp_path: Path) -> None:
+    """It is asked for by name; its target has a default, and a bad one is refused with bounds."""
+    text = with_key(INFERENCE, "limits", 'plan = "adaptive"')
+    assert load_text(tmp_path, text).limits.wanted_error == 0.05
+    wanted = with_key(text, "limits", "target_error = 0.1")
+    assert load_text(tmp_path, wanted).limits.wanted_error == 0.1
+    assert "target_error" in refusal(tmp_path, with_key(text, "limits", "target_error = 0"))
+    assert "did you mean 'adaptive'" in refusal(
+        tmp_path, with_key(INFERENCE, "limits", 'plan = "adaptiv"')
+    )
+
+
+def test_a_grid_has_no_target(tmp_path: Path) -> None:
+    """A target that nothing would heed is a fault that says how to mend it."""
+    told = refusal(tmp_path, with_key(INFERENCE, "limits", "target_error = 0.1"))
+    assert 'write plan = "adaptive"' in told
+
+
+def test_a_grid_means_what_it_always_meant(tmp_path: Path) -> None:
+    """A sweep that began before there were plans is taken up again: its fingerprint holds."""
+    before = load_text(tmp_path, INFERENCE).fingerprint()
+    assert (
+        load_text(tmp_path, with_key(INFERENCE, "limits", 'plan = "grid"')).fingerprint() == before
+    )
+    adaptive = load_text(tmp_path, with_key(INFERENCE, "limits", 'plan = "adaptive"'))
+    assert adaptive.fingerprint() != before
