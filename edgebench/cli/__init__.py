@@ -17,6 +17,7 @@ from edgebench.errors import EdgebenchError
 #: Verb → what its module's command says of itself in one line (read without importing it).
 VERBS = {
     "doctor": "Is this machine fit to measure on? What to do if not.",
+    "calibrate": "Measure what this device's memory and disks cost, in two minutes.",
     "check": "Validate a scenario and say what it would run.",
     "run": "Run a scenario's sweep, or resume one that was interrupted.",
     "measure": "Run one command once under limits and measure it.",

@@ -93,8 +93,11 @@ _PARAMETERS: dict[str, Any] = {
 }
 
 
-def new_figure(title: str, subtitle: str, results: Results, height_in: float) -> Figure:
-    """An empty figure with its title, what it shows, and the footer that says where it is from."""
+def new_figure(title: str, subtitle: str, source: Results | str, height_in: float) -> Figure:
+    """An empty figure with its title, what it shows, and the footer that says where it is from.
+
+    ``source`` is the results that it shows, or the footer's own words.
+    """
     figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
     room = (0.0, _FOOT_IN / height_in, 1.0, 1 - (_HEAD_IN + _FOOT_IN) / height_in)
     engine = figure.get_layout_engine()
@@ -107,9 +110,8 @@ def new_figure(title: str, subtitle: str, results: Results, height_in: float) ->
     )
     for y, text, looks in words:
         figure.text(left, y, text, ha="left", va="top", **looks)
-    figure.text(
-        left, 0.10 / height_in, footer(results), ha="left", va="bottom", fontsize=7, color=MUTED
-    )
+    foot = source if isinstance(source, str) else footer(source)
+    figure.text(left, 0.10 / height_in, foot, ha="left", va="bottom", fontsize=7, color=MUTED)
     return figure
 
 

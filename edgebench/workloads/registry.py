@@ -60,6 +60,7 @@ def _command(settings: Settings, descriptors: Descriptors) -> Launch:
 KINDS: dict[str, Callable[[Settings, Descriptors], Launch]] = {
     "inference": _worker,
     "import": _worker,
+    "scan": _worker,
     "command": _command,
 }
 

@@ -1,52 +1,58 @@
-"""What one pass of a scan measured, as data."""
+"""What the passes of scans measured, as data, and how blocks of trials hold them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+#: The least and the most that is scanned, against what the limit leaves.
+FITS, WIDE = 0.75, 2.0
 
 
 @dataclass(frozen=True)
 class Scan:
-    """One pass over a buffer or a mapped file, in one trial.
+    """One pass over anonymous memory or a file, in one trial.
 
     Attributes:
         trial: the trial's place in the plan.
         block: which repeat of every point it belongs to.
-        point: what the trial scanned, as ``anon-1.25``.
-        what: the pass: ``fill``, ``read``, ``write``, ``random``, …
-        number: which pass of its kind it is, from 0.
-        size_bytes: the buffer; ``resident_bytes`` of it were in RAM when the pass had ended, which
-            is what the limit leaves to it.
-        touched_bytes: what the pass touched; less than the buffer if in random order.
-        seconds: wall time of the touching alone; ``cpu_s`` of it was the process's own.
-        in_bytes, out_bytes: what was read from and written to the swap or the disk meanwhile.
-        major_faults, minor_faults: the process's.
+        of: ``anon`` or ``file``.
+        planned_share: what was scanned against what the limit was thought to leave.
+        what: the pass, a name of :data:`edgebench.workloads.scan.PASSES`.
+        number: which pass of its kind in its trial it is, from 0.
+        size_bytes: what was scanned; ``resident_bytes`` of it were in RAM when the pass had ended,
+            which is what the limit really leaves.
+        touched_bytes: what the pass touched; less than all if in an order by chance.
+        seconds: wall time of the touching alone.
+        in_bytes, out_bytes: what came from swap or the file and what went to swap meanwhile.
+        major_faults: the process's.
     """
 
     trial: str
     block: int
-    point: str
+    of: str
+    planned_share: float
     what: str
     number: int
     size_bytes: int
     resident_bytes: int
     touched_bytes: int
     seconds: float
-    cpu_s: float
     in_bytes: int
     out_bytes: int
     major_faults: int
-    minor_faults: int
 
     @property
     def share(self) -> float:
-        """Buffer against what the limit leaves to it."""
-        return self.size_bytes / self.resident_bytes
+        """What was scanned against what the limit leaves to it; as planned where all of it fits."""
+        if self.resident_bytes >= self.size_bytes:
+            return min(self.planned_share, 1.0)
+        return self.size_bytes / max(self.resident_bytes, 1)
 
     @property
     def miss_share(self) -> float:
-        """What was read back, as a share of what was touched."""
+        """What came back, as a share of what was touched."""
         return self.in_bytes / self.touched_bytes
 
     def to_json(self) -> dict[str, Any]:
@@ -57,3 +63,37 @@ class Scan:
     def from_json(cls, data: dict[str, Any]) -> Scan:
         """The scan of :meth:`to_json`; keys this version does not know are left out."""
         return cls(**{f.name: data[f.name] for f in fields(cls)})
+
+
+@dataclass(frozen=True)
+class Block:
+    """One repeat of every point: its scans in the order they were made."""
+
+    scans: tuple[Scan, ...]
+
+    def passes(self, of: str, planned_share: float, what: str | None = None) -> list[Scan]:
+        """The passes of one point, of one kind or of all."""
+        return [
+            scan
+            for scan in self.scans
+            if (scan.of, scan.planned_share) == (of, planned_share) and what in (None, scan.what)
+        ]
+
+    def cyclic(self, of: str) -> list[Scan]:
+        """Passes in order that follow one in order: a cyclic scan that has settled.
+
+        The first finds what the fill left (dirty pages, which go out), or the end of the file.
+        """
+        return [s for s in self.scans if s.of == of and s.what == "read" and s.number > 0]
+
+    def settled(self, of: str, planned_share: float) -> list[Scan]:
+        """The cyclic scan's settled passes at one point."""
+        return [scan for scan in self.cyclic(of) if scan.planned_share == planned_share]
+
+
+def blocks_of(scans: Iterable[Scan]) -> list[Block]:
+    """The scans by their block, in its order."""
+    blocks: dict[int, list[Scan]] = {}
+    for scan in scans:
+        blocks.setdefault(scan.block, []).append(scan)
+    return [Block(tuple(blocks[number])) for number in sorted(blocks)]

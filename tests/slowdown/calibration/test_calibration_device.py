@@ -19,7 +19,7 @@ from edgebench.slowdown.calibration.device import (
 )
 from edgebench.slowdown.calibration.scans import Scan
 
-SCAN = Scan("0001", 0, "anon-1.5", "read", 1, 150, 100, 150, 0.5, 0.1, 120, 0, 30, 2)
+SCAN = Scan("0001", 0, "anon", 1.5, "read", 1, 150, 100, 150, 0.5, 120, 0, 30)
 
 
 def test_it_comes_back_as_it_was(tmp_path: Path):

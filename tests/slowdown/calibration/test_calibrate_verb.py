@@ -1,0 +1,149 @@
+"""edgebench calibrate as a person meets it, from one command to a file, a table and a figure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from calibration_making import calibration
+from click.testing import CliRunner, Result
+from device_made_up import Device
+
+from edgebench.calibrating import calibration as module
+from edgebench.cli.calibrate import MEANINGS, calibrate, parse_swap
+from edgebench.errors import CgroupError, MachineError, ResultsError, UsageError
+from edgebench.figures.calibration import draw
+from edgebench.slowdown.calibration.device import Calibration, load_calibration
+from edgebench.slowdown.calibration.scans import blocks_of
+
+
+def run(*words: str | Path) -> Result:
+    """The verb's result; a program's error would be in ``exception``."""
+    return CliRunner().invoke(calibrate, [str(word) for word in words])
+
+
+def made_up() -> Calibration:
+    """A calibration with the scans of a made-up device."""
+    blocks = [Device(noise=0.05).block(n) for n in range(3)]
+    return calibration(
+        scans=tuple(scan for block in blocks for scan in block.scans),
+        environment={"edgebench": "0.1.0", "git": {"commit": "0123456789abcdef", "changed": True}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "size_bytes"),
+    [
+        ("none", "none", None),
+        ("system", "system", None),
+        ("2G", "file", 2 << 30),
+        ("file:512M", "file", 512 << 20),
+        ("zram:1GiB", "zram", 1 << 30),
+    ],
+)
+def test_swap_is_read_as_people_write_it(text: str, kind: str, size_bytes: int | None):
+    """A bare size is a swap file."""
+    assert parse_swap(text) == (kind, size_bytes)
+
+
+@pytest.mark.parametrize("text", ["disk:1G", "lots", "max", "zram:", "zram:max", "", "-1G"])
+def test_no_swap_is_refused_in_words(text: str):
+    """What can't be swap is a usage error that shows what can."""
+    with pytest.raises(UsageError) as told:
+        parse_swap(text)
+    assert "zram:1G" in str(told.value.remedy)
+
+
+@pytest.mark.cgroup
+@pytest.mark.slow
+def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Real scans without swap: constants that make sense, kept, shown and drawn."""
+    options = module.CalibrationOptions
+    monkeypatch.setattr(
+        module, "CalibrationOptions", lambda *words: options(*words, repeats=2, time_s=0.1)
+    )
+    done = run("--swap", "none", "--results", tmp_path, "--device", "board")
+    assert done.exit_code == 0, done.exception
+    found = load_calibration(tmp_path, "board", "none")
+    assert found.swap_in_bytes_per_s is None
+    assert found.fault_s.repeats == 2
+    assert found.file_read_bytes_per_s.value > 1e6
+    assert 0 < found.minor_fault_s.value < 1e-3
+    assert 0 <= found.lru_share.value <= 1
+    assert 50e6 < found.base_bytes.value < 2e9
+    assert 0 < found.hot_base_bytes.value < found.base_bytes.value + (64 << 20)
+    assert len(blocks_of(found.scans)) == 2
+    for name in MEANINGS:
+        assert name in done.stdout
+    assert str(tmp_path / "board" / "calibration-none.json") in done.stdout
+    assert "next: edgebench" in done.stdout
+    assert (tmp_path / "board" / "calibration-none.png").is_file()
+
+
+def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With --json stdout holds the calibration and where it is kept; warnings stay on stderr."""
+    kept = tmp_path / "board" / "calibration-file.json"
+    kept.parent.mkdir()
+    made = replace(made_up(), warnings=("the machine was noisy",))
+    monkeypatch.setattr(module, "calibrate", lambda options, progress: (made, kept))
+    done = run("--json", "--results", tmp_path)
+    data = json.loads(done.stdout)
+    assert data["path"] == str(kept)
+    assert Calibration.from_json(data) == made
+    assert "warning: the machine was noisy" in done.stderr
+
+
+def test_the_table_says_each_constant_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Values carry units a person reads, with the lowest and the highest."""
+    made = made_up()
+    (tmp_path / "board").mkdir()
+    kept = tmp_path / "board" / "calibration-file.json"
+    monkeypatch.setattr(module, "calibrate", lambda options, progress: (made, kept))
+    done = run("--results", tmp_path)
+    row = next(line for line in done.stdout.splitlines() if line.startswith("swap_in"))
+    assert "476.8 MiB/s" in row
+    assert "coming back from swap" in row
+    assert "0.50 µs" in done.stdout
+
+
+def test_results_that_cannot_be_written_are_told_first(tmp_path: Path):
+    """Before two minutes of work, not after."""
+    (tmp_path / "board").write_text("a file where the folder should be")
+    done = run("--swap", "none", "--results", tmp_path, "--device", "board")
+    assert isinstance(done.exception, ResultsError)
+    assert "--results" in str(done.exception.remedy)
+
+
+@pytest.mark.cgroup
+def test_a_scan_that_is_killed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A trial that does not finish ends the calibration with the point's name."""
+    monkeypatch.setattr(module, "_TIMEOUT_S", 0.01)
+    done = run("--swap", "none", "--results", tmp_path, "--device", "board")
+    assert isinstance(done.exception, MachineError)
+    assert "ended as timeout" in str(done.exception)
+
+
+def test_without_cgroups_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Where no cgroup can be made, the place's own words and remedy come through."""
+
+    def refuse(**words: float) -> None:
+        raise CgroupError("no cgroup can be made here", remedy="edgebench doctor")
+
+    monkeypatch.setattr(module, "open_workshop", refuse)
+    done = run("--swap", "none", "--results", tmp_path, "--device", "board")
+    assert isinstance(done.exception, CgroupError)
+
+
+@pytest.mark.parametrize("swap_kind", ["file", "none"])
+def test_the_figure_is_the_same_from_the_same_scans(tmp_path: Path, swap_kind: str):
+    """PNG and SVG, byte for byte, with and without swap."""
+    made = made_up()
+    if swap_kind == "none":
+        scans = tuple(scan for scan in made.scans if scan.of == "file")
+        made = calibration(swap_kind="none", swap_in_bytes_per_s=None, scans=scans)
+    first = [path.read_bytes() for path in draw(made, tmp_path / "a")]
+    again = [path.read_bytes() for path in draw(made, tmp_path / "b")]
+    assert len(first) == 2
+    assert first == again
