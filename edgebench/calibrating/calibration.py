@@ -164,9 +164,8 @@ class _Calibrating:
         record = run_trial(self.workshop.apparatus, request, files)
         if record.outcome != "ok":
             raise MachineError(
-                f"the scan {point.id} under {point.limits.label} ended as {record.outcome}: "
-                f"{record.reason}",
-                remedy="end what else uses memory and swap, then calibrate again",
+                f"the scan at {point.limits.label} ended as {record.outcome}: {record.reason}",
+                remedy="end what else uses memory; give more swap if it is small: --swap 2G",
             )
         if trial != _WARM:
             self.progress.finished(record)

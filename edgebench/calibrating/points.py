@@ -46,15 +46,21 @@ def scan_points(swap_kind: str, swap_bytes: int | None, file: Path, base_bytes: 
     Without swap anonymous memory can't exceed a limit: then files alone are scanned beyond it.
     ``file`` has :data:`FILE_BYTES`; ``base_bytes`` is the runtime's footprint, about.
     """
-    swap = {"swap_kind": swap_kind, "swap_bytes": swap_bytes}
-    limits = LimitSetting(format_size(LIMIT_BYTES), LIMIT_BYTES, **swap)  # type: ignore[arg-type]
+    swap = swap_kind, swap_bytes
     points = [
-        Point(f"{of}-{share:g}", settings, limits)
+        _point(f"{of}-{share:g}", _settings(of, share, passes, file), LIMIT_BYTES, swap)
         for of, share, passes in _scans(swap_kind != "none")
-        for settings in [_settings(of, share, passes, file)]
     ]
-    base = Point("base", {"kind": "import"}, LimitSetting("max", None, **swap))  # type: ignore[arg-type]
+    base = Point("base", {"kind": "import"}, LimitSetting("max", None, swap_kind, swap_bytes))
     return [*points, base, _pressed(swap, file, base_bytes)]
+
+
+def _point(
+    name: str, settings: dict[str, Any], limit_bytes: int, swap: tuple[str, int | None]
+) -> Point:
+    # The label is what progress and errors show of it.
+    label = f"{format_size(limit_bytes)}, {name}"
+    return Point(name, settings, LimitSetting(label, limit_bytes, *swap))
 
 
 def _scans(swaps: bool) -> Iterator[tuple[str, float, list[str]]]:
@@ -64,17 +70,16 @@ def _scans(swaps: bool) -> Iterator[tuple[str, float, list[str]]]:
         yield from ((of, share, passes[share]) for share in passes)
 
 
-def _pressed(swap: dict[str, Any], file: Path, base_bytes: int) -> Point:
+def _pressed(swap: tuple[str, int | None], file: Path, base_bytes: int) -> Point:
     """The runtime below a limit that a scan alone would fill."""
-    if swap["swap_kind"] == "none":
-        limit, size, scanned = base_bytes + _ROOM_BYTES, FILE_BYTES, file
-        settings = _settings("file", WIDE, ["map", "read", "read"], scanned)
+    if swap[0] == "none":
+        limit, size = base_bytes + _ROOM_BYTES, FILE_BYTES
+        settings = _settings("file", WIDE, ["map", "read", "read"], file)
     else:
-        limit = base_bytes
-        size = _whole_pages(_PRESS_SHARE * base_bytes)
+        limit, size = base_bytes, _whole_pages(_PRESS_SHARE * base_bytes)
         settings = _settings("anon", _PRESS_SHARE, _PRESS, None)
     settings |= {"of": "pressed", "size_bytes": size, "runtime": True}
-    return Point("pressed", settings, LimitSetting(format_size(limit), limit, **swap))
+    return _point("pressed", settings, limit, swap)
 
 
 def _settings(of: str, share: float, passes: list[str], file: Path | None) -> dict[str, Any]:

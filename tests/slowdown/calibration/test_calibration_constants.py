@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from device_made_up import CyclicOptimalMemory, Device, LruMemory, Memory, RandomMemory
+from device_made_up import PAGE, CyclicOptimalMemory, Device, LruMemory, Memory, RandomMemory
 
 from edgebench.errors import MachineError
 from edgebench.slowdown.calibration.constants import (
@@ -93,8 +93,8 @@ def test_without_read_ahead_a_fault_is_the_kernels_work():
     made = Device(rho=1.0, fault_s=20e-6)
     found = swap_costs(made.block())
     assert found.fault_s == pytest.approx(made.minor_s)
-    assert found.in_s * 4096 + found.fault_s == pytest.approx(
-        made.in_s * 4096 + made.fault_s, rel=0.02
+    assert found.in_s * PAGE + found.fault_s == pytest.approx(
+        made.in_s * PAGE + made.fault_s, rel=0.02
     )
 
 
@@ -116,7 +116,7 @@ def predicted(found: dict[str, Constant | None], missed_bytes: int) -> float:
     assert rate
     assert pages
     assert fault
-    return missed_bytes / rate.value + missed_bytes / (4096 * pages.value) * fault.value
+    return missed_bytes / rate.value + missed_bytes / (PAGE * pages.value) * fault.value
 
 
 def test_files_are_recovered():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,10 @@ def workshop() -> Iterator[Workshop]:
 @pytest.fixture(scope="module")
 def scanned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A file on a disk: the folder for temporary files may be in RAM."""
-    folder = Path("/var/tmp") / tmp_path_factory.mktemp("scan").name
+    disk = Path("/var/tmp")
+    if os.major(disk.stat().st_dev) == 0:
+        pytest.skip(f"{disk} is on no disk")
+    folder = disk / tmp_path_factory.mktemp("scan").name
     folder.mkdir()
     try:
         yield scan_file(folder, 48 * MIB)
