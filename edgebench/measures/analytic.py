@@ -70,10 +70,14 @@ def _spans(seen: Seen) -> Iterator[SpanReading]:
     batch = seen.record.settings.get("batch") if seen.record else None
     # The layer table is of one image; tensors grow with the batch.
     images = batch if isinstance(batch, int) else 1
-    for span, row in _layers(seen):
+    for span, rows in _layers(seen):
+        row = rows[span.layer or 0]
         before, after = loaded(span.start_ns, bisect_right), loaded(span.end_ns, bisect_right)
         if span.phase == "load":
-            yield SpanReading(span.id, before, after, after)
+            # Before anything runs, the input alone is alive; else what the layer will be given.
+            row = rows[0] if keeps_weights(seen) else row
+            live = images * row["live_before_bytes"]
+            yield SpanReading(span.id, before + live, after + live, after + live)
         elif span.phase in _EXECUTIONS:
             working = row["live_peak_bytes"] + row["workspace_bytes"]
             end = loaded(span.end_ns, bisect_left)
@@ -85,19 +89,24 @@ def _spans(seen: Seen) -> Iterator[SpanReading]:
             )
 
 
-def _layers(seen: Seen) -> Iterator[tuple[Span, Row]]:
+def _layers(seen: Seen) -> Iterator[tuple[Span, Sequence[Row]]]:
     for span in seen.spans:
         rows: Sequence[Row] = seen.tables.get(span.network or "", ())
         if span.layer is not None and span.layer < len(rows):
-            yield span, rows[span.layer]
+            yield span, rows
+
+
+def keeps_weights(seen: Seen) -> bool:
+    """Whether the schedule loads all of a network first, and keeps it until it has run."""
+    schedule = seen.record.settings.get("schedule") if seen.record else None
+    return schedule in _KEEPING
 
 
 def weights_over_time(seen: Seen) -> tuple[list[int], list[int]]:
     """When the loaded weights changed, and their bytes from then on."""
-    schedule = seen.record.settings.get("schedule") if seen.record else None
     users: Counter[Part] = Counter()
     changes: list[tuple[int, int]] = []
-    for t_ns, part, size, step in sorted(_uses(seen, schedule in _KEEPING)):
+    for t_ns, part, size, step in sorted(_uses(seen, keeps_weights(seen))):
         before = users[part] > 0
         users[part] = max(0, users[part] + step)
         changes.append((t_ns, size * ((users[part] > 0) - before)))
@@ -110,7 +119,8 @@ def _uses(seen: Seen, keeping: bool) -> Iterator[tuple[int, Part, int, int]]:
     last = {(span.round, span.network): 0 for span, _ in layers}
     for span, _ in layers:
         last[span.round, span.network] = max(last[span.round, span.network], span.end_ns)
-    for span, row in layers:
+    for span, rows in layers:
+        row = rows[span.layer or 0]
         part, size = (span.network, row["part"]), row["parameter_bytes"] + row["buffer_bytes"]
         if span.phase == "load":
             yield span.end_ns, part, size, 1

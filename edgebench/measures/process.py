@@ -145,3 +145,22 @@ class Proportional(_OfProcess):
 def _ends(number: int, before: int | None, after: int | None) -> SpanReading:
     known = [value for value in (before, after) if value is not None]
     return SpanReading(number, before, max(known, default=None), after)
+
+
+class Malloc(_OfProcess):
+    """What the C library's allocator has handed out and not got back (mallinfo)."""
+
+    name = "malloc"
+    title = "C library's heap in use"
+    counts = "blocks that malloc handed out, their headers included, in all its arenas"
+    blind_to = (
+        "memory mapped past it: weights, Python's arenas, libraries' data, stacks; whether a byte "
+        "was ever touched; what comes and goes between two boundaries; an allocator preloaded"
+    )
+    _method = "the larger of the span's ends: it keeps no mark"
+
+    def _span(self, number: int, before: Look, after: Look, mark: int | None) -> SpanReading:
+        return _ends(number, before.get("heap_used_bytes"), after.get("heap_used_bytes"))
+
+    def _error(self, seen: Seen) -> ErrorBar:
+        return ErrorBar(None, "read at the span's ends only")

@@ -11,7 +11,7 @@ from functools import cache
 from edgebench.measures.analytic import Analytic
 from edgebench.measures.gnu_time import GnuTimeStrategy
 from edgebench.measures.kernel import KernelMark
-from edgebench.measures.process import Process
+from edgebench.measures.process import Malloc, Process, Proportional, ResidentAndSwapped
 from edgebench.measures.sampled import Sampled
 from edgebench.measures.strategy import Strategy
 from edgebench.measures.torch_view import TorchAllocations
@@ -20,6 +20,11 @@ from edgebench.measures.torch_view import TorchAllocations
 def always() -> tuple[Strategy, ...]:
     """Strategies that read what any trial leaves behind, at no cost to it."""
     return (KernelMark(), Sampled(), GnuTimeStrategy(), Analytic())
+
+
+def beside_process() -> tuple[Strategy, ...]:
+    """Strategies that read the process's own trial as well."""
+    return (ResidentAndSwapped(), Proportional(), Malloc())
 
 
 @cache
@@ -38,5 +43,5 @@ def own_names() -> tuple[str, ...]:
 
 def strategy_of(name: str) -> Strategy | None:
     """The strategy of that name; None if this version knows none."""
-    known = {strategy.name: strategy for strategy in always()} | own()
-    return known.get(name)
+    free = (*always(), *beside_process())
+    return ({strategy.name: strategy for strategy in free} | own()).get(name)

@@ -78,6 +78,16 @@ def split_at(seen: Seen, t_ns: int) -> dict[str, int]:
     return found
 
 
+def split_at_most(seen: Seen, span: Span) -> dict[str, int]:
+    """The split of the span's slow sample with the most anonymous memory; else at its end."""
+    times, anon = _column(seen, "t_ns", slow=True), _column(seen, "anon_bytes", slow=True)
+    if times is None or anon is None:
+        return {}
+    first, end = times.searchsorted(span.start_ns), times.searchsorted(span.end_ns)
+    inside = anon[first:end]
+    return split_at(seen, int(times[first + inside.argmax()]) if len(inside) else span.end_ns)
+
+
 def _gaps(seen: Seen) -> str:
     sampler = seen.record.sampler if seen.record else None
     if sampler is None or sampler.achieved_s is None or sampler.largest_gap_s is None:

@@ -42,6 +42,18 @@ class SpanReading:
 
 
 @dataclass(frozen=True)
+class Holder:
+    """What one path of calls held in a span when that held most, bytes.
+
+    ``span`` is the span's id; ``frames`` are the calls, innermost first.
+    """
+
+    span: int
+    size_bytes: int
+    frames: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Reading:
     """A strategy's figures of one trial, bytes.
 
@@ -56,6 +68,7 @@ class Reading:
         line: (``t_ns``, bytes) over the trial's time where it has one, ``t_ns`` as in the events.
         parts: further figures by name, such as a heap's ``parameters``, bytes.
         missing: what could not be told → why.
+        holders: who held most in each span, largest first, where the strategy can tell.
     """
 
     strategy: str
@@ -68,6 +81,7 @@ class Reading:
     line: tuple[tuple[int, int], ...] = ()
     parts: dict[str, int] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    holders: tuple[Holder, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``json.dumps``."""
@@ -84,6 +98,10 @@ class Reading:
         given["error"] = ErrorBar(**given["error"])
         given["span_error"] = ErrorBar(**given["span_error"])
         given["spans"] = tuple(SpanReading(**span) for span in given["spans"])
+        given["holders"] = tuple(
+            Holder(holder["span"], holder["size_bytes"], tuple(holder["frames"]))
+            for holder in given.get("holders", ())
+        )
         given["line"] = tuple((int(t_ns), int(size)) for t_ns, size in given["line"])
         return cls(**given)
 

@@ -9,10 +9,11 @@ One JSON object a line, written with a single ``write`` to the descriptor the ha
     are null outside rounds. The phase ``round`` spans one whole round.
 
 ``{"event": "end", "id": 7, "t_ns": …, "usage_bytes": …, "swap_bytes": …, "peak_bytes": …,
-"cpu_ns": …, "major_faults": …, "minor_faults": …}``
+"cpu_ns": …, "major_faults": …, "minor_faults": …, "maxrss_bytes": …}``
     The span with that id ends. ``peak_bytes`` is the kernel's peak of the cgroup within the
     span (the mark was reset at its start and at every boundary inside it), null where the
-    kernel can't reset its mark. The last three are the whole process's, from ``getrusage``.
+    kernel can't reset its mark. The last four are the whole process's, from ``getrusage``;
+    ``maxrss_bytes`` is its largest resident set so far, the mark that GNU time prints in the end.
 
 ``{"event": "note", "t_ns": …, "data": {…}}``
     Anything else worth keeping: library versions, threads, a digest of the output.

@@ -23,17 +23,24 @@ _STATUS = {
     "page_tables_bytes": "VmPTE",
 }
 #: Figure → its line in ``smaps_rollup``.
-_ROLLUP = {"rss_bytes": "Rss", "pss_bytes": "Pss", "anonymous_bytes": "Anonymous"}
+_ROLLUP = {
+    "pss_bytes": "Pss",
+    "private_clean_bytes": "Private_Clean",
+    "private_dirty_bytes": "Private_Dirty",
+}
 #: The lists that hold every page charged to a cgroup, the kernel's own pages aside.
-_LISTS = ("inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable")
+_ANON_LISTS = ("inactive_anon", "active_anon", "unevictable")
+_FILE_LISTS = ("inactive_file", "active_file")
+#: What version 2 tells of the kernel's memory where it has no sum of it (before Linux 5.18).
+_KERNEL_PARTS = ("kernel_stack", "pagetables", "percpu", "sock", "slab")
 #: Figure → its keys in ``memory.stat`` of version 1, of version 2; several are added up.
 _CHARGED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "charged_anon_bytes": (("total_rss",), ("anon",)),
-    "charged_file_bytes": (("total_cache",), ("file",)),
+    "charged_shmem_bytes": (("total_shmem",), ("shmem",)),
     "charged_mapped_file_bytes": (("total_mapped_file",), ("file_mapped",)),
     "charged_swap_bytes": (("total_swap",), ()),
-    "charged_swapcached_bytes": (("total_swapcached",), ("swapcached",)),
-    "charged_lists_bytes": (tuple(f"total_{name}" for name in _LISTS), _LISTS),
+    "charged_anon_lists_bytes": (tuple(f"total_{name}" for name in _ANON_LISTS), _ANON_LISTS),
+    "charged_file_lists_bytes": (tuple(f"total_{name}" for name in _FILE_LISTS), _FILE_LISTS),
     "charged_kernel_bytes": ((), ("kernel",)),
     "charged_page_tables_bytes": ((), ("pagetables",)),
     "charged_slab_bytes": ((), ("slab",)),
@@ -81,6 +88,8 @@ class ProcessView:
         if self._stat is not None:
             pairs = (line.split() for line in os.pread(self._stat, 16384, 0).splitlines())
             stat = {key.decode(): int(value) for key, value in pairs}
+            if "kernel" not in stat and "pagetables" in stat:
+                stat["kernel"] = sum(stat.get(part, 0) for part in _KERNEL_PARTS)
             version = 0 if "total_rss" in stat else 1
             for name, keys in _CHARGED.items():
                 if keys[version] and all(key in stat for key in keys[version]):

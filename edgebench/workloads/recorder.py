@@ -92,6 +92,7 @@ class Recorder:
                 "cpu_ns": round_ns(after) - round_ns(before),
                 "major_faults": after.ru_majflt - before.ru_majflt,
                 "minor_faults": after.ru_minflt - before.ru_minflt,
+                "maxrss_bytes": after.ru_maxrss * 1024,
             }
         )
 

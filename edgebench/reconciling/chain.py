@@ -1,0 +1,195 @@
+"""The ledgers of one point: from each strategy's figure to the next one's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from edgebench.measures.balance import (
+    charged_to_own,
+    own_memory,
+    resident_to_charged,
+    resident_to_proportional,
+)
+from edgebench.measures.ledger import Figure, Ledger, Term, without_zeros
+from edgebench.measures.sampled import split_at_most
+from edgebench.reconciling import heaps
+from edgebench.reconciling.figures import at_moment, peak
+from edgebench.reconciling.moment import (
+    Moment,
+    moments,
+    name_of,
+    nearest_to_peak,
+    nearest_to_whole_peak,
+)
+from edgebench.reconciling.observed import Observed, SpanKey, span_of_maxrss
+
+_ELSEWHERE = "other-moment"
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A point's trials, and the ledgers between what was seen of them.
+
+    Args:
+        timed: a timed trial.
+        own: strategy → its own trial.
+    """
+
+    timed: Observed
+    own: Mapping[str, Observed] = field(default_factory=dict)
+
+    def whole(self) -> list[Ledger]:
+        """The whole trial's ledgers, those that the trials there are allow."""
+        ledgers = [_sampled_to_kernel(self.timed), self._gnu_time_to_process()]
+        if (at := self.moment) is not None:
+            process = self.own["process"]
+            ledgers += [_process_to_kernel(process, at), _process_to_pss(process, at)]
+            ledgers += [_kernel_to_own(process, at), heaps.own_to_malloc(process, at)]
+            profiled = {"malloc": process, **self._profiled}
+            for name, trial in self._profiled.items():
+                ledgers.append(heaps.own_to_heap(process, at, name, trial))
+            if "torch" in self.own:
+                ledgers += [
+                    heaps.heap_to_torch(process, at, name, trial, self.own["torch"])
+                    for name, trial in profiled.items()
+                ]
+        ledgers.append(self._torch_to_analytic(None))
+        return [ledger for ledger in ledgers if ledger is not None]
+
+    def of_span(self, key: SpanKey) -> list[Ledger]:
+        """One span's ledgers, as a rule a layer's."""
+        ledgers: list[Ledger | None] = []
+        at = nearest_to_peak([moment for moment in self.moments if moment.key == key])
+        if at is not None:
+            process = self.own["process"]
+            ledgers += [_span_process_to_kernel(process, at), _kernel_to_own(process, at)]
+        ledgers.append(self._torch_to_analytic(key))
+        return [ledger for ledger in ledgers if ledger is not None]
+
+    @cached_property
+    def moments(self) -> list[Moment]:
+        """Every boundary of the process's own trial."""
+        return list(moments(self.own["process"])) if "process" in self.own else []
+
+    @cached_property
+    def moment(self) -> Moment | None:
+        """Where the whole trial's ledgers stand."""
+        if "process" not in self.own:
+            return None
+        slack = self.own["process"].readings["kernel"].error.size_bytes
+        return nearest_to_whole_peak(self.moments, slack or 0)
+
+    @property
+    def _profiled(self) -> dict[str, Observed]:
+        """The heap's profilers and their trials."""
+        return {name: t for name, t in self.own.items() if name not in ("process", "torch")}
+
+    def _gnu_time_to_process(self) -> Ledger | None:
+        if "process" not in self.own:
+            return None
+        process = self.own["process"]
+        source, target = peak(self.timed, "gnu-time"), peak(process, "process")
+        terms = _other_trial(self.timed, process, target.size_bytes) if target else []
+        return _between(source, target, *terms)
+
+    def _torch_to_analytic(self, key: SpanKey | None) -> Ledger | None:
+        if "torch" not in self.own:
+            return None
+        return heaps.torch_to_analytic(self.timed, self.own["torch"], self.moments, key)
+
+
+def _between(source: Figure | None, target: Figure | None, *terms: Term) -> Ledger | None:
+    if source is None or target is None:
+        return None
+    return Ledger(source, target, without_zeros(terms))
+
+
+def _other_trial(timed: Observed, process: Observed, peak_bytes: int) -> list[Term]:
+    """From the span in which GNU time's mark was set to the other trial's largest."""
+    key = span_of_maxrss(timed)
+    mark = process.span_reading("process", key) if key else None
+    if key is None or mark is None or mark.peak_bytes is None:
+        return []
+    says = f"GNU time's mark was set in {name_of(timed.spans[key])}, the other's elsewhere"
+    terms = [Term(_ELSEWHERE, peak_bytes - mark.peak_bytes, says, "VmHWM of both spans")]
+    sizes = [_without_cache(trial, key) for trial in (timed, process)]
+    known = [size for size in sizes if size is not None]
+    if len(known) == len(sizes):
+        says = "what the worker's looking holds; what the allocator or a limit left in RAM"
+        measured = "the kernel's marks of that span in both trials, sampled page cache taken off"
+        terms.append(Term("other-trial", known[1] - known[0], says, measured))
+    return terms
+
+
+def _without_cache(trial: Observed, key: SpanKey) -> int | None:
+    """The kernel's mark of a span without the page cache that nobody had mapped then."""
+    span = trial.spans[key]
+    split = split_at_most(trial.seen, span)
+    if span.peak_bytes is None or "file_bytes" not in split or "mapped_file_bytes" not in split:
+        return None
+    return span.peak_bytes - (split["file_bytes"] - split["mapped_file_bytes"])
+
+
+def _sampled_to_kernel(timed: Observed) -> Ledger | None:
+    sampled, kernel = peak(timed, "sampled"), peak(timed, "kernel")
+    if sampled is None or kernel is None:
+        return None
+    missed = Term(
+        "between-samples",
+        kernel.size_bytes - sampled.size_bytes,
+        "usage that lasted less than the time between two samples",
+        "both read the same counter of the same trial: only the moment differs",
+    )
+    return _between(sampled, kernel, missed)
+
+
+def _process_to_kernel(process: Observed, at: Moment) -> Ledger | None:
+    largest = peak(process, "process")
+    if largest is None:
+        return None
+    elsewhere = Term(
+        _ELSEWHERE,
+        at.process_bytes - largest.size_bytes,
+        f"the process was largest at another time than in {name_of(at.span)}",
+        "VmHWM of that span against the largest of all spans",
+    )
+    return _between(largest, peak(process, "kernel"), elsewhere, *resident_to_charged(at.look))
+
+
+def _span_process_to_kernel(process: Observed, at: Moment) -> Ledger | None:
+    where = f"peak in {name_of(at.span)}"
+    return _between(
+        at_moment(process, "process", at.process_bytes, where),
+        at_moment(process, "kernel", at.kernel_bytes, where),
+        *resident_to_charged(at.look),
+    )
+
+
+def _process_to_pss(process: Observed, at: Moment) -> Ledger | None:
+    if "pss_bytes" not in at.look:
+        return None
+    return _between(
+        at_moment(process, "process", at.resident_bytes, at.where),
+        at_moment(process, "process-pss", at.look["pss_bytes"], at.where),
+        *resident_to_proportional(at.look),
+    )
+
+
+def _kernel_to_own(process: Observed, at: Moment) -> Ledger | None:
+    own = own_memory(at.look)
+    if own is None:
+        return None
+    inside = Term(
+        _ELSEWHERE,
+        at.usage_bytes - at.kernel_bytes,
+        f"held inside {name_of(at.span)} and gone at its {'end' if at.at_end else 'start'}",
+        "the kernel's mark of the span against usage there",
+    )
+    return _between(
+        at_moment(process, "kernel", at.kernel_bytes, f"peak in {name_of(at.span)}"),
+        at_moment(process, "process-own", own, at.where),
+        inside,
+        *charged_to_own(at.look),
+    )

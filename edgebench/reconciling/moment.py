@@ -1,0 +1,130 @@
+"""The moment in the process's own trial at which figures are subtracted from each other.
+
+Two peaks may be of different instants, and then their difference means nothing. So a ledger
+stands at a boundary, where the worker read everything at once, as near to the kernel's peak as
+there is one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgebench.measures.process import resident
+from edgebench.phases import Span
+from edgebench.reconciling.observed import Observed, SpanKey
+
+Look = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One end of a span of the process's own trial.
+
+    Args:
+        key: which span.
+        at_end: its end, else its start.
+        look: what the worker read there.
+        split: the nearest look that splits own memory by mapping.
+        usage_bytes: the cgroup's usage there.
+        kernel_bytes: the kernel's mark of the whole span.
+        process_bytes: VmHWM of the whole span.
+    """
+
+    key: SpanKey
+    span: Span
+    at_end: bool
+    look: Look
+    split: Look
+    usage_bytes: int
+    kernel_bytes: int
+    process_bytes: int
+
+    @property
+    def distance_bytes(self) -> int:
+        """How far the cgroup's usage was from the span's peak."""
+        return abs(self.kernel_bytes - self.usage_bytes)
+
+    @property
+    def resident_bytes(self) -> int:
+        """The process's resident set there."""
+        return resident(self.look) or 0
+
+    @property
+    def where(self) -> str:
+        """In words."""
+        return f"{'end' if self.at_end else 'start'} of {name_of(self.span)}"
+
+
+def name_of(span: Span) -> str:
+    """``first execution's features.8`` in few words."""
+    words = [span.phase]
+    if span.network:
+        words.append(span.network)
+    if span.layer is not None:
+        words.append(span.name or f"layer {span.layer}")
+    return " ".join(words)
+
+
+def moments(process: Observed) -> Iterator[Moment]:
+    """Both ends of each span of which everything is known, in order of time.
+
+    Spans around others are left out: their marks are of some instant inside, far from their ends.
+    """
+    looks, split = _looks(process), None
+    outer = _outer(process)
+    for _, at_end, key in sorted(_ends(process)):
+        span = process.spans[key]
+        look = looks.get((span.id, at_end))
+        if look is not None and "in_files_bytes" in look:
+            split = look
+        reading = process.span_reading("process", key)
+        if look is None or key in outer or reading is None or reading.peak_bytes is None:
+            continue
+        usage = span.usage_after_bytes if at_end else span.usage_before_bytes
+        if usage is not None:
+            kernel = usage if span.peak_bytes is None else span.peak_bytes
+            yield Moment(key, span, at_end, look, split or {}, usage, kernel, reading.peak_bytes)
+
+
+def _ends(process: Observed) -> Iterator[tuple[int, bool, SpanKey]]:
+    for key, span in process.spans.items():
+        yield span.start_ns, False, key
+        yield span.end_ns, True, key
+
+
+def _outer(process: Observed) -> set[SpanKey]:
+    """Phases that have layers inside them."""
+    layers = sorted(span.start_ns for span in process.spans.values() if span.layer is not None)
+    return {
+        key
+        for key, span in process.spans.items()
+        if span.layer is None
+        and bisect_left(layers, span.start_ns) < bisect_left(layers, span.end_ns)
+    }
+
+
+def _looks(process: Observed) -> dict[tuple[int, bool], Look]:
+    return {
+        (event["id"], event["event"] == "end"): event["view"]
+        for event in process.seen.events
+        if isinstance(event.get("view"), dict) and "rss_anon_bytes" in event["view"]
+    }
+
+
+def nearest_to_peak(ends: Sequence[Moment]) -> Moment | None:
+    """Of a span's two ends the one nearer to its peak."""
+    return min(ends, key=lambda moment: moment.distance_bytes, default=None)
+
+
+def nearest_to_whole_peak(known: Sequence[Moment], slack_bytes: int) -> Moment | None:
+    """The boundary nearest to the kernel's peak of the whole trial.
+
+    Under a limit many spans reach it: of those, the one where the process was largest.
+    """
+    highest = max((moment.kernel_bytes for moment in known), default=0)
+    at_peak = [m for m in known if m.kernel_bytes >= highest - slack_bytes]
+    nearest = min((m.distance_bytes for m in at_peak), default=0)
+    near = [m for m in at_peak if m.distance_bytes <= max(nearest, slack_bytes)]
+    return max(near, key=lambda m: (m.process_bytes, m.resident_bytes), default=None)
