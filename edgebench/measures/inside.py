@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 #: Variables of the worker's environment: which view it has, and the folder that may write to.
 VIEW_VARIABLE, FOLDER_VARIABLE = "EDGEBENCH_VIEW", "EDGEBENCH_VIEW_FOLDER"
 PROCESS, TORCH = "process", "torch"
+TCMALLOC, MEMRAY = "tcmalloc", "memray"
 #: In that folder: torch's allocations.
 ALLOCATIONS = "allocations.json"
+#: There too: tcmalloc's dumps, numbered; of a process that another started, with its id.
+DUMP = re.compile(r"heap(?:_(\d+))?\.(\d{4,9})\.heap")
+#: There too: memray's record.
+RECORD = "memray.bin"
+#: In memray's record, a mapping of this size and as many pages as a boundary's number marks the
+#: boundary. It is address space alone: no page of it is ever touched.
+MARK_BYTES = 32 << 30

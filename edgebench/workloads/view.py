@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from edgebench.measures.inside import FOLDER_VARIABLE, PROCESS, TORCH, VIEW_VARIABLE
+from edgebench.measures.inside import (
+    FOLDER_VARIABLE,
+    MEMRAY,
+    PROCESS,
+    TCMALLOC,
+    TORCH,
+    VIEW_VARIABLE,
+)
 
 if TYPE_CHECKING:
     from edgebench.workloads.events import Descriptors
@@ -45,4 +52,12 @@ def view_of(environment: Mapping[str, str], descriptors: Descriptors) -> View | 
         from edgebench.workloads.torch_view import TorchView
 
         return TorchView(Path(environment[FOLDER_VARIABLE]))
+    if name == TCMALLOC:
+        from edgebench.workloads.tcmalloc_view import TcmallocView
+
+        return TcmallocView(Path(environment[FOLDER_VARIABLE]))
+    if name == MEMRAY:
+        from edgebench.workloads.memray_view import MemrayView
+
+        return MemrayView(Path(environment[FOLDER_VARIABLE]))
     return None

@@ -1,0 +1,101 @@
+"""memray's record of every allocation, replayed from one boundary of a span to the next.
+
+memray's own summaries know the whole record, or slices of its time. The marks that the worker
+left in the order of allocation tell a layer's bytes exactly, in two passes: the first finds each
+stretch's peak, the second who held it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from mmap import PAGESIZE
+from typing import TYPE_CHECKING, Generic
+
+from edgebench.measures.heap.live_set import Caller, LiveSet
+from edgebench.measures.inside import MARK_BYTES
+
+if TYPE_CHECKING:
+    from memray import AllocationRecord, FileReader
+
+_HOLDERS = 8
+#: More boundaries than a trial has: a mapping beyond it is no mark.
+_MARKS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What lies between two boundaries.
+
+    Attributes:
+        boundary: number of the boundary it ends at; None of what follows the last.
+        live_bytes: at its end.
+        peak_bytes: within it.
+        peak_at: the peak's place in the record.
+    """
+
+    boundary: int | None
+    live_bytes: int
+    peak_bytes: int
+    peak_at: int
+
+
+def stretches(reader: FileReader) -> Iterator[Stretch]:
+    """The record's stretches, in order."""
+    heap: LiveSet[None] = LiveSet()
+    apply = _Steps(heap)
+    peak, peak_at = 0, 0
+    for place, record in enumerate(reader.get_allocation_records()):
+        boundary = apply.mark_of(record)
+        if boundary is not None:
+            yield Stretch(boundary, heap.live_bytes, peak, peak_at)
+            peak, peak_at = heap.live_bytes, place
+            continue
+        apply.take(record, None)
+        if heap.live_bytes > peak:
+            peak, peak_at = heap.live_bytes, place
+    yield Stretch(None, heap.live_bytes, peak, peak_at)
+
+
+def holders(
+    reader: FileReader, places: set[int]
+) -> Iterator[tuple[int, list[tuple[AllocationRecord, int]]]]:
+    """At each of these places: who held most then, by an allocation of theirs, and its bytes."""
+    heap: LiveSet[tuple[int, int, int]] = LiveSet()
+    apply = _Steps(heap)
+    known: dict[tuple[int, int, int], AllocationRecord] = {}
+    for place, record in enumerate(reader.get_allocation_records()):
+        if apply.mark_of(record) is None:
+            caller = (record.stack_id, record.native_stack_id, record.native_segment_generation)
+            known.setdefault(caller, record)
+            apply.take(record, caller)
+        if place in places:
+            yield place, [(known[who], size) for who, size in heap.largest(_HOLDERS)]
+
+
+class _Steps(Generic[Caller]):
+    """Takes memray's records into a live set."""
+
+    def __init__(self, heap: LiveSet[Caller]) -> None:
+        from memray import AllocatorType
+
+        self._heap = heap
+        self._map, self._unmap = int(AllocatorType.MMAP), int(AllocatorType.MUNMAP)
+        self._free = int(AllocatorType.FREE)
+
+    def mark_of(self, record: AllocationRecord) -> int | None:
+        """The boundary that this mapping marks; None if it is no mark."""
+        number, rest = divmod(record.size - MARK_BYTES, PAGESIZE)
+        marks = record.allocator == self._map and rest == 0 and 0 < number < _MARKS
+        return number if marks else None
+
+    def take(self, record: AllocationRecord, caller: Caller) -> None:
+        """One step of the record."""
+        if record.allocator == self._map:
+            self._heap.map(record.address, record.size, caller)
+        elif record.allocator == self._unmap:
+            self._heap.unmap(record.address, record.size)
+        elif record.allocator == self._free:
+            self._heap.free(record.address)
+        else:
+            self._heap.allocate(record.address, record.size, caller)

@@ -1,0 +1,147 @@
+"""Dumps of gperftools' heap profiler: read whole, or refused with a reason."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgebench.errors import ResultsError
+from edgebench.measures.heap.dump import Counters, Dump, Libraries, parse_dump
+from edgebench.measures.heap.dump_files import find_dumps, to_points
+
+DUMP = """\
+heap profile:     11:     1100 [    20:     5000] @ heapprofile
+     1:    65536 [     1:    65536] @ 0x3010 0x2020
+     1:     8192 [     1:     8192] @ 0x1010
+     2:     4096 [     2:     4096] @
+     1:     1000 [     2:     3000] @ 0x2010 0x2020
+    10:      100 [    18:     2000] @ 0x3020
+
+MAPPED_LIBRARIES:
+1000-2000 r-xp 00000000 fe:00 1          /usr/lib/libtcmalloc.so.4.5.10
+2000-3000 r-xp 00001000 fe:00 2          /opt/with space/libtorch.so (deleted)
+3000-4000 r-xp 00000000 fe:00 3          /usr/lib/mmap.so
+4000-5000 rw-p 00000000 00:00 0
+"""
+
+
+def parsed() -> Dump:
+    """The dump above."""
+    return parse_dump(DUMP, "heap.0001.heap")
+
+
+def test_a_dump_is_read_whole() -> None:
+    """Counters, stacks and code mappings come out as they stand in the file."""
+    dump = parsed()
+    assert dump.total == Counters(11, 1100, 20, 5000)
+    assert dump.stacks[0].addresses == (0x3010, 0x2020)
+    assert dump.stacks[2].addresses == ()
+    assert [mapping.path for mapping in dump.mappings] == [
+        "/usr/lib/libtcmalloc.so.4.5.10",
+        "/opt/with space/libtorch.so (deleted)",
+        "/usr/lib/mmap.so",
+    ]
+
+
+def test_mmap_is_told_from_malloc() -> None:
+    """The lines of mmap stand first; those of malloc add up to no more than the header."""
+    dump = parsed()
+    assert dump.malloc_from == 3
+    assert sum(stack.counters.live_bytes for stack in dump.stacks[3:]) == dump.total.live_bytes
+
+
+def test_a_dump_without_mmap_is_all_malloc() -> None:
+    """Without HEAP_PROFILE_MMAP the stacks fall in size from the first on."""
+    lines = DUMP.splitlines(keepends=True)
+    assert parse_dump("".join([lines[0], *lines[4:]]), "d").malloc_from == 0
+
+
+def test_addresses_are_named_by_library_and_offset() -> None:
+    """The offset counts from the file's start; outside every library the address stays bare."""
+    libraries = Libraries(parsed().mappings)
+    assert libraries.name(0x2010) == "libtorch.so (deleted)+0x1010"
+    assert libraries.name(0x9999) == "0x9999"
+    assert libraries.name(0x10) == "0x10"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "not a heap dump"),
+        ("desc: massif\n", "not a heap dump"),
+        (DUMP[:40], "cut short"),
+        (DUMP[: DUMP.index("MAPPED")], "cut short"),
+        (DUMP[:-20], "cut short"),
+        (DUMP.replace("@ heapprofile", "@ heap_v2/524288"), "sampled"),
+        (DUMP.replace("0x3010", "here"), "no stack"),
+        (DUMP.replace("rw-p", "no mapping at all"), "no mapping"),
+    ],
+)
+def test_what_is_no_whole_dump_is_refused_by_name(text: str, what: str) -> None:
+    """Each reason is said, with the file."""
+    with pytest.raises(ResultsError, match=what) as error:
+        parse_dump(text, "heap.0007.heap")
+    assert "heap.0007.heap" in str(error.value)
+
+
+@given(st.integers(0, len(DUMP) - 1))
+def test_a_dump_cut_anywhere_is_whole_or_refused(cut: int) -> None:
+    """Whatever survives a cut has the header's figures and all stacks: never part of a figure."""
+    try:
+        dump = parse_dump(DUMP[:cut], "d")
+    except ResultsError:
+        return
+    assert (dump.total, dump.stacks) == (parsed().total, parsed().stacks)
+
+
+@given(st.integers(0, len(DUMP) - 1), st.characters() | st.just("\n"))
+def test_a_damaged_dump_is_read_or_refused(at: int, character: str) -> None:
+    """No single wrong character ends in anything but a dump or a worded error."""
+    damaged(DUMP[:at] + character + DUMP[at + 1 :])
+
+
+@given(st.text() | st.binary().map(lambda data: data.decode(errors="replace")))
+def test_garbage_is_refused(text: str) -> None:
+    """Any text ends in a worded error, and so does any text after a good header."""
+    damaged(text)
+    damaged(DUMP.splitlines(keepends=True)[0] + text)
+
+
+def damaged(text: str) -> None:
+    """Read it; the border of malloc is within the stacks."""
+    try:
+        dump = parse_dump(text, "d")
+    except ResultsError:
+        return
+    assert 0 <= dump.malloc_from <= len(dump.stacks)
+
+
+def test_the_good_dumps_are_kept(tmp_path: Path) -> None:
+    """One cut short is left out with a note; other processes' and strangers' files are not read."""
+    (tmp_path / "heap_77.0001.heap").write_text(DUMP)
+    (tmp_path / "heap_77.0002.heap").write_text(DUMP.replace("5000", "6000"))
+    (tmp_path / "heap_77.0003.heap").write_text(DUMP[:100])
+    (tmp_path / "heap.0001.heap").write_text(DUMP.replace("5000", "4000"))
+    (tmp_path / "command.json").write_text("[]")
+    dumps, notes = find_dumps(tmp_path)
+    assert [dump.number for dump in dumps] == [1, 2]
+    assert notes == ["the heap dump is cut short and left out (heap_77.0003.heap)"]
+
+
+def test_points_follow_the_order_of_allocation(tmp_path: Path) -> None:
+    """What the program mapped is added; a file time that runs back is not believed."""
+    for number, wall_ns in ((1, 5_000_000_000), (2, 4_000_000_000), (3, 9_000_000_000)):
+        path = tmp_path / f"heap.{number:04}.heap"
+        path.write_text(DUMP)
+        os.utime(path, ns=(wall_ns, wall_ns))
+    dumps, _ = find_dumps(tmp_path)
+    points, _ = to_points(dumps, {3: 4_500_000_000}, 1_000_000_000, None)
+    assert [point.t_ns for point in points] == [4_000_000_000, 4_000_000_000, 4_500_000_000]
+    assert [point.boundary for point in points] == [None, None, 3]
+    # The allocator's own mapping, and the profiler's without a stack, are no part of the heap.
+    assert {point.live_bytes for point in points} == {1100 + 65536}
+    assert points[0].stacks[0].frames == ("mmap.so+0x10", "libtorch.so (deleted)+0x1020")

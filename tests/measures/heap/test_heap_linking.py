@@ -1,0 +1,79 @@
+"""The heap's points are given to the spans that were running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from edgebench.measures.heap.linking import SpanHeap, boundaries, link, moments
+from edgebench.measures.heap.profile import Point, Stack, largest
+from edgebench.phases import finished_spans
+
+
+def span(number: int, start: int, end: int, seen: tuple[int, int] | None) -> list[dict[str, Any]]:
+    """A layer's two events; ``seen``: what the profiler was told at them."""
+    views = [{"boundary": boundary} for boundary in seen] if seen else [{}, {}]
+    place = {"phase": "load", "round": 0, "network": "n", "layer": number, "name": f"l{number}"}
+    return [
+        {"event": "start", "id": number, "t_ns": start, "view": views[0], **place},
+        {"event": "end", "id": number, "t_ns": end, "view": views[1]},
+    ]
+
+
+def linked(points: list[Point], events: list[dict[str, Any]]) -> list[SpanHeap]:
+    """The spans' heaps."""
+    return list(link(points, finished_spans(events), boundaries(events)))
+
+
+def figures(heap: SpanHeap) -> tuple[int | None, int | None, int | None]:
+    """Before, peak, after."""
+    reading = heap.reading
+    return reading.before_bytes, reading.peak_bytes, reading.after_bytes
+
+
+def test_boundaries_decide_whatever_the_clocks_say() -> None:
+    """Points that carry a boundary's number are placed by it: here all times are wrong."""
+    points = [
+        Point(900, 10, boundary=1),
+        Point(5, 70),
+        Point(900, 40, peak_bytes=90, boundary=2),
+        Point(900, 60, peak_bytes=60, boundary=3),
+    ]
+    events = [*span(0, 100, 200, (1, 2)), *span(1, 200, 300, (2, 3))]
+    assert [figures(heap) for heap in linked(points, events)] == [(10, 90, 40), (40, 60, 60)]
+
+
+def test_without_boundaries_time_decides() -> None:
+    """A point counts to the span it lies in; a span without one keeps what was there before."""
+    points = [Point(50, 10), Point(150, 80), Point(190, 30)]
+    events = [*span(0, 100, 200, None), *span(1, 200, 300, None), *span(2, 10, 20, None)]
+    assert [figures(heap) for heap in linked(points, events)] == [(10, 80, 30), (30, 30, 30)]
+
+
+def test_a_layer_that_changed_nothing_shares_a_boundary() -> None:
+    """Two events with one number: nothing was allocated in between."""
+    events = span(0, 100, 200, (4, 4))
+    points = [Point(100, 25, boundary=4)]
+    assert [figures(heap) for heap in linked(points, events)] == [(25, 25, 25)]
+    assert moments(boundaries(events)) == {4: 100}
+
+
+def test_stacks_are_those_at_the_peak() -> None:
+    """Of the points inside that tell stacks, the one that held most."""
+    small, big = (Stack(10, ("relu",)),), (Stack(80, ("conv",)),)
+    points = [Point(110, 10, stacks=small), Point(150, 80, stacks=big), Point(160, 90)]
+    [heap] = linked(points, span(0, 100, 200, None))
+    assert heap.stacks == big
+
+
+@pytest.mark.parametrize("view", [None, [], {"boundary": "1"}, {"rss": 3}])
+def test_events_that_tell_no_boundary_are_no_boundaries(view: object) -> None:
+    """A torn or foreign event is passed over."""
+    assert boundaries([{"event": "end", "id": 1, "t_ns": 5, "view": view}]) == {}
+
+
+def test_stacks_of_one_path_are_added_up() -> None:
+    """The largest first; what holds nothing is left out."""
+    stacks = [Stack(5, ("a",)), Stack(0, ("c",)), Stack(7, ("b",)), Stack(5, ("a",))]
+    assert largest(stacks, 5) == (Stack(10, ("a",)), Stack(7, ("b",)))

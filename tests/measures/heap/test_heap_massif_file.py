@@ -1,0 +1,128 @@
+"""Massif's file: read whole, or as far as it is whole."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgebench.errors import ResultsError
+from edgebench.measures.heap.massif_file import parse_massif
+
+FILE = """\
+desc: --time-unit=ms
+cmd: ./program
+time_unit: ms
+#-----------
+snapshot=0
+#-----------
+time=0
+mem_heap_B=0
+mem_heap_extra_B=0
+mem_stacks_B=0
+heap_tree=empty
+#-----------
+snapshot=1
+#-----------
+time=120
+mem_heap_B=1000
+mem_heap_extra_B=24
+mem_stacks_B=0
+heap_tree=peak
+n2: 1000 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.
+ n1: 700 0x1091: load (program.c:7)
+  n0: 700 0x1092: main (program.c:9)
+ n0: 300 in 12 places, all below massif's threshold (1.00%)
+"""
+
+
+def test_snapshots_and_stacks_come_out() -> None:
+    """Figures as they stand; each leaf of the tree is a stack, the allocating call first."""
+    file = parse_massif(FILE, "massif.out")
+    assert (file.time_unit, file.cut) == ("ms", False)
+    first, second = file.snapshots
+    assert (first.heap_bytes, first.stacks, first.is_peak) == (0, (), False)
+    assert (second.time, second.heap_bytes, second.extra_bytes) == (120, 1000, 24)
+    assert second.is_peak
+    assert [(stack.live_bytes, stack.frames) for stack in second.stacks] == [
+        (700, ("load (program.c:7)", "main (program.c:9)")),
+        (300, ("in 12 places",)),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "heap profile: 1", FILE[:20], "desc: x\ncmd: y\n"])
+def test_what_is_no_massif_file_is_refused(text: str) -> None:
+    """The reason names the file."""
+    with pytest.raises(ResultsError, match="massif") as error:
+        parse_massif(text, "massif.out")
+    assert "massif.out" in str(error.value)
+
+
+def test_a_broken_snapshot_in_the_middle_is_refused() -> None:
+    """Only the last snapshot may be torn by a kill; elsewhere the file is damaged."""
+    with pytest.raises(ResultsError, match="snapshot 0 is broken"):
+        parse_massif(FILE.replace("mem_heap_B=0", "mem_heap_B=lots"), "massif.out")
+
+
+@given(st.integers(FILE.index("time_unit") + 20, len(FILE) - 1))
+def test_a_file_cut_anywhere_keeps_its_whole_snapshots(cut: int) -> None:
+    """What is left is a prefix of the snapshots, and said to be cut."""
+    whole = parse_massif(FILE, "f").snapshots
+    file = parse_massif(FILE[:cut], "f")
+    assert file.snapshots == whole[: len(file.snapshots)]
+    assert len(file.snapshots) < len(whole)
+
+
+@given(st.integers(0, len(FILE) - 1), st.characters() | st.just("\n"))
+def test_a_damaged_file_is_read_or_refused(at: int, character: str) -> None:
+    """No single wrong character ends in anything but snapshots or a worded error."""
+    damaged(FILE[:at] + character + FILE[at + 1 :])
+
+
+@given(st.text())
+def test_garbage_is_read_or_refused(text: str) -> None:
+    """Nor does any text, alone or in place of a tree."""
+    damaged(text)
+    damaged(FILE[: FILE.index("n2:")] + text)
+
+
+@given(st.integers(2, 3000))
+def test_a_tree_of_any_depth_is_read(depth: int) -> None:
+    """Depth costs no recursion."""
+    nodes = [f"{' ' * level}n{int(level < depth)}: 5 0x1: f{level}" for level in range(depth + 1)]
+    text = FILE[: FILE.index("n2:")] + "\n".join(nodes) + "\n"
+    assert len(parse_massif(text, "f").snapshots[1].stacks[0].frames) == depth
+
+
+def damaged(text: str) -> None:
+    """Read it; only a worded error may come of it."""
+    try:
+        parse_massif(text, "f")
+    except ResultsError:
+        return
+
+
+@pytest.mark.skipif(
+    not (shutil.which("valgrind") and shutil.which("ms_print")),
+    reason="needs valgrind (apt-get install valgrind)",
+)
+def test_figures_are_those_of_ms_print(tmp_path: Path) -> None:
+    """Its own tool, ms_print, reads the same times, heap and overhead from a real file."""
+    out = tmp_path / "massif.out"
+    words = [sys.executable, "-I", "-S", "-c", "[bytes(n * 1000) for n in range(300)]"]
+    valgrind = ["valgrind", "-q", "--tool=massif", f"--massif-out-file={out}"]
+    subprocess.run([*valgrind, *words], check=True)
+    printed = subprocess.run(["ms_print", out], check=True, capture_output=True, text=True).stdout
+    rows = re.findall(r"^ *\d+ +([\d,]+) +([\d,]+) +([\d,]+) +([\d,]+) +0$", printed, re.M)
+    told = [tuple(int(figure.replace(",", "")) for figure in row) for row in rows]
+    read = parse_massif(out.read_text(), "massif.out").snapshots
+    assert [
+        (s.time, s.heap_bytes + s.extra_bytes, s.heap_bytes, s.extra_bytes) for s in read
+    ] == told
+    assert told
