@@ -1,0 +1,138 @@
+"""A made-up workload, run in real trials: layers that hold so many MiB for 2 ms each.
+
+Also a program: ``python made_layers.py SPEC``, what runs inside the limit.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgebench.process import python_path
+from edgebench.reading import Sweep
+from edgebench.reconciling.observed import Observed, observed
+from edgebench.recording import TrialRequest
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.trial import Apparatus, TrialFiles, run_trial
+from edgebench.workloads.events import Descriptors
+from edgebench.workloads.recorder import Recorder
+from edgebench.workloads.registry import KINDS, Launch, Settings
+from edgebench.workloads.view import view_of
+
+MIB = 1 << 20
+KIND = "made-up layers"
+SIZES_MIB = (1, 8, 64, 256)
+_HELD_S, _PAUSE_S = 0.002, 0.05
+#: Bytes of a page table's entry for each page that is held (x86-64, aarch64).
+_ENTRY = 8
+
+
+@dataclass(frozen=True)
+class Error:
+    """By how many bytes each strategy's rise over a layer's start is off; None: it saw none."""
+
+    size_mib: int
+    kernel: int | None
+    sampled: int | None
+    process: int | None
+
+
+def launch(settings: Settings, descriptors: Descriptors) -> Launch:
+    """How the made-up workload is started."""
+    spec = {"settings": dict(settings), "descriptors": descriptors}
+    return Launch((sys.executable, __file__, json.dumps(spec)), env={"PYTHONPATH": python_path()})
+
+
+def made_trial(
+    apparatus: Apparatus, folder: Path, strategy: str | None = None, repeats: int = 1
+) -> Observed:
+    """One trial of all sizes, each ``repeats`` times, with what every strategy read of it."""
+    KINDS[KIND] = launch
+    for name in ("samples", "events", "readings"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    trial = strategy or "timed"
+    files = TrialFiles(
+        folder / "samples" / f"{trial}.npz",
+        folder / "events" / f"{trial}.jsonl.gz",
+        folder / "log",
+        folder,
+        folder / "readings" / f"{trial}.json.gz",
+    )
+    sizes = [size for size in SIZES_MIB for _ in range(repeats)]
+    request = TrialRequest(
+        trial,
+        "p1",
+        0,
+        0,
+        {"kind": KIND, "sizes_mib": sizes},
+        LimitSetting(),
+        60,
+        strategy=strategy,
+    )
+    record = run_trial(apparatus, request, files)
+    assert record.outcome == "ok", record.reason
+    return observed(_sweep(folder, record), record)
+
+
+def _sweep(folder: Path, record: TrialRecord) -> Sweep:
+    cores = {"cpu_cores_usable": len(os.sched_getaffinity(0)), "page_bytes": mmap.PAGESIZE}
+    return Sweep(folder, "here", [record], {}, cores, {}, "", None, False)
+
+
+def page_tables(size_bytes: int) -> int:
+    """What the kernel charges for the page tables of so much memory: a page for each 512 pages."""
+    return -(-size_bytes // mmap.PAGESIZE * _ENTRY // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def errors(timed: Observed, process: Observed | None = None) -> list[Error]:
+    """Each layer's, in order. The kernel is charged for page tables too; they are no error."""
+    found = []
+    for key, span in timed.spans.items():
+        size_mib = int(str(span.name))
+        held = size_mib * MIB
+        rises = [
+            _rise(trial, name, key) if trial else None
+            for trial, name in ((timed, "kernel"), (timed, "sampled"), (process, "process"))
+        ]
+        truths = (held + page_tables(held), held + page_tables(held), held)
+        off = [None if r is None else r - t for r, t in zip(rises, truths, strict=True)]
+        found.append(Error(size_mib, *off))
+    return found
+
+
+def _rise(trial: Observed, strategy: str, key: Any) -> int | None:
+    seen = trial.span_reading(strategy, key)
+    if seen is None or seen.peak_bytes is None or seen.before_bytes is None:
+        return None
+    return seen.peak_bytes - seen.before_bytes
+
+
+def hold(size_bytes: int) -> None:
+    """Have so much memory touched for 2 ms, then gone."""
+    # Populated by the kernel itself: a loop over its pages would last far longer than 2 ms.
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0x8000)
+    held = mmap.mmap(-1, size_bytes, flags=flags)
+    time.sleep(_HELD_S)
+    held.close()
+
+
+def main(words: list[str]) -> None:
+    """Run the layers of the spec."""
+    spec = json.loads(words[0])
+    recorder = Recorder(spec["descriptors"], view_of(os.environ, spec["descriptors"]))
+    for layer, size_mib in enumerate(spec["settings"]["sizes_mib"]):
+        # The kernel frees the page tables of the layer before after a while.
+        time.sleep(_PAUSE_S)
+        about = {"round": 0, "network": "made-up", "layer": layer, "name": str(size_mib)}
+        with recorder.span("execute", **about):
+            hold(size_mib * MIB)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
