@@ -72,7 +72,7 @@ class Results:
     @cached_property
     def trials(self) -> pd.DataFrame:
         """One row a trial."""
-        _need_pandas()
+        need_pandas()
         from edgebench.frames import trials_frame
 
         return trials_frame(self.sweeps)
@@ -80,7 +80,7 @@ class Results:
     @cached_property
     def phases(self) -> pd.DataFrame:
         """One row per trial, round, network and phase."""
-        _need_pandas()
+        need_pandas()
         from edgebench.frames import phases_frame
 
         return phases_frame(self.sweeps, self.trials)
@@ -91,7 +91,7 @@ class Results:
 
         A trial whose events can't be read is left out and named in ``warnings``.
         """
-        _need_pandas()
+        need_pandas()
         from edgebench.layer_frames import layers_frame
 
         return layers_frame(self.sweeps, self.trials, self._warnings)
@@ -99,7 +99,7 @@ class Results:
     @cached_property
     def networks(self) -> pd.DataFrame:
         """One row per network: its bytes and its number of layers."""
-        _need_pandas()
+        need_pandas()
         from edgebench.layer_frames import networks_frame
 
         return networks_frame(self.sweeps)
@@ -129,7 +129,7 @@ class Results:
         return self._sweep_of(trial, sweep).events(trial)
 
     def _table(self, trial: str, sweep: str | None, name: str) -> pd.DataFrame:
-        _need_pandas()
+        need_pandas()
         from edgebench.layer_frames import sample_table
 
         return sample_table(self._sweep_of(trial, sweep).samples_file(trial), name)
@@ -182,7 +182,12 @@ def latest(root: str | Path) -> Path:
     return sweep_folders(Path(root))[-1]
 
 
-def _need_pandas() -> None:
+def need_pandas() -> None:
+    """Check that frames can be made.
+
+    Raises:
+        MachineError: pandas is not installed.
+    """
     try:
         import pandas as pd
     except ModuleNotFoundError as error:

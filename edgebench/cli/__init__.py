@@ -21,6 +21,7 @@ VERBS = {
     "check": "Validate a scenario and say what it would run.",
     "run": "Run a scenario's sweep, or resume one that was interrupted.",
     "measure": "Run one command once under limits and measure it.",
+    "layers": "Which layer is to blame? Measure a network layer by layer.",
     "show": "Show a sweep's results as a table.",
     "plot": "Draw a sweep's figures.",
     "fit": "Fit slowdown against limit, per network and phase.",

@@ -1,4 +1,4 @@
-"""``edgebench export``: a sweep's frames as CSV, Parquet or JSON."""
+"""``edgebench export``: a sweep's frames as CSV, Parquet or JSON, or its trials as a trace."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
     from edgebench.results import Results
 
-_FRAMES = ("trials", "phases", "layers", "networks", "samples", "stat")
+_FRAMES = ("trials", "phases", "layers", "memory", "networks", "samples", "stat")
 _FORMATS = ("csv", "parquet", "json")
+#: No frame, but all of a trial on one time line.
+_TRACE = "trace"
+_VIEWER = "https://ui.perfetto.dev"
 _PARQUET_REMEDY = "python3 -m pip install 'edgebench[parquet]'"
 
 
@@ -26,15 +29,13 @@ _PARQUET_REMEDY = "python3 -m pip install 'edgebench[parquet]'"
 @click.option(
     "--frame",
     type=click.Choice(_FRAMES),
-    default="trials",
-    show_default=True,
-    help="Which frame; samples and stat are the sampler's tables.",
+    help="Which frame [default: trials]; samples and stat are the sampler's tables.",
 )
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(_FORMATS),
-    help="Format [default: the output's suffix, else csv].",
+    type=click.Choice([*_FORMATS, _TRACE]),
+    help="Format [default: the output's suffix, else csv]; trace is no frame but a Chrome trace.",
 )
 @click.option("--trial", "only", multiple=True, help="Only this trial; may be given repeatedly.")
 @click.option(
@@ -44,28 +45,36 @@ _PARQUET_REMEDY = "python3 -m pip install 'edgebench[parquet]'"
     help="File to write [default: stdout].",
 )
 def export(
-    results: Path, frame: str, kind: str | None, only: tuple[str, ...], output: Path | None
+    results: Path, frame: str | None, kind: str | None, only: tuple[str, ...], output: Path | None
 ) -> None:
     """Export one frame of the sweeps in RESULTS; docs/results.md explains each column.
 
-    A value that is missing is empty in CSV and null in JSON and Parquet.
+    A value that is missing is empty in CSV and null in JSON and Parquet. With --format trace it is
+    the trials' layers, threads and memory on one time line, for a trace viewer.
     """
     from edgebench.results import load
 
     kind = kind or _kind_of(output)
     if kind == "parquet" and output is None:
         raise UsageError("Parquet is no text", remedy="name a file: -o trials.parquet")
+    if kind == _TRACE and frame is not None:
+        raise UsageError("a trace holds no frame", remedy="leave out --frame, or --format trace")
     loaded = load(results)
-    table = whole_numbers(_frame(loaded, frame, only))
+    if kind == _TRACE:
+        data, what, follows = _trace(loaded, only)
+    else:
+        frame = frame or _FRAMES[0]
+        table = whole_numbers(_frame(loaded, frame, only))
+        data, what = _encoded(table, kind), f"{len(table)} rows of {frame}"
+        follows = f"edgebench plot {results}"
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
-    data = _encoded(table, kind)
     if output is None:
         click.echo(data, nl=False)
         return
     _write(output, data)
-    click.echo(f"wrote {len(table)} rows of {frame} to {output}", err=True)
-    click.echo(f"next: edgebench plot {results}", err=True)
+    click.echo(f"wrote {what} to {output}", err=True)
+    click.echo(f"next: {follows}", err=True)
 
 
 def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:
@@ -82,13 +91,30 @@ def _kind_of(output: Path | None) -> str:
     return suffix if suffix in _FORMATS else "csv"
 
 
-def _frame(loaded: Results, name: str, only: tuple[str, ...]) -> pd.DataFrame:
-    trials = loaded.trials
-    unknown = sorted(set(only) - set(trials["trial"]))
+def _trace(loaded: Results, only: tuple[str, ...]) -> tuple[bytes, str, str]:
+    """The trace, what it holds, and what to do with it."""
+    from edgebench.trace_export import chrome_trace
+
+    _check(loaded, only)
+    trace, left_out = chrome_trace(loaded, only)
+    for words in left_out:
+        click.echo(f"warning: {words}", err=True)
+    events = trace["traceEvents"]
+    trials = len({event["pid"] for event in events})
+    data = (json.dumps(trace) + "\n").encode()
+    return data, f"{len(events)} events of {trials} trials", f"open it in {_VIEWER}"
+
+
+def _check(loaded: Results, only: tuple[str, ...]) -> None:
+    unknown = sorted(set(only) - set(loaded.trials["trial"]))
     if unknown:
         raise ResultsError(
             f"no trial {', '.join(unknown)} here", remedy="edgebench export --frame trials"
         )
+
+
+def _frame(loaded: Results, name: str, only: tuple[str, ...]) -> pd.DataFrame:
+    _check(loaded, only)
     if name in ("samples", "stat"):
         return _sampled(loaded, name, only)
     frame: pd.DataFrame = getattr(loaded, name)

@@ -46,6 +46,15 @@ def run(scenario: str, results: Path, device: str | None, fresh: bool, as_json: 
     finally:
         progress.close()
     _report(summary, as_json)
+    refuse_unexpected(summary)
+
+
+def refuse_unexpected(summary: SweepSummary) -> None:
+    """Say so if trials of a sweep that is done ended as none should.
+
+    Raises:
+        SweepIncompleteError: some did.
+    """
     unexpected = {k: n for k, n in summary.outcomes.items() if k in _UNEXPECTED}
     if unexpected:
         words = ", ".join(f"{n} {outcome}" for outcome, n in unexpected.items())

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgebench.errors import ResultsError
-from edgebench.figures import layer_times, loading_execution, memory_time, slowdown, totals
+from edgebench.figures import (
+    layer_blame,
+    layer_times,
+    loading_execution,
+    memory_time,
+    slowdown,
+    totals,
+)
 from edgebench.figures.naming import Drawn
 from edgebench.figures.style import applied, save
 
 if TYPE_CHECKING:
+    from edgebench.blame.table import BlameTable, PassCost
     from edgebench.results import Results
 
 FOLDER = "figures"
@@ -21,6 +29,7 @@ KINDS: dict[str, Callable[[Results], Iterator[Drawn]]] = {
     "totals": totals.figures,
     "loading-execution": loading_execution.figures,
     "layer-times": layer_times.figures,
+    "layer-blame": layer_blame.figures,
     "memory-time": memory_time.figures,
 }
 
@@ -61,6 +70,17 @@ def draw_trial(results: Results, trial: str) -> list[Path]:
         ResultsError: no such trial, or it has no samples.
     """
     return _write(results, memory_time.figures(results, trial))
+
+
+def draw_blame(
+    results: Results, tables: Sequence[BlameTable], costs: Sequence[Sequence[PassCost]]
+) -> list[Path]:
+    """Draw who is to blame in these tables, at these limits of each.
+
+    Raises:
+        ResultsError: the folder can't be written.
+    """
+    return _write(results, layer_blame.drawn(results, tables, costs))
 
 
 def _write(results: Results, drawn: Iterator[Drawn]) -> list[Path]:
