@@ -13,7 +13,8 @@ The format is the legacy heap profile (gperftools, docs/pprof-fileformats and
 Counts and bytes live, in brackets counts and bytes since the start, then the return addresses,
 innermost first. The header counts ``malloc`` alone. Of the lines below it, those of ``mmap`` (with
 ``HEAP_PROFILE_MMAP``) come first, those of ``malloc`` after them, largest first. A dump holds at
-most 1 MiB: the smallest stacks are left out rather than the header or the libraries.
+most 1 MiB: what comes last is left out, but never the header or the libraries. With mmap that is
+most of malloc's stacks: the profiler's own many mappings fill the dump.
 
 No maintained library reads it: pprof (Go) and google-pprof (Perl) are programs that print reports;
 google-pprof names the functions here (:mod:`edgebench.measures.heap.symbols`).
@@ -37,6 +38,9 @@ _MAPPING = re.compile(
 )
 _LIBRARIES = "MAPPED_LIBRARIES:"
 
+#: A path of calls: return addresses, innermost first.
+Addresses = tuple[int, ...]
+
 
 @dataclass(frozen=True)
 class Counters:
@@ -50,10 +54,10 @@ class Counters:
 
 @dataclass(frozen=True)
 class DumpStack:
-    """The counters of one path of calls: return addresses, innermost first."""
+    """The counters of one path of calls."""
 
     counters: Counters
-    addresses: tuple[int, ...]
+    addresses: Addresses
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Dump:
 
     @property
     def malloc_from(self) -> int:
-        """Where in ``stacks`` those of malloc begin: they fall in size and fit the header."""
+        """Where in ``stacks`` those of malloc may begin: they fall in size and fit the header."""
         sizes = [stack.counters.live_bytes for stack in self.stacks]
         border = max((at for at in range(1, len(sizes)) if sizes[at] > sizes[at - 1]), default=0)
         held = sum(sizes[border:])
@@ -86,8 +90,13 @@ class Dump:
         return border
 
 
-def parse_dump(text: str, where: str) -> Dump:
-    """The dump in the text; ``where`` names its file in messages.
+def parse_dump(text: str, where: str, known: dict[str, Addresses] | None = None) -> Dump:
+    """The dump in the text.
+
+    Args:
+        text: the file's.
+        where: names the file in messages.
+        known: addresses as text → read, shared by the dumps of a trial: they repeat.
 
     Raises:
         ResultsError: it is cut short, or no dump of this kind.
@@ -97,7 +106,8 @@ def parse_dump(text: str, where: str) -> Dump:
     if _LIBRARIES not in lines or lines[-1]:
         raise ResultsError("the heap dump is cut short", where=where)
     border = lines.index(_LIBRARIES)
-    stacks = [_stack(line, f"{where}:{n}") for n, line in enumerate(lines[1:border], 2) if line]
+    known = {} if known is None else known
+    stacks = [_stack(line, where, known) for line in lines[1:border] if line]
     code = [_mapping(line, where) for line in lines[border + 1 :] if line]
     return Dump(total, tuple(stacks), tuple(found for found in code if found))
 
@@ -112,12 +122,14 @@ def _header(line: str, where: str) -> Counters:
     return Counters(*map(int, match.groups()[:4]))
 
 
-def _stack(line: str, where: str) -> DumpStack:
+def _stack(line: str, where: str, known: dict[str, Addresses]) -> DumpStack:
     match = _STACK.fullmatch(line)
     if not match:
         raise ResultsError("a line of the heap dump is no stack", where=where)
-    addresses = tuple(int(word, 16) for word in match[5].split())
-    return DumpStack(Counters(*map(int, match.groups()[:4])), addresses)
+    text = match[5]
+    if text not in known:
+        known[text] = tuple(int(word, 16) for word in text.split())
+    return DumpStack(Counters(*map(int, match.groups()[:4])), known[text])
 
 
 def _mapping(line: str, where: str) -> Mapping | None:

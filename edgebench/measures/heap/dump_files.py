@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgebench.errors import ResultsError
-from edgebench.measures.heap.dump import Dump, DumpStack, Libraries, parse_dump
+from edgebench.measures.heap.dump import Addresses, Dump, DumpStack, Libraries, parse_dump
 from edgebench.measures.heap.profile import Point, Stack, largest
 from edgebench.measures.heap.symbols import Names
 from edgebench.measures.inside import DUMP
@@ -29,12 +29,13 @@ def find_dumps(folder: Path) -> tuple[list[DumpFile], list[str]]:
     """The dumps of the process that allocated most, in order, and a note for each left out."""
     processes: dict[str, list[DumpFile]] = {}
     notes = []
+    known: dict[str, Addresses] = {}
     for path in sorted(folder.iterdir()):
         name = DUMP.fullmatch(path.name)
         if not name:
             continue
         try:
-            dump = parse_dump(path.read_text(errors="replace"), path.name)
+            dump = parse_dump(path.read_text(errors="replace"), path.name, known)
         except ResultsError as error:
             notes.append(f"{error.what} and left out ({error.where})")
             continue
@@ -63,19 +64,19 @@ def to_points(
         The points, and a note if functions could not be named.
     """
     mappings = max((file.dump.mappings for file in files), key=len)
-    libraries = Libraries(mappings)
-    kept = [_largest(file.dump, libraries) for file in files]
+    mapped = _mapping_callers([file.dump for file in files], Libraries(mappings))
+    kept = [sorted(_held(file.dump, mapped), key=_live, reverse=True)[:_STACKS] for file in files]
     paths = {stack.addresses[:_FRAMES] for stacks in kept for stack in stacks}
     names = Names(sorted(paths), mappings, program)
     points: list[Point] = []
     for file, stacks in zip(files, kept, strict=True):
         t_ns = moments.get(file.number, file.wall_ns - offset_ns)
-        mapped = sum(_live(stack) for stack in _mapped(file.dump, libraries))
+        mapped_bytes = sum(map(_live, _mapped(file.dump, mapped)))
         points.append(
             Point(
                 # A file's time is coarse: it may lie before an earlier dump's.
                 t_ns=max([t_ns, *(point.t_ns for point in points[-1:])]),
-                live_bytes=file.dump.total.live_bytes + mapped,
+                live_bytes=file.dump.total.live_bytes + mapped_bytes,
                 boundary=file.number if file.number in moments else None,
                 stacks=largest(
                     Stack(_live(stack), names.frames(stack.addresses[:_FRAMES])) for stack in stacks
@@ -85,18 +86,31 @@ def to_points(
     return tuple(points), names.note
 
 
-def _mapped(dump: Dump, libraries: Libraries) -> list[DumpStack]:
-    """What the program itself mapped: not the allocator, to serve malloc, nor the profiler."""
-    return [
-        stack
-        for stack in dump.stacks[: dump.malloc_from]
-        if stack.addresses and not libraries.name(stack.addresses[0]).startswith("libtcmalloc")
-    ]
+def _mapping_callers(dumps: Sequence[Dump], libraries: Libraries) -> dict[Addresses, bool]:
+    """Callers of mmap → whether they are the program's: else the allocator's or the profiler's.
+
+    In one dump a line of mmap may pass for one of malloc, which follow; in most it does not.
+    """
+    callers: dict[Addresses, bool] = {}
+    for dump in dumps:
+        own = [_is_own(stack, libraries) for stack in dump.stacks]
+        border = max([dump.malloc_from, *(at + 1 for at, is_own in enumerate(own) if is_own)])
+        for stack, is_own in zip(dump.stacks[:border], own, strict=False):
+            callers[stack.addresses] = not is_own
+    return callers
 
 
-def _largest(dump: Dump, libraries: Libraries) -> list[DumpStack]:
-    stacks = [*_mapped(dump, libraries), *dump.stacks[dump.malloc_from :]]
-    return sorted(stacks, key=_live, reverse=True)[:_STACKS]
+def _is_own(stack: DumpStack, libraries: Libraries) -> bool:
+    """Mapped to serve malloc, or by the profiler for itself (some of it without a stack)."""
+    return not stack.addresses or libraries.name(stack.addresses[0]).startswith("libtcmalloc")
+
+
+def _mapped(dump: Dump, callers: Mapping[Addresses, bool]) -> list[DumpStack]:
+    return [stack for stack in dump.stacks if callers.get(stack.addresses, False)]
+
+
+def _held(dump: Dump, callers: Mapping[Addresses, bool]) -> list[DumpStack]:
+    return [stack for stack in dump.stacks if callers.get(stack.addresses, True)]
 
 
 def _live(stack: DumpStack) -> int:

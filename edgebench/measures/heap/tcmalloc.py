@@ -40,7 +40,8 @@ class Tcmalloc(HeapStrategy):
     )
     blind_to = (
         "whether a byte was ever touched or lies in swap; code, thread stacks and what the C "
-        "library maps; which Python code called; allocator slack: it replaces the allocator"
+        "library maps; who called malloc (mappings fill its dumps), and which Python code called "
+        "mmap; allocator slack: it replaces the allocator"
     )
     method = "the largest of its dumps"
 

@@ -145,3 +145,17 @@ def test_points_follow_the_order_of_allocation(tmp_path: Path) -> None:
     # The allocator's own mapping, and the profiler's without a stack, are no part of the heap.
     assert {point.live_bytes for point in points} == {1100 + 65536}
     assert points[0].stacks[0].frames == ("mmap.so+0x10", "libtorch.so (deleted)+0x1020")
+
+
+def test_a_mapping_that_stands_last_is_known_from_another_dump(tmp_path: Path) -> None:
+    """Cut off at 1 MiB, a dump may end in a line of mmap, which then looks like one of malloc."""
+    lines = DUMP.splitlines(keepends=True)
+    moved = "".join([lines[0], lines[2], lines[3], lines[1], *lines[6:]])
+    moved = moved.replace("     11:     1100", "     11:    99999")
+    (tmp_path / "heap.0001.heap").write_text(moved)
+    alone, _ = find_dumps(tmp_path)
+    assert [point.live_bytes for point in to_points(alone, {}, 0, None)[0]] == [99999]
+    (tmp_path / "heap.0002.heap").write_text(DUMP)
+    both, _ = find_dumps(tmp_path)
+    points, _ = to_points(both, {}, 0, None)
+    assert [point.live_bytes for point in points] == [99999 + 65536, 1100 + 65536]
