@@ -1,9 +1,8 @@
 """Trials as a Chrome trace: layers by thread and phase, memory and swap on the same time line.
 
-The JSON Object Format of the Trace Event Format, which https://ui.perfetto.dev and
-chrome://tracing open. Times are microseconds from the trial's start, that is its first sample or
-event. Each trial is a process of the trace, so several lie one below the other, each from its own
-start.
+The Trace Event Format (JSON Object Format), which https://ui.perfetto.dev and chrome://tracing
+open. Times are microseconds from the trial's first sample or event; each trial is a process of
+the trace.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgebench.errors import ResultsError
 from edgebench.phases import Span, finished_spans, unfinished_spans
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from edgebench.results import Results, Sweep
 
 Event = dict[str, Any]
-T = TypeVar("T")
 
 #: What of a span goes into its arguments, beside the layer's row in the table.
 _MEASURED = (
@@ -31,13 +29,8 @@ _MEASURED = (
     *("swap_after_bytes", "cpu_s", "major_faults", "minor_faults"),
 )
 _FACTS = ("type", "parameter_bytes", "buffer_bytes", "output_bytes", "flops", "file_bytes")
-#: Columns of ``stat`` and what the counter calls them.
-_SPLIT = {
-    "anon_bytes": "anonymous",
-    "file_bytes": "file",
-    "shmem_bytes": "shared",
-    "kernel_bytes": "kernel",
-}
+#: Columns of ``stat`` that split the usage.
+_SPLIT = ("anon_bytes", "file_bytes", "shmem_bytes", "kernel_bytes")
 
 
 class Traced(NamedTuple):
@@ -111,7 +104,7 @@ def _trials(results: Results, only: Sequence[str], left_out: list[str]) -> Itera
             yield _Trial(pid, record, events, fast, stat, facts)
 
 
-def _had(left_out: list[str], read: Callable[[], T]) -> T | None:
+def _had(left_out: list[str], read: Callable[[], Any]) -> Any:
     try:
         return read()
     except ResultsError as error:
@@ -197,13 +190,13 @@ def _name(phase: str, network: object, layer: object, number: object) -> str:
 def _counters(trial: _Trial) -> Iterator[Event]:
     """Usage and swap as sampled, the limit, and how memory.stat splits the usage."""
     limit = trial.record.limit_bytes
-    if trial.fast is not None:
+    if trial.fast is not None and len(trial.fast):
         fast = trial.fast[["t_ns", "usage_bytes", "swap_bytes"]]
-        yield from _counter(trial, "memory", fast, {"usage_bytes": "usage"})
-        yield from _counter(trial, "swap", fast, {"swap_bytes": "swap"})
+        yield from _counter(trial, "memory", fast, ["usage_bytes"])
+        yield from _counter(trial, "swap", fast, ["swap_bytes"])
         if limit is not None:
             ends = fast[["t_ns"]].iloc[[0, -1]].assign(limit_bytes=limit)
-            yield from _counter(trial, "limit", ends, {"limit_bytes": "limit"})
+            yield from _counter(trial, "limit", ends, ["limit_bytes"])
     if trial.stat is not None:
         stat = trial.stat
         if {"file_bytes", "shmem_bytes"} <= set(stat.columns):
@@ -213,17 +206,17 @@ def _counters(trial: _Trial) -> Iterator[Event]:
 
 
 def _counter(
-    trial: _Trial, name: str, table: pd.DataFrame, columns: Mapping[str, str]
+    trial: _Trial, name: str, table: pd.DataFrame, columns: Sequence[str]
 ) -> Iterator[Event]:
     """A counter's values in bytes, where they change, and the last."""
     known = table[["t_ns", *(c for c in columns if c in table and table[c].notna().any())]]
     known = known.dropna()
     values = known.drop(columns="t_ns")
-    if values.empty or not len(values.columns):
+    if values.empty:
         return
     changed = values.ne(values.shift()).any(axis=1)
     changed.iloc[-1] = True
-    series = [columns[str(column)] for column in values.columns]
+    series = [str(column).removesuffix("_bytes") for column in values.columns]
     for t_ns, *row in known[changed].itertuples(index=False):
         yield {
             "ph": "C",

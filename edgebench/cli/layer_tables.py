@@ -82,9 +82,12 @@ def _unlimited(
             _percent(row.share),
         )
     if rest := rows[count:]:
+        every = [row.unlimited for row in rest]
+        steps_of = ([s.load for s in every], [s.first for s in every], [s.execute for s in every])
         grid.add_row(
             *(f"{len(rest)} more", "", _mib(_sum(row.parameter_bytes for row in rest))),
-            *("", "", "", "", "", _percent(sum(row.share for row in rest))),
+            *(_steps(steps) for steps in steps_of),
+            *("", "", _percent(sum(row.share for row in rest))),
         )
     grid.add_row("between layers", *[""] * 7, _percent(whole.glue_s / whole.sum_s))
     clock = format_duration(whole.clock_s.median)
@@ -166,6 +169,12 @@ def _cut(text: str, room: int) -> str:
 
 def _step(step: Step | None) -> str:
     return _ms(step.seconds.median) if step else ""
+
+
+def _steps(steps: Sequence[Step | None]) -> str:
+    """The steps of several layers, added up."""
+    seconds = _sum(step.seconds.median for step in steps if step)
+    return "" if seconds is None else _ms(seconds)
 
 
 def _ms(seconds: float) -> str:

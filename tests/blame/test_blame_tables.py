@@ -6,25 +6,23 @@ import json
 from pathlib import Path
 
 import pytest
-from blame_making import MIB, UNLIMITED, Made, make, overlapping, slower, write_events
+from blame_making import (
+    LIMITED,
+    MIB,
+    UNLIMITED,
+    Made,
+    make,
+    overlapping,
+    slower,
+    table_of,
+    write_events,
+)
 
 from edgebench.blame.choosing import choose, ordered, shown_costs
 from edgebench.blame.making import blame_tables
 from edgebench.blame.table import BlameTable, LayerRow
 from edgebench.errors import ResultsError, UsageError
 from edgebench.results import load
-
-#: At 100M the second layer takes 0.2 s more to load and 0.4 s more in each of three executions, the
-#: first 0.1 s more to load; before each span of the first lie 10 ms more, four spans a pass.
-LIMITED = slower("fc", (0.50, 0.50, 0.50, 0.01), slower("conv", (0.20, 0.20, 0.05, 0.02)))
-
-
-def table_of(path: Path) -> BlameTable:
-    """The one table of a sweep."""
-    ((table), left_out) = blame_tables(load(path))
-    assert left_out == []
-    (only,) = table
-    return only
 
 
 def row_of(table: BlameTable, name: str) -> LayerRow:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from blame_making import UNLIMITED, Made, make, overlapping, slower, write_events
-from test_blame_tables import LIMITED, table_of
+from blame_making import LIMITED, UNLIMITED, Made, make, overlapping, slower, table_of, write_events
 
 from edgebench.blame.words import said
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from blame_making import Made, make
+from blame_making import LIMITED, Made, make
 from matplotlib.figure import Figure
-from test_blame_tables import LIMITED
 
 from edgebench.figures import layer_blame
 from edgebench.results import load

@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from blame_making import Made, make
+from blame_making import LIMITED, Made, make
 from click.testing import CliRunner, Result
-from test_blame_tables import LIMITED
+from trace_format import checked
 
 from edgebench.cli.layers import layers
 from edgebench.cli.plot import plot
@@ -122,23 +123,34 @@ def test_folders_without_layers_are_refused(tmp_path: Path, made: Path):
     assert "they have: 100M, 40M" in str(raised)
 
 
+def edgebench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the program as a person would."""
+    return subprocess.run(
+        [sys.executable, "-m", "edgebench", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": python_path()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def measured(folder: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """What `layers … --json` measured in truth: all of it, its one table, and its stderr."""
+    done = edgebench(folder, "layers", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    (table,) = data["tables"]
+    return data, table, done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.cgroup
 def test_measured_in_truth(tmp_path: Path):
     """LeNet and a limit that holds no runtime: a table, a figure, and a sweep like any other."""
-    command = [sys.executable, "-m", "edgebench"]
-    env = {**os.environ, "PYTHONPATH": python_path()}
-
-    def edgebench(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*command, *words], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-        )
-
-    done = edgebench("layers", "lenet", "--memory", "32M", "--repeats", "1", "--json")
-    assert done.returncode == 0, done.stderr
-    data = json.loads(done.stdout)
-    (table,) = data["tables"]
-    assert "[2/2] lenet bulk copy" in done.stderr
+    words = ("lenet", "--memory", "32M", "--repeats", "1")
+    data, table, told = measured(tmp_path, *words)
+    assert "[2/2] lenet bulk copy" in told
     assert [row["type"] for row in table["layers"]][:2] == ["Conv2d", "ReLU"]
     whole = table["unlimited"]
     busy = sum(row["share"] for row in table["layers"])
@@ -149,8 +161,27 @@ def test_measured_in_truth(tmp_path: Path):
     assert lost["outcomes"] == {"oom-killed": 1}
     assert any("the runtime alone takes" in words for words in table["says"])
     assert all((tmp_path / file).is_file() for file in data["files"])
-    shown = edgebench("show", data["path"])
-    assert "0/1 oom" in shown.stdout
-    text = (tmp_path / data["path"] / "scenario.toml").read_text()
-    (tmp_path / "again.toml").write_text(text)
-    assert edgebench("check", "again.toml").returncode == 0
+    assert "0/1 oom" in edgebench(tmp_path, "show", data["path"]).stdout
+    # The scenario that was made in code is kept, and can be run again.
+    (tmp_path / "again.toml").write_text((tmp_path / data["path"] / "scenario.toml").read_text())
+    assert edgebench(tmp_path, "check", "again.toml").returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.swap
+def test_overlapping_layers_under_a_share_of_demand(tmp_path: Path):
+    """ResNet-18 under `partial` at 60 % of its own demand: blame adds up, the trace holds."""
+    about = ("--schedule", "partial", "--memory", "60%", "--swap", "1G", "--repeats", "1")
+    data, table, _ = measured(tmp_path, "resnet18", *about, "--image", "64", "--no-figure")
+    (cost,) = table["costs"]
+    assert cost["at"]["label"] == "60%"
+    assert cost["at"]["limit_bytes"] == pytest.approx(0.6 * table["demand_bytes"], rel=0.01)
+    assert table["unlimited"]["overlap"] > 1
+    if cost["extra_s"] > 0:
+        blames = [row["at"]["60%"]["blame"] for row in table["layers"]]
+        assert sum(blames) + cost["glue_blame"] == pytest.approx(1)
+    done = edgebench(tmp_path, "export", data["path"], "--format", "trace")
+    events = checked(json.loads(done.stdout))
+    calls = [e for e in events if e["ph"] == "X" and e["cat"] == "first" and "layer" in e["args"]]
+    assert len(calls) == 2 * len(table["layers"])
