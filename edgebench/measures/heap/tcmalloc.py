@@ -43,6 +43,7 @@ class Tcmalloc(HeapStrategy):
         "library maps; who called malloc (mappings fill its dumps), and which Python code called "
         "mmap; allocator slack: it replaces the allocator"
     )
+    cost = "AlexNet took 23 times as long"
     method = "the largest of its dumps"
 
     def __init__(self, every_bytes: int = EVERY_BYTES) -> None:
