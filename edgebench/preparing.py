@@ -50,12 +50,38 @@ def prepare_networks(
         "batch": batch,
         "image": image,
     }
-    done = _python(["-m", "edgebench.layers.prepare", json.dumps(request)], identity)
+    return _asked("edgebench.layers.prepare", request, identity, "the weights could not be made")
+
+
+def describe_networks(
+    networks: Sequence[str] = (),
+    *,
+    modules: Sequence[str] = (),
+    image: int | None = None,
+    identity: Identity | None,
+) -> dict[str, Any]:
+    """The networks' layer tables as a manifest has them, without weights on disk.
+
+    ``modules`` are a person's own, as ``package:factory``; their code runs as the caller.
+
+    Raises:
+        WorkloadError: no such network, module or function, or it can't be described.
+        MachineError: no torch.
+    """
+    request = {"networks": list(networks), "modules": list(modules), "image": image}
+    return _asked("edgebench.layers.described", request, identity, "no layer table could be made")
+
+
+def _asked(
+    program: str, request: Mapping[str, Any], identity: Identity | None, failed: str
+) -> dict[str, Any]:
+    """The answer of a program of layers/, which runs as the caller."""
+    done = _python(["-m", program, json.dumps(request)], identity)
     answer = _last_json(done.stdout)
     if error := answer.get("error"):
         raise WorkloadError(error["what"], where=error.get("where"), remedy=error.get("remedy"))
     if done.returncode or "networks" not in answer:
-        raise _broken("the weights could not be made", done)
+        raise _broken(failed, done)
     return answer
 
 

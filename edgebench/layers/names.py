@@ -87,3 +87,35 @@ NETWORKS: tuple[str, ...] = (
     "wide_resnet101_2",
     "wide_resnet50_2",
 )
+
+#: What the name of a family's networks begins with.
+_FAMILIES: dict[str, tuple[str, ...]] = {
+    "alexnet": ("alexnet",),
+    "convnext": ("convnext",),
+    "densenet": ("densenet",),
+    "efficientnet": ("efficientnet",),
+    "inception": ("googlenet", "inception"),
+    "lenet": ("lenet",),
+    "maxvit": ("maxvit",),
+    "mobilenet": ("mobilenet", "mnasnet"),
+    "regnet": ("regnet",),
+    "resnet": ("resnet", "resnext", "wide_resnet"),
+    "shufflenet": ("shufflenet",),
+    "squeezenet": ("squeezenet",),
+    "swin": ("swin",),
+    "vgg": ("vgg",),
+    "vit": ("vit",),
+}
+
+
+def family_of(network: str) -> str:
+    """The family a network belongs to: those built alike, whose errors go together.
+
+    A network of none is a family of its own. A pipeline (``a+b``) is one of all its families.
+    """
+    if "+" in network:
+        return "+".join(sorted({family_of(name) for name in network.split("+")}))
+    for family, beginnings in _FAMILIES.items():
+        if network.startswith(beginnings):
+            return family
+    return network

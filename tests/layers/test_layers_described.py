@@ -1,0 +1,102 @@
+"""Layer tables alone: of networks by name, and of a person's own."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from edgebench.errors import WorkloadError
+from edgebench.layers.described import described
+from edgebench.layers.names import NETWORKS, family_of
+from edgebench.layers.table import table
+from edgebench.preparing import describe_networks
+
+OWN = """
+    import sys
+    import torch
+    from torch import nn
+
+    def make():
+        return nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8 * 222 * 222, 10))
+
+    def picky():
+        class Picky(nn.Module):
+            def forward(self, x):
+                return x["images"]
+        return Picky()
+
+    def broken():
+        raise ValueError("no such file: weights.bin")
+
+    def leaving():
+        sys.exit("bye")
+
+    def seven():
+        return 7
+
+    constant = 3
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a module of somebody's own, in which we stand."""
+    (tmp_path / "mynet.py").write_text(textwrap.dedent(OWN))
+    (tmp_path / "torn.py").write_text("import a_module_that_is_not_there\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_known_network_is_described_as_it_is_prepared():
+    """The same rows as the sweep's own table, with sizes of files that nobody wrote."""
+    made = described({"networks": ["alexnet"]})["networks"]["alexnet"]
+    assert [row["name"] for row in made["table"]] == [row.name for row in table("alexnet")]
+    assert made["parameter_bytes"] == 61_100_840 * 4
+    assert made["file_bytes"] == pytest.approx(made["parameter_bytes"], rel=0.001)
+
+
+def test_a_network_of_ones_own(own: Path):
+    """A factory that only its owner has is imported from where the person stands."""
+    made = describe_networks(modules=["mynet:make"], identity=None)["networks"]["mynet:make"]
+    assert [row["type"] for row in made["table"]] == ["Conv2d", "Flatten", "Linear"]
+    assert made["parameter_bytes"] == 4 * (3 * 8 * 9 + 8 + 8 * 222 * 222 * 10 + 10)
+
+
+@pytest.mark.parametrize(
+    ("named", "told", "remedy"),
+    [
+        ("nonet:make", "no module 'nonet'", "folder that holds it"),
+        ("mynet:mak", "module mynet has no 'mak'", "did you mean mynet:make?"),
+        ("mynet", "names no function", "package.module:function"),
+        ("mynet:constant", "is a int, no function", "package.module:function"),
+        ("mynet:seven", "made a int, no torch.nn.Module", "package.module:function"),
+        ("mynet:broken", "ValueError in your own code: no such file", "import mynet"),
+        ("mynet:leaving", "SystemExit in your own code: bye", "import mynet"),
+        ("torn:make", "No module named 'a_module_that_is_not_there'", "import torn"),
+        ("mynet:picky", "in a forward pass", "batch of images"),
+    ],
+)
+def test_what_cant_be_had_is_told(own: Path, named: str, told: str, remedy: str):
+    """Whatever is wrong with somebody's own code, one sentence says what and how to mend it."""
+    with pytest.raises(WorkloadError) as caught:
+        describe_networks(modules=[named], identity=None)
+    assert told in caught.value.what
+    assert caught.value.remedy
+    assert remedy in caught.value.remedy
+
+
+def test_an_image_that_is_too_small(own: Path):
+    """A network that can't run on the image says so before anything is predicted."""
+    with pytest.raises(WorkloadError, match="can't run on an input"):
+        describe_networks(["alexnet"], image=20, identity=None)
+
+
+def test_every_network_has_a_family():
+    """Families are few, and none of them is one network's alone by accident of its name."""
+    families = {name: family_of(name) for name in NETWORKS}
+    assert len(set(families.values())) == 15
+    assert families["wide_resnet50_2"] == families["resnext50_32x4d"] == "resnet"
+    assert family_of("alexnet+vgg11") == "alexnet+vgg"
+    assert family_of("mynet:make") == "mynet:make"
