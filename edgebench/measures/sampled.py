@@ -50,7 +50,7 @@ class Sampled(Strategy):
             spans=spans,
             span_method="the largest sample between the span's start and end",
             span_error=ErrorBar(None, _gaps(seen)),
-            parts=split_at(seen, int(times[at])),
+            parts=split_at_peak(seen),
             missing=missing,
         )
 
@@ -76,6 +76,14 @@ def split_at(seen: Seen, t_ns: int) -> dict[str, int]:
         if column is not None and column[nearest] >= 0:
             found[name] = int(column[nearest])
     return found
+
+
+def split_at_peak(seen: Seen) -> dict[str, int]:
+    """The split nearest to the largest sample of usage."""
+    times, usage = _column(seen, "t_ns"), _column(seen, "usage_bytes")
+    if times is None or usage is None or not len(times):
+        return {}
+    return split_at(seen, int(times[usage.argmax()]))
 
 
 def split_at_most(seen: Seen, span: Span) -> dict[str, int]:

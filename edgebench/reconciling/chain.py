@@ -13,7 +13,7 @@ from edgebench.measures.balance import (
     resident_to_proportional,
 )
 from edgebench.measures.ledger import Figure, Ledger, Term, without_zeros
-from edgebench.measures.sampled import split_at_most
+from edgebench.measures.sampled import split_at_most, split_at_peak
 from edgebench.reconciling import heaps
 from edgebench.reconciling.figures import at_moment, peak
 from edgebench.reconciling.moment import (
@@ -45,7 +45,8 @@ class Chain:
         ledgers = [_sampled_to_kernel(self.timed), self._gnu_time_to_process()]
         if (at := self.moment) is not None:
             process = self.own["process"]
-            ledgers += [_process_to_kernel(process, at), _process_to_pss(process, at)]
+            ledgers += [_process_to_kernel(process, at), _kernel_to_timed(process, self.timed)]
+            ledgers.append(_process_to_pss(process, at))
             ledgers += [_kernel_to_own(process, at), heaps.own_to_malloc(process, at)]
             profiled = {"malloc": process, **self._profiled}
             for name, trial in self._profiled.items():
@@ -156,6 +157,24 @@ def _process_to_kernel(process: Observed, at: Moment) -> Ledger | None:
         "VmHWM of that span against the largest of all spans",
     )
     return _between(largest, peak(process, "kernel"), elsewhere, *resident_to_charged(at.look))
+
+
+def _kernel_to_timed(process: Observed, timed: Observed) -> Ledger | None:
+    """From the kernel's mark of one trial to the other's: who was charged for page cache."""
+    splits = [split_at_peak(trial.seen) for trial in (process, timed)]
+    terms = [
+        Term(name, splits[1][part] - splits[0][part], says, "the sampler's split at both peaks")
+        for name, part, says in (
+            (
+                "page-cache",
+                "file_bytes",
+                "page cache that one trial was charged for, not the other",
+            ),
+            ("other-trial", "anon_bytes", "anonymous memory that one trial held, not the other"),
+        )
+        if all(part in split for split in splits)
+    ]
+    return _between(peak(process, "kernel"), peak(timed, "kernel"), *terms)
 
 
 def _span_process_to_kernel(process: Observed, at: Moment) -> Ledger | None:

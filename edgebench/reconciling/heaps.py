@@ -13,8 +13,6 @@ from edgebench.reconciling.observed import Observed, SpanKey
 IMPORT = SpanKey("import", -1, None, None, 0)
 INIT = SpanKey("init", -1, None, None, 0)
 ROUND = SpanKey("round", 0, None, None, 0)
-#: What is mapped past malloc: a profiler that sees mmap counts it too.
-_MAPPED = ("weights", "python-arenas")
 
 
 def own_to_malloc(process: Observed, at: Moment) -> Ledger | None:
@@ -35,32 +33,35 @@ def own_to_heap(process: Observed, at: Moment, name: str, profiled: Observed) ->
     if own is None or heap is None:
         return None
     terms = balance.own_to_malloc(at.look, at.split, _copied(process))
-    if sees_mappings(profiled, name):
-        terms = [term for term in terms if term.name not in _MAPPED]
+    if sees_weights(profiled, name):
+        terms = [term for term in terms if term.name != "weights"]
         if not _copied(process):
             terms.append(_mapped_weights(at, 1))
     return Ledger(
         at_moment(process, "process-own", own, at.where),
         at_moment(profiled, name, heap, at.where),
-        without_zeros([*terms, *_headers(process, name, profiled)]),
+        without_zeros([*terms, *_of_the_runtime(process, at, name, profiled)]),
     )
 
 
-def _headers(process: Observed, name: str, profiled: Observed) -> list[Term]:
-    """What malloc counts and a profiler does not, seen where both saw the same: the import's end.
-
-    A profiler that sees mappings as well can't be set against malloc's count there.
-    """
+def _of_the_runtime(process: Observed, at: Moment, name: str, profiled: Observed) -> list[Term]:
+    """How differently malloc and a profiler count the runtime, seen where there is nothing else."""
     malloc, heap = at_end(process, "malloc", IMPORT), at_end(profiled, name, IMPORT)
-    if malloc is None or heap is None or sees_mappings(profiled, name):
+    if malloc is None or heap is None:
         return []
-    says = "headers and rounding of malloc's blocks, and what came before the profiler"
+    says = "what it counts of the runtime otherwise: arenas and other mappings, block headers"
     measured = "malloc's count against the profiler's at the import's end"
-    return [Term("block-headers", heap - malloc, says, measured)]
+    terms = [Term("runtime-otherwise", heap - malloc, says, measured)]
+    if heap > malloc:
+        # It sees mappings, and counts them whole.
+        says = "areas for kernels compiled at run time: mapped, hardly touched"
+        size = at.look.get("code_areas_bytes", 0)
+        terms.append(Term("code-areas", size, says, "/proc/PID/maps: executable, of no file"))
+    return terms
 
 
-def sees_mappings(profiled: Observed, name: str) -> bool:
-    """Whether a profiler counts mapped memory: then loading weights lets its heap grow."""
+def sees_weights(profiled: Observed, name: str) -> bool:
+    """Whether a profiler counts mapped weights: then loading them lets its heap grow."""
     reading = profiled.readings[name]
     largest = max((span.after_bytes or 0 for span in reading.spans), default=0)
     return reading.parts.get("parameters", 0) > 0.01 * largest
@@ -108,7 +109,7 @@ def heap_to_torch(
         ),
         *_left_behind(profiled, name, torch, built - first),
     ]
-    if name != "malloc" and sees_mappings(profiled, name):
+    if name != "malloc" and sees_weights(profiled, name):
         terms.append(_mapped_weights(at, -1))
     return Ledger(at_moment(profiled, name, heap, at.where), target, without_zeros(terms))
 

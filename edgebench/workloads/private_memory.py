@@ -76,6 +76,17 @@ def _said_on_stderr(tell: Any) -> str:
         return pipe.read(_PIPE_BYTES).decode(errors="replace")
 
 
+def code_areas() -> dict[str, int]:
+    """Sizes of mappings made for code compiled at run time, touched or not (maps)."""
+    size = 0
+    for line in Path("/proc/self/maps").read_bytes().splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 5 and b"x" in words[1]:
+            start, end = words[0].split(b"-")
+            size += int(end, 16) - int(start, 16)
+    return {"code_areas_bytes": size}
+
+
 def split_by_mapping() -> dict[str, int]:
     """Anonymous memory, resident or in swap, by the kind of mapping it lies in (smaps).
 

@@ -11,7 +11,12 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from edgebench.workloads.private_memory import glibc_heap, python_arenas, split_by_mapping
+from edgebench.workloads.private_memory import (
+    code_areas,
+    glibc_heap,
+    python_arenas,
+    split_by_mapping,
+)
 
 _SELF = Path("/proc/self")
 #: Figure → its line in ``/proc/PID/status``.
@@ -77,7 +82,7 @@ class ProcessView:
         # GNU time waits in the same cgroup.
         others = _named(_lines(self._others), _STATUS)
         figures |= {f"other_{name}": size for name, size in others.items()}
-        figures |= glibc_heap()
+        figures |= glibc_heap() | code_areas()
         figures |= {name: read() for name, read in self.gauges.items()}
         if whole:
             figures |= split_by_mapping() | python_arenas()
