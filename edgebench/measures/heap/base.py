@@ -67,13 +67,14 @@ class HeapStrategy(Strategy):
 
 
 def _parts(heaps: Sequence[SpanHeap]) -> dict[str, int]:
-    """``parameters``: by how much the heap grew over the loads of the first round's layers."""
-    loads = [heap for heap in heaps if heap.span.phase == "load" and heap.span.layer is not None]
-    first = min((heap.span.round for heap in loads), default=None)
-    ends = [
-        (heap.reading.before_bytes, heap.reading.after_bytes)
-        for heap in loads
-        if heap.span.round == first
-    ]
-    grown = [after - before for before, after in ends if before is not None and after is not None]
-    return {"parameters": sum(grown)} if grown and len(grown) == len(ends) else {}
+    """``parameters``: by how much the heap grew over the loads of the first round's layers.
+
+    None where threads overlap: what one allocates falls into the other's spans.
+    """
+    layers = [heap for heap in heaps if heap.span.layer is not None]
+    first = min((heap.span.round for heap in layers), default=None)
+    layers = [heap for heap in layers if heap.span.round == first]
+    loads = [heap.reading for heap in layers if heap.span.phase == "load"]
+    if not loads or len({heap.span.thread for heap in layers}) > 1:
+        return {}
+    return {"parameters": sum((r.after_bytes or 0) - (r.before_bytes or 0) for r in loads)}

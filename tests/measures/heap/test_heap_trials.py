@@ -76,6 +76,17 @@ def test_memray_sees_what_a_layer_gives_back(resnet: Profiled) -> None:
 
 @pytest.mark.cgroup
 @pytest.mark.slow
+@needs("memray")
+def test_overlapping_threads_have_no_growth_of_their_own() -> None:
+    """Layers that run at once are still read, but their growth is not added up to parameters."""
+    profiled = profile_network("lenet", "memray", schedule="partial")
+    assert profiled.reading
+    assert layers(profiled, "load")
+    assert profiled.reading.parts == {}
+
+
+@pytest.mark.cgroup
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 @needs("tcmalloc")
 def test_tcmalloc_tells_the_parameters() -> None:
