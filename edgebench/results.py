@@ -97,6 +97,17 @@ class Results:
         return layers_frame(self.sweeps, self.trials, self._warnings)
 
     @cached_property
+    def memory(self) -> pd.DataFrame:
+        """One row per trial, layer's span and strategy of telling memory.
+
+        A trial that can't be read is left out and named in ``warnings``.
+        """
+        need_pandas()
+        from edgebench.memory_frames import memory_frame
+
+        return memory_frame(self.sweeps, self._warnings)
+
+    @cached_property
     def networks(self) -> pd.DataFrame:
         """One row per network: its bytes and its number of layers."""
         need_pandas()

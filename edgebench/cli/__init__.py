@@ -24,7 +24,11 @@ VERBS = {
     "layers": "Which layer is to blame? Measure a network layer by layer.",
     "show": "Show a sweep's results as a table.",
     "plot": "Draw a sweep's figures.",
+    "reconcile": "Explain the gaps between what each strategy says of memory.",
     "fit": "Fit slowdown against limit, per network and phase.",
+    "validate": "Hold every model against limits and networks it was not shown.",
+    "predict": "Predict time, slowdown and viability at any limit.",
+    "minimum": "Find the least memory a network needs, by few real trials.",
     "compare": "Compare two sweeps; exit 4 on a regression.",
     "export": "Write a sweep's frames as CSV, Parquet or JSON.",
 }

@@ -12,6 +12,7 @@ from edgebench.figures import (
     layer_times,
     loading_execution,
     memory_time,
+    reconciliation,
     slowdown,
     totals,
 )
@@ -31,6 +32,7 @@ KINDS: dict[str, Callable[[Results], Iterator[Drawn]]] = {
     "layer-times": layer_times.figures,
     "layer-blame": layer_blame.figures,
     "memory-time": memory_time.figures,
+    "reconciliation": reconciliation.figures,
 }
 
 

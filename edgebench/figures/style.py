@@ -171,6 +171,18 @@ def schedule_look(schedule: object, others: Sequence[object] = ()) -> tuple[Colo
     return tuple(_BLIND_SAFE[place % len(_BLIND_SAFE)]), _MARKERS[place % len(_MARKERS)]
 
 
+#: Rungs keep their colour and marker in every figure.
+_RUNGS = ("unslowed", "interpolation", "hinge", "brouwer", "physics", "corrected")
+
+
+def rung_look(rung: str) -> tuple[Colour, str]:
+    """A rung's colour and marker; one that isn't known looks like the lowest."""
+    place = _RUNGS.index(rung) if rung in _RUNGS else 0
+    # The palette's seventh is a grey, the lowest rung's.
+    colours = [_BLIND_SAFE[7], *_BLIND_SAFE]
+    return tuple(colours[place]), _MARKERS[place % len(_MARKERS)]
+
+
 def legend_beside(axes: Axes, **options: Any) -> None:
     """A legend right of the axes, where no data can be."""
     axes.legend(

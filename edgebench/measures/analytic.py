@@ -80,11 +80,12 @@ def _spans(seen: Seen) -> Iterator[SpanReading]:
             yield SpanReading(span.id, before + live, after + live, after + live)
         elif span.phase in _EXECUTIONS:
             working = row["live_peak_bytes"] + row["workspace_bytes"]
-            end = loaded(span.end_ns, bisect_left)
+            # Weights go only once the layer has ended.
+            after = loaded(span.end_ns, bisect_left)
             yield SpanReading(
                 span.id,
                 before + images * row["live_before_bytes"],
-                max(before, end) + images * working,
+                max(before, after) + images * working,
                 after + images * row["live_after_bytes"],
             )
 

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgebench.errors import ResultsError
+from edgebench.slowdown.brouwer import Brouwer
+from edgebench.slowdown.corrected import Corrected
 from edgebench.slowdown.data import Curve
 from edgebench.slowdown.hinge import Hinge
 from edgebench.slowdown.interpolation import Interpolation
-from edgebench.slowdown.model import Fit, Rung, TooFewLimitsError
+from edgebench.slowdown.model import Fit, Rung, SetRung, TooFewLimitsError
+from edgebench.slowdown.physics import Physics
 from edgebench.slowdown.unslowed import Unslowed
 from edgebench.slowdown.validation import Errors, HeldOut, errors_of, leave_one_limit_out
 
-#: The ladder, lowest rung first; later rungs join here.
+#: The ladder, lowest rung first: of one curve each, then of many curves at once.
 RUNGS: tuple[Rung, ...] = (Unslowed(), Interpolation(), Hinge())
+SET_RUNGS: tuple[SetRung, ...] = (Brouwer(), Physics(), Corrected())
 LEAST_LIMITS = 2
 TOO_FEW_REMEDY = 'add limits to the scenario, as memory = {from = "100%", to = "25%", steps = 6}'
 

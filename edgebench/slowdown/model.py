@@ -7,16 +7,37 @@ used again without the trials. The rung is the code that makes and reads it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from edgebench.slowdown.data import Curve, FloatArray
+
+if TYPE_CHECKING:
+    from edgebench.slowdown.calibration.device import Calibration
 
 #: Of the intervals that are reported.
 LEVEL = 0.9
 
 
-class TooFewLimitsError(Exception):
+class CannotTellError(Exception):
+    """The rung can say nothing here; the message says what it lacks."""
+
+
+class TooFewLimitsError(CannotTellError):
     """The curve has too few limits for this rung; the message says how many it needs."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known beside trials below a limit.
+
+    ``tables`` holds each network's layer table, as rows of ``networks.json``; ``calibration`` the
+    constants of the curves' device with their kind of swap, None if it was never calibrated.
+    """
+
+    tables: Mapping[str, Sequence[Mapping[str, Any]]]
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +74,10 @@ class Fit:
         """A parameter's value."""
         return next(p.value for p in self.parameters if p.name == name)
 
+    def get(self, name: str) -> float | None:
+        """A parameter's value; None if there is no such parameter."""
+        return next((p.value for p in self.parameters if p.name == name), None)
+
 
 class Rung(ABC):
     """One rung: a form of slowdown against limit."""
@@ -77,3 +102,53 @@ class Rung(ABC):
     def interval(self, fit: Fit, limit_bytes: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Where 90 % of new trials should lie at each limit; None if the rung can't tell."""
         return None
+
+
+class SetRung(ABC):
+    """A rung fitted to many curves at once: it also predicts for networks that it never saw."""
+
+    #: Its name in files and tables.
+    name: str
+    #: The formula or rule, in one line.
+    says: str
+
+    @abstractmethod
+    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
+        """Fit to curves of one device and one kind of swap; no curve at all is allowed.
+
+        Raises:
+            CannotTellError: there are too few curves, or the context lacks what the rung needs.
+        """
+
+    @abstractmethod
+    def predict(
+        self, fit: Fit, asked: Curve, limit_bytes: FloatArray, context: Context
+    ) -> FloatArray:
+        """Slowdown at each limit, never below 1 nor rising with the limit.
+
+        Args:
+            fit: what :meth:`fit` gave.
+            asked: whose slowdown; its network, phase, settings and unlimited times are used, its
+                times below limits never.
+            limit_bytes: the limits.
+            context: with the table of ``asked``'s network.
+
+        Raises:
+            CannotTellError: the context lacks what the rung needs.
+        """
+
+    def interval(
+        self, fit: Fit, asked: Curve, limit_bytes: FloatArray, context: Context
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Where 90 % of new trials should lie at each limit; None if the rung can't tell."""
+        return None
+
+    def unlimited_s(self, fit: Fit, asked: Curve, context: Context) -> float:
+        """The unlimited seconds of ``asked``: measured if it has them, else predicted.
+
+        Raises:
+            CannotTellError: neither.
+        """
+        if len(asked.unlimited_seconds):
+            return asked.unlimited_s
+        raise CannotTellError(f"{self.name} needs an unlimited trial of {asked.network}")

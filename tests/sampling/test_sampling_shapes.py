@@ -52,6 +52,7 @@ def test_version_1_counts_the_cgroups_below(made_up: MadeUp, folder: Path) -> No
         swap="memory.memsw.usage_in_bytes",
         swap_is_memsw=True,
         stat="memory.stat",
+        kernel="memory.kmem.usage_in_bytes",
         cpu="cpuacct.usage",
     )
     summary, fast, stat = sampled(hot, folder)

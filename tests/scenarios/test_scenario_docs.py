@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
 from edgebench.limit_axes import LimitAxes, MemoryRange, Swap
-from edgebench.scenario import SamplerKeys, Scenario
+from edgebench.scenario import MemoryKeys, SamplerKeys, Scenario
 from edgebench.workloads.settings import CommandWorkload, InferenceWorkload
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text()
@@ -19,6 +19,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "workload": InferenceWorkload,
     "limits": LimitAxes,
     "sampler": SamplerKeys,
+    "memory": MemoryKeys,
 }
 OTHERS: list[type[BaseModel]] = [CommandWorkload, MemoryRange, Swap]
 ROWS = re.findall(r"^\| `([a-z_]+)` \| (.+?) \| (.+?) \| `(.+?)` \|", PAGE, re.MULTILINE)
@@ -78,7 +79,11 @@ def test_the_pages_examples_are_valid(tmp_path: Path, row: tuple[str, ...]) -> N
     if name in ("checkpoint", "from", "to", "steps", "spacing", "size", "kind", "target_error"):
         return
     command = name in keys_of(CommandWorkload)
-    table = next((t for t, model in TABLES.items() if name in keys_of(model)), "workload")
+    # A table's name in the whole file is no key: `memory` of the limits is one.
+    owners = (
+        t for t, model in TABLES.items() if name in keys_of(model) - (set() if t else set(TABLES))
+    )
+    table = next(owners, "workload")
     text = COMMAND if command else INFERENCE
     if name == "pipeline":
         text = text.replace('network = ["alexnet", "lenet"]\n', "")

@@ -98,7 +98,7 @@ def test_a_span_has_a_start_and_an_end_with_all_their_keys(kernel: Kernel) -> No
     }
     assert set(end) == {
         *("event", "id", "t_ns", "usage_bytes", "swap_bytes", "peak_bytes"),
-        *("cpu_ns", "major_faults", "minor_faults"),
+        *("cpu_ns", "major_faults", "minor_faults", "maxrss_bytes"),
     }
 
 

@@ -1,0 +1,216 @@
+"""The rung ``corrected``: physics, and ridge regression on the logarithm of its residuals.
+
+What the physical model misses in the same way for many networks is learnt from their curves, and
+tells of networks never run. Of a network that was run, its own residuals at other limits tell the
+rest (:mod:`~edgebench.slowdown.kriging`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgebench.slowdown import conformal
+from edgebench.slowdown.data import Curve, FloatArray
+from edgebench.slowdown.features import NAMES, features
+from edgebench.slowdown.kriging import Kinship, kinship
+from edgebench.slowdown.landscape import Landscape
+from edgebench.slowdown.model import (
+    LEVEL,
+    CannotTellError,
+    Context,
+    Fit,
+    Parameter,
+    SetRung,
+    TooFewLimitsError,
+)
+from edgebench.slowdown.physics import REACH, rates_of, reach_over, unlimited_s, within
+from edgebench.slowdown.profile import physical
+from edgebench.slowdown.regression import Regression, between_groups
+from edgebench.slowdown.splits import workload_network
+
+#: The reach for networks that were fitted, at other limits.
+KNOWN_REACH = "reach.known"
+_WEIGHT, _KNOT, _KIN = "weight.", "residual@", "kinship."
+#: What no correction exceeds: the size of this share of the residuals that were seen.
+_SEEN, _MOST = 0.95, "most"
+
+
+class Corrected(SetRung):
+    """ln S = ln S_physics + Σ weights · features (+ the curve's own residuals nearby)."""
+
+    name = "corrected"
+    says = "physics times what ridge regression tells of its residuals"
+
+    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
+        """Ridge over all curves that have a table, its strength chosen between networks."""
+        rates = Fit(self.name, rates_of(curves, context))
+        ground = [found for curve in curves if (found := _ground(rates, curve, context))]
+        if not ground:
+            raise TooFewLimitsError("needs curves of networks with layer tables")
+        x = np.concatenate([one.x for one in ground])
+        y = np.concatenate([one.y for one in ground])
+        groups = [workload_network(g.curve) for g in ground for _ in g.y]
+        own, others = between_groups(x, y, groups)
+        most = float(np.quantile(np.abs(y), _SEEN))
+        ground = [replace(one, most=most) for one in ground]
+        residuals = [one.y - one.told(one.x, own.weights) for one in ground]
+        kin = kinship([(g.ln_limit, r) for g, r in zip(ground, residuals, strict=True)])
+        return Fit(
+            self.name,
+            (
+                *_weights(own),
+                *_constants(rates.parameters, kin, most),
+                *_knots(ground, residuals),
+                *_unseen_reach(ground, others),
+                *_known_reach(ground, residuals, own, kin),
+            ),
+            covariance=_used(own),
+            residual=float(np.sqrt(np.mean(np.concatenate(residuals) ** 2))),
+            free=max(1, len(y) - int(np.count_nonzero(own.weights))),
+        )
+
+    def predict(
+        self, fit: Fit, asked: Curve, limit_bytes: FloatArray, context: Context
+    ) -> FloatArray:
+        """Physics, corrected; the network's own residuals too, if it was fitted."""
+        return _landscape(fit, asked, context).at(limit_bytes)
+
+    def interval(
+        self, fit: Fit, asked: Curve, limit_bytes: FloatArray, context: Context
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """A conformal band, of errors on networks or limits left out of the fit."""
+        known = any(True for _ in _knots_of(fit, asked))
+        reach = fit.get(KNOWN_REACH if known else REACH)
+        return within(reach, _landscape(fit, asked, context), limit_bytes)
+
+    def unlimited_s(self, fit: Fit, asked: Curve, context: Context) -> float:
+        """Measured, else from the rates that other networks' unlimited times show."""
+        return unlimited_s(fit, asked, context)
+
+
+@dataclass(frozen=True)
+class _Ground:
+    """A curve beside what physics says of it: one row of ``x`` and ``y`` a limit."""
+
+    curve: Curve
+    physical: Landscape
+    features: FloatArray
+    ln_limit: FloatArray
+    x: FloatArray
+    y: FloatArray
+    most: float = np.inf
+
+    def told(self, features: FloatArray, weights: FloatArray) -> FloatArray:
+        """What the regression tells of residuals, no more than was ever seen."""
+        return np.clip(features @ weights, -self.most, self.most)
+
+    def corrected(
+        self, weights: FloatArray, kin: Kinship | None = None, residual: FloatArray | None = None
+    ) -> Landscape:
+        """Physics times the correction, over all limits."""
+        ln_factor = self.told(self.features, weights)
+        if kin is not None and residual is not None:
+            ln_factor = ln_factor + kin.told(self.ln_limit, residual, self.physical.ln_limit)
+        return self.physical.times(ln_factor)
+
+
+def _ground(fit: Fit, curve: Curve, context: Context) -> _Ground | None:
+    """None for what physics can't be asked of."""
+    try:
+        unlimited = unlimited_s(fit, curve, context)
+        found, every = physical(curve, unlimited, context), features(curve, unlimited, context)
+    except CannotTellError:
+        return None
+    ln_limit = np.log(curve.limits)
+    nearest = np.abs(found.ln_limit[None, :] - ln_limit[:, None]).argmin(axis=1)
+    y = np.log(curve.medians) - np.log(found.at(curve.limits)) if len(ln_limit) else ln_limit
+    return _Ground(curve, found, every, ln_limit, every[nearest], y)
+
+
+def _landscape(fit: Fit, asked: Curve, context: Context) -> Landscape:
+    unlimited = unlimited_s(fit, asked, context)
+    weights = np.array([fit.get(_WEIGHT + name) or 0.0 for name in NAMES])
+    found = physical(asked, unlimited, context)
+    ln_factor = np.clip(features(asked, unlimited, context) @ weights, -fit[_MOST], fit[_MOST])
+    knots = np.array(sorted(_knots_of(fit, asked)))
+    if len(knots):
+        kin = Kinship(*(fit[_KIN + name] for name in ("common", "local", "length", "noise")))
+        ln_factor = ln_factor + kin.told(np.log(knots[:, 0]), knots[:, 1], found.ln_limit)
+    return found.times(ln_factor)
+
+
+def _weights(own: Regression) -> Iterable[Parameter]:
+    for name, weight, variance in zip(NAMES, own.weights, np.diag(own.covariance), strict=True):
+        if weight:
+            yield Parameter(_WEIGHT + name, float(weight), stderr=float(np.sqrt(variance)))
+
+
+def _used(own: Regression) -> tuple[tuple[float, ...], ...]:
+    used = np.flatnonzero(own.weights)
+    return tuple(tuple(map(float, row)) for row in own.covariance[np.ix_(used, used)])
+
+
+def _constants(rates: Iterable[Parameter], kin: Kinship, most: float) -> Iterable[Parameter]:
+    yield from rates
+    yield Parameter(_MOST, most, fixed=True)
+    for name, value in vars(kin).items():
+        yield Parameter(_KIN + name, float(value), fixed=True)
+
+
+def _knots(ground: Sequence[_Ground], residuals: Sequence[FloatArray]) -> Iterable[Parameter]:
+    for one, residual in zip(ground, residuals, strict=True):
+        for limit, value in zip(one.curve.limits, residual, strict=True):
+            yield Parameter(f"{_KNOT}{_mark(one.curve)}@{limit:.0f}", float(value), fixed=True)
+
+
+def _knots_of(fit: Fit, asked: Curve) -> Iterable[tuple[float, float]]:
+    start = f"{_KNOT}{_mark(asked)}@"
+    for parameter in fit.parameters:
+        if parameter.name.startswith(start):
+            yield float(parameter.name.removeprefix(start)), parameter.value
+
+
+def _mark(curve: Curve) -> str:
+    """Tells a curve from all others, whatever its times."""
+    told = json.dumps([curve.network, curve.phase, curve.settings], sort_keys=True, default=str)
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+def _unseen_reach(
+    ground: Sequence[_Ground], others: Mapping[str, Regression]
+) -> tuple[Parameter, ...]:
+    """Errors on each network by the regression of all others."""
+    by_curve = {
+        id(one.curve): one.corrected(others[name].weights)
+        for one in ground
+        if (name := workload_network(one.curve)) in others
+    }
+    told = [one.curve for one in ground if id(one.curve) in by_curve]
+    return reach_over(told, lambda curve: by_curve[id(curve)])
+
+
+def _known_reach(
+    ground: Sequence[_Ground], residuals: Sequence[FloatArray], own: Regression, kin: Kinship
+) -> tuple[Parameter, ...]:
+    """Errors at each limit by the curve's residuals at all others."""
+    groups: dict[str, list[FloatArray]] = {}
+    for one, residual in zip(ground, residuals, strict=True):
+        scores = [_left_out(one, n, residual, own, kin) for n in range(len(residual))]
+        groups.setdefault(workload_network(one.curve), []).extend(scores)
+    every = [np.concatenate(group) for group in groups.values() if group]
+    return (Parameter(KNOWN_REACH, conformal.reach_of(every, LEVEL)),) if every else ()
+
+
+def _left_out(
+    one: _Ground, n: int, residual: FloatArray, own: Regression, kin: Kinship
+) -> FloatArray:
+    keep = np.arange(len(residual)) != n
+    nearby = kin.told(one.ln_limit[keep], residual[keep], one.physical.ln_limit)
+    landscape = one.physical.times(one.told(one.features, own.weights) + nearby)
+    here = one.curve.limit_bytes == one.curve.limits[n]
+    return conformal.scores(landscape, one.curve.limit_bytes[here], one.curve.slowdown[here])

@@ -1,0 +1,91 @@
+"""Time that nothing limits: from an unlimited trial, or predicted from a layer table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import nnls
+
+from edgebench.slowdown.references import FloatArray
+from edgebench.slowdown.tables import Workload
+from edgebench.slowdown.tasks import Task, path_s, tasks_of
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a device takes, unlimited, in seconds a unit.
+
+    ``file_s`` and ``load_byte_s``: to load a weights file, and each byte in it. ``call_s``,
+    ``flop_s`` and ``byte_s``: to execute a layer, each FLOP and each byte of weights and output.
+    """
+
+    file_s: float
+    load_byte_s: float
+    call_s: float
+    flop_s: float
+    byte_s: float
+
+    def seconds(self, task: Task) -> float:
+        """A task's time, its weights loaded by ``copy``."""
+        layer = task.layer
+        if task.phase == "load":
+            return self.file_s + self.load_byte_s * layer.file_bytes
+        moved = layer.file_bytes + layer.output_bytes
+        return self.call_s + self.flop_s * layer.flops + self.byte_s * moved
+
+
+#: Of a small CPU: 10 GFLOP/s, 5 GB/s from memory, 1 GB/s from a disk. They only share a known
+#: time out among layers and order overlapping tasks; no time is predicted from them.
+TYPICAL = Rates(file_s=2e-4, load_byte_s=1e-9, call_s=5e-5, flop_s=1e-10, byte_s=2e-10)
+
+
+def predicted_s(workload: Workload, rates: Rates, phase: str, network: str) -> float:
+    """Unlimited seconds of one pass of a network's phase; of ``total``, of a round."""
+    tasks = tasks_of(workload, rates.seconds)
+    seconds = np.array([_seconds(task, workload, rates) for task in tasks])
+    if phase == "total":
+        return float(path_s(tasks, seconds[:, None])[0])
+    here = [t.phase == phase and workload.networks[t.network] == network for t in tasks]
+    passes = max(1, workload.passes - 1) if phase == "execute" else 1
+    return float(seconds[np.array(here, dtype=bool)].sum()) / passes
+
+
+def _seconds(task: Task, workload: Workload, rates: Rates) -> float:
+    """A mapped file is read when it is first used, not when it is loaded."""
+    if workload.loader == "mmap" and task.phase == "load":
+        return rates.file_s
+    read = workload.loader == "mmap" and task.phase == "first"
+    return rates.seconds(task) + (rates.load_byte_s * task.layer.file_bytes if read else 0.0)
+
+
+def learnt(known: Sequence[tuple[Workload, str, float]]) -> Rates | None:
+    """Rates from phases whose unlimited seconds are known, by least squares of relative errors.
+
+    ``known`` holds workloads of one network with ``load``, ``first`` or ``execute`` and its
+    seconds a pass. None without both a load and an execution.
+    """
+    loads = [(_load(work), s) for work, phase, s in known if phase == "load"]
+    runs = [(_run(work), s) for work, phase, s in known if phase in ("first", "execute")]
+    if not loads or not runs:
+        return None
+    return Rates(*_least_squares(loads), *_least_squares(runs))
+
+
+def _load(workload: Workload) -> list[float]:
+    sizes = [layer.file_bytes for table in workload.tables for layer in table if layer.file_bytes]
+    return [float(len(sizes)), float(sum(sizes))]
+
+
+def _run(workload: Workload) -> list[float]:
+    layers = [layer for table in workload.tables for layer in table]
+    moved = sum(layer.file_bytes + layer.output_bytes for layer in layers)
+    return [float(len(layers)), sum(layer.flops for layer in layers), float(moved)]
+
+
+def _least_squares(rows: Sequence[tuple[list[float], float]]) -> FloatArray:
+    relative = np.array([np.array(row) / seconds for row, seconds in rows])
+    scale = np.maximum(relative.max(axis=0), 1e-300)
+    found, _ = nnls(relative / scale, np.ones(len(rows)))
+    return np.asarray(found / scale)

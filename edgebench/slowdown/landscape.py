@@ -1,0 +1,39 @@
+"""A slowdown known at every limit: what rungs of sets make, and what their intervals rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgebench.slowdown.data import FloatArray
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """A curve's slowdown at ascending limits, close enough to be straight between them.
+
+    Straight in logarithms. Beyond the first and last limit it holds.
+    """
+
+    ln_limit: FloatArray
+    ln_slowdown: FloatArray
+
+    def at(self, limit_bytes: FloatArray) -> FloatArray:
+        """Slowdown at any limits."""
+        return np.exp(np.interp(np.log(limit_bytes), self.ln_limit, self.ln_slowdown))
+
+    def times(self, ln_factor: FloatArray) -> Landscape:
+        """Corrected by a factor at each of its limits, and still possible."""
+        return never_rising(self.ln_limit, self.ln_slowdown + ln_factor)
+
+
+def never_rising(ln_limit: FloatArray, ln_slowdown: FloatArray) -> Landscape:
+    """The possible landscape nearest to these values: at least 1, and not rising with memory.
+
+    Nearest by least squares (isotonic regression): a bump is evened out with what lies beside it.
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    falling = isotonic_regression(ln_slowdown, increasing=False)
+    return Landscape(ln_limit, np.maximum(falling, 0.0))

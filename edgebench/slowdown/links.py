@@ -1,0 +1,179 @@
+"""Each link of the model's chain alone, to see which one is off.
+
+For each trial below a limit what the simulator says is held against what the kernel counted:
+
+- ``missed``: bytes that came back from swap, against anonymous refaults;
+- ``missed-file``: file bytes read again, against file refaults beyond those of unlimited trials;
+- ``faults``: faults that bring them in, against major faults beyond those of unlimited trials;
+- ``io``: the seconds that these take, against the rounds' seconds beyond unlimited ones.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from edgebench.frames import SETTINGS
+from edgebench.slowdown.calibration.device import Calibration
+from edgebench.slowdown.model import Context
+from edgebench.slowdown.simulator import Simulation, device_of, simulate
+from edgebench.slowdown.tables import Workload, workload_of
+
+if TYPE_CHECKING:
+    from edgebench.results import Results
+
+LINKS = ("missed", "missed-file", "faults", "io")
+#: Less than this on both sides tells nothing of a link: a few pages, some scheduling.
+_FLOORS = {"missed": 4 << 20, "missed-file": 4 << 20, "faults": 256, "io": 0.02}
+_SWAP = ("swap_kind", "swap_bytes")
+
+
+@dataclass(frozen=True)
+class Link:
+    """One link at one limit: predicted, and measured (the median of its trials).
+
+    In bytes, in faults, or in seconds, of a whole trial.
+    """
+
+    name: str
+    network: str
+    schedule: str
+    loader: str
+    limit_bytes: float
+    predicted: float
+    measured: float
+
+
+@dataclass(frozen=True)
+class LinkScore:
+    """How near a link is.
+
+    Attributes:
+        name: which.
+        count: at how many limits of how many workloads there was anything to compare.
+        ratio: median of predicted / measured; 1 is right, above 1 is too much.
+        within_25: share of limits predicted within 25 %.
+        rank: Spearman's rank correlation of predicted and measured; None of fewer than three.
+    """
+
+    name: str
+    count: int
+    ratio: float
+    within_25: float
+    rank: float | None
+
+
+def links(results: Results, context: Context) -> list[Link]:
+    """Every link of every workload of networks that have tables; none without a calibration."""
+    calibration = context.calibration
+    if calibration is None:
+        return []
+    trials = results.trials
+    own = trials[
+        (trials["outcome"] == "ok")
+        & (trials["device"] == calibration.device)
+        & (trials["swap_kind"] == calibration.swap_kind)
+        & trials["network"].notna()
+    ]
+    rounds = _round_seconds(results)
+    keys = zip(own["sweep"], own["trial"], strict=True)
+    own = own.assign(rounds_s=[rounds.get(key, np.nan) for key in keys])
+    groups = own.groupby(["sweep", *SETTINGS, *_SWAP], dropna=False, sort=False)
+    return [link for _, rows in groups for link in _of_workload(rows, context, calibration)]
+
+
+def score_links(found: Sequence[Link]) -> list[LinkScore]:
+    """One score a link that has anything to compare."""
+    named = {name: [link for link in found if link.name == name] for name in LINKS}
+    return [_score(name, group) for name, group in named.items() if group]
+
+
+def _round_seconds(results: Results) -> dict[tuple[str, str], float]:
+    """Seconds of all rounds of each trial."""
+    phases = results.phases
+    rounds = phases[phases["phase"] == "round"]
+    sums = rounds.groupby(["sweep", "trial"])["wall_s"].sum()
+    names = zip(*(sums.index.get_level_values(n) for n in ("sweep", "trial")), strict=True)
+    seconds = map(float, sums)
+    return {(str(s), str(t)): own for (s, t), own in zip(names, seconds, strict=True)}
+
+
+def _of_workload(rows: pd.DataFrame, context: Context, calibration: Calibration) -> Iterator[Link]:
+    limited = rows[rows["memory_bytes"].notna()]
+    unlimited = rows[rows["memory_bytes"].isna()]
+    first = rows.iloc[0]
+    try:
+        workload = workload_of(_settings(first.to_dict()), context.tables)
+    except KeyError:
+        return
+    if limited.empty or unlimited.empty:
+        return
+    by_limit = limited.groupby(limited["limit_bytes"].fillna(limited["memory_bytes"]))
+    measured = by_limit[["refault_anon", "refault_file", "major_faults", "rounds_s"]].median()
+    base = unlimited[["refault_anon", "refault_file", "major_faults", "rounds_s"]].median()
+    limits = measured.index.to_numpy(dtype=np.float64)
+    simulation = simulate(workload, device_of(calibration), limits)
+    predicted = _predicted(simulation, workload, calibration)
+    seen = _seen(measured - base)
+    about = str(first["network"]), str(first["schedule"]), str(first["loader"])
+    for name in LINKS:
+        for n, limit in enumerate(limits):
+            told, counted = float(predicted[name][n]), float(seen[name][n])
+            if np.isfinite(counted) and max(told, counted) >= _FLOORS[name]:
+                yield Link(name, *about, float(limit), told, max(counted, 0.0))
+
+
+def _settings(row: Mapping[Any, Any]) -> dict[str, Any]:
+    known = {name: row[name] for name in SETTINGS if not pd.isna(row[name])}
+    return {**known, "pipeline": row["network"]}
+
+
+def _predicted(
+    simulation: Simulation, workload: Workload, calibration: Calibration
+) -> dict[str, np.ndarray]:
+    def whole_trial(values: np.ndarray) -> np.ndarray:
+        rounds = values.reshape(-1, len(simulation.tasks), len(simulation.limit_bytes)).sum(axis=1)
+        return np.asarray(rounds[0] + (workload.rounds - 1) * rounds[-1])
+
+    anon = whole_trial(simulation.missed.in_bytes)
+    file = whole_trial(simulation.missed.file_bytes)
+    pages = anon / calibration.pages_per_fault.value
+    pages = pages + file / calibration.file_pages_per_fault.value
+    return {
+        "missed": anon,
+        "missed-file": file,
+        "faults": pages / mmap.PAGESIZE,
+        "io": whole_trial(simulation.io_s),
+    }
+
+
+def _seen(beyond: pd.DataFrame) -> dict[str, np.ndarray]:
+    pages = {"missed": "refault_anon", "missed-file": "refault_file"}
+    found = {name: beyond[key].to_numpy() * mmap.PAGESIZE for name, key in pages.items()}
+    return {
+        **found,
+        "faults": beyond["major_faults"].to_numpy(),
+        "io": beyond["rounds_s"].to_numpy(),
+    }
+
+
+def _score(name: str, found: Sequence[Link]) -> LinkScore:
+    from scipy import stats
+
+    predicted = np.array([link.predicted for link in found])
+    measured = np.array([link.measured for link in found])
+    # The floor keeps a link that is hardly there from counting as a large miss.
+    ratio = (predicted + _FLOORS[name]) / (measured + _FLOORS[name])
+    rank = float(stats.spearmanr(predicted, measured).statistic) if len(found) > 2 else None
+    return LinkScore(
+        name=name,
+        count=len(found),
+        ratio=float(np.median(ratio)),
+        within_25=float(np.mean(abs(ratio - 1) <= 0.25)),
+        rank=rank if rank is not None and np.isfinite(rank) else None,
+    )

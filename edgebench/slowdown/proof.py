@@ -1,0 +1,82 @@
+"""Everything that is held against the model: all splits, viability, each link of the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgebench.errors import ResultsError, UsageError
+from edgebench.slowdown.data import curves
+from edgebench.slowdown.exam import examine
+from edgebench.slowdown.knowledge import knowledge
+from edgebench.slowdown.ladder import LEAST_LIMITS, TOO_FEW_REMEDY
+from edgebench.slowdown.links import Link, LinkScore, links, score_links
+from edgebench.slowdown.scores import Answer, Score, scores
+from edgebench.slowdown.splits import family
+from edgebench.slowdown.viability import stands
+from edgebench.slowdown.viability_scores import Edge, Judged, ViabilityScore, judge_groups, score
+from edgebench.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from edgebench.results import Results
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was asked and answered, and how good the answers are.
+
+    ``held_out`` are the families that were kept out of all fitting; ``lacking`` says in words
+    what could not be asked.
+    """
+
+    held_out: tuple[str, ...]
+    answers: list[Answer]
+    scores: list[Score]
+    judged: dict[str, list[Judged]]
+    edges: dict[str, list[Edge]]
+    viability: list[ViabilityScore]
+    links: list[Link]
+    link_scores: list[LinkScore]
+    lacking: list[str]
+
+
+def prove(results: Results, held_out: Collection[str] = ()) -> Proof:
+    """Ask everything, of every device and kind of swap apart.
+
+    Raises:
+        ResultsError: nothing to ask: only unlimited trials, all killed, or too few limits.
+        UsageError: a family to hold out that isn't there.
+    """
+    made = curves(results)
+    where = str(results.sweeps[0].path)
+    _check_families(held_out, {part for c in made for part in family(c).split("+")})
+    if not any(len(curve.limits) >= LEAST_LIMITS for curve in made):
+        raise ResultsError(
+            "too few limits: to leave one out, two must be left at which a trial finished",
+            where=where,
+            remedy=TOO_FEW_REMEDY,
+        )
+    known, lacking = knowledge(results)
+    answers = [answer for one in known for answer in examine(one, held_out)]
+    found = [link for one in known for link in links(results, one.context)]
+    judged, edges = judge_groups(stands(results), held_out)
+    return Proof(
+        held_out=tuple(sorted(held_out)),
+        answers=answers,
+        scores=scores(answers),
+        judged=judged,
+        edges=edges,
+        viability=[score(split, judged[split], edges[split]) for split in judged],
+        links=found,
+        link_scores=score_links(found),
+        lacking=lacking,
+    )
+
+
+def _check_families(held_out: Collection[str], known: Collection[str]) -> None:
+    for name in held_out:
+        if name not in known:
+            guess = did_you_mean(name, known)
+            hint = f"did you mean {guess}?" if guess else f"one of {', '.join(sorted(known))}"
+            raise UsageError(f"no family {name!r} among these results", remedy=hint)

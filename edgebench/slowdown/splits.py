@@ -1,0 +1,136 @@
+"""What is asked, and what may be known when it is: no answer stands in its own question.
+
+All phases of a workload come from the same trials, so they are always left out together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from edgebench.layers.names import family_of
+from edgebench.slowdown.data import Curve
+
+#: The splits, in the order they are shown. A limit with tighter and wider ones beside it is
+#: ``inside``; ``held-out`` are the families that were kept out of everything else.
+SPLITS = ("limit-inside", "limit-outside", "network", "family", "schedule", "held-out")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A limit of a curve whose time is asked for. ``curve`` is whole: it holds the answer too."""
+
+    curve: Curve
+    limit_bytes: float
+    split: str
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What may be fitted to (``known``), and what is then asked.
+
+    ``left_out`` names what is not known: a network, a family, a schedule, or which limits.
+    """
+
+    left_out: str
+    known: tuple[Curve, ...]
+    asked: tuple[Question, ...]
+
+
+def folds(curves: Sequence[Curve], held_out: Collection[str] = ()) -> list[Fold]:
+    """Every fold of every split.
+
+    Curves of the families in ``held_out`` are in no fold but the last, which asks for all of them
+    knowing all others.
+    """
+    kept = [curve for curve in curves if not _is_of(curve, held_out)]
+    apart = [curve for curve in curves if _is_of(curve, held_out)]
+    made = [
+        *_limits(kept),
+        *_groups(kept, "network", workload_network),
+        *_groups(kept, "family", family),
+        *_groups(kept, "schedule", lambda curve: str(curve.settings.get("schedule", ""))),
+    ]
+    if apart and kept:
+        made.append(_fold("held-out", ", ".join(sorted(held_out)), kept, apart))
+    return made
+
+
+def workload_network(curve: Curve) -> str:
+    """The network of the curve's trials: for one of a pipeline, the whole pipeline."""
+    return str(curve.settings.get("pipeline") or curve.network)
+
+
+def family(curve: Curve) -> str:
+    """The family of :func:`workload_network`."""
+    return family_of(workload_network(curve))
+
+
+def workload(curve: Curve) -> str:
+    """What the curves of the same trials share: network and settings, not the phase."""
+    return json.dumps([workload_network(curve), curve.settings], sort_keys=True, default=str)
+
+
+def same_curve(curve: Curve, among: Sequence[Curve]) -> Curve | None:
+    """The curve of the same network, phase and settings; None if there is none."""
+    wanted = (curve.network, curve.phase, curve.settings)
+    return next((c for c in among if (c.network, c.phase, c.settings) == wanted), None)
+
+
+def _is_of(curve: Curve, families: Collection[str]) -> bool:
+    return any(part in families for part in family(curve).split("+"))
+
+
+def _limits(curves: Sequence[Curve]) -> Iterator[Fold]:
+    """One fold a rank: of every workload, the limit of that rank is left out."""
+    ladders: dict[str, list[float]] = {}
+    for curve in curves:
+        ladders.setdefault(workload(curve), []).extend(curve.limits)
+    ranked = {key: sorted(set(limits)) for key, limits in ladders.items()}
+    for rank in range(max((len(limits) for limits in ranked.values()), default=0)):
+        gone = {key: limits[rank] for key, limits in ranked.items() if rank < len(limits)}
+        known = tuple(_without(curve, gone.get(workload(curve))) for curve in curves)
+        asked = (_inside_or_not(curve, gone.get(workload(curve))) for curve in curves)
+        yield Fold(
+            left_out=f"limit {rank + 1}",
+            known=tuple(curve for curve in known if len(curve.limits)),
+            asked=tuple(question for question in asked if question),
+        )
+
+
+def _without(curve: Curve, limit: float | None) -> Curve:
+    return curve if limit is None else curve.without(limit)
+
+
+def _inside_or_not(curve: Curve, limit: float | None) -> Question | None:
+    if limit is None or limit not in curve.limits or len(curve.limits) < 2:
+        return None
+    inside = curve.limits[0] < limit < curve.limits[-1]
+    return Question(curve, limit, "limit-inside" if inside else "limit-outside")
+
+
+def _groups(curves: Sequence[Curve], split: str, of: Callable[[Curve], str]) -> Iterator[Fold]:
+    names = sorted({of(curve) for curve in curves})
+    if len(names) < 2:
+        return
+    for name in names:
+        known = [curve for curve in curves if of(curve) != name]
+        yield _fold(split, name, known, [curve for curve in curves if of(curve) == name])
+
+
+def _fold(split: str, left_out: str, known: Sequence[Curve], asked: Sequence[Curve]) -> Fold:
+    questions = (Question(c, float(limit), split) for c in asked for limit in c.limits)
+    return Fold(left_out, tuple(known), tuple(questions))
+
+
+def unseen(curve: Curve, *, with_unlimited: bool = True) -> Curve:
+    """The curve as a network's that was never run below a limit: no times but unlimited ones.
+
+    ``with_unlimited`` false takes those away too, and the demand that they showed.
+    """
+    nothing = curve.limit_bytes[:0]
+    below = replace(curve, limit_bytes=nothing, seconds=nothing, lost_bytes={})
+    if with_unlimited:
+        return below
+    return replace(below, unlimited_seconds=nothing, demand_bytes=None)

@@ -1,0 +1,145 @@
+"""Whether a trial will finish at a limit, and the least limit at which it will.
+
+Anonymous memory needs a place: below the limit, or in swap. So a workload that needs N bytes of it
+is killed where limit + swap < N, give or take what the kernel needs beside. How much that is, and
+how sharp the edge, is learnt from trials that were killed:
+
+    P(viable) = 1 / (1 + exp(-(ln((M + swap) / N) - μ) / s))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy import optimize
+
+from edgebench.frames import SETTINGS
+from edgebench.layers.names import family_of
+from edgebench.slowdown.context import context_of
+
+if TYPE_CHECKING:
+    from edgebench.results import Results
+
+#: Network → the rows of its layer table.
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
+#: Outcomes that say that a limit is too tight; another failure says nothing of it.
+_LOST = ("oom-killed", "timeout")
+#: Where nothing was killed yet, the edge is taken to lie here, this sharp; and what is learnt
+#: stays as near to it as these spreads say.
+_EDGE, _EDGE_SPREAD = 0.0, 0.1
+_SHARPNESS, _SHARPNESS_SPREAD = 0.02, 0.7
+#: From this probability on a limit is called viable with confidence.
+CONFIDENT = 0.9
+
+
+@dataclass(frozen=True)
+class Stand:
+    """One trial below a limit: what it needed, what it had, whether it finished.
+
+    ``need_bytes`` is anonymous memory that only swap can take, of the unlimited trials.
+    ``workload`` is the same for trials that differ in nothing but the limit.
+    """
+
+    network: str
+    workload: tuple[Any, ...]
+    limit_bytes: float
+    swap_bytes: float
+    need_bytes: float
+    viable: bool
+
+    @property
+    def family(self) -> str:
+        """The network's."""
+        return family_of(self.network)
+
+    @property
+    def room(self) -> float:
+        """``ln((M + swap) / N)``."""
+        return math.log((self.limit_bytes + self.swap_bytes) / self.need_bytes)
+
+
+@dataclass(frozen=True)
+class Viability:
+    """What was learnt of the edge: ``edge`` is μ, ``sharpness`` s; ``killed`` trials taught it."""
+
+    edge: float
+    sharpness: float
+    killed: int
+
+    def probability(self, limit_bytes: float, swap_bytes: float, need_bytes: float) -> float:
+        """That a trial finishes at the limit."""
+        room = math.log((limit_bytes + swap_bytes) / need_bytes)
+        return 1 / (1 + math.exp(-min(max((room - self.edge) / self.sharpness, -50), 50)))
+
+    def probability_of(self, stand: Stand) -> float:
+        """That this trial finished."""
+        return self.probability(stand.limit_bytes, stand.swap_bytes, stand.need_bytes)
+
+    def least_bytes(self, swap_bytes: float, need_bytes: float, probability: float = 0.5) -> float:
+        """The limit at which a trial finishes with this probability; 0 where swap takes all."""
+        room = self.edge + self.sharpness * math.log(probability / (1 - probability))
+        return max(0.0, need_bytes * math.exp(room) - swap_bytes)
+
+
+def learn(stands: Sequence[Stand]) -> Viability:
+    """The edge as it shows in trials whose swap is bounded.
+
+    Penalised likelihood: without killed trials it is where it is taken to be.
+    """
+    rooms = np.array([stand.room for stand in stands])
+    viable = np.array([stand.viable for stand in stands])
+
+    def cost(guess: np.ndarray) -> float:
+        edge, ln_sharpness = guess
+        margin = (rooms - edge) / np.exp(ln_sharpness)
+        surprise = np.logaddexp(0, np.where(viable, -margin, margin)).sum()
+        off_edge = (edge - _EDGE) / _EDGE_SPREAD
+        off_sharpness = (ln_sharpness - math.log(_SHARPNESS)) / _SHARPNESS_SPREAD
+        return float(surprise + (off_edge**2 + off_sharpness**2) / 2)
+
+    start = np.array([_EDGE, math.log(_SHARPNESS)])
+    found = optimize.minimize(cost, start, method="Nelder-Mead")
+    return Viability(float(found.x[0]), float(np.exp(found.x[1])), int((~viable).sum()))
+
+
+def stands(results: Results) -> list[Stand]:
+    """Every trial of networks below a limit, whose need is known and whose swap is bounded."""
+    trials = results.trials
+    ended = trials["outcome"].isin(["ok", *_LOST])
+    limited = trials[ended & trials["memory_bytes"].notna() & trials["network"].notna()]
+    tables = context_of(results, ())[0].tables
+    made = (_stand(row, tables) for row in limited.to_dict("records"))
+    return [stand for stand in made if stand]
+
+
+def _stand(row: dict[Any, Any], tables: Tables) -> Stand | None:
+    swap = 0.0 if row["swap_kind"] == "none" else row["swap_bytes"]
+    demand = row["workload_demand_bytes"]
+    if pd.isna(swap) or pd.isna(demand):
+        return None
+    limit = row["memory_bytes"] if pd.isna(row["limit_bytes"]) else row["limit_bytes"]
+    mapped = mapped_bytes(tables, row["network"], row["schedule"]) if row["loader"] == "mmap" else 0
+    return Stand(
+        network=row["network"],
+        workload=tuple(str(row[key]) for key in ("sweep", *SETTINGS, "swap_kind", "swap_bytes")),
+        limit_bytes=float(limit),
+        swap_bytes=float(swap),
+        need_bytes=float(demand) - mapped,
+        viable=row["outcome"] == "ok",
+    )
+
+
+def mapped_bytes(tables: Tables, pipeline: str, schedule: str) -> float:
+    """Weights that are mapped at once at the most: the kernel can drop them without swap.
+
+    The schedule ``linear`` holds one layer at a time, the others a whole network.
+    """
+    held = max if schedule == "linear" else sum
+    networks = [tables[name] for name in pipeline.split("+") if name in tables]
+    files = [{row["part"]: row["file_bytes"] or 0 for row in table} for table in networks]
+    return float(max((held(parts.values()) for parts in files if parts), default=0))
