@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.cgroups.identity import give_to_caller
-from edgebench.errors import EdgebenchError
 from edgebench.measures.registry import own
 from edgebench.measures.strategy import Seen, Strategy
 from edgebench.records import TrialRecord
@@ -59,7 +58,8 @@ class Observer:
         """Keep the strategy's reading; the record says why if there is none."""
         try:
             reading = self.strategy.read(_seen(events, record, self.folder))
-        except (EdgebenchError, OSError) as error:
+        except Exception as error:
+            # Whatever a profiler left: it costs its own figures, and the sweep goes on.
             return replace(record, missing={**record.missing, "reading": str(error)})
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 
 def describe(request: TrialRequest) -> str:
-    """``alexnet linear copy at 75%``: the settings that tell one point from another."""
+    """``alexnet linear copy at 75%``: the settings that tell one trial's point from another's."""
     settings = request.settings
     networks = "+".join(settings.get("networks", [])) or settings["kind"]
     words = [networks, *(str(settings[k]) for k in ("schedule", "loader") if k in settings)]
     swap = request.limits.swap_kind
-    return f"{' '.join(words)} at {request.limits.label}, swap {swap}"
+    whose = f", {request.strategy}'s own" if request.strategy else ""
+    return f"{' '.join(words)} at {request.limits.label}, swap {swap}{whose}"
 
 
 class LineProgress:

@@ -117,15 +117,15 @@ def weights_over_time(seen: Seen) -> tuple[list[int], list[int]]:
 def _uses(seen: Seen, keeping: bool) -> Iterator[tuple[int, Part, int, int]]:
     """Each time a part's weights are needed (+1) or let go of (-1): when, which, bytes."""
     layers = list(_layers(seen))
-    last = {(span.round, span.network): 0 for span, _ in layers}
-    for span, _ in layers:
-        last[span.round, span.network] = max(last[span.round, span.network], span.end_ns)
+    # Without an execution, as in a trial that was killed before it, nothing is let go of.
+    executed = (span for span, _ in layers if span.phase in _EXECUTIONS)
+    last = {(span.round, span.network): span.end_ns for span in executed}
     for span, rows in layers:
         row = rows[span.layer or 0]
         part, size = (span.network, row["part"]), row["parameter_bytes"] + row["buffer_bytes"]
         if span.phase == "load":
             yield span.end_ns, part, size, 1
-            if keeping:
+            if keeping and (span.round, span.network) in last:
                 yield last[span.round, span.network], part, size, -1
         elif span.phase == "first" and not keeping:
             yield span.end_ns, part, size, -1

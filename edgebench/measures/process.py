@@ -13,8 +13,9 @@ from pathlib import Path
 from edgebench.measures.inside import PROCESS, VIEW_VARIABLE
 from edgebench.measures.strategy import ErrorBar, Reading, Seen, SpanReading, Strategy
 
-#: The kernel counts a process's pages per CPU and sums them up in batches of this many.
-_COUNTER_PAGES = 32
+#: The kernel counts a process's pages per CPU and sums them up in batches of this many; it counts
+#: anonymous, file and shared pages apart (mm/memory.c, lib/percpu_counter.c).
+_COUNTER_PAGES, _COUNTERS = 32, 3
 NOTHING = "the worker's process was not looked at: it ended before its first span did"
 Look = Mapping[str, int]
 
@@ -100,10 +101,9 @@ class Process(_OfProcess):
     def _error(self, seen: Seen) -> ErrorBar:
         if seen.cpus is None:
             return ErrorBar(None, "pages counted in batches on each CPU, which are not known")
-        slack = _COUNTER_PAGES * seen.page_bytes * seen.cpus
-        return ErrorBar(
-            slack, f"{_COUNTER_PAGES} pages not yet counted on each of {seen.cpus} CPUs"
-        )
+        slack = _COUNTERS * _COUNTER_PAGES * seen.page_bytes * seen.cpus
+        kinds = f"{_COUNTERS} kinds of pages, {_COUNTER_PAGES} of each"
+        return ErrorBar(slack, f"{kinds} not yet counted on each of {seen.cpus} CPUs")
 
 
 class ResidentAndSwapped(_OfProcess):

@@ -178,10 +178,9 @@ def _kernel_to_timed(process: Observed, timed: Observed) -> Ledger | None:
 
 
 def _span_process_to_kernel(process: Observed, at: Moment) -> Ledger | None:
-    where = f"peak in {name_of(at.span)}"
     return _between(
-        at_moment(process, "process", at.process_bytes, where),
-        at_moment(process, "kernel", at.kernel_bytes, where),
+        at_moment(process, "process", at.process_bytes, at.where_marked),
+        at_moment(process, "kernel", at.kernel_bytes, at.where_marked),
         *resident_to_charged(at.look),
     )
 
@@ -207,7 +206,7 @@ def _kernel_to_own(process: Observed, at: Moment) -> Ledger | None:
         "the kernel's mark of the span against usage there",
     )
     return _between(
-        at_moment(process, "kernel", at.kernel_bytes, f"peak in {name_of(at.span)}"),
+        at_moment(process, "kernel", at.kernel_bytes, at.where_marked),
         at_moment(process, "process-own", own, at.where),
         inside,
         *charged_to_own(at.look),

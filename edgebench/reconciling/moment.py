@@ -28,8 +28,8 @@ class Moment:
         look: what the worker read there.
         split: the nearest look that splits own memory by mapping.
         usage_bytes: the cgroup's usage there.
-        kernel_bytes: the kernel's mark of the whole span.
-        process_bytes: VmHWM of the whole span.
+        kernel_bytes: the kernel's mark of the whole span; where it can't be reset, usage there.
+        process_bytes: VmHWM of the whole span, or likewise the resident set there.
     """
 
     key: SpanKey
@@ -55,6 +55,11 @@ class Moment:
     def where(self) -> str:
         """In words."""
         return f"{'end' if self.at_end else 'start'} of {name_of(self.span)}"
+
+    @property
+    def where_marked(self) -> str:
+        """Where the marks are of."""
+        return self.where if self.span.peak_bytes is None else f"peak in {name_of(self.span)}"
 
 
 def name_of(span: Span) -> str:
@@ -84,8 +89,11 @@ def moments(process: Observed) -> Iterator[Moment]:
             continue
         usage = span.usage_after_bytes if at_end else span.usage_before_bytes
         if usage is not None:
-            kernel = usage if span.peak_bytes is None else span.peak_bytes
-            yield Moment(key, span, at_end, look, split or {}, usage, kernel, reading.peak_bytes)
+            # Two marks of one span may be subtracted; a mark and a figure at its end may not.
+            kernel, marked = span.peak_bytes, reading.peak_bytes
+            if kernel is None:
+                kernel, marked = usage, resident(look) or 0
+            yield Moment(key, span, at_end, look, split or {}, usage, kernel, marked)
 
 
 def _ends(process: Observed) -> Iterator[tuple[int, bool, SpanKey]]:

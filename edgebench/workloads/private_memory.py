@@ -88,13 +88,18 @@ def code_areas() -> dict[str, int]:
 
 
 def split_by_mapping() -> dict[str, int]:
-    """Anonymous memory, resident or in swap, by the kind of mapping it lies in (smaps).
+    """Anonymous memory, resident or in swap, by the kind of mapping it lies in (smaps, if there).
 
     ``in_files_bytes`` are private copies of a file's pages: a library's data and relocations.
     """
     sizes = {"in_heap_bytes": 0, "in_stack_bytes": 0, "in_files_bytes": 0, "in_unnamed_bytes": 0}
     kind = "in_unnamed_bytes"
-    for line in Path("/proc/self/smaps").read_bytes().splitlines():
+    try:
+        text = Path("/proc/self/smaps").read_bytes()
+    except OSError:
+        # A kernel built without it.
+        return {}
+    for line in text.splitlines():
         if line.endswith(b" kB"):
             if line.startswith((b"Anonymous:", b"Swap:")):
                 sizes[kind] += int(line.split()[1]) * 1024

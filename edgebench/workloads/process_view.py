@@ -64,15 +64,16 @@ class ProcessView:
         self.gauges: dict[str, Callable[[], int]] = {}
         self._stat, self._kernel = stat, kernel
         self._others = Path(f"/proc/{os.getppid()}/status")
-        self._clear = os.open(_SELF / "clear_refs", os.O_WRONLY)
+        self._clear = _opened(_SELF / "clear_refs")
 
     def mark(self) -> int | None:
-        """VmHWM: the most that was resident since the last reset."""
-        return _lines(_SELF / "status").get("VmHWM")
+        """VmHWM: the most that was resident since the last reset; None if it can't be reset."""
+        return None if self._clear is None else _lines(_SELF / "status").get("VmHWM")
 
     def reset(self) -> None:
         """Set VmHWM back to what is resident (``clear_refs`` ← 5, Linux 4.0)."""
-        os.pwrite(self._clear, b"5", 0)
+        if self._clear is not None:
+            os.pwrite(self._clear, b"5", 0)
 
     def look(self, whole: bool) -> dict[str, int]:
         """Everything it tells; the split by mapping, which takes longest, only of a phase."""
@@ -105,7 +106,16 @@ class ProcessView:
 
     def close(self) -> None:
         """Nothing more is read."""
-        os.close(self._clear)
+        if self._clear is not None:
+            os.close(self._clear)
+
+
+def _opened(path: Path) -> int | None:
+    """A descriptor to write to; None where the kernel was built without such a file."""
+    try:
+        return os.open(path, os.O_WRONLY)
+    except OSError:
+        return None
 
 
 def _named(lines: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:

@@ -1,0 +1,196 @@
+"""Strategies' own trials in real sweeps: made after the timed ones, and in nobody's way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from edgebench.errors import ResultsError, ScenarioError
+from edgebench.measures import registry
+from edgebench.measures.strategy import ErrorBar, Reading, Seen, Strategy
+from edgebench.plan import PlannedTrial, Point, own_trials
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.results import Results, load
+from edgebench.scenario import load_scenario
+from edgebench.summary import summarise
+from edgebench.sweep import SweepOptions, SweepSummary, run_sweep
+
+SCENARIO = """
+schema = 1
+name = "tiny"
+repeats = 2
+timeout = "20s"
+[workload]
+kind = "command"
+command = ["sleep", "0.05"]
+[limits]
+memory = ["64M"]
+[memory]
+strategies = {strategies}
+timeout = "1s"
+"""
+
+
+class _Made(Strategy):
+    """A strategy for these tests alone, with a trial of its own."""
+
+    title = counts = blind_to = "made up"
+    own_trial = True
+
+    def read(self, seen: Seen) -> Reading:
+        """What the workload wrote to the folder, if it did."""
+        assert seen.folder is not None
+        size = int((seen.folder / "size").read_text())
+        return Reading(self.name, size, "told", ErrorBar(0, "made up"))
+
+
+class Working(_Made):
+    """Has its workload leave a figure."""
+
+    name = "working"
+
+    def wrap(
+        self, command: Sequence[str], env: Mapping[str, str], folder: Path
+    ) -> tuple[list[str], dict[str, str]]:
+        """Through a variable, which GNU time must not get."""
+        words = ["sh", "-c", 'echo "$SIZE" >"$FOLDER/size"']
+        return words, {**env, "SIZE": "4096", "FOLDER": str(folder)}
+
+
+class Absent(_Made):
+    """Is not installed."""
+
+    name = "absent"
+
+    def unavailable(self) -> str | None:
+        """What to install."""
+        return "absent is not installed: apt-get install absent"
+
+
+class Crashing(_Made):
+    """Takes its workload with it, and leaves nothing."""
+
+    name = "crashing"
+
+    def wrap(
+        self, command: Sequence[str], env: Mapping[str, str], folder: Path
+    ) -> tuple[list[str], dict[str, str]]:
+        """A word that fails."""
+        return ["false"], dict(env)
+
+
+class Slow(_Made):
+    """Runs past its limit."""
+
+    name = "slow"
+
+    def wrap(
+        self, command: Sequence[str], env: Mapping[str, str], folder: Path
+    ) -> tuple[list[str], dict[str, str]]:
+        """A word that takes long."""
+        return ["sleep", "30"], dict(env)
+
+
+class _Silent:
+    """A progress that tells nothing but remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def stage(self, text: str) -> None:
+        self.said.append(text)
+
+    def begin(self, folder: Path, total: int, done: int) -> None:
+        self.total = total
+
+    def planned(self, total: int) -> None:
+        self.total = total
+
+    def trial(self, request: object) -> None: ...
+
+    def finished(self, record: TrialRecord) -> None: ...
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The made-up strategies are known."""
+    for strategy in (Working(), Absent(), Crashing(), Slow()):
+        monkeypatch.setitem(registry.own(), strategy.name, strategy)
+
+
+def sweep(folder: Path, strategies: Sequence[str]) -> tuple[SweepSummary, Results, _Silent]:
+    """A real sweep with these strategies."""
+    file = folder / "tiny.toml"
+    file.write_text(SCENARIO.format(strategies=list(strategies)).replace("'", '"'))
+    progress = _Silent()
+    summary = run_sweep(load_scenario(file), SweepOptions(folder / "results", "here"), progress)
+    return summary, load(summary.folder), progress
+
+
+def test_own_trials_come_after_all_timed_ones() -> None:
+    """One of each strategy at each point, numbered on, in a block of their own."""
+    points = [Point(f"p{n}", {}, LimitSetting()) for n in (1, 2)]
+    timed = [PlannedTrial(f"{n:04d}", "p1", block, block) for n, block in ((1, 0), (2, 1))]
+    planned = own_trials(points, timed, ["a", "b"])
+    assert [one.trial for one in planned] == ["0003", "0004", "0005", "0006"]
+    assert {one.block for one in planned} == {2}
+    pairs = [(one.strategy, one.point_id) for one in planned]
+    assert pairs == [("a", "p1"), ("a", "p2"), ("b", "p1"), ("b", "p2")]
+
+
+@pytest.mark.cgroup
+@pytest.mark.usefixtures("made")
+def test_a_strategys_trials_are_in_no_timed_figure(tmp_path: Path) -> None:
+    """Frames, summaries and counts know the timed trials alone; the strategy's reading is kept."""
+    summary, results, progress = sweep(tmp_path, ["working"])
+    assert (summary.trials, summary.outcomes, summary.warnings) == (4, {"ok": 4}, [])
+    assert progress.total == 6
+    (only,) = results.sweeps
+    assert only.planned == len(results.trials) == 4
+    assert sum(sum(point.outcomes.values()) for point in summarise(only)) == 4
+    own = only.strategy_records
+    assert [record.strategy for record in own] == ["working", "working"]
+    assert only.reading(own[0].trial).peak_bytes == 4096
+    # Nothing of it passes for the workload's demand.
+    assert all(record.demand_bytes is None for record in own)
+
+
+@pytest.mark.cgroup
+@pytest.mark.usefixtures("made")
+def test_one_that_is_absent_crashes_or_runs_too_long_costs_its_own_figures(tmp_path: Path) -> None:
+    """The sweep says so, and goes on; what each was about is in its records."""
+    names = ["absent", "crashing", "slow", "working"]
+    summary, results, progress = sweep(tmp_path, names)
+    assert summary.outcomes == {"ok": 4}
+    assert any("apt-get install absent" in words for words in progress.said)
+    by_strategy = {record.strategy: record for record in results.sweeps[0].strategy_records}
+    assert by_strategy["absent"].outcome == "failed"
+    assert "apt-get install absent" in str(by_strategy["absent"].reason)
+    assert by_strategy["crashing"].outcome == "failed"
+    assert by_strategy["slow"].outcome == "timeout"
+    assert by_strategy["working"].outcome == "ok"
+    for name in names[:3]:
+        assert any(f"strategy {name}:" in words for words in summary.warnings)
+        with pytest.raises(ResultsError):
+            results.sweeps[0].reading(by_strategy[name].trial)
+
+
+def test_a_command_has_no_worker_to_look_from(tmp_path: Path) -> None:
+    """The process and torch strategies are refused for it, with what to do."""
+    file = tmp_path / "tiny.toml"
+    file.write_text(SCENARIO.format(strategies='["process"]'))
+    with pytest.raises(ScenarioError, match="a command has none; leave it out"):
+        load_scenario(file)
+
+
+def test_a_scenario_without_the_table_is_the_one_it_was(tmp_path: Path) -> None:
+    """Its fingerprint is not changed by a table that asks for nothing: old sweeps are resumed."""
+    fingerprints = []
+    asked = "strategies = {strategies}\n"
+    for cut in (f'[memory]\n{asked}timeout = "1s"', asked):
+        file = tmp_path / "tiny.toml"
+        file.write_text(SCENARIO.replace(cut, ""))
+        fingerprints.append(load_scenario(file).fingerprint())
+    assert fingerprints[0] == fingerprints[1]

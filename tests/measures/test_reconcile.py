@@ -1,0 +1,162 @@
+"""Real networks reconciled: every ledger closes, every layer is told, and the figure names them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from made_sweep import Shape, make
+
+from edgebench.cli.reconcile import reconcile as verb
+from edgebench.errors import EdgebenchError
+from edgebench.figures import reconciliation as figure_of
+from edgebench.figures.style import applied
+from edgebench.reconciling.reconciliation import reconcile
+from edgebench.results import Results, load
+from edgebench.scenario import load_scenario
+from edgebench.sweep import SweepOptions, run_sweep
+
+SCENARIO = """
+schema = 1
+name = "reconcile"
+repeats = 1
+timeout = "3m"
+[workload]
+kind = "inference"
+network = "resnet18"
+schedule = "bulk"
+loader = ["copy", "mmap"]
+warm = 1
+[limits]
+memory = ["max", "60%"]
+swap = {swap}
+[memory]
+strategies = ["process", "torch"]
+"""
+#: From where to where the whole trial's ledgers lead.
+LEDGERS = {
+    ("sampled", "kernel"),
+    ("gnu-time", "process"),
+    ("process", "kernel"),
+    ("kernel", "kernel"),
+    ("process", "process-pss"),
+    ("kernel", "process-own"),
+    ("process-own", "malloc"),
+    ("malloc", "torch"),
+    ("torch", "analytic"),
+}
+
+
+class _Quiet:
+    """A progress that tells nothing."""
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *args: None
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """ResNet-18 by copy and by mmap, unlimited and at 60 % of its demand."""
+    folder = tmp_path_factory.mktemp("reconcile")
+    file = folder / "scenario.toml"
+    file.write_text(SCENARIO.format(swap='"1G"'))
+    summary = run_sweep(load_scenario(file), SweepOptions(folder, "here"), _Quiet())
+    assert summary.outcomes == {"ok": 4}
+    assert not [words for words in summary.warnings if words.startswith("strategy")]
+    return load(summary.folder)
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.swap
+def test_every_byte_of_a_network_is_explained(results: Results) -> None:
+    """Each ledger's rest is at most 2 % or 2 MiB: by copy and mmap, unlimited and under demand."""
+    points = reconcile(results.sweeps[0])
+    assert len(points) == 4
+    for point in points:
+        assert {(led.source.strategy, led.target.strategy) for led in point.ledgers} == LEDGERS
+        open_ones = [ledger.to_json() for ledger in point.ledgers if not ledger.closes]
+        assert not open_ones, (point.title, open_ones)
+        assert set(point.costs) == {"process", "torch"}
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.swap
+def test_every_layer_has_its_ledgers(results: Results) -> None:
+    """Unlimited they all close; each layer has its figures before, at most and after."""
+    for point in reconcile(results.sweeps[0]):
+        assert {layer.key.phase for layer in point.layers} == {"load", "first"}
+        for layer in point.layers:
+            assert {"kernel", "process", "malloc", "torch", "analytic"} <= set(layer.figures)
+            if point.record.limit_bytes is None:
+                assert all(ledger.closes for ledger in layer.ledgers), layer.span.name
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.swap
+def test_the_model_of_live_tensors_is_torchs_own(results: Results) -> None:
+    """Layer by layer, before and after: liveness on meta is what torch's allocator holds."""
+    frame = results.memory
+    first = frame[(frame["phase"] == "first") & (frame["loader"] == "copy")]
+    unlimited = first[first["limit_bytes"].isna()]
+    keys = ["layer", "pass_number"]
+    torch = unlimited[unlimited["strategy"] == "torch"].set_index(keys)
+    model = unlimited[unlimited["strategy"] == "analytic"].set_index(keys)
+    weights = model["before_bytes"].iloc[0] - torch["before_bytes"].iloc[0]
+    for column in ("before_bytes", "after_bytes"):
+        off = (model[column] - weights - torch[column]).abs().max()
+        # Batch norm's few kilobytes of scratch.
+        assert off < 64 << 10
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.swap
+def test_the_verb_and_the_figure(results: Results) -> None:
+    """JSON has each ledger's four keys; text names them; the figure names layers and strategies."""
+    path = str(results.path)
+    told = json.loads(CliRunner().invoke(verb, [path, "--json"], catch_exceptions=False).stdout)
+    for point in told["points"]:
+        for ledger in point["ledgers"]:
+            assert {"from", "to", "terms", "unexplained_bytes"} <= set(ledger)
+        assert point["layers"]
+    trial = told["points"][0]["trial"]
+    one = CliRunner().invoke(verb, [path, "--trial", trial], catch_exceptions=False)
+    assert "file-pages-elsewhere" in one.stdout
+    assert "unexplained" in one.stdout
+    with applied():
+        drawn = list(figure_of.figures(results))
+    assert len(drawn) == 4
+    axes = drawn[0].figure.axes[0]
+    named = {label.get_text() for label in axes.get_xticklabels()}
+    assert {"import", "layer4.1.conv2"} <= named
+    legend = axes.get_legend()
+    assert legend is not None
+    shown = " ".join(text.get_text() for text in legend.get_texts())
+    for words in ("kernel's high-water mark", "GNU time", "torch's allocations", "sampled"):
+        assert words in shown
+
+
+def test_without_strategies_it_says_how_to_get_them(tmp_path: Path) -> None:
+    """An older sweep: the ledgers there can be, and for each strategy the line to write."""
+    path = make(tmp_path, Shape(networks={"lenet": 4}, limits=(None, 100), repeats=1))
+    done = CliRunner().invoke(verb, [str(path)], catch_exceptions=False)
+    assert 'strategies = ["process"]' in done.stdout
+    point = reconcile(load(path).sweeps[0])[0]
+    assert {"process", "torch"} <= set(point.missing)
+    assert ("sampled", "kernel") in {(x.source.strategy, x.target.strategy) for x in point.ledgers}
+    assert not list(figure_of.figures(load(path)))
+
+
+@pytest.mark.parametrize("words", [["--trial", "9999"], ["--network", "nothing"]])
+def test_what_isnt_there_is_named(tmp_path: Path, words: list[str]) -> None:
+    """One clear message with what to type."""
+    path = make(tmp_path, Shape(networks={"lenet": 4}, limits=(None,), repeats=1))
+    with pytest.raises(EdgebenchError) as caught:
+        CliRunner().invoke(verb, [str(path), *words], catch_exceptions=False)
+    assert words[1] in caught.value.what
+    assert "edgebench" in str(caught.value.remedy)

@@ -1,0 +1,242 @@
+"""Each strategy reads what it says it reads, and says what it could not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from looking import MIB, look, resident, span_events
+
+from edgebench.errors import ResultsError
+from edgebench.measures.analytic import Analytic
+from edgebench.measures.gnu_time import GnuTimeStrategy
+from edgebench.measures.inside import ALLOCATIONS, VIEW_VARIABLE
+from edgebench.measures.kernel import CANT_RESET, KernelMark
+from edgebench.measures.process import Malloc, Process, Proportional, ResidentAndSwapped
+from edgebench.measures.registry import always, beside_process, own
+from edgebench.measures.sampled import Sampled
+from edgebench.measures.strategy import ErrorBar, Reading, Seen, SpanReading
+from edgebench.measures.torch_view import TorchAllocations
+from edgebench.records import LimitSetting, SamplerReport, TrialRecord
+
+SETTINGS = {"kind": "inference", "networks": ["net"], "schedule": "linear", "batch": 2}
+
+
+def record(**values: Any) -> TrialRecord:
+    """A trial's record with these values."""
+    known: dict[str, Any] = {
+        "trial": "0001",
+        "point": "p1",
+        "block": 0,
+        "repeat": 0,
+        "settings": SETTINGS,
+        "limits": LimitSetting(),
+        "outcome": "ok",
+        "started_utc": "2026-01-02T03:04:05+00:00",
+        "peak_bytes": 300 * MIB,
+        "peak_source": "kernel",
+    }
+    return TrialRecord(**(known | values))
+
+
+def layer_events() -> list[dict[str, Any]]:
+    """One layer loaded, 40 MiB, and executed."""
+    about = {"round": 0, "network": "net", "layer": 0, "name": "conv"}
+    empty, full = look(weights=0), look()
+    return [
+        *span_events(1, "load", empty, full, **about),
+        *span_events(2, "first", full, full, **about),
+    ]
+
+
+def test_every_strategy_says_what_it_is() -> None:
+    """A name of its own, what it counts, what it can't see, whether it needs a trial."""
+    strategies = [*always(), *beside_process(), *own().values()]
+    names = [strategy.name for strategy in strategies]
+    assert len(set(names)) == len(names)
+    for strategy in strategies:
+        assert strategy.title
+        assert strategy.counts
+        assert strategy.blind_to
+        assert strategy.own_trial == (strategy.name in own())
+
+
+def test_a_reading_survives_the_disk() -> None:
+    """As JSON and back it is the same."""
+    spans = (SpanReading(3, 1, 2, None),)
+    bar = ErrorBar(None, "not known")
+    made = Reading("x", 5, "how", bar, spans, "span how", bar, ((1, 2),), {"a": 1}, {"b": "why"})
+    assert Reading.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+def test_the_kernels_reading_has_its_batching() -> None:
+    """Peaks by reset; off by 64 pages on each CPU."""
+    reading = KernelMark().read(Seen(layer_events(), record(), cpus=2))
+    assert reading.peak_bytes == 300 * MIB
+    assert reading.error.size_bytes == 2 * 64 * 4096
+    assert [span.id for span in reading.spans] == [1, 2]
+    assert reading.spans[0].peak_bytes == reading.spans[0].after_bytes
+    assert not reading.missing
+
+
+def test_a_kernel_without_reset_or_mark_is_said() -> None:
+    """Spans keep the usage at their ends; a sampled peak is not passed off as the kernel's."""
+    events = [{**e, "peak_bytes": None} if "peak_bytes" in e else e for e in layer_events()]
+    reading = KernelMark().read(Seen(events, record(peak_source="sampled")))
+    assert reading.peak_bytes is None
+    assert reading.spans[0].peak_bytes is None
+    assert reading.spans[0].after_bytes is not None
+    assert reading.missing["spans"] == CANT_RESET
+
+
+def test_samples_between_a_spans_ends() -> None:
+    """The largest of them; a span no sample fell into has none, and that is counted."""
+    samples = {"t_ns": [0, 9, 12, 16, 30], "usage_bytes": [1, 10, 50, 20, 30]}
+    stat = {"t_ns": [0, 14], "anon_bytes": [1, 45], "file_bytes": [0, -1]}
+    sampler = SamplerReport(0.001, 0.001, 0.004, 5, None, None)
+    seen = Seen(layer_events(), record(peak_bytes=60, sampler=sampler), samples=samples, stat=stat)
+    reading = Sampled().read(seen)
+    assert reading.peak_bytes == 50
+    assert reading.error.size_bytes == 10
+    assert reading.spans[0] == SpanReading(1, 10, 50, 50)
+    assert reading.spans[1].peak_bytes is None
+    assert "1 of 2" in reading.missing["spans"]
+    assert reading.parts["anon_bytes"] == 45
+    assert "file_bytes" not in reading.parts
+
+
+def test_no_samples_is_said() -> None:
+    """No table, no peak."""
+    assert Sampled().read(Seen([], record())).missing
+
+
+def test_the_process_by_its_own_looks() -> None:
+    """Resident by the reset mark; with swap, proportional and malloc's count by the ends."""
+    seen = Seen(layer_events(), record(), cpus=2)
+    full = look()
+    process = Process().read(seen)
+    assert process.peak_bytes == resident(full)
+    assert process.spans[0].before_bytes == resident(look(weights=0))
+    swapped = ResidentAndSwapped().read(seen)
+    assert swapped.peak_bytes == resident(full) + full["swap_bytes"]
+    assert Proportional().read(seen).peak_bytes == full["pss_bytes"]
+    assert Malloc().read(seen).peak_bytes == full["heap_used_bytes"]
+
+
+def test_a_worker_that_never_looked_is_said() -> None:
+    """As after a kill before the first boundary."""
+    assert Process().read(Seen([], record())).missing
+
+
+def test_gnu_times_figure_or_why_not() -> None:
+    """From the record; None is no 0."""
+    told = GnuTimeStrategy().read(Seen([], record(gnu_time_maxrss_bytes=7)))
+    assert told.peak_bytes == 7
+    assert GnuTimeStrategy().read(Seen([], record())).missing
+
+
+def boundaries(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same events, seen by torch's view: each boundary with its number."""
+    return [{**e, "view": {"boundary": n}} for n, e in enumerate(events, start=1)]
+
+
+def test_torchs_allocations_between_boundaries(tmp_path: Path) -> None:
+    """By order, however close; the peak inside, what is left after, and the line over time."""
+    profile = {
+        "allocations": [[1010, 100], [1021, 500], [1022, -500], [1023, 20]],
+        "boundaries": [[1000, 1], [1015, 2], [1020, 3], [1030, 4]],
+    }
+    (tmp_path / ALLOCATIONS).write_text(json.dumps(profile))
+    events = boundaries(layer_events())
+    reading = TorchAllocations().read(Seen(events, record(), tmp_path))
+    assert reading.spans == (SpanReading(1, 0, 100, 100), SpanReading(2, 100, 600, 120))
+    assert reading.peak_bytes == 600
+    assert [size for _, size in reading.line] == [100, 600, 100, 120]
+    assert reading.line[0][0] - events[0]["t_ns"] == 10
+
+
+def test_a_layer_in_another_thread_is_not_guessed(tmp_path: Path) -> None:
+    """The profiler does not follow threads: without a boundary a layer has no figures."""
+    profile = {"allocations": [[1010, 100]], "boundaries": [[1000, 1], [1015, 2]]}
+    (tmp_path / ALLOCATIONS).write_text(json.dumps(profile))
+    reading = TorchAllocations().read(Seen(boundaries(layer_events()), record(), tmp_path))
+    assert [span.id for span in reading.spans] == [1]
+    assert "1 layers" in reading.missing["spans"]
+
+
+@pytest.mark.parametrize("text", [None, "", '{"allocations": [[1', "[]", '{"allocations": [1]}'])
+def test_a_profile_cut_short_is_an_error(tmp_path: Path, text: str | None) -> None:
+    """Killed before it wrote, or while it did."""
+    if text is not None:
+        (tmp_path / ALLOCATIONS).write_text(text)
+    with pytest.raises(ResultsError):
+        TorchAllocations().read(Seen([], record(), tmp_path))
+
+
+@pytest.mark.parametrize("strategy", [Process(), TorchAllocations()])
+def test_a_view_is_asked_for_by_the_environment(
+    tmp_path: Path, strategy: Process | TorchAllocations
+) -> None:
+    """The words stay; the worker alone is told."""
+    command, env = strategy.wrap(["python", "-m", "worker"], {"A": "b"}, tmp_path)
+    assert command == ["python", "-m", "worker"]
+    assert env["A"] == "b"
+    assert env[VIEW_VARIABLE] == strategy.name
+
+
+TABLE = [
+    {
+        "part": "conv",
+        "parameter_bytes": 40,
+        "buffer_bytes": 2,
+        "live_before_bytes": 10,
+        "live_peak_bytes": 16,
+        "live_after_bytes": 6,
+        "workspace_bytes": 5,
+    }
+]
+
+
+def test_the_analytic_sum_follows_the_schedule() -> None:
+    """Weights from the load's end; tensors and copies grow with the batch, weights don't."""
+    reading = Analytic().read(Seen(layer_events(), record(), tables={"net": TABLE}))
+    assert reading.spans == (
+        SpanReading(1, 20, 62, 62),
+        SpanReading(2, 62, 42 + 2 * (16 + 5), 42 + 2 * 6),
+    )
+
+
+NEXT = {"round": 0, "network": "net", "layer": 1, "name": "next"}
+TWO_LAYERS = {"net": [*TABLE, {**TABLE[0], "part": "next"}]}
+
+
+def second_load(schedule: str, events: list[dict[str, Any]]) -> SpanReading:
+    """What the analytic sum says of the load of the second layer, span 3."""
+    made = record(settings={**SETTINGS, "schedule": schedule})
+    spans = Analytic().read(Seen(events, made, tables=TWO_LAYERS)).spans
+    return next(span for span in spans if span.id == 3)
+
+
+def test_linear_lets_weights_go_before_the_next_are_loaded() -> None:
+    """A layer's weights are gone once it has run."""
+    events = [*layer_events(), *span_events(3, "load", look(), look(), **NEXT)]
+    assert second_load("linear", events) == SpanReading(3, 20, 62, 62)
+
+
+@pytest.mark.parametrize("executed", [True, False])
+def test_bulk_keeps_weights_until_all_has_run(executed: bool) -> None:
+    """Also those of a trial that was killed before anything ran."""
+    first, load = layer_events()[2:], span_events(3, "load", look(), look(), **NEXT)
+    ran = [{**event, "id": 4, "t_ns": event["t_ns"] + 20} for event in first]
+    events = [*layer_events()[:2], *load, *(ran if executed else [])]
+    assert second_load("bulk", events) == SpanReading(3, 62, 104, 104)
+
+
+def test_a_table_without_live_tensors_is_said() -> None:
+    """An older version's sweep: nothing is made up."""
+    old = [{k: v for k, v in TABLE[0].items() if not k.startswith("live")}]
+    reading = Analytic().read(Seen(layer_events(), record(), tables={"net": old}))
+    assert reading.spans == ()
+    assert reading.missing
