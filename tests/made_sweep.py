@@ -41,6 +41,7 @@ class Shape:
     b: float = 1.5
     noise: float = 0.02
     killed_below: float = 0.0
+    swap_bytes: int = 2048 * MIB
     with_files: bool = True
     command: str | None = None
 
@@ -96,7 +97,7 @@ def _tables(shape: Shape) -> dict[str, Any]:
                     "output_bytes": 5000,
                     "flops": 1000 * size,
                     "file_bytes": size + 64 if size else None,
-                    "part": "conv",
+                    "part": f"features.{order}.conv",
                 }
                 for order, size in enumerate(sizes)
             ],
@@ -126,7 +127,7 @@ def _write(
         block=repeat,
         repeat=repeat,
         settings=_settings(shape, networks, schedule),
-        limits=LimitSetting(label, limit_bytes, "file", 2048 * MIB),
+        limits=LimitSetting(label, limit_bytes, "file", shape.swap_bytes),
         outcome="oom-killed" if killed else "ok",
         started_utc="2026-01-02T03:04:05.678+00:00",
         reason="killed in load" if killed else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +14,12 @@ from edgebench.records import SCHEMA
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.ladder import Climb, Step
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from edgebench.slowdown.ladder import Climb, SetStep, Step
     from edgebench.slowdown.model import Parameter
+    from edgebench.slowdown.validation import Errors
 
 
 @click.command(short_help="Fit slowdown against limit, per network and phase.")
@@ -27,18 +32,21 @@ def fit(results: Path, as_json: bool) -> None:
     JSON in the sweep's folder, in fits/.
     """
     from edgebench.results import latest, load
+    from edgebench.slowdown.context import context_of
     from edgebench.slowdown.data import curves
     from edgebench.slowdown.ladder import climb_all
-    from edgebench.slowdown.store import climb_as_json, save
+    from edgebench.slowdown.store import climb_as_json, save, sets_as_json
 
     loaded = load(latest(results))
-    climbs, skipped = climb_all(curves(loaded), str(loaded.path))
+    found = curves(loaded)
+    context, lacking = context_of(loaded, found)
+    climbs, skipped = climb_all(found, str(loaded.path), context)
     paths = save(loaded.path, climbs)
-    for warning in (*loaded.warnings, *skipped):
+    for warning in (*loaded.warnings, *skipped, *lacking):
         click.echo(f"warning: {warning}", err=True)
     if as_json:
-        rows = [climb_as_json(climb) for climb in climbs]
-        click.echo(json.dumps({"schema": SCHEMA, "path": str(loaded.path), "fits": rows}))
+        fits = {"fits": [climb_as_json(c) for c in climbs], "sets": sets_as_json(climbs)}
+        click.echo(json.dumps({"schema": SCHEMA, "path": str(loaded.path), **fits}))
         return
     _print(climbs)
     click.echo(f"wrote {len(paths)} fits to {paths[0].parent}")
@@ -47,24 +55,22 @@ def fit(results: Path, as_json: bool) -> None:
 
 def _print(climbs: Sequence[Climb]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, 140)
     for climb in climbs:
-        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        table.add_column("")
-        table.add_column("model", no_wrap=True)
-        for title in ("error", "median", "inside", "outside", "AIC"):
-            table.add_column(title, justify="right")
-        table.add_column("fitted, with 90 % interval")
-        for step in climb.steps:
-            table.add_row(*_row(step, step is climb.best))
+        table = _table("AIC", last="fitted, with 90 % interval")
+        for step in climb.every:
+            row = _row(step.rung.name, step.errors, step is climb.recommended)
+            aic = step.fit.aic if step.fit else None
+            table.add_row(*row, "-" if aic is None else f"{aic:.1f}", _fitted(step))
         console.print(climb.curve.label, style="bold", markup=False)
         console.print(_about(climb), style="dim", markup=False)
         console.print(table)
         console.print()
+    for line in _summary(climbs):
+        console.print(line, markup=False)
     console.print(
         "error: of the predicted time at a limit left out of the fit, mean; then median, mean\n"
         "between other limits, mean beyond them. * nearest by ratio of predicted to measured.",
@@ -83,24 +89,48 @@ def _about(climb: Climb) -> str:
     return words + (f"; repeats differ by {curve.noise:.1%}" if curve.noise is not None else "")
 
 
-def _row(step: Step, is_best: bool) -> list[str]:
-    errors = step.errors
+def _table(*more: str, last: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("")
+    table.add_column("model", no_wrap=True)
+    for title in ("error", "median", "inside", "outside", *more):
+        table.add_column(title, justify="right")
+    table.add_column(last)
+    return table
+
+
+def _row(name: str, errors: Errors | None, is_best: bool) -> list[str]:
     shares = (
         [errors.mape, errors.median_ape, errors.mape_inside, errors.mape_outside]
         if errors
         else [None] * 4
     )
-    aic = step.fit.aic if step.fit else None
-    return [
-        "*" if is_best else "",
-        step.rung.name,
-        *("-" if share is None else f"{share:.1%}" for share in shares),
-        "-" if aic is None else f"{aic:.1f}",
-        _fitted(step),
-    ]
+    told = ("-" if share is None else f"{share:.1%}" for share in shares)
+    return ["*" if is_best else "", name, *told]
 
 
-def _fitted(step: Step) -> str:
+def _summary(climbs: Sequence[Climb]) -> list[RenderableType]:
+    """All curves together, and which rung is recommended; nothing where none could be judged."""
+    from edgebench.slowdown.ladder import together
+
+    found = together(climbs)
+    if len(climbs) < 2 or not found:
+        return []
+    first, *others = sorted(found, key=lambda name: found[name].log_ratio)
+    table = _table("limits", last="off by, on average")
+    for name, errors in found.items():
+        off = f"x {math.exp(errors.log_ratio):.2f}"
+        table.add_row(*_row(name, errors, name == first), str(errors.count), off)
+    words = f"recommended: {first}: nearest to {found[first].count} limits left out"
+    words += f" (off by x {math.exp(found[first].log_ratio):.2f} on average"
+    if others:
+        words += f"; {others[0]} by x {math.exp(found[others[0]].log_ratio):.2f}"
+    return ["all curves together", table, f"{words})", ""]
+
+
+def _fitted(step: Step | SetStep) -> str:
     from edgebench.slowdown.hinge import Hinge
 
     if step.fit is None or step.rung.name != Hinge.name:

@@ -15,6 +15,7 @@ from edgebench.errors import UsageError
 from edgebench.records import SCHEMA
 
 if TYPE_CHECKING:
+    from edgebench.predicting import Source
     from edgebench.slowdown.prediction import Prediction
 
 _RANGE = ("120%", "40%", 9)
@@ -39,28 +40,20 @@ _RANGE = ("120%", "40%", 9)
 @click.option("--figure", is_flag=True, help="Draw slowdown against limit as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print the predictions as JSON on stdout.")
 def predict(results: Path, figure: bool, as_json: bool, **asked: Any) -> None:
-    """Predict what limits do, from the sweeps and the calibration at or below RESULTS.
+    """Predict what limits do, from the sweeps and calibrations at or below RESULTS, or from fits.
 
     A network that was run is predicted at limits that were not; one that never was, from its layer
     table. What lies beyond all trials is answered too, and marked as extrapolation.
     """
-    from edgebench.predicting import with_layers
-    from edgebench.results import load
-    from edgebench.slowdown.asking import Wanted, subjects
-    from edgebench.slowdown.choosing import choose
-    from edgebench.slowdown.prediction import Predictor
-    from edgebench.slowdown.viability import learn, stands
+    from edgebench.predicting import source_of
+    from edgebench.slowdown.asking import Wanted
 
-    limits, network = _limits(asked), _network(asked)
-    loaded = load(results)
-    known, lacking = choose(loaded, asked["device"], asked["swap_kind"])
-    if network is not None:
-        known = with_layers(known, network, asked["image"])
-    wanted = Wanted(network, *(asked[name] for name in ("schedule", "loader", "batch", "image")))
-    predictor = Predictor(known, learn(stands(loaded)))
-    found = [predictor.predict(subject, limits) for subject in subjects(known, wanted)]
-    files = _draw(loaded, found, predictor, results) if figure else []
-    for warning in (*loaded.warnings, *lacking):
+    how = (asked[name] for name in ("schedule", "loader", "batch", "image"))
+    limits, wanted = _limits(asked), Wanted(_network(asked), *how)
+    source = source_of(results, wanted, asked["device"], asked["swap_kind"])
+    found = source.predict(wanted, limits)
+    files = _draw(source, found, results) if figure else []
+    for warning in source.warnings:
         click.echo(f"warning: {warning}", err=True)
     if as_json:
         click.echo(json.dumps(_as_json(found, results, files)))
@@ -100,10 +93,13 @@ def _network(asked: dict[str, Any]) -> str | None:
     return named
 
 
-def _draw(loaded: Any, found: Sequence[Prediction], predictor: Any, results: Path) -> list[Path]:
+def _draw(source: Source, found: Sequence[Prediction], results: Path) -> list[Path]:
     from edgebench.figures.prediction import draw
 
-    return draw(loaded, found, predictor, results)
+    if source.results is None:
+        remedy = "name the results themselves instead of their fits"
+        raise UsageError("stored fits alone can't be drawn", remedy=remedy)
+    return draw(source.results, found, source.predictor, results)
 
 
 def _as_json(found: Sequence[Prediction], results: Path, files: Sequence[Path]) -> dict[str, Any]:

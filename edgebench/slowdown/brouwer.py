@@ -8,8 +8,9 @@ regression alone can.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from edgebench.slowdown.model import (
 from edgebench.slowdown.physics import REACH, reach_over, within
 from edgebench.slowdown.profile import workload_for
 from edgebench.slowdown.splits import workload_network
+from edgebench.slowdown.tables import file_bytes, layers_of
 
 #: Beside the weights something else needs memory too: about what a runtime takes.
 _BESIDE_BYTES = 256 << 20
@@ -127,7 +129,7 @@ def _features(asked: Curve, limit_bytes: FloatArray, context: Context) -> FloatA
     workload = workload_for(asked, context)
     here = [asked.network] if asked.network in workload.networks else list(workload.networks)
     rows = [row for name in here for row in context.tables[name]]
-    files = {(row["part"], row["file"]): float(row["file_bytes"]) for row in rows if row["file"]}
+    files = {(name, part): size for name in here for part, size in _files(context.tables[name])}
     weights, largest = sum(files.values()), max(files.values(), default=0.0)
     sums = [sum(float(row[key]) for row in rows) for key in ("flops", "output_bytes")]
     counts = [sum(name in str(row["type"]) for row in rows) for name in _TYPES]
@@ -146,6 +148,10 @@ def _features(asked: Curve, limit_bytes: FloatArray, context: Context) -> FloatA
         for load in _LOADERS
     ]
     return np.concatenate([np.tile(fixed, (len(limit_bytes), 1)), *moving], axis=1)
+
+
+def _files(rows: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
+    return file_bytes(layers_of(rows)).items()
 
 
 def _strength(rows: Sequence[_Rows]) -> float:

@@ -7,8 +7,6 @@ rest (:mod:`~edgebench.slowdown.kriging`).
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -165,20 +163,14 @@ def _constants(rates: Iterable[Parameter], kin: Kinship, most: float) -> Iterabl
 def _knots(ground: Sequence[_Ground], residuals: Sequence[FloatArray]) -> Iterable[Parameter]:
     for one, residual in zip(ground, residuals, strict=True):
         for limit, value in zip(one.curve.limits, residual, strict=True):
-            yield Parameter(f"{_KNOT}{_mark(one.curve)}@{limit:.0f}", float(value), fixed=True)
+            yield Parameter(f"{_KNOT}{one.curve.mark}@{limit:.0f}", float(value), fixed=True)
 
 
 def _knots_of(fit: Fit, asked: Curve) -> Iterable[tuple[float, float]]:
-    start = f"{_KNOT}{_mark(asked)}@"
+    start = f"{_KNOT}{asked.mark}@"
     for parameter in fit.parameters:
         if parameter.name.startswith(start):
             yield float(parameter.name.removeprefix(start)), parameter.value
-
-
-def _mark(curve: Curve) -> str:
-    """Tells a curve from all others, whatever its times."""
-    told = json.dumps([curve.network, curve.phase, curve.settings], sort_keys=True, default=str)
-    return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
 def _unseen_reach(

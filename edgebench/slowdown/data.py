@@ -6,6 +6,8 @@ the median of the unlimited trials with the same settings (the same swap too, if
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -96,6 +98,14 @@ class Curve:
         words = [self.network, *(str(self.settings.get(k) or "") for k in ("schedule", "loader"))]
         return " · ".join([*(word for word in words if word), self.phase])
 
+    @property
+    def mark(self) -> str:
+        """Tells the curve from all others, whatever its times."""
+        told = [self.network, self.phase, self.settings]
+        return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[
+            :12
+        ]
+
     def without(self, limit: float) -> Curve:
         """The same curve with one limit's trials left out."""
         kept = self.limit_bytes != limit
@@ -130,8 +140,8 @@ def trial_times(results: Results) -> pd.DataFrame:
     phases = phases[(phases["outcome"] == "ok") & phases["phase"].isin([*PHASES, "round"])].copy()
     phases["phase"] = phases["phase"].replace("round", "total")
     phases["seconds"] = phases["wall_s"] / phases["passes"]
-    trials = _wholes(results, set(phases.loc[phases["phase"] == "total", "trial"]))
-    keys = ["trial", "network", "phase"]
+    trials = _wholes(results, phases[phases["phase"] == "total"])
+    keys = ["sweep", "trial", "network", "phase"]
     rows = pd.concat([phases, trials], ignore_index=True) if len(trials) else phases
     seconds = rows.groupby(keys, dropna=False)["seconds"].median()
     first = rows.drop_duplicates(keys).drop(columns="seconds")
@@ -140,10 +150,13 @@ def trial_times(results: Results) -> pd.DataFrame:
     return joined
 
 
-def _wholes(results: Results, with_rounds: set[str]) -> pd.DataFrame:
+def _wholes(results: Results, rounds: pd.DataFrame) -> pd.DataFrame:
     """Trials without rounds: the whole trial is their ``total``."""
     trials = results.trials
-    whole = trials[(trials["outcome"] == "ok") & ~trials["trial"].isin(list(with_rounds))]
+    with_rounds = set(zip(rounds["sweep"], rounds["trial"], strict=True))
+    names = zip(trials["sweep"], trials["trial"], strict=True)
+    without = np.array([name not in with_rounds for name in names], dtype=bool)
+    whole = trials[(trials["outcome"] == "ok") & without]
     named = whole["network"].where(whole["network"].notna(), whole["command"])
     return whole.assign(network=named, pipeline=named, phase="total", seconds=whole["wall_s"])
 

@@ -46,7 +46,7 @@ class Hinge(Rung):
 
     def predict(self, fit: Fit, limit_bytes: FloatArray) -> FloatArray:
         """The formula."""
-        return np.exp(_ln_slowdown(_point(fit), np.log(limit_bytes)))
+        return np.exp(ln_slowdown(_point(fit), np.log(limit_bytes)))
 
     def interval(self, fit: Fit, limit_bytes: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Parameters' and residuals' uncertainty together, carried over linearly in ln S."""
@@ -61,7 +61,7 @@ class Hinge(Rung):
             return np.maximum(1.0, predicted * np.exp(-reach)), predicted * np.exp(reach)
 
 
-def _ln_slowdown(point: FloatArray, ln_limit: FloatArray) -> FloatArray:
+def ln_slowdown(point: FloatArray, ln_limit: FloatArray) -> FloatArray:
     """The logarithm of S for ln W, ln a and b."""
     ln_w, ln_a, b = point
     depth = np.maximum(ln_w - ln_limit, 0.0)
@@ -77,7 +77,7 @@ def _searches(curve: Curve, working_set: float | None) -> list[MinimizerResult]:
     ln_limit, observed = np.log(curve.limit_bytes), np.log(curve.slowdown)
 
     def residual(parameters: lmfit.Parameters) -> FloatArray:
-        return _ln_slowdown(np.array(list(parameters.valuesdict().values())), ln_limit) - observed
+        return ln_slowdown(np.array(list(parameters.valuesdict().values())), ln_limit) - observed
 
     starts_w = _STARTS_W if working_set is None else (0.0,)
     return [
@@ -159,6 +159,6 @@ def _slopes(fit: Fit, ln_limit: FloatArray) -> FloatArray:
     """Derivatives of ln S by each parameter that was fitted."""
     point, step = _point(fit), 1e-5
     free = [i for i, parameter in enumerate(fit.parameters) if not parameter.fixed]
-    ahead = [_ln_slowdown(point + step * np.eye(3)[i], ln_limit) for i in free]
-    back = [_ln_slowdown(point - step * np.eye(3)[i], ln_limit) for i in free]
+    ahead = [ln_slowdown(point + step * np.eye(3)[i], ln_limit) for i in free]
+    back = [ln_slowdown(point - step * np.eye(3)[i], ln_limit) for i in free]
     return (np.array(ahead) - np.array(back)) / (2 * step)

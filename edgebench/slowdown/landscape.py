@@ -8,6 +8,9 @@ import numpy as np
 
 from edgebench.slowdown.data import FloatArray
 
+#: A million times slower is never: what regressions say beyond it is cut off.
+_NEVER = float(np.log(1e6))
+
 
 @dataclass(frozen=True)
 class Landscape:
@@ -36,4 +39,4 @@ def never_rising(ln_limit: FloatArray, ln_slowdown: FloatArray) -> Landscape:
     from sklearn.isotonic import isotonic_regression
 
     falling = isotonic_regression(ln_slowdown, increasing=False)
-    return Landscape(ln_limit, np.maximum(falling, 0.0))
+    return Landscape(ln_limit, np.clip(falling, 0.0, _NEVER))

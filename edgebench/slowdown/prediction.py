@@ -15,7 +15,7 @@ from edgebench.slowdown.knowledge import Knowledge
 from edgebench.slowdown.model import CannotTellError
 from edgebench.slowdown.profile import demand_bytes, device_for, workload_for
 from edgebench.slowdown.viability import CONFIDENT, Viability, mapped_bytes
-from edgebench.slowdown.voices import Told, Voice, Voices
+from edgebench.slowdown.voices import SpeaksFor, Told, Voice, Voices
 from edgebench.units import parse_share, parse_size
 
 #: A round that is slower by no more than this is not slowed.
@@ -94,10 +94,13 @@ class Prediction:
 class Predictor:
     """Fitted once to what is known, asked as often as you like."""
 
-    def __init__(self, known: Knowledge, viability: Viability) -> None:
+    def __init__(
+        self, known: Knowledge, viability: Viability, voices: SpeaksFor | None = None
+    ) -> None:
+        """``voices`` are fits that were stored; None fits all rungs to what is known."""
         self._known = known
         self._viability = viability
-        self._voices = Voices(known)
+        self._voices = voices or Voices(known)
 
     def predict(self, subject: Subject, limits: Sequence[str]) -> Prediction:
         """What happens at these limits, written as ``200M`` or ``75%``.

@@ -83,7 +83,7 @@ class Script:
 
     def new(self, size: int, *, is_file: bool = False) -> list[int]:
         """A tensor (or a file) as pieces; none if it is empty."""
-        count = max(1, round(size / PIECE_BYTES)) if size else 0
+        count = -(-size // PIECE_BYTES)
         first = len(self.bytes)
         self.bytes += [size // count + (n < size % count) for n in range(count)]
         self.is_file += [is_file] * count
@@ -91,7 +91,9 @@ class Script:
         return list(range(first, first + count))
 
     def scatter(self, size: int) -> list[int]:
-        """Memory whose pages lie apart, always touched together: one piece."""
+        """Memory whose pages lie apart, always touched together: one piece; none if empty."""
+        if not size:
+            return []
         self.bytes.append(size)
         self.is_file.append(False)
         self.scattered.append(True)

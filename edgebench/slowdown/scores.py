@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgebench.slowdown.data import Curve, FloatArray
-from edgebench.slowdown.splits import family, workload
+from edgebench.slowdown.splits import workload
 
 #: The phase under which all phases are scored together.
 ALL = "all"
@@ -176,13 +176,3 @@ def by_curve(answers: Iterable[Answer]) -> list[list[Answer]]:
         curve = answer.curve
         groups.setdefault((workload(curve), curve.network, curve.phase), []).append(answer)
     return list(groups.values())
-
-
-def worst(answers: Iterable[Answer], count: int) -> list[Answer]:
-    """The answers with the largest errors, worst first."""
-    return sorted(answers, key=lambda answer: -abs(answer.error))[:count]
-
-
-def families_of(answers: Iterable[Answer]) -> list[str]:
-    """The families that were asked for."""
-    return sorted({family(answer.curve) for answer in answers})

@@ -12,10 +12,12 @@ from typing import Any
 from edgebench.derived import file_stem, write_derived
 from edgebench.records import SCHEMA
 from edgebench.slowdown.data import Curve
-from edgebench.slowdown.ladder import Climb, Step
+from edgebench.slowdown.ladder import Climb, SetStep, Step
 from edgebench.slowdown.model import LEVEL, Fit, Parameter
 
 FOLDER = "fits"
+#: What the names of fits to sets of curves begin with.
+OF_SETS = "all-curves-"
 
 
 def climb_as_json(climb: Climb) -> dict[str, Any]:
@@ -37,32 +39,52 @@ def climb_as_json(climb: Climb) -> dict[str, Any]:
             "lost_bytes": {outcome: list(at) for outcome, at in curve.lost_bytes.items()},
         },
         "interval_level": LEVEL,
-        "recommended": climb.best.rung.name if climb.best else None,
-        "rungs": [_step_as_json(step) for step in climb.steps],
+        "recommended": climb.recommended.rung.name if climb.recommended else None,
+        "rungs": [_step_as_json(step) for step in climb.every],
     }
 
 
+def sets_as_json(climbs: Sequence[Climb]) -> list[dict[str, Any]]:
+    """The fits of rungs of sets, each with a fingerprint of all the curves it was fitted to."""
+    curves = sorted(climbs, key=lambda climb: climb.curve.mark)
+    marks = [[climb.curve.mark, fingerprint(climb.curve)] for climb in curves]
+    data = {"fingerprint": _digest(marks), "curves": len(climbs)}
+    found: dict[str, dict[str, Any]] = {}
+    for climb in climbs:
+        for step in climb.sets:
+            if step.fit and step.rung.name not in found:
+                about = {"schema": SCHEMA, "rung": step.rung.name, "says": step.rung.says}
+                found[step.rung.name] = {**about, "data": data, "fit": asdict(step.fit)}
+    return list(found.values())
+
+
 def save(results_path: Path, climbs: Sequence[Climb]) -> list[Path]:
-    """Write one file a curve to ``fits/`` and return the paths.
+    """Write one file a curve, and one a rung of sets, to ``fits/`` and return the paths.
 
     Raises:
         ResultsError: the folder can't be written.
     """
     folder = results_path / FOLDER
+    files = {_name(climb.curve): climb_as_json(climb) for climb in climbs}
+    files |= {f"{OF_SETS}{fit['rung']}": fit for fit in sets_as_json(climbs)}
     return [
         write_derived(
             folder,
-            f"{_name(climb.curve)}.json",
-            (json.dumps(climb_as_json(climb), indent=1, allow_nan=False) + "\n").encode(),
+            f"{name}.json",
+            (json.dumps(data, indent=1, allow_nan=False) + "\n").encode(),
         )
-        for climb in climbs
+        for name, data in files.items()
     ]
 
 
 def fingerprint(curve: Curve) -> str:
     """The same for the same times at the same limits, whatever else changes."""
     data = [curve.limit_bytes, curve.seconds, curve.unlimited_seconds]
-    return hashlib.sha256(json.dumps([a.tolist() for a in data]).encode()).hexdigest()[:16]
+    return _digest([a.tolist() for a in data])
+
+
+def _digest(data: object) -> str:
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]
 
 
 def fit_from_json(data: dict[str, Any]) -> Fit:
@@ -75,12 +97,15 @@ def fit_from_json(data: dict[str, Any]) -> Fit:
     )
 
 
-def _step_as_json(step: Step) -> dict[str, Any]:
+def _step_as_json(step: Step | SetStep) -> dict[str, Any]:
+    own = step.fit if isinstance(step, Step) else None
+    elsewhere = f"{OF_SETS}{step.rung.name}.json" if step.fit and not own else None
     return {
         "rung": step.rung.name,
         "says": step.rung.says,
         "reason": step.reason,
-        "fit": asdict(step.fit) if step.fit else None,
+        "fit": asdict(own) if own else None,
+        "fit_file": elsewhere,
         "leave_one_limit_out": asdict(step.errors) if step.errors else None,
         "held_out": [asdict(one) | {"error": one.error} for one in step.held_out],
     }

@@ -92,7 +92,7 @@ def learn(stands: Sequence[Stand]) -> Viability:
     Penalised likelihood: without killed trials it is where it is taken to be.
     """
     rooms = np.array([stand.room for stand in stands])
-    viable = np.array([stand.viable for stand in stands])
+    viable = np.array([stand.viable for stand in stands], dtype=bool)
 
     def cost(guess: np.ndarray) -> float:
         edge, ln_sharpness = guess

@@ -37,6 +37,17 @@ class Voice(Protocol):
         """
 
 
+class SpeaksFor(Protocol):
+    """What finds a voice for a workload."""
+
+    def of(self, curves: Sequence[Curve], name: str) -> Voice:
+        """The voice for a workload's curves; ``name`` is what it is called in an error.
+
+        Raises:
+            ResultsError: no rung can tell of all of them, with the reasons.
+        """
+
+
 class Voices:
     """All rungs fitted to what is known; the highest that can tell speaks."""
 
@@ -51,11 +62,13 @@ class Voices:
                 self._why.append(f"{rung.name}: {error}")
 
     def of(self, curves: Sequence[Curve], name: str) -> Voice:
-        """The voice for a workload's curves; ``name`` is what it is called in an error.
+        """The best rung of each curve itself; of what was not run, the highest that can tell.
 
         Raises:
-            ResultsError: no rung can tell of all of them, with the reasons.
+            ResultsError: none can, with the reasons.
         """
+        if all(len(curve.limits) >= LEAST_LIMITS for curve in curves):
+            return _CurveVoice(curves)
         why = list(self._why)
         for rung, fit in self._fits:
             voice = _SetVoice(rung, fit, self._context)
@@ -66,8 +79,6 @@ class Voices:
                 why.append(f"{rung.name}: {error}")
             else:
                 return voice
-        if all(len(curve.limits) >= LEAST_LIMITS for curve in curves):
-            return _CurveVoice(curves)
         reasons = "; ".join(dict.fromkeys(why))
         raise ResultsError(f"nothing tells of {name}: {reasons}", remedy=UNTOLD_REMEDY)
 

@@ -1,0 +1,229 @@
+"""The rung ``pooled``: a hinge for each curve, each drawn to what its like have in common.
+
+Curves of the same phase and loader differ in where they rise and how steeply, but not without
+bounds. So ln(W / reference), ln a and b of each are taken to scatter about a common mean, and the
+few limits of one curve are helped out by all others (partial pooling; Gelman and Hill, 2007). The
+reference is the demand; where it is unknown, the largest limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from edgebench.slowdown import conformal
+from edgebench.slowdown.data import Curve, FloatArray
+from edgebench.slowdown.hinge import ln_slowdown
+from edgebench.slowdown.landscape import Landscape
+from edgebench.slowdown.model import (
+    LEVEL,
+    CannotTellError,
+    Context,
+    Fit,
+    Parameter,
+    SetRung,
+    TooFewLimitsError,
+)
+from edgebench.slowdown.physics import REACH
+from edgebench.slowdown.splits import workload_network
+
+#: How far curves scatter about their mean in ln W, ln a and b, and points about their curve.
+_SPREAD = np.array([0.5, 0.5, 0.3])
+_NOISE = 0.1
+_LOW, _HIGH = np.array([-4.0, -8.0, 0.2]), np.array([3.0, 6.0, 5.0])
+#: Where the search for a mean begins; it settles in a few rounds.
+_STARTS = tuple(np.array([w, 0.5, b]) for w in (-1.0, -0.3, 0.2) for b in (1.0, 2.0))
+_ROUNDS = 6
+_GRID = np.log(np.geomspace(0.02, 8.0, 240))
+_NAMES = ("W", "a", "b")
+#: The reach for curves that were fitted, at other limits.
+_KNOWN_REACH = "reach.known"
+
+
+class Pooled(SetRung):
+    """``max(1, 1 + a·(ln(W/M))^b)`` for each curve, W, a and b scattered about a common mean."""
+
+    name = "pooled"
+    says = "hinges whose W/demand, a and b are drawn to those of like curves"
+
+    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
+        """By turns: each curve given the mean, the mean given the curves."""
+        groups: dict[str, list[_Points]] = {}
+        for curve in curves:
+            if len(curve.limits):
+                groups.setdefault(_like(curve), []).append(_points(curve))
+        if not groups:
+            raise TooFewLimitsError("needs a limit at which a trial finished")
+        fits = {like: _pool(points) for like, points in groups.items()}
+        found = [one for group in fits.values() for one in group.own]
+        means = [p for like, group in fits.items() for p in _parameters(like, group.mean, 0.0)]
+        owns = [
+            parameter
+            for one in found
+            for parameter in _parameters(one.points.curve.mark, one.at, one.points.ln_reference)
+        ]
+        return Fit(self.name, (*means, *owns, *_reaches(fits.values())))
+
+    def predict(
+        self, fit: Fit, asked: Curve, limit_bytes: FloatArray, context: Context
+    ) -> FloatArray:
+        """The curve's own hinge; of one not fitted, that of the mean."""
+        return _landscape(*_told(fit, asked)).at(limit_bytes)
+
+    def interval(
+        self, fit: Fit, asked: Curve, limit_bytes: FloatArray, context: Context
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """A conformal band of errors at limits left out, or on curves left out."""
+        known = fit.get(f"W@{asked.mark}") is not None
+        reach = fit.get(_KNOWN_REACH if known else REACH)
+        if reach is None:
+            return None
+        return conformal.band(_landscape(*_told(fit, asked)), limit_bytes, reach)
+
+
+@dataclass(frozen=True)
+class _Points:
+    """A curve's points: logarithms of its limits against the reference, and of its slowdowns."""
+
+    curve: Curve
+    ln_reference: float
+    x: FloatArray
+    y: FloatArray
+
+
+@dataclass(frozen=True)
+class _Own:
+    """One curve's hinge; ``without`` has, a row a limit, what it would be without that limit."""
+
+    points: _Points
+    at: FloatArray
+    without: FloatArray
+
+
+@dataclass(frozen=True)
+class _Group:
+    mean: FloatArray
+    own: tuple[_Own, ...]
+
+
+def _points(curve: Curve) -> _Points:
+    ln_reference = _ln_reference(curve)
+    return _Points(curve, ln_reference, np.log(curve.limits) - ln_reference, np.log(curve.medians))
+
+
+def _ln_reference(curve: Curve) -> float:
+    if curve.demand_bytes is not None:
+        return float(np.log(curve.demand_bytes))
+    if not len(curve.limits):
+        raise CannotTellError(f"the demand of {curve.network} is unknown")
+    return float(np.log(curve.limits[-1]))
+
+
+def _pool(points: Sequence[_Points]) -> _Group:
+    """The best of several starts."""
+    tried = [_settle(points, start) for start in _STARTS]
+    mean, own, _ = min(tried, key=lambda found: found[2])
+    pairs = zip(points, own, strict=True)
+    return _Group(mean, tuple(_Own(p, at, _left_out(p, mean, at)) for p, at in pairs))
+
+
+def _settle(
+    points: Sequence[_Points], mean: FloatArray
+) -> tuple[FloatArray, list[FloatArray], float]:
+    own = [mean] * len(points)
+    cost = np.inf
+    for _ in range(_ROUNDS):
+        found = [_search(p.x, p.y, mean, at) for p, at in zip(points, own, strict=True)]
+        own, costs = [at for at, _ in found], [cost for _, cost in found]
+        mean, cost = np.mean(own, axis=0), float(np.sum(costs))
+    return mean, own, cost
+
+
+def _search(
+    x: FloatArray, y: FloatArray, mean: FloatArray, start: FloatArray
+) -> tuple[FloatArray, float]:
+    """One curve's hinge, given the mean; bad trials can't bend it (soft L1)."""
+
+    def residuals(at: FloatArray) -> FloatArray:
+        return _residuals(at, x, y, mean)
+
+    found = least_squares(
+        residuals,
+        np.clip(start, _LOW + 1e-6, _HIGH - 1e-6),
+        bounds=(_LOW, _HIGH),
+        loss="soft_l1",
+        f_scale=3.0,
+    )
+    return found.x, float(found.cost)
+
+
+def _residuals(at: FloatArray, x: FloatArray, y: FloatArray, mean: FloatArray) -> FloatArray:
+    return np.concatenate([(ln_slowdown(at, x) - y) / _NOISE, (at - mean) / _SPREAD])
+
+
+def _left_out(points: _Points, mean: FloatArray, at: FloatArray) -> FloatArray:
+    """The hinge without each limit in turn."""
+    every = np.arange(len(points.x))
+    searched = [_search(points.x[every != n], points.y[every != n], mean, at)[0] for n in every]
+    return np.array(searched)
+
+
+def _reaches(groups: Iterable[_Group]) -> Iterable[Parameter]:
+    known: dict[str, list[FloatArray]] = {}
+    unseen: dict[str, list[FloatArray]] = {}
+    for group in groups:
+        for one in group.own:
+            curve, name = one.points.curve, workload_network(one.points.curve)
+            others = [o.at for o in group.own if workload_network(o.points.curve) != name]
+            if others:
+                mean = _landscape(np.mean(others, axis=0), one.points.ln_reference)
+                score = conformal.scores(mean, curve.limit_bytes, curve.slowdown)
+                unseen.setdefault(name, []).append(score)
+            known.setdefault(name, []).extend(_known_scores(one))
+    for name, found in ((REACH, unseen), (_KNOWN_REACH, known)):
+        if found:
+            scores = [np.concatenate(each) for each in found.values()]
+            yield Parameter(name, conformal.reach_of(scores, LEVEL))
+
+
+def _known_scores(one: _Own) -> Iterable[FloatArray]:
+    curve = one.points.curve
+    for limit, at in zip(curve.limits, one.without, strict=True):
+        here = curve.limit_bytes == limit
+        landscape = _landscape(at, one.points.ln_reference)
+        yield conformal.scores(landscape, curve.limit_bytes[here], curve.slowdown[here])
+
+
+def _landscape(at: FloatArray, ln_reference: float) -> Landscape:
+    return Landscape(_GRID + ln_reference, ln_slowdown(at, _GRID))
+
+
+def _told(fit: Fit, asked: Curve) -> tuple[FloatArray, float]:
+    """The hinge that tells of a curve, W as a share of a reference, and the reference's logarithm.
+
+    Of a curve that was fitted W itself is the reference.
+    """
+    own = [fit.get(f"{name}@{asked.mark}") for name in _NAMES]
+    if None not in own:
+        w, a, b = (float(value) for value in own if value is not None)
+        return np.array([0.0, np.log(a), b]), float(np.log(w))
+    mean = [fit.get(f"{name}@{_like(asked)}") for name in _NAMES]
+    if None in mean:
+        raise CannotTellError(f"no curve like {asked.label} was fitted")
+    w, a, b = (float(value) for value in mean if value is not None)
+    return np.array([np.log(w), np.log(a), b]), _ln_reference(asked)
+
+
+def _parameters(of: str, at: FloatArray, ln_reference: float) -> Iterable[Parameter]:
+    """W in bytes, or as a share of whatever the reference is; a and b."""
+    yield Parameter(f"W@{of}", float(np.exp(at[0] + ln_reference)), "bytes" if ln_reference else "")
+    yield Parameter(f"a@{of}", float(np.exp(at[1])))
+    yield Parameter(f"b@{of}", float(at[2]))
+
+
+def _like(curve: Curve) -> str:
+    """Curves of one kind."""
+    return f"{curve.phase}/{curve.settings.get('loader', '')}"

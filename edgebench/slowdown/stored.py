@@ -1,0 +1,121 @@
+"""Predictions from stored fits alone, where the trials are not at hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgebench.errors import ResultsError
+from edgebench.records import SCHEMA
+from edgebench.slowdown.data import Curve, FloatArray
+from edgebench.slowdown.knowledge import Knowledge
+from edgebench.slowdown.ladder import RUNGS
+from edgebench.slowdown.model import Context, Fit, Rung
+from edgebench.slowdown.splits import same_curve
+from edgebench.slowdown.store import FOLDER, OF_SETS, fit_from_json
+from edgebench.slowdown.voices import Told, Voice
+
+#: Rungs by their names; each makes and reads its own fits.
+_RUNGS = {rung.name: rung for rung in RUNGS}
+
+
+def is_stored(path: Path) -> bool:
+    """Whether this is a fit's file, or a folder of them."""
+    return path.suffix == ".json" or path.name == FOLDER
+
+
+class StoredFits:
+    """The fits of ``fits/``, as knowledge and as voices."""
+
+    def __init__(self, path: Path) -> None:
+        """Read a fit's file, or all in a folder.
+
+        Raises:
+            ResultsError: none there, damaged, or written by a newer version.
+        """
+        files = [path] if path.suffix == ".json" else sorted(path.glob("*.json"))
+        files = [file for file in files if not file.name.startswith(OF_SETS)]
+        if not files:
+            raise ResultsError("no fits here", where=str(path), remedy="edgebench fit")
+        self._fits: list[tuple[Curve, Rung, Fit]] = [_read(file) for file in files]
+        curves = tuple(curve for curve, _, _ in self._fits)
+        about = curves[0].settings
+        self.knowledge = Knowledge(
+            str(about.get("device")), str(about.get("swap_kind", "none")), curves, Context({})
+        )
+
+    def of(self, curves: Sequence[Curve], name: str) -> Voice:
+        """The voice for a workload's curves.
+
+        Raises:
+            ResultsError: one of them was not fitted.
+        """
+        known = [curve for curve, _, _ in self._fits]
+        if any(same_curve(curve, known) is None for curve in curves):
+            raise ResultsError(
+                f"no fit of {name}, and fits of others say nothing of it",
+                remedy="name the results themselves instead of their fits",
+            )
+        return _StoredVoice(self._fits)
+
+
+class _StoredVoice:
+    def __init__(self, fits: Sequence[tuple[Curve, Rung, Fit]]) -> None:
+        self._fits = fits
+        self.rung = fits[-1][1].name
+
+    def tell(self, curve: Curve, limit_bytes: FloatArray) -> Told:
+        rung, fit = next((r, f) for c, r, f in self._fits if same_curve(curve, [c]))
+        slowdown = rung.predict(fit, limit_bytes)
+        return Told(curve.unlimited_s, slowdown, rung.interval(fit, limit_bytes))
+
+
+def _read(file: Path) -> tuple[Curve, Rung, Fit]:
+    try:
+        data = json.loads(file.read_bytes())
+        if data["schema"] > SCHEMA:
+            raise ResultsError(
+                f"{file.name} has schema {data['schema']}; this edgebench reads up to {SCHEMA}",
+                where=str(file),
+                remedy="read it with the edgebench that made it, or fit anew: edgebench fit",
+            )
+        rung, fit = _best(data)
+        return _curve(data), rung, fit
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise ResultsError(
+            f"no fit that can be read: {error}", where=str(file), remedy="fit anew: edgebench fit"
+        ) from None
+
+
+def _best(data: Mapping[str, Any]) -> tuple[Rung, Fit]:
+    """The fit nearest to limits left out of it; if none was judged, the highest there is."""
+    fitted = [one for one in data["rungs"] if one["fit"] and one["rung"] in _RUNGS]
+    judged = [one for one in fitted if one["leave_one_limit_out"]]
+    found = min(judged or fitted[-1:], key=_log_ratio)
+    return _RUNGS[found["rung"]], fit_from_json(found["fit"])
+
+
+def _log_ratio(one: Mapping[str, Any]) -> float:
+    errors = one["leave_one_limit_out"]
+    return float(errors["log_ratio"]) if errors else 0.0
+
+
+def _curve(data: Mapping[str, Any]) -> Curve:
+    """The curve as its medians, which is all that was stored of it."""
+    about = data["data"]
+    limits, medians = (np.array(about[key]) for key in ("limits_bytes", "median_slowdowns"))
+    unlimited = np.array([about["unlimited_s"]])
+    return Curve(
+        data["network"],
+        data["phase"],
+        data["settings"],
+        limits,
+        medians * unlimited,
+        unlimited,
+        about["demand_bytes"],
+        {outcome: tuple(at) for outcome, at in about["lost_bytes"].items()},
+    )
