@@ -25,7 +25,7 @@ from edgebench.reconciling.moment import (
 )
 from edgebench.reconciling.observed import Observed, SpanKey, span_of_maxrss
 
-_ELSEWHERE = "other-moment"
+_ELSEWHERE, _INSIDE = "other-moment", "inside-span"
 
 
 @dataclass(frozen=True)
@@ -150,13 +150,38 @@ def _process_to_kernel(process: Observed, at: Moment) -> Ledger | None:
     largest = peak(process, "process")
     if largest is None:
         return None
+    return _between(largest, peak(process, "kernel"), *_mark_to_mark(at, largest.size_bytes))
+
+
+def _span_process_to_kernel(process: Observed, at: Moment) -> Ledger | None:
+    return _between(
+        at_moment(process, "process", at.process_bytes, at.where_marked),
+        at_moment(process, "kernel", at.kernel_bytes, at.where_marked),
+        *_mark_to_mark(at, at.process_bytes),
+    )
+
+
+def _mark_to_mark(at: Moment, process_bytes: int) -> list[Term]:
+    """From the process's mark to the boundary, there to what is charged, on to the kernel's mark.
+
+    Even marks of one span may be of two instants: at a limit page cache comes as pages go to swap.
+    """
     elsewhere = Term(
         _ELSEWHERE,
-        at.process_bytes - largest.size_bytes,
-        f"the process was largest at another time than in {name_of(at.span)}",
-        "VmHWM of that span against the largest of all spans",
+        at.resident_bytes - process_bytes,
+        f"the process was largest at another moment than the {at.where}",
+        "VmHWM against the resident set there",
     )
-    return _between(largest, peak(process, "kernel"), elsewhere, *resident_to_charged(at.look))
+    return [elsewhere, *resident_to_charged(at.look), _inside(at, 1)]
+
+
+def _inside(at: Moment, sign: int) -> Term:
+    return Term(
+        _INSIDE,
+        sign * (at.kernel_bytes - at.usage_bytes),
+        f"charged inside {name_of(at.span)}, and not at its {'end' if at.at_end else 'start'}",
+        "the kernel's mark of the span against usage there",
+    )
 
 
 def _kernel_to_timed(process: Observed, timed: Observed) -> Ledger | None:
@@ -177,14 +202,6 @@ def _kernel_to_timed(process: Observed, timed: Observed) -> Ledger | None:
     return _between(peak(process, "kernel"), peak(timed, "kernel"), *terms)
 
 
-def _span_process_to_kernel(process: Observed, at: Moment) -> Ledger | None:
-    return _between(
-        at_moment(process, "process", at.process_bytes, at.where_marked),
-        at_moment(process, "kernel", at.kernel_bytes, at.where_marked),
-        *resident_to_charged(at.look),
-    )
-
-
 def _process_to_pss(process: Observed, at: Moment) -> Ledger | None:
     if "pss_bytes" not in at.look:
         return None
@@ -199,15 +216,9 @@ def _kernel_to_own(process: Observed, at: Moment) -> Ledger | None:
     own = own_memory(at.look)
     if own is None:
         return None
-    inside = Term(
-        _ELSEWHERE,
-        at.usage_bytes - at.kernel_bytes,
-        f"held inside {name_of(at.span)} and gone at its {'end' if at.at_end else 'start'}",
-        "the kernel's mark of the span against usage there",
-    )
     return _between(
         at_moment(process, "kernel", at.kernel_bytes, at.where_marked),
         at_moment(process, "process-own", own, at.where),
-        inside,
+        _inside(at, -1),
         *charged_to_own(at.look),
     )
