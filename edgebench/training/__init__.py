@@ -1,0 +1,1 @@
+"""Training under a limit, and the micro-benchmarks beside it: what runs inside the trial."""

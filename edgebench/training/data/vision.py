@@ -1,0 +1,111 @@
+"""MNIST, Fashion-MNIST and CIFAR-10 by torchvision, from a folder; fetched only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from edgebench.errors import MachineError, WorkloadError
+from edgebench.training.data.dataset import DataSet, Examples, checked
+
+_CLASSES = 10
+
+
+@dataclass(frozen=True)
+class VisionSet:
+    """One data set as torchvision knows it.
+
+    ``files`` are below the folder that a person names; all must be there.
+    """
+
+    loader: str
+    files: tuple[str, ...]
+
+
+def _idx(folder: str) -> tuple[str, ...]:
+    kinds = ("images-idx3", "labels-idx1")
+    names = (f"{part}-{what}" for part in ("train", "t10k") for what in kinds)
+    return tuple(f"{folder}/raw/{name}-ubyte" for name in names)
+
+
+_CIFAR = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch", "batches.meta")
+#: Name → what torchvision calls it, and its files.
+VISION_SETS = {
+    "mnist": VisionSet("MNIST", _idx("MNIST")),
+    "fashion-mnist": VisionSet("FashionMNIST", _idx("FashionMNIST")),
+    "cifar10": VisionSet("CIFAR10", tuple(f"cifar-10-batches-py/{n}" for n in _CIFAR)),
+}
+
+
+def missing_files(name: str, folder: Path) -> list[Path]:
+    """The files that the data set lacks in that folder."""
+    return [path for file in VISION_SETS[name].files if not (path := folder / file).is_file()]
+
+
+def load_vision(name: str, folder: Path) -> DataSet:
+    """The data set from its files in that folder.
+
+    Raises:
+        WorkloadError: a file is missing or corrupt; says how to get it.
+    """
+    missing = missing_files(name, folder)
+    if missing:
+        raise WorkloadError(
+            f"the data set {name!r} is not there: no {missing[0].relative_to(folder)}",
+            where=str(folder),
+            remedy=f"edgebench data {name} --download --folder {folder}; or put its files there",
+        )
+    parts = [_read(name, folder, train=train) for train in (True, False)]
+    return checked(DataSet(name, _CLASSES, 255, *parts), str(folder))
+
+
+def download_vision(name: str, folder: Path) -> None:
+    """Fetch the data set into that folder, as torchvision does it.
+
+    Raises:
+        MachineError: no network, no such server any more, or no room.
+    """
+    maker = _maker(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        maker(root=str(folder), train=True, download=True)
+    except (OSError, RuntimeError) as error:
+        raise MachineError(
+            f"the data set {name!r} could not be fetched: {error}",
+            where=str(folder),
+            remedy="mend the network, or copy its files there: "
+            + ", ".join(VISION_SETS[name].files[:2])
+            + ", …",
+        ) from error
+
+
+def _read(name: str, folder: Path, *, train: bool) -> Examples:
+    try:
+        read = _maker(name)(root=str(folder), train=train, download=False)
+        images = torch.as_tensor(read.data)
+        labels = torch.as_tensor(read.targets, dtype=torch.int64)
+    except Exception as error:
+        # Whatever a damaged file makes torchvision's parsers and pickle raise.
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise WorkloadError(
+            f"the data set {name!r} is corrupt ({what})",
+            where=str(folder),
+            remedy=f"take its files away, then: edgebench data {name} --download --folder {folder}",
+        ) from error
+    # MNIST has no axis for channels; CIFAR-10's is the last.
+    images = images.unsqueeze(1) if images.ndim == 3 else images.permute(0, 3, 1, 2).contiguous()
+    return Examples(images, labels)
+
+
+def _maker(name: str) -> Callable[..., Any]:
+    from edgebench.layers.torchvision_import import import_torchvision
+
+    import_torchvision()
+    from torchvision import datasets
+
+    maker: Callable[..., Any] = getattr(datasets, VISION_SETS[name].loader)
+    return maker
