@@ -12,7 +12,9 @@ import click
 
 from edgebench.cli.predicted import print_next, print_predictions
 from edgebench.errors import UsageError
+from edgebench.limit_axes import SWAP_KINDS
 from edgebench.records import SCHEMA
+from edgebench.workloads.settings import LOADERS, SCHEDULES
 
 if TYPE_CHECKING:
     from edgebench.predicting import Source
@@ -30,13 +32,13 @@ _RANGE = ("120%", "40%", 9)
 @click.option("--memory", multiple=True, help="Limit, as 200M or 75%; may be given repeatedly.")
 @click.option("--from", "start", help="Widest limit of a range, as 120%.")
 @click.option("--to", "stop", help="Tightest limit of a range, as 40%.")
-@click.option("--steps", type=click.IntRange(2, 200), help="Limits in the range.")
-@click.option("--schedule", help="Only this schedule.")
-@click.option("--loader", help="Only this loader.")
+@click.option("--steps", type=click.IntRange(2, 100), help="Limits in the range.")
+@click.option("--schedule", type=click.Choice(SCHEDULES), help="Only this schedule.")
+@click.option("--loader", type=click.Choice(LOADERS), help="Only this loader.")
 @click.option("--batch", type=click.IntRange(min=1), help="Only this batch size.")
 @click.option("--image", type=click.IntRange(min=1), help="Edge of the input in pixels.")
 @click.option("--device", help="Whose results and constants [default: the only device's].")
-@click.option("--swap-kind", help="With which kind of swap: none, file, zram or system.")
+@click.option("--swap-kind", type=click.Choice(SWAP_KINDS), help="With which kind of swap.")
 @click.option("--figure", is_flag=True, help="Draw slowdown against limit as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print the predictions as JSON on stdout.")
 def predict(results: Path, figure: bool, as_json: bool, **asked: Any) -> None:

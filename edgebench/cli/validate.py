@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from edgebench.slowdown.proof import Proof
     from edgebench.slowdown.scores import Score
 
+_PHASES = ("all", "total", "load", "first", "execute")
 #: Split → what the models did not know, in the order that is shown.
 _TITLES = {
     "limit-inside": "one limit left out, others on both sides",
@@ -40,7 +41,7 @@ _TITLES = {
     help="Families of networks kept out of all fitting, as densenet,convnext; reported apart.",
 )
 @click.option(
-    "--phase", default="all", show_default=True, help="Whose errors: all, total, load, first, …"
+    "--phase", type=click.Choice(_PHASES), default="all", show_default=True, help="Whose errors."
 )
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw them as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print all scores as JSON on stdout.")

@@ -23,9 +23,9 @@ _REACHES = np.concatenate([[0.0], np.geomspace(0.005, 6.0, 80)])
 
 
 def band(
-    landscape: Landscape, limit_bytes: FloatArray, reach: float
+    landscape: Landscape, limit_bytes: FloatArray, reach: float | FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The lowest and highest slowdown of a band at each limit."""
+    """The lowest and highest slowdown of a band at each limit (a row for each of several)."""
     aside = np.exp(reach * SIDEWAYS)
     low = landscape.at(limit_bytes * aside) * np.exp(-reach)
     return low, landscape.at(limit_bytes / aside) * np.exp(reach)
@@ -33,10 +33,9 @@ def band(
 
 def scores(landscape: Landscape, limit_bytes: FloatArray, slowdown: FloatArray) -> FloatArray:
     """The least reach whose band holds each trial."""
-    inside = np.empty((len(_REACHES), len(limit_bytes)), dtype=bool)
-    for n, reach in enumerate(_REACHES):
-        low, high = band(landscape, limit_bytes, float(reach))
-        inside[n] = (low <= slowdown) & (slowdown <= high)
+    reaches = _REACHES[:, None]
+    low, high = band(landscape, limit_bytes, reaches)
+    inside = (low <= slowdown) & (slowdown <= high)
     inside[-1] = True
     return np.asarray(_REACHES[inside.argmax(axis=0)])
 

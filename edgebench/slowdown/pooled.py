@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from edgebench.slowdown import conformal
 from edgebench.slowdown.data import Curve, FloatArray
 from edgebench.slowdown.hinge import ln_slowdown
+from edgebench.slowdown.hinges import Points, search, side_by_side
 from edgebench.slowdown.landscape import Landscape
 from edgebench.slowdown.model import (
     LEVEL,
@@ -30,12 +30,10 @@ from edgebench.slowdown.model import (
 from edgebench.slowdown.physics import REACH
 from edgebench.slowdown.splits import workload_network
 
-#: How far curves scatter about their mean in ln W, ln a and b, and points about their curve.
+#: How far curves scatter about their mean in ln W, ln a and b.
 _SPREAD = np.array([0.5, 0.5, 0.3])
-_NOISE = 0.1
-_LOW, _HIGH = np.array([-4.0, -8.0, 0.2]), np.array([3.0, 6.0, 5.0])
 #: Where the search for a mean begins; it settles in a few rounds.
-_STARTS = tuple(np.array([w, 0.5, b]) for w in (-1.0, -0.3, 0.2) for b in (1.0, 2.0))
+_STARTS = np.array([(w, 0.5, b) for w in (-1.0, -0.3, 0.2) for b in (1.0, 2.0)])
 _ROUNDS = 6
 _GRID = np.log(np.geomspace(0.02, 8.0, 240))
 _NAMES = ("W", "a", "b")
@@ -51,19 +49,19 @@ class Pooled(SetRung):
 
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
         """By turns: each curve given the mean, the mean given the curves."""
-        groups: dict[str, list[_Points]] = {}
+        groups: dict[str, list[Curve]] = {}
         for curve in curves:
             if len(curve.limits):
-                groups.setdefault(_like(curve), []).append(_points(curve))
+                groups.setdefault(_like(curve), []).append(curve)
         if not groups:
             raise TooFewLimitsError("needs a limit at which a trial finished")
-        fits = {like: _pool(points) for like, points in groups.items()}
-        found = [one for group in fits.values() for one in group.own]
+        fits = {like: _pool(own) for like, own in groups.items()}
         means = [p for like, group in fits.items() for p in _parameters(like, group.mean, 0.0)]
         owns = [
             parameter
-            for one in found
-            for parameter in _parameters(one.points.curve.mark, one.at, one.points.ln_reference)
+            for group in fits.values()
+            for one in group.own
+            for parameter in _parameters(one.curve.mark, one.at, _ln_reference(one.curve))
         ]
         return Fit(self.name, (*means, *owns, *_reaches(fits.values())))
 
@@ -85,20 +83,10 @@ class Pooled(SetRung):
 
 
 @dataclass(frozen=True)
-class _Points:
-    """A curve's points: logarithms of its limits against the reference, and of its slowdowns."""
-
-    curve: Curve
-    ln_reference: float
-    x: FloatArray
-    y: FloatArray
-
-
-@dataclass(frozen=True)
 class _Own:
     """One curve's hinge; ``without`` has, a row a limit, what it would be without that limit."""
 
-    points: _Points
+    curve: Curve
     at: FloatArray
     without: FloatArray
 
@@ -109,11 +97,6 @@ class _Group:
     own: tuple[_Own, ...]
 
 
-def _points(curve: Curve) -> _Points:
-    ln_reference = _ln_reference(curve)
-    return _Points(curve, ln_reference, np.log(curve.limits) - ln_reference, np.log(curve.medians))
-
-
 def _ln_reference(curve: Curve) -> float:
     if curve.demand_bytes is not None:
         return float(np.log(curve.demand_bytes))
@@ -122,53 +105,30 @@ def _ln_reference(curve: Curve) -> float:
     return float(np.log(curve.limits[-1]))
 
 
-def _pool(points: Sequence[_Points]) -> _Group:
-    """The best of several starts."""
-    tried = [_settle(points, start) for start in _STARTS]
-    mean, own, _ = min(tried, key=lambda found: found[2])
-    pairs = zip(points, own, strict=True)
-    return _Group(mean, tuple(_Own(p, at, _left_out(p, mean, at)) for p, at in pairs))
-
-
-def _settle(
-    points: Sequence[_Points], mean: FloatArray
-) -> tuple[FloatArray, list[FloatArray], float]:
-    own = [mean] * len(points)
-    cost = np.inf
+def _pool(curves: Sequence[Curve]) -> _Group:
+    """The mean of like curves, and each drawn to it: the best of several starts."""
+    xy = [(np.log(c.limits) - _ln_reference(c), np.log(c.medians)) for c in curves]
+    points, count = side_by_side(xy), len(curves)
+    starts = np.repeat(_STARTS, count, axis=0)
+    every, own, mean = points.rows([*range(count)] * len(_STARTS)), starts, starts
     for _ in range(_ROUNDS):
-        found = [_search(p.x, p.y, mean, at) for p, at in zip(points, own, strict=True)]
-        own, costs = [at for at, _ in found], [cost for _, cost in found]
-        mean, cost = np.mean(own, axis=0), float(np.sum(costs))
-    return mean, own, cost
+        own, cost = search(every, mean, own, _SPREAD)
+        means = own.reshape(len(_STARTS), count, 3).mean(axis=1)
+        mean = np.repeat(means, count, axis=0)
+    best = int(cost.reshape(len(_STARTS), count).sum(axis=1).argmin())
+    found = own.reshape(len(_STARTS), count, 3)[best]
+    without = _left_out(points, means[best], found)
+    return _Group(means[best], tuple(map(_Own, curves, found, without)))
 
 
-def _search(
-    x: FloatArray, y: FloatArray, mean: FloatArray, start: FloatArray
-) -> tuple[FloatArray, float]:
-    """One curve's hinge, given the mean; bad trials can't bend it (soft L1)."""
-
-    def residuals(at: FloatArray) -> FloatArray:
-        return _residuals(at, x, y, mean)
-
-    found = least_squares(
-        residuals,
-        np.clip(start, _LOW + 1e-6, _HIGH - 1e-6),
-        bounds=(_LOW, _HIGH),
-        loss="soft_l1",
-        f_scale=3.0,
-    )
-    return found.x, float(found.cost)
-
-
-def _residuals(at: FloatArray, x: FloatArray, y: FloatArray, mean: FloatArray) -> FloatArray:
-    return np.concatenate([(ln_slowdown(at, x) - y) / _NOISE, (at - mean) / _SPREAD])
-
-
-def _left_out(points: _Points, mean: FloatArray, at: FloatArray) -> FloatArray:
-    """The hinge without each limit in turn."""
-    every = np.arange(len(points.x))
-    searched = [_search(points.x[every != n], points.y[every != n], mean, at)[0] for n in every]
-    return np.array(searched)
+def _left_out(points: Points, mean: FloatArray, own: FloatArray) -> list[FloatArray]:
+    """Each curve's hinges without each of its limits in turn."""
+    pairs = [(row, n) for row, weights in enumerate(points.weight) for n in np.flatnonzero(weights)]
+    rows = [row for row, _ in pairs]
+    rest = points.rows(rows)
+    rest.weight[range(len(pairs)), [n for _, n in pairs]] = 0.0
+    found, _ = search(rest, np.tile(mean, (len(pairs), 1)), own[rows], _SPREAD)
+    return [found[np.array(rows) == row] for row in range(len(own))]
 
 
 def _reaches(groups: Iterable[_Group]) -> Iterable[Parameter]:
@@ -176,10 +136,10 @@ def _reaches(groups: Iterable[_Group]) -> Iterable[Parameter]:
     unseen: dict[str, list[FloatArray]] = {}
     for group in groups:
         for one in group.own:
-            curve, name = one.points.curve, workload_network(one.points.curve)
-            others = [o.at for o in group.own if workload_network(o.points.curve) != name]
+            curve, name = one.curve, workload_network(one.curve)
+            others = [o.at for o in group.own if workload_network(o.curve) != name]
             if others:
-                mean = _landscape(np.mean(others, axis=0), one.points.ln_reference)
+                mean = _landscape(np.mean(others, axis=0), _ln_reference(curve))
                 score = conformal.scores(mean, curve.limit_bytes, curve.slowdown)
                 unseen.setdefault(name, []).append(score)
             known.setdefault(name, []).extend(_known_scores(one))
@@ -190,10 +150,10 @@ def _reaches(groups: Iterable[_Group]) -> Iterable[Parameter]:
 
 
 def _known_scores(one: _Own) -> Iterable[FloatArray]:
-    curve = one.points.curve
+    curve = one.curve
     for limit, at in zip(curve.limits, one.without, strict=True):
         here = curve.limit_bytes == limit
-        landscape = _landscape(at, one.points.ln_reference)
+        landscape = _landscape(at, _ln_reference(curve))
         yield conformal.scores(landscape, curve.limit_bytes[here], curve.slowdown[here])
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgebench.errors import ResultsError, UsageError
-from edgebench.slowdown.data import curves
+from edgebench.slowdown.data import Curve, curves
 from edgebench.slowdown.exam import examine
 from edgebench.slowdown.knowledge import knowledge
 from edgebench.slowdown.ladder import LEAST_LIMITS, TOO_FEW_REMEDY
@@ -50,7 +50,7 @@ def prove(results: Results, held_out: Collection[str] = ()) -> Proof:
     """
     made = curves(results)
     where = str(results.sweeps[0].path)
-    _check_families(held_out, {part for c in made for part in family(c).split("+")})
+    _check_families(held_out, made)
     if not any(len(curve.limits) >= LEAST_LIMITS for curve in made):
         raise ResultsError(
             "too few limits: to leave one out, two must be left at which a trial finished",
@@ -74,9 +74,15 @@ def prove(results: Results, held_out: Collection[str] = ()) -> Proof:
     )
 
 
-def _check_families(held_out: Collection[str], known: Collection[str]) -> None:
+def _check_families(held_out: Collection[str], made: Sequence[Curve]) -> None:
+    known = {part for curve in made for part in family(curve).split("+")}
     for name in held_out:
         if name not in known:
             guess = did_you_mean(name, known)
             hint = f"did you mean {guess}?" if guess else f"one of {', '.join(sorted(known))}"
             raise UsageError(f"no family {name!r} among these results", remedy=hint)
+    if known <= set(held_out):
+        raise UsageError(
+            "all families are held out: nothing is left to fit to",
+            remedy="leave one out of --hold-out",
+        )

@@ -85,10 +85,19 @@ def _read(file: Path) -> tuple[Curve, Rung, Fit]:
             )
         rung, fit = _best(data)
         return _curve(data), rung, fit
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ResultsError(
-            f"no fit that can be read: {error}", where=str(file), remedy="fit anew: edgebench fit"
+            f"no fit that can be read: {_fault_of(error)}",
+            where=str(file),
+            remedy="fit anew: edgebench fit",
         ) from None
+
+
+def _fault_of(error: Exception) -> str:
+    """A damaged file, in words."""
+    if isinstance(error, KeyError):
+        return f"it has no {error.args[0]}"
+    return str(error) if isinstance(error, OSError) else "it is damaged"
 
 
 def _best(data: Mapping[str, Any]) -> tuple[Rung, Fit]:

@@ -10,78 +10,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from made_sweep import MIB, Shape, make, slowdown
+from verb_making import DEVICE, SHAPE, calibration, predicted, run, said
 
 from edgebench.cli.fit import fit
 from edgebench.cli.predict import predict
 from edgebench.cli.validate import validate
-from edgebench.errors import EdgebenchError
-from edgebench.slowdown.calibration.device import SCHEMA, Calibration, Constant, save_calibration
-
-SHAPE = Shape(
-    networks={"alexnet": 4, "vgg11": 5, "resnet18": 6, "densenet121": 7},
-    schedules=("linear", "bulk"),
-    limits=(None, 180, 150, 120, 100, 80),
-    repeats=2,
-    rounds=1,
-    with_files=False,
-)
-DEVICE = "jetson-nano"
-
-
-def calibration(device: str = DEVICE, swap_kind: str = "file") -> Calibration:
-    """A device's constants, made up."""
-    values = {
-        "swap_in_bytes_per_s": (500e6, "bytes/s"),
-        "swap_out_bytes_per_s": (400e6, "bytes/s"),
-        "file_read_bytes_per_s": (900e6, "bytes/s"),
-        "file_fault_bytes_per_s": (700e6, "bytes/s"),
-        "fault_s": (80e-6, "s"),
-        "minor_fault_s": (0.5e-6, "s"),
-        "pages_per_fault": (8, "pages"),
-        "file_pages_per_fault": (32, "pages"),
-        "lru_share": (0.7, "share"),
-        "base_bytes": (150 * MIB, "bytes"),
-        "hot_base_bytes": (60 * MIB, "bytes"),
-    }
-    made: dict[str, Any] = {n: Constant(v, v, v, unit, 5) for n, (v, unit) in values.items()}
-    return Calibration(device, swap_kind, "2026-01-01T00:00:00+00:00", SCHEMA, {}, **made)
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of four networks on one device, calibrated."""
-    folder = tmp_path_factory.mktemp("results")
-    make(folder, SHAPE)
-    save_calibration(calibration(), folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same results, never calibrated."""
-    folder = tmp_path_factory.mktemp("bare")
-    make(folder, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",)))
-    return folder
-
-
-def run(verb: Any, *words: str | Path) -> str:
-    """What the verb says on stdout; its errors come through."""
-    done = CliRunner().invoke(verb, [str(word) for word in words], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
-def said(verb: Any, *words: str | Path) -> str:
-    """The error that the verb ends with, all of it."""
-    with pytest.raises(EdgebenchError) as caught:
-        CliRunner().invoke(verb, [str(word) for word in words], catch_exceptions=False)
-    return str(caught.value)
-
-
-def predicted(*words: str | Path) -> list[dict[str, Any]]:
-    """The predictions of ``--json``."""
-    made: list[dict[str, Any]] = json.loads(run(predict, *words, "--json"))["predictions"]
-    return made
+from edgebench.slowdown.calibration.device import save_calibration
 
 
 def test_a_network_that_was_run(root: Path):

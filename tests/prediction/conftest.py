@@ -1,0 +1,29 @@
+"""Results of made-up sweeps, kept for all tests of the verbs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_sweep import make
+from verb_making import SHAPE, calibration
+
+from edgebench.slowdown.calibration.device import save_calibration
+
+
+@pytest.fixture(scope="session")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of four networks on one device, calibrated."""
+    folder = tmp_path_factory.mktemp("results")
+    make(folder, SHAPE)
+    save_calibration(calibration(), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One of the networks under one schedule, on a device never calibrated."""
+    folder = tmp_path_factory.mktemp("bare")
+    make(folder, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",)))
+    return folder
