@@ -17,7 +17,7 @@ from typing import Any
 
 from edgebench.cgroups.identity import give_to_caller
 from edgebench.measures.registry import own
-from edgebench.measures.strategy import Seen, Strategy
+from edgebench.measures.strategy import Asked, Seen, Strategy
 from edgebench.records import TrialRecord
 from edgebench.workloads.registry import Launch
 
@@ -37,12 +37,12 @@ class Observer:
     target: Path
 
     @classmethod
-    def of(cls, name: str, folder: Path, target: Path) -> Observer:
+    def of(cls, name: str, asked: Asked, folder: Path, target: Path) -> Observer:
         """The observer of that strategy; its folder belongs to whom the workload runs as."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         give_to_caller(folder)
-        return cls(own()[name], folder, target)
+        return cls(own()[name].configured(asked), folder, target)
 
     def wrap(self, start: Launch) -> Launch:
         """The workload's words as the strategy wants them.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgebench.adaptive import most_trials
+from edgebench.measures.registry import own as own_strategies
 from edgebench.plan import Point, points
 from edgebench.scenario import Scenario
 from edgebench.units import format_size
@@ -35,6 +36,7 @@ class Machine:
 class Preview:
     """What a scenario would run. ``longest_s`` is if every trial ran into its timeout.
 
+    ``own_trials`` are those of strategies, which are not timed; ``trials`` are the others.
     ``target_error``: of an adaptive plan, which makes so many ``trials`` at most; else None.
     """
 
@@ -42,6 +44,7 @@ class Preview:
     fingerprint: str
     points: list[Point]
     trials: int
+    own_trials: int
     longest_s: float
     target_error: float | None = None
     warnings: list[str] = field(default_factory=list)
@@ -64,12 +67,15 @@ def preview(scenario: Scenario, machine: Machine) -> Preview:
     made = points(scenario)
     adaptive = scenario.limits.plan == "adaptive"
     trials = most_trials(made, scenario.repeats) if adaptive else len(made) * scenario.repeats
+    own = len(scenario.memory.strategies) * min(len(made), trials)
+    own_s = scenario.memory.timeout_s or scenario.timeout_s
     return Preview(
         name=scenario.name,
         fingerprint=scenario.fingerprint(),
         points=made,
         trials=trials,
-        longest_s=trials * scenario.timeout_s,
+        own_trials=own,
+        longest_s=trials * scenario.timeout_s + own * own_s,
         target_error=scenario.limits.wanted_error if adaptive else None,
         warnings=[
             *_about_memory(scenario, machine),
@@ -77,6 +83,7 @@ def preview(scenario: Scenario, machine: Machine) -> Preview:
             *_about_cpu(scenario, machine),
             *_about_swap(scenario, machine),
             *_about_workload(scenario),
+            *_about_strategies(scenario),
         ],
     )
 
@@ -125,6 +132,12 @@ def _about_workload(scenario: Scenario) -> Iterator[str]:
         yield from _about_command(workload)
     elif importlib.util.find_spec("torch") is None:
         yield "torch is not installed: python3 -m pip install 'edgebench[torch]'"
+
+
+def _about_strategies(scenario: Scenario) -> Iterator[str]:
+    for name in scenario.memory.strategies:
+        if reason := own_strategies()[name].unavailable():
+            yield f"strategy {name} will be left out: {reason}"
 
 
 def _about_command(workload: CommandWorkload) -> Iterator[str]:

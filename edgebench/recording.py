@@ -10,6 +10,7 @@ from typing import Any
 from edgebench.cgroups.interface import Counters, Limits
 from edgebench.cgroups.sampling import SampleSummary
 from edgebench.measures.gnu_time import GnuTime
+from edgebench.measures.strategy import Asked
 from edgebench.noise import noise_warnings
 from edgebench.phases import events_to_phases
 from edgebench.process import Ended
@@ -28,6 +29,7 @@ class TrialRequest:
 
     ``weights`` (network → folder) is where this machine keeps them, and no part of the record.
     ``strategy`` names the way of telling memory whose own trial it is; None: it is timed.
+    ``dump_every_bytes`` is how often that strategy may dump the heap.
     """
 
     trial: str
@@ -39,6 +41,7 @@ class TrialRequest:
     timeout_s: float | None = None
     weights: Mapping[str, str] = field(default_factory=dict)
     strategy: str | None = None
+    dump_every_bytes: int = Asked.dump_every_bytes
 
 
 @dataclass(frozen=True)

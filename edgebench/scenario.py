@@ -16,8 +16,9 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from edgebench.errors import ScenarioError
 from edgebench.faults import Fault, faults_of
-from edgebench.keys import Axis, Count, Seconds, Table, one_of
+from edgebench.keys import Axis, Count, Seconds, Size, Table, one_of
 from edgebench.limit_axes import LimitAxes
+from edgebench.measures.strategy import Asked
 from edgebench.suggest import did_you_mean
 from edgebench.workloads.settings import Workload
 
@@ -31,6 +32,8 @@ else:
 
 #: Version of the file's format.
 SCHEMA = 1
+#: A dump takes half a second: more of them, and a trial would do nothing else.
+_LEAST_DUMP = 1 << 20
 #: Scenarios that come with edgebench; looked for below the working folder first.
 SHIPPED = Path(__file__).resolve().parents[1] / "scenarios"
 
@@ -65,6 +68,9 @@ class MemoryKeys(Table):
         default=(), examples=['["process", "torch"]']
     )
     timeout_s: Seconds | None = Field(default=None, alias="timeout", examples=['"10m"'])
+    dump_every_bytes: Annotated[Size, Field(ge=_LEAST_DUMP)] = Field(
+        default=Asked.dump_every_bytes, alias="dump_every", examples=['"8M"']
+    )
 
 
 class Scenario(Table):
@@ -107,6 +113,8 @@ class Scenario(Table):
         unsaid: dict[str, Any] = {"description": True}
         if not self.memory.strategies:
             unsaid["memory"] = True
+        elif self.memory.dump_every_bytes == Asked.dump_every_bytes:
+            unsaid["memory"] = {"dump_every_bytes"}
         if self.limits.plan == "grid":
             unsaid["limits"] = {"plan", "target_error"}
         meaning = self.model_dump(mode="json", exclude=unsaid)

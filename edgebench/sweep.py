@@ -246,6 +246,7 @@ class _Sweep:
             timeout_s=self._timeout_s(planned),
             weights=self._weights(point),
             strategy=planned.strategy,
+            dump_every_bytes=self._scenario.memory.dump_every_bytes,
         )
 
     def _timeout_s(self, planned: PlannedTrial) -> float:

@@ -21,6 +21,7 @@ from edgebench.cgroups.join import join_command
 from edgebench.cgroups.place import Place
 from edgebench.cgroups.sampling import SamplerProcess
 from edgebench.measures.gnu_time import GnuTime, gnu_time_command, read_report
+from edgebench.measures.strategy import Asked
 from edgebench.noise import NoiseWatch
 from edgebench.observing import Observer
 from edgebench.process import Ended, Watched
@@ -81,7 +82,9 @@ def run_trial(apparatus: Apparatus, request: TrialRequest, files: TrialFiles) ->
 def _observer(request: TrialRequest, files: TrialFiles) -> Observer | None:
     if request.strategy is None or files.reading is None:
         return None
-    return Observer.of(request.strategy, files.work / f"{request.trial}-own", files.reading)
+    asked = Asked(request.dump_every_bytes, request.timeout_s)
+    folder = files.work / f"{request.trial}-own"
+    return Observer.of(request.strategy, asked, folder, files.reading)
 
 
 def _measure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from edgebench.preview import Preview
+    from edgebench.scenario import Scenario
 
 #: Settings shown, in this order, where the scenario has them.
 _SHOWN = ("network", "schedule", "loader", "batch", "image", "rounds", "page_cache", "command")
@@ -36,17 +38,18 @@ def check(scenario: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"schema": SCHEMA, **asdict(seen)}, indent=2))
         return
-    _print(seen, loaded.repeats, loaded.timeout_s)
+    _print(seen, loaded)
     click.echo(f"next: edgebench run {scenario}")
 
 
-def _print(seen: Preview, repeats: int, timeout_s: float) -> None:
+def _print(seen: Preview, scenario: Scenario) -> None:
     rows = [("scenario", seen.name), *_settings(seen), *_limits(seen)]
     rows.append(("points", str(len(seen.points))))
-    rows.append(("trials", _trials(seen, repeats)))
+    rows.append(("trials", _trials(seen, scenario.repeats)))
+    if seen.own_trials:
+        rows.append(("strategies", _own_trials(seen, scenario.memory.strategies)))
     longest = format_duration(seen.longest_s)
-    each = format_duration(timeout_s)
-    rows.append(("time", f"unknown; at most {longest}, if every trial took its {each}"))
+    rows.append(("time", f"unknown; at most {longest}, if every trial took {_each(scenario)}"))
     for name, value in rows:
         click.echo(f"{name:<12}{value}")
 
@@ -55,6 +58,20 @@ def _trials(seen: Preview, repeats: int) -> str:
     if seen.target_error is None:
         return f"{seen.trials}: {repeats} of each point"
     return f"at most {seen.trials}, until slowdown is known within {seen.target_error:.1%}"
+
+
+def _own_trials(seen: Preview, strategies: Sequence[str]) -> str:
+    """In words: trials beside the timed ones."""
+    most = "" if seen.target_error is None else "at most "
+    return f"{most}{seen.own_trials} trials more: {', '.join(strategies)}, each once a point"
+
+
+def _each(scenario: Scenario) -> str:
+    """How long a trial may take; those of strategies may have another limit."""
+    timed, own = scenario.timeout_s, scenario.memory.timeout_s
+    if own is None or not scenario.memory.strategies:
+        return f"its {format_duration(timed)}"
+    return f"its {format_duration(timed)}, and the strategies' {format_duration(own)}"
 
 
 def _settings(seen: Preview) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from edgebench.blame.memory import MemoryTable, Method
     from edgebench.blame.table import BlameTable, LayerRow, PassCost, Step
 
 #: Layers shown where there is no screen to cut to, and the fewest on a small one.
@@ -32,25 +33,28 @@ a pass's extra time"""
 def print_tables(
     tables: Sequence[BlameTable],
     costs: Sequence[Sequence[PassCost]],
+    memory: Sequence[MemoryTable | None],
     sort: str | None,
     every: bool,
 ) -> None:
-    """Each workload's layers unlimited, then at the limits shown, then both in words."""
+    """Each workload's layers unlimited, at the limits shown, as strategies see them, in words."""
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = max(console.width, _TERMINAL)
-    for table, shown in zip(tables, costs, strict=True):
+    for table, shown, seen in zip(tables, costs, memory, strict=True):
         rows = ordered(table, sort, shown[-1].at.label if shown else None)
-        count = len(rows) if every else _room(console, 1 + len(shown))
+        count = len(rows) if every else _room(console, 1 + len(shown) + bool(seen))
         made = [_unlimited(table, rows, count, console.width)]
         made += [_limited(table, cost, rows, count, console.width) for cost in shown]
+        if seen:
+            made.append(_strategies(table, seen, rows[:count], console.width))
         for title, grid in made:
             console.print(title, style="bold", markup=False)
             console.print(grid)
             console.print()
-        for sentence in said(table):
+        for sentence in (*said(table), *map(_how, seen.methods if seen else ())):
             console.print(sentence, markup=False)
         console.print()
     console.print(_LEGEND, style="dim", markup=False)
@@ -68,7 +72,7 @@ def _unlimited(
 ) -> tuple[str, Table]:
     times = ("load\nms", "cold\nms", "warm\nms")
     heads = ("weights\nMiB", *times, "peak\nMiB", "above\nMiB", "share\n%")
-    grid = _grid("type", heads)
+    grid = _grid(heads, "type")
     whole = table.unlimited
     for row in rows[:count]:
         steps = row.unlimited
@@ -98,7 +102,7 @@ def _limited(
     table: BlameTable, cost: PassCost, rows: Sequence[LayerRow], count: int, width: int
 ) -> tuple[str, Table]:
     heads = ("blame\n%", "extra\nms", "load\nms", "\n×", "execute\nms", "\n×", "major\nfaults")
-    grid = _grid("type", heads)
+    grid = _grid(heads, "type")
     label = cost.at.label
     for row in rows[:count]:
         own = row.at[label]
@@ -128,6 +132,23 @@ def _limited(
     return f"at {limit_words(cost.at)}: a pass takes {clock}, ×{cost.slowdown:.3g}", grid
 
 
+def _strategies(
+    table: BlameTable, seen: MemoryTable, rows: Sequence[LayerRow], width: int
+) -> tuple[str, Table]:
+    """Each layer's peak as every strategy sees it."""
+    grid = _grid([f"{method.strategy}\nMiB" for method in seen.methods])
+    for row in rows:
+        peaks = seen.peaks.get((row.network, row.order), {})
+        grid.add_row(_name(table, row, width), *(_mib(peaks.get(m.strategy)) for m in seen.methods))
+    return "peaks of loading and first execution as each strategy sees them, unlimited", grid
+
+
+def _how(method: Method) -> str:
+    """How a strategy tells a peak, and how far off it may be."""
+    off = "" if method.error_bytes is None else f"±{method.error_bytes / 2**20:.2g} MiB: "
+    return f"{method.strategy}: {method.method}; {off}{method.error_source}"
+
+
 def _heading(table: BlameTable) -> str:
     words = [table.network, *(str(table.settings.get(key)) for key in ("schedule", "loader"))]
     words.append(f"batch {table.settings.get('batch', 1):g}")
@@ -144,12 +165,14 @@ def _warm(table: BlameTable) -> str:
     return f", {times:g} warm executions in it" if times else ""
 
 
-def _grid(second: str, heads: Sequence[str]) -> Table:
+def _grid(heads: Sequence[str], second: str | None = None) -> Table:
+    """Columns for a layer's name, what else is text, and numbers."""
     from rich.table import Table
 
     grid = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     grid.add_column("layer", no_wrap=True)
-    grid.add_column(second, no_wrap=True)
+    if second:
+        grid.add_column(second, no_wrap=True)
     for head in heads:
         grid.add_column(head, justify="right", no_wrap=True)
     return grid

@@ -15,6 +15,7 @@ from edgebench.errors import EdgebenchError, UsageError
 from edgebench.records import SCHEMA
 
 if TYPE_CHECKING:
+    from edgebench.blame.memory import MemoryTable
     from edgebench.blame.table import BlameTable, PassCost
     from edgebench.results import Results
     from edgebench.sweep import SweepSummary
@@ -80,6 +81,8 @@ def layers(
     """
     from edgebench.blame.choosing import choose, shown_costs
     from edgebench.blame.making import blame_tables
+    from edgebench.blame.memory import memory_tables
+    from edgebench.cli.layer_tables import print_tables
     from edgebench.results import latest, load
 
     given = {n for n in asked if context.get_parameter_source(n) != ParameterSource.DEFAULT}
@@ -89,13 +92,15 @@ def layers(
     if source is not None:
         tables = choose(tables, asked["network"], {n: asked[n] for n in _CHOOSING if n in given})
     costs = shown_costs(tables, asked["memory"])
+    memory = memory_tables(loaded, tables)
     files = _draw(loaded, tables, costs, warnings) if figure else []
     for warning in (*loaded.warnings, *warnings):
         click.echo(f"warning: {warning}", err=True)
     if as_json:
-        _print_json(loaded, tables, files)
+        _print_json(loaded, tables, memory, files)
     else:
-        _print(loaded, tables, costs, files, sort, every)
+        print_tables(tables, costs, memory, sort, every)
+        _say_what_was_written(loaded, tables, files)
     if summary:
         from edgebench.cli.run import refuse_unexpected
 
@@ -151,25 +156,25 @@ def _draw(
     return []
 
 
-def _print_json(loaded: Results, tables: Sequence[BlameTable], files: Sequence[Path]) -> None:
+def _print_json(
+    loaded: Results,
+    tables: Sequence[BlameTable],
+    memory: Sequence[MemoryTable | None],
+    files: Sequence[Path],
+) -> None:
     from edgebench.blame.words import said
 
-    rows = [{**table.to_json(), "says": said(table)} for table in tables]
+    rows = [
+        {**table.to_json(), "memory": seen and seen.to_json(), "says": said(table)}
+        for table, seen in zip(tables, memory, strict=True)
+    ]
     about = {"schema": SCHEMA, "path": str(loaded.path), "files": [str(path) for path in files]}
     click.echo(json.dumps({**about, "tables": rows}))
 
 
-def _print(
-    loaded: Results,
-    tables: Sequence[BlameTable],
-    costs: Sequence[Sequence[PassCost]],
-    files: Sequence[Path],
-    sort: str | None,
-    every: bool,
+def _say_what_was_written(
+    loaded: Results, tables: Sequence[BlameTable], files: Sequence[Path]
 ) -> None:
-    from edgebench.cli.layer_tables import print_tables
-
-    print_tables(tables, costs, sort, every)
     for path in files:
         if path.suffix == ".png":
             click.echo(f"figure: {path}")

@@ -79,21 +79,23 @@ def split_at(seen: Seen, t_ns: int) -> dict[str, int]:
 
 
 def split_at_peak(seen: Seen) -> dict[str, int]:
-    """The split nearest to the largest sample of usage."""
-    times, usage = _column(seen, "t_ns"), _column(seen, "usage_bytes")
-    if times is None or usage is None or not len(times):
+    """The split of the slow sample whose pages come to the most: all of it is of one moment."""
+    times = _column(seen, "t_ns", slow=True)
+    parts = (_column(seen, name, slow=True) for name in ("anon_bytes", "file_bytes"))
+    told = [part.clip(0) for part in parts if part is not None]
+    if times is None or not len(times) or not told:
         return {}
-    return split_at(seen, int(times[usage.argmax()]))
+    return split_at(seen, int(times[sum(told).argmax()]))
 
 
 def split_at_most(seen: Seen, span: Span) -> dict[str, int]:
-    """The split of the span's slow sample with the most anonymous memory; else at its end."""
+    """The split of the span's slow sample with the most anonymous memory; empty without one."""
     times, anon = _column(seen, "t_ns", slow=True), _column(seen, "anon_bytes", slow=True)
     if times is None or anon is None:
         return {}
     first, end = times.searchsorted(span.start_ns), times.searchsorted(span.end_ns)
     inside = anon[first:end]
-    return split_at(seen, int(times[first + inside.argmax()]) if len(inside) else span.end_ns)
+    return split_at(seen, int(times[first + inside.argmax()])) if len(inside) else {}
 
 
 def _gaps(seen: Seen) -> str:

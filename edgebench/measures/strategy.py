@@ -137,6 +137,19 @@ class Seen:
         return finished_spans(self.events)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a scenario asks of a strategy's own trial.
+
+    Args:
+        dump_every_bytes: how much may be allocated between two dumps of the heap.
+        timeout_s: after which the trial is killed; None: never.
+    """
+
+    dump_every_bytes: int = 32 << 20
+    timeout_s: float | None = None
+
+
 class Strategy(ABC):
     """One way to tell memory.
 
@@ -159,6 +172,10 @@ class Strategy(ABC):
     def unavailable(self) -> str | None:
         """Why it can't be used on this machine, with what to install; None if it can."""
         return None
+
+    def configured(self, asked: Asked) -> Strategy:
+        """As a scenario asks for it; most have nothing to set."""
+        return self
 
     def wrap(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path

@@ -118,14 +118,19 @@ def _other_trial(timed: Observed, process: Observed, peak_bytes: int) -> list[Te
     sizes = [_without_cache(trial, key) for trial in (timed, process)]
     known = [size for size in sizes if size is not None]
     if len(known) == len(sizes):
-        says = "what the worker's looking holds; what the allocator or a limit left in RAM"
+        says = "what the worker's looking holds; what the allocator kept"
         measured = "the kernel's marks of that span in both trials, sampled page cache taken off"
         terms.append(Term("other-trial", known[1] - known[0], says, measured))
     return terms
 
 
 def _without_cache(trial: Observed, key: SpanKey) -> int | None:
-    """The kernel's mark of a span without the page cache that nobody had mapped then."""
+    """The kernel's mark of a span without the page cache that nobody had mapped then.
+
+    Not told under a limit, where page cache comes and goes while the mark stands at the limit.
+    """
+    if trial.record.limit_bytes is not None:
+        return None
     span = trial.spans[key]
     split = split_at_most(trial.seen, span)
     if span.peak_bytes is None or "file_bytes" not in split or "mapped_file_bytes" not in split:
@@ -196,6 +201,7 @@ def _kernel_to_timed(process: Observed, timed: Observed) -> Ledger | None:
                 "page cache that one trial was charged for, not the other",
             ),
             ("other-trial", "anon_bytes", "anonymous memory that one trial held, not the other"),
+            ("kernel-memory", "kernel_bytes", "the kernel's memory of one trial, not the other's"),
         )
         if all(part in split for split in splits)
     ]

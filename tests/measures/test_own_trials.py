@@ -194,3 +194,15 @@ def test_a_scenario_without_the_table_is_the_one_it_was(tmp_path: Path) -> None:
         file.write_text(SCENARIO.replace(cut, ""))
         fingerprints.append(load_scenario(file).fingerprint())
     assert fingerprints[0] == fingerprints[1]
+
+
+def test_dumps_are_as_far_apart_as_the_scenario_says(tmp_path: Path) -> None:
+    """A key of its own; left out, the fingerprint is what it was before there was one."""
+    plain = SCENARIO.format(strategies='["tcmalloc"]')
+    found = []
+    for line in ("", 'dump_every = "32M"', 'dump_every = "8M"'):
+        file = tmp_path / "tiny.toml"
+        file.write_text(plain + line)
+        found.append(load_scenario(file))
+    assert [one.memory.dump_every_bytes >> 20 for one in found] == [32, 32, 8]
+    assert found[0].fingerprint() == found[1].fingerprint() != found[2].fingerprint()

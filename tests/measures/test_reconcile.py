@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from made_sweep import Shape, make
 
+from edgebench.cli.layers import layers
 from edgebench.cli.reconcile import reconcile as verb
 from edgebench.errors import EdgebenchError
 from edgebench.figures import reconciliation as figure_of
@@ -139,6 +140,23 @@ def test_the_verb_and_the_figure(results: Results) -> None:
     shown = " ".join(text.get_text() for text in legend.get_texts())
     for words in ("kernel's high-water mark", "GNU time", "torch's allocations", "sampled"):
         assert words in shown
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.swap
+def test_layers_tells_peaks_by_strategy(results: Results) -> None:
+    """Each layer's peak as every strategy sees it, from timed trials and from their own."""
+    words = ["--from", str(results.path), "--no-figure"]
+    told = json.loads(CliRunner().invoke(layers, [*words, "--json"], catch_exceptions=False).stdout)
+    for table in told["tables"]:
+        memory = table["memory"]
+        assert {"kernel", "sampled", "analytic", "process", "torch"} <= set(memory["strategies"])
+        assert len(memory["layers"]) == len(table["layers"])
+        assert all(layer["peak_bytes"]["kernel"] for layer in memory["layers"])
+    shown = CliRunner().invoke(layers, words, catch_exceptions=False).stdout
+    assert "as each strategy sees them" in shown
+    assert "process: VmHWM, reset at the span's start; ±" in shown
 
 
 def test_without_strategies_it_says_how_to_get_them(tmp_path: Path) -> None:

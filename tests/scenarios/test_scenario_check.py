@@ -15,6 +15,8 @@ from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
 from edgebench.cli.check import check
 from edgebench.errors import ScenarioError
+from edgebench.plan import points
+from edgebench.planner import planner_of
 from edgebench.preview import Machine, preview, this_machine
 from edgebench.process import python_path
 from edgebench.scenario import SHIPPED, load_scenario
@@ -95,6 +97,38 @@ def test_check_says_what_would_run(tmp_path: Path) -> None:
     assert "12: 2 of each point" in done.stdout
     assert "unknown; at most 2 h 00 min" in done.stdout
     assert done.stdout.endswith(f"next: edgebench run {file}\n")
+
+
+def test_strategies_trials_are_counted_beside_the_timed(tmp_path: Path) -> None:
+    """One of each strategy at each point, with their own time; all that `run` will make."""
+    file = tmp_path / "own.toml"
+    text = with_key(INFERENCE, "limits", 'swap = "none"')
+    file.write_text(text + '[memory]\nstrategies = ["process", "torch"]\ntimeout = "20m"\n')
+    done = CliRunner().invoke(check, [str(file)], catch_exceptions=False)
+    assert "12: 2 of each point" in done.stdout
+    assert "12 trials more: process, torch, each once a point" in done.stdout
+    assert "at most 6 h 00 min" in done.stdout
+    told = json.loads(CliRunner().invoke(check, [str(file), "--json"]).stdout)
+    scenario = load_scenario(file)
+    planned = planner_of(scenario, points(scenario)).first()
+    assert told["trials"] + told["own_trials"] == len(planned) == 24
+
+
+@pytest.mark.parametrize("plan", ["grid", "adaptive"])
+def test_without_strategies_nothing_is_said_of_them(tmp_path: Path, plan: str) -> None:
+    """No row, and a count of 0."""
+    made = load_text(tmp_path, with_key(COMMAND, "limits", f'plan = "{plan}"'))
+    assert preview(made, BOARD).own_trials == 0
+
+
+def test_a_strategy_that_is_not_installed_is_foreseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what to install; the sweep would go on without it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    warning = warned(tmp_path, with_key(COMMAND, "memory", 'strategies = ["massif"]'))[-1]
+    assert "strategy massif will be left out" in warning
+    assert "apt-get install valgrind" in warning
 
 
 def test_check_as_json(tmp_path: Path) -> None:

@@ -13,9 +13,12 @@ from edgebench.measures.heap.clock import keep_offset, kept_offset
 from edgebench.measures.heap.linking import Boundaries
 from edgebench.measures.heap.massif_file import Snapshot, parse_massif
 from edgebench.measures.heap.profile import HeapProfile, Point, largest
+from edgebench.measures.strategy import Asked
 from edgebench.units import format_duration
 
 LIMIT_S = 1800.0
+#: Of the trial's time: in the rest it writes its file, before the trial is killed.
+_SHARE = 0.9
 _FILE, _LOG = "massif.out", "valgrind.log"
 #: ``==00:00:01:23.456 789== ``: days, hours, minutes, seconds since valgrind's start.
 _SINCE_START = re.compile(r"^==(\d+):(\d\d):(\d\d):(\d\d\.\d{3}) ", re.MULTILINE)
@@ -39,6 +42,12 @@ class Massif(HeapStrategy):
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
         self.limit_s = limit_s
+
+    def configured(self, asked: Asked) -> Massif:
+        """It ends before its trial is killed: killed, it writes no file."""
+        if asked.timeout_s is None:
+            return self
+        return Massif(min(self.limit_s, _SHARE * asked.timeout_s))
 
     def unavailable(self) -> str | None:
         """Why it can't be used on this machine; None if it can."""

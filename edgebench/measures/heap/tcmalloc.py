@@ -21,9 +21,9 @@ from edgebench.measures.heap.linking import Boundaries, moments
 from edgebench.measures.heap.profile import HeapProfile
 from edgebench.measures.heap.program import executable_of, why_not_preloaded
 from edgebench.measures.inside import FOLDER_VARIABLE, TCMALLOC, VIEW_VARIABLE
+from edgebench.measures.strategy import Asked
 from edgebench.units import format_size
 
-EVERY_BYTES = 32 << 20
 _COMMAND = "command.json"
 _NO_MAPS = "this gperftools counts no mappings: weights are in none of its figures"
 _ERROR = "what malloc may give between two dumps; a dump's time is its file's, within 10 ms"
@@ -46,8 +46,12 @@ class Tcmalloc(HeapStrategy):
     cost = "AlexNet took 23 times as long"
     method = "the largest of its dumps"
 
-    def __init__(self, every_bytes: int = EVERY_BYTES) -> None:
+    def __init__(self, every_bytes: int = Asked.dump_every_bytes) -> None:
         self.every_bytes = every_bytes
+
+    def configured(self, asked: Asked) -> Tcmalloc:
+        """With the dumps that the scenario asks for."""
+        return Tcmalloc(asked.dump_every_bytes)
 
     def unavailable(self) -> str | None:
         """Why it can't be used on this machine; None if it can."""

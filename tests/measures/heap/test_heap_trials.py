@@ -12,7 +12,7 @@ from heap_making import Profiled, profile_command, profile_network
 
 from edgebench.measures.heap import STRATEGIES
 from edgebench.measures.heap.massif import Massif
-from edgebench.measures.strategy import Seen, SpanReading
+from edgebench.measures.strategy import Asked, Seen, SpanReading
 
 AVAILABLE = {strategy.name: strategy.unavailable() for strategy in STRATEGIES}
 
@@ -178,6 +178,15 @@ def test_massif_ends_at_its_limit_and_keeps_what_it_saw(tmp_path: Path) -> None:
     reading = massif.read(Seen(events=[], folder=tmp_path))
     assert reading.peak_bytes == pytest.approx(64 << 20, rel=0.05)
     assert any("stopped at its limit of 8" in note for note in reading.missing.values())
+
+
+def test_a_scenarios_settings_reach_the_profilers(tmp_path: Path) -> None:
+    """Dumps as often as asked; massif ends before its trial would be killed."""
+    tcmalloc, _, massif = (s.configured(Asked(8 << 20, timeout_s=100.0)) for s in STRATEGIES)
+    _, env = tcmalloc.wrap(["true"], {}, tmp_path)
+    assert env["HEAP_PROFILE_ALLOCATION_INTERVAL"] == str(8 << 20)
+    words, _ = massif.wrap(["true"], {}, tmp_path)
+    assert "90.0" in words[: words.index("valgrind")]
 
 
 def test_a_profiler_that_is_missing_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,101 @@
+"""Peaks of a workload's layers as each strategy of telling memory sees them, unlimited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgebench.blame.passes import known
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from edgebench.blame.table import BlameTable
+    from edgebench.results import Results
+
+#: The first time a layer is loaded and executed: what strategies' own trials are compared by.
+_PHASES = ("load", "first")
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a strategy told a layer's peak, and how far that may be off (None: not known)."""
+
+    strategy: str
+    method: str
+    error_bytes: float | None
+    error_source: str
+
+
+@dataclass(frozen=True)
+class MemoryTable:
+    """Strategies, from what counts most to what counts least, and each layer's peaks.
+
+    ``peaks``: (network, layer) → strategy → bytes, the larger of its first load's and execution's
+    peak; of timed trials the median. A strategy that did not see a layer is left out there.
+    """
+
+    methods: list[Method]
+    peaks: dict[tuple[str, int], dict[str, float]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``json.dumps``."""
+        return {
+            "strategies": {
+                m.strategy: {
+                    "method": m.method,
+                    "error_bytes": m.error_bytes,
+                    "error_source": m.error_source,
+                }
+                for m in self.methods
+            },
+            "layers": [
+                {"network": network, "layer": layer, "peak_bytes": peaks}
+                for (network, layer), peaks in self.peaks.items()
+            ],
+        }
+
+
+def memory_tables(results: Results, tables: Sequence[BlameTable]) -> list[MemoryTable | None]:
+    """For each workload its table; None where no strategy had a trial of its own."""
+    if not any(sweep.strategy_records for sweep in results.sweeps):
+        return [None] * len(tables)
+    return [_table(results.memory, _points(results.trials, table)) for table in tables]
+
+
+def _points(trials: pd.DataFrame, table: BlameTable) -> list[tuple[str, str]]:
+    """The sweep and the unlimited points of a workload."""
+    own = (trials["sweep"] == table.sweep) & trials["memory_bytes"].isna()
+    for name, value in table.settings.items():
+        own &= trials[name] == value
+    return list(trials.loc[own, ["sweep", "point"]].itertuples(index=False, name=None))
+
+
+def _table(memory: pd.DataFrame, points: list[tuple[str, str]]) -> MemoryTable | None:
+    rows = memory.set_index(["sweep", "point"])
+    rows = rows[rows.index.isin(points) & (rows["outcome"] == "ok")]
+    first = (rows["round"] == rows["round"].min()) & (rows["pass_number"] == 0)
+    rows = rows[first & rows["phase"].isin(_PHASES)]
+    if not rows["own_trial"].any():
+        return None
+    # The kernel's marks of a strategy's own trial count what the strategy adds.
+    timed = set(rows.loc[~rows["own_trial"], "strategy"])
+    rows = rows[~rows["own_trial"] | ~rows["strategy"].isin(timed)]
+    spans = rows.groupby(["network", "layer", "strategy", "trial"], sort=False)["peak_bytes"].max()
+    medians = spans.groupby(level=["network", "layer", "strategy"], sort=False).median().dropna()
+    peaks: dict[tuple[str, int], dict[str, float]] = {}
+    for (network, layer, strategy), size in medians.items():
+        peaks.setdefault((str(network), int(layer)), {})[str(strategy)] = float(size)
+    highest = medians.groupby(level="strategy").max().sort_values(ascending=False)
+    once = rows.drop_duplicates("strategy").set_index("strategy")
+    methods = [
+        Method(
+            name,
+            str(once.at[name, "method"]),
+            known(once.at[name, "error_bytes"]),
+            str(once.at[name, "error_source"]),
+        )
+        for name in map(str, highest.index)
+    ]
+    return MemoryTable(methods, peaks)
