@@ -116,7 +116,9 @@ def _has_weights(timed: Observed, key: SpanKey) -> bool:
 
 def _draw(results: Results, point: Reconciliation, slots: Sequence[_Slot]) -> Figure:
     what = title_of(_settings(point).get("network", "workload"))
-    about = subtitle(_settings(point), _limit_word(point), f"trial {point.record.trial}")
+    limited = "" if point.record.limit_bytes is None else "limit "
+    words = (f"{limited}{_limit_word(point)}", f"trial {point.record.trial}")
+    about = subtitle(_settings(point), *words)
     title = f"Memory of {what} as every strategy sees it"
     figure = new_figure(title, about, results, _HEIGHT_IN)
     axes = figure.subplots()
