@@ -1,0 +1,154 @@
+"""The worker's events, read while they come: spans under way, spans ended, loss and accuracy."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgebench.layout import parse_line
+from edgebench.shapes import is_count, is_number
+
+_MOST_BYTES = 1 << 20
+#: Ended spans that are kept for who comes later.
+_KEPT = 64
+_METRIC_WORDS = ("loss", "accuracy")
+_MOST_METRICS = 2000
+
+
+@dataclass(frozen=True)
+class OpenSpan:
+    """A phase, or a layer in one, that has begun. ``since_s`` is seconds after the trial's start.
+
+    ``layer`` and ``name`` are None for a whole phase.
+    """
+
+    phase: str
+    network: str | None
+    layer: int | None
+    name: str | None
+    round: int | None
+    since_s: float
+
+
+@dataclass(frozen=True)
+class EndedSpan:
+    """A span that has ended, with the kernel's peak in it where that can be told."""
+
+    span: OpenSpan
+    wall_s: float
+    peak_bytes: int | None
+    major_faults: int | None
+    minor_faults: int | None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What training told of itself: loss, accuracy and what stood beside them."""
+
+    t_s: float
+    step: int | None
+    values: dict[str, float]
+
+
+class EventTail:
+    """A trial's growing events.
+
+    Args:
+        path: the file; it may not be there yet, or not any more.
+        started_ns: when the trial began, ``CLOCK_MONOTONIC``.
+    """
+
+    def __init__(self, path: Path, started_ns: int) -> None:
+        self._path = path
+        self._started_ns = started_ns
+        self._at = 0
+        self._torn = b""
+        self._open: dict[int, OpenSpan] = {}
+        self.ended: deque[EndedSpan] = deque(maxlen=_KEPT)
+        self.metrics: list[Metric] = []
+
+    @property
+    def open(self) -> list[OpenSpan]:
+        """What is under way, the innermost last."""
+        return list(self._open.values())
+
+    def poll(self) -> tuple[list[EndedSpan], list[Metric]]:
+        """Take in what came since; the spans that ended and what training told."""
+        ended, told = [], []
+        for event in self._fresh():
+            kind = event.get("event")
+            if kind == "start":
+                self._begin(event)
+            elif kind == "end" and (span := self._end(event)):
+                ended.append(span)
+            elif kind == "note" and (metric := metric_of(event, self._started_ns)):
+                told.append(metric)
+        self.ended.extend(ended)
+        self.metrics += told
+        # The oldest half thinned out: a long training stays a line of bounded length.
+        if len(self.metrics) > _MOST_METRICS:
+            self.metrics = self.metrics[::2]
+        return ended, told
+
+    def _fresh(self) -> list[dict[str, Any]]:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return []
+        try:
+            data = os.pread(descriptor, _MOST_BYTES, self._at)
+        except OSError:
+            return []
+        finally:
+            os.close(descriptor)
+        self._at += len(data)
+        *lines, self._torn = (self._torn + data).split(b"\n")
+        # A line that never ends is none of ours.
+        self._torn = self._torn[:_MOST_BYTES]
+        return [event for event in map(parse_line, lines) if event is not None]
+
+    def _begin(self, event: Mapping[str, Any]) -> None:
+        number, t_ns = event.get("id"), event.get("t_ns")
+        if is_count(number) and is_count(t_ns) and isinstance(event.get("phase"), str):
+            self._open[int(number or 0)] = OpenSpan(
+                event["phase"],
+                _text(event.get("network")),
+                _count(event.get("layer")),
+                _text(event.get("name")),
+                _count(event.get("round")),
+                self._seconds(int(t_ns or 0)),
+            )
+
+    def _end(self, event: Mapping[str, Any]) -> EndedSpan | None:
+        number, t_ns = _count(event.get("id")), _count(event.get("t_ns"))
+        span = self._open.pop(number, None) if number is not None else None
+        if span is None or t_ns is None:
+            return None
+        counts = (_count(event.get(k)) for k in ("peak_bytes", "major_faults", "minor_faults"))
+        return EndedSpan(span, self._seconds(t_ns) - span.since_s, *counts)
+
+    def _seconds(self, t_ns: int) -> float:
+        return (t_ns - self._started_ns) / 1e9
+
+
+def metric_of(event: Mapping[str, Any], started_ns: int) -> Metric | None:
+    """What a note tells of training; None if it tells nothing of it."""
+    data, t_ns = event.get("data"), _count(event.get("t_ns"))
+    if not isinstance(data, dict) or t_ns is None:
+        return None
+    values = {k: float(v) for k, v in data.items() if is_number(v) and k != "step"}
+    if not any(word in key for key in values for word in _METRIC_WORDS):
+        return None
+    return Metric((t_ns - started_ns) / 1e9, _count(data.get("step")), values)
+
+
+def _count(value: Any) -> int | None:
+    return value if is_count(value) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

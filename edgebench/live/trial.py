@@ -1,0 +1,134 @@
+"""The trial under way: its samples and events as they come."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from edgebench.live.curve import Bucket, Curve, Series
+from edgebench.live.events import EndedSpan, EventTail, Metric, OpenSpan
+from edgebench.live.table import RawTable
+from edgebench.signpost import EVENTS, FAST, STAT, Signpost
+
+#: Over how long CPU use is told.
+_CPU_WINDOW_S = 1.0
+#: What is told over time beside usage: where the memory is, and what it costs to be short of it.
+KINDS = (
+    "anon_bytes",
+    "file_bytes",
+    "shmem_bytes",
+    "slab_bytes",
+    "kernel_bytes",
+    "page_tables_bytes",
+    "swap_bytes",
+    "major_faults",
+    "refault_anon",
+    "refault_file",
+    "pressure_full_us",
+)
+
+
+@dataclass(frozen=True)
+class TrialNews:
+    """What a poll brought: from which point the curve changed, from which row the kinds did."""
+
+    changed: int
+    kinds_changed: int = 0
+    ended: list[EndedSpan] = field(default_factory=list)
+    metrics: list[Metric] = field(default_factory=list)
+
+
+class TrialTail:
+    """One trial watched from outside, by its signpost; see the attributes of :class:`EventTail`.
+
+    ``kinds`` has usage by kind over time, a column of :data:`KINDS` each.
+    ``now`` has the newest value of each of the sampler's columns that the kernel tells;
+    ``peak_bytes`` is the largest usage sampled so far; ``news`` is what the last poll brought.
+    """
+
+    def __init__(self, post: Signpost) -> None:
+        self.post = post
+        self.now: dict[str, int] = {}
+        self.peak_bytes: int | None = None
+        self.curve = Curve()
+        self.kinds = Series()
+        self.news = TrialNews(0)
+        self._fast = RawTable(post.file(FAST), post.fast_columns)
+        self._stat = RawTable(post.file(STAT), post.stat_columns)
+        self._events = EventTail(post.file(EVENTS), post.started_ns)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the trial started."""
+        return (time.monotonic_ns() - self.post.started_ns) / 1e9
+
+    @property
+    def open(self) -> list[OpenSpan]:
+        """Phases and layers under way, the innermost last."""
+        return self._events.open
+
+    @property
+    def spans(self) -> list[EndedSpan]:
+        """The spans that ended lately, the latest last."""
+        return list(self._events.ended)
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """Loss, accuracy and the like, thinned out where there are many."""
+        return self._events.metrics
+
+    @property
+    def cpu_cores(self) -> float | None:
+        """How many cores it kept busy over the last second; None while it isn't known."""
+        last = self.curve.points[-1] if self.curve.points else None
+        if last is None or last.cpu_ns is None:
+            return None
+        before = _since(self.curve.points, last.t_s - _CPU_WINDOW_S)
+        if before is None or before.cpu_ns is None or last.t_s <= before.t_s:
+            return None
+        return (last.cpu_ns - before.cpu_ns) / 1e9 / (last.t_s - before.t_s)
+
+    def is_there(self) -> bool:
+        """Whether its samples still lie where they grow: they are packed away when it has ended."""
+        return self._fast.is_there()
+
+    def poll(self) -> None:
+        """Take in what came since the last poll."""
+        fast, stat = self._fast.fresh(), self._stat.fresh()
+        if fast:
+            self.now.update(self._fast.newest(fast))
+            highest = max(fast[1 :: len(self._fast.columns)])
+            self.peak_bytes = max(self.peak_bytes or 0, highest)
+        if stat:
+            self.now.update(self._stat.newest(stat))
+        changed = self.curve.add(self._rows(fast))
+        kinds_changed = self.kinds.add(self._kind_rows(stat))
+        self.news = TrialNews(changed, kinds_changed, *self._events.poll())
+
+    def _rows(self, fast: array[int]) -> Iterator[tuple[float, int, int | None, int | None]]:
+        """Seconds, usage, swap and CPU of each row; -1 is None."""
+        step, start = len(self._fast.columns), self.post.started_ns
+        for at in range(0, len(fast), step):
+            t_ns, usage, swap, cpu = fast[at : at + 4]
+            if usage >= 0:
+                told = (swap if swap >= 0 else None, cpu if cpu >= 0 else None)
+                yield (t_ns - start) / 1e9, usage, *told
+
+    def _kind_rows(self, stat: array[int]) -> Iterator[tuple[float, list[int | None]]]:
+        """Seconds and the values of KINDS of each row."""
+        columns, start = self._stat.columns, self.post.started_ns
+        places = [columns.index(kind) if kind in columns else None for kind in KINDS]
+        for at in range(0, len(stat), len(columns)):
+            values = [None if place is None else stat[at + place] for place in places]
+            told = [None if value is None or value < 0 else value for value in values]
+            yield (stat[at] - start) / 1e9, told
+
+
+def _since(points: list[Bucket], t_s: float) -> Bucket | None:
+    """The latest point that is no later than this; else the first one."""
+    for point in reversed(points[:-1]):
+        if point.t_s <= t_s:
+            return point
+    return points[0] if len(points) > 1 else None

@@ -1,0 +1,1 @@
+"""The dashboard: a small web server beside the harness, never inside what is measured."""

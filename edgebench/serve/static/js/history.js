@@ -1,0 +1,126 @@
+// Every sweep and trial that is kept: choose, sort, filter, overlay, compare, download.
+
+import { byId, el, fill, say } from "./dom.js";
+import { cell, count } from "./format.js";
+import { get } from "./api.js";
+import { SortedTable } from "./table.js";
+import { showOverlay } from "./overlay.js";
+import { showWhatIf } from "./whatif.js";
+
+// Columns shown first; the workload's settings follow, where trials have them.
+const FIRST = ["trial", "outcome", "limit"];
+const LAST = ["wall_s", "peak_bytes", "demand_bytes", "swap_peak_bytes", "major_faults", "cpu_s", "started_utc"];
+const HIDDEN = new Set(["sweep", "point", "block", "reason", "peak_source", "saturated", "sampled_peak_bytes", "base_bytes",
+  "gnu_time_maxrss_bytes", "minor_faults", "io_read_bytes", "io_write_bytes", "limit_bytes", "memory_bytes", "warnings", "seed"]);
+const MOST_ROWS = 500;
+const MOST_CHOICES = 12;
+
+const sweeps = new Set();
+const trials = new Map();
+let rows = [];
+const filters = new Map();
+const keyOf = (row) => `${row.sweep} ${row.trial}`;
+
+const sweepTable = new SortedTable(byId("sweeps"), {
+  caption: "Choose sweeps to see their trials.",
+  label: (row) => `sweep ${row.sweep}`,
+  chosen: (row) => sweeps.has(row.sweep),
+  choose: (row, on) => {
+    if (on) sweeps.add(row.sweep);
+    else sweeps.delete(row.sweep);
+    showTrials();
+  },
+  columns: [
+    { name: "sweep", title: "sweep", value: (row) => row.sweep, show: (row) => row.sweep },
+    { name: "state", title: "state", value: (row) => row.state, words: true,
+      show: (row) => (row.error ? el("span", { class: "bad-text" }, `can't be read: ${row.error}`) : row.state) },
+    { name: "done", title: "trials", value: (row) => row.done, show: (row) => (row.error ? "" : `${row.done} of ${row.total ?? "?"}`) },
+    { name: "outcomes", title: "outcomes", value: (row) => row.outcomes?.ok, words: true,
+      show: (row) => Object.entries(row.outcomes ?? {}).map(([name, n]) => `${n} ${name}`).join(", ") },
+    { name: "networks", title: "networks", value: (row) => row.networks?.join(), words: true, show: (row) => row.networks?.join(", ") ?? "" },
+    { name: "started", title: "began (UTC)", value: (row) => row.started_utc, show: (row) => cell("started_utc", row.started_utc) },
+    { name: "more", title: "", value: () => "", words: true, show: (row) => (row.error ? "" : moreOf(row)) },
+  ],
+});
+
+const trialTable = new SortedTable(byId("trials"), {
+  caption: "Choose trials to lay over each other.", columns: [],
+  label: (row) => `trial ${row.trial} of ${row.sweep}`,
+  chosen: (row) => trials.has(keyOf(row)),
+  choose: (row, on) => {
+    if (on) trials.set(keyOf(row), row);
+    else trials.delete(keyOf(row));
+    byId("overlay").disabled = trials.size === 0;
+  },
+});
+
+function moreOf(row) {
+  const whatIf = el("button", { type: "button", "aria-label": `What if, for ${row.sweep}`, onclick: () => showWhatIf(row.sweep) }, "What if");
+  const warnings = row.warnings.map((words) => el("span", { class: "fault" }, words));
+  return el("div", {}, whatIf, ...warnings);
+}
+
+export async function showHistory() {
+  try {
+    const found = (await get("/api/sweeps")).sweeps;
+    sweepTable.set(found);
+    if (!found.length) fill(byId("sweeps"), el("caption", {}, "No results yet."));
+    for (const name of [...sweeps]) if (!found.some((row) => row.sweep === name)) sweeps.delete(name);
+    if (sweeps.size) await showTrials();
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+async function showTrials() {
+  byId("trials-card").hidden = sweeps.size === 0;
+  if (!sweeps.size) return;
+  const asked = new URLSearchParams([...sweeps].map((name) => ["sweep", name]));
+  byId("csv").href = `/trials.csv?${asked}`;
+  byId("overlay").disabled = trials.size === 0;
+  try {
+    rows = (await get(`/api/trials?${asked}`)).trials;
+  } catch (error) {
+    rows = [];
+    say(error.message, true);
+  }
+  drawFilters();
+  drawTrials();
+}
+
+// A filter for each setting that differs between these trials.
+function drawFilters() {
+  const names = [...settingNames(), "limit", "outcome", "sweep"];
+  const choices = names.map((name) => [name, [...new Set(rows.map((row) => row[name]).filter((v) => v !== undefined && v !== null))]]);
+  const useful = choices.filter(([, values]) => values.length > 1 && values.length <= MOST_CHOICES);
+  for (const name of filters.keys()) if (!useful.some(([known]) => known === name)) filters.delete(name);
+  fill(byId("filters"), ...useful.map(([name, values]) => {
+    const options = values.map((value) => el("option", { value: String(value), selected: filters.get(name) === String(value) }, String(value)));
+    const change = (event) => {
+      if (event.target.value) filters.set(name, event.target.value);
+      else filters.delete(name);
+      drawTrials();
+    };
+    return el("label", {}, name, el("select", { onchange: change, "data-filter": name }, el("option", { value: "" }, "all"), ...options));
+  }));
+}
+
+function settingNames() {
+  const all = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  return all.filter((name) => !FIRST.includes(name) && !LAST.includes(name) && !HIDDEN.has(name) && rows.some((row) => row[name] !== null));
+}
+
+function drawTrials() {
+  const shown = rows.filter((row) => [...filters].every(([name, value]) => String(row[name]) === value));
+  const names = [...(sweeps.size > 1 ? ["sweep"] : []), ...FIRST, ...settingNames(), ...LAST];
+  const columns = names.map((name) => ({ name, title: name.replace(/_bytes$|_s$/, "").replaceAll("_", " "), value: (row) => row[name],
+    show: (row) => (name === "outcome" ? outcome(row) : cell(name, row[name])) }));
+  const cut = shown.length > MOST_ROWS ? `; the first ${MOST_ROWS} are shown, filter for the others` : "";
+  byId("trials-words").textContent = `${count(shown.length)} of ${count(rows.length)} trials${cut}.`;
+  trialTable.set(shown.slice(0, MOST_ROWS), columns);
+}
+
+const outcome = (row) =>
+  row.outcome === "ok" ? "ok" : el("span", { class: "bad-text", title: row.reason ?? "" }, row.outcome);
+
+byId("overlay").addEventListener("click", () => showOverlay([...trials.values()]));

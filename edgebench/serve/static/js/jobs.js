@@ -1,0 +1,48 @@
+// Sweeps that were asked for from this page: stop them, take them out of the queue, run them again.
+
+import { byId, el, fill, say } from "./dom.js";
+import { post } from "./api.js";
+
+const WORDS = {
+  queued: "waits", running: "runs", stopping: "is being stopped", done: "done", stopped: "stopped", failed: "failed",
+};
+const AGAIN = { done: "Run again", stopped: "Go on", failed: "Try again" };
+
+export function showJobs(jobs) {
+  // Redrawn only when something changed, so that a button keeps its focus.
+  const mark = JSON.stringify(jobs);
+  const list = byId("jobs");
+  if (list.dataset.mark === mark) return;
+  list.dataset.mark = mark;
+  const focused = document.activeElement?.dataset?.job;
+  if (!jobs.length) {
+    fill(list, el("li", {}, "Nothing yet. ", el("a", { href: "#new" }, "Start a sweep"), "."));
+    return;
+  }
+  fill(list, ...jobs.map(row));
+  if (focused) list.querySelector(`button[data-job="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function row(job) {
+  const asked = job.asked_utc.replace("T", " ").slice(0, 19);
+  return el("li", { "data-state": job.state },
+    el("strong", {}, job.name), el("span", {}, WORDS[job.state]), el("span", { class: "hint" }, `asked for ${asked} UTC`),
+    button(job), job.says ? el("pre", { class: "said" }, job.says) : null);
+}
+
+function button(job) {
+  const about = `${job.name}, asked for ${job.asked_utc}`;
+  const make = (words, path) =>
+    el("button", { type: "button", "data-job": job.id, "aria-label": `${words}: ${about}`, onclick: () => act(path) }, words);
+  if (job.state === "queued") return make("Remove", `/api/jobs/${job.id}/stop`);
+  if (job.state === "running") return make("Stop", `/api/jobs/${job.id}/stop`);
+  return job.state === "stopping" ? null : make(AGAIN[job.state], `/api/jobs/${job.id}/again`);
+}
+
+async function act(path) {
+  try {
+    await post(path);
+  } catch (error) {
+    say(error.message, true);
+  }
+}
