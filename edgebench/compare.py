@@ -1,9 +1,9 @@
 """Two sweeps compared, point by point, with a test that can fail.
 
 Points are paired by workload settings and limits. A time is called slower only if the ratio of
-medians passes the threshold *and* Welch's t-test on the logarithms of the repeats, corrected
-(Holm) for how many comparisons were made, says chance would seldom do that. Repeats are trials:
-rounds within a trial share one process and are no repeats.
+medians passes the threshold *and* a t-test on the logarithms of the repeats
+(:mod:`edgebench.significance`), corrected (Holm) for how many comparisons were made, says chance
+would seldom do that. Repeats are trials: rounds within a trial share one process and are none.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
-from edgebench.errors import MachineError, ResultsError, UsageError
+from edgebench.errors import ResultsError, UsageError
 from edgebench.reading import Sweep
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.significance import moderated
 from edgebench.summary import TIMES, trial_times, workload_key, workload_label
 
 #: How seldom chance alone may call anything a change, over all of the comparisons together.
 ALPHA = 0.05
+#: Changes up to this share are none. Half of the least change that the default repeats must find:
+#: at the change itself every second one would fall short of it by chance.
+THRESHOLD = 0.05
 #: A variance needs two values.
 LEAST_REPEATS = 2
-SCIPY_REMEDY = "python3 -m pip install 'edgebench[plot]'"
 ACROSS_REMEDY = "to compare them all the same: --across-devices"
 
 Verdict = Literal["slower", "faster", "more", "less", "same", "unsure", "lost", "gained"]
@@ -74,7 +77,7 @@ class Compared:
 
 
 def compare_sweeps(
-    a: Sweep, b: Sweep, *, threshold: float = 0.1, across_devices: bool = False
+    a: Sweep, b: Sweep, *, threshold: float = THRESHOLD, across_devices: bool = False
 ) -> Compared:
     """Compare sweep b with the earlier sweep a; a change within ``threshold`` (a share) is none.
 
@@ -96,7 +99,8 @@ def compare_sweeps(
             where=f"{a.path} and {b.path}",
             remedy="compare two sweeps of one scenario",
         )
-    rows = [row for key in common for row in _compare_point(points_a[key], points_b[key])]
+    made = [row for key in common for row in _compare_point(points_a[key], points_b[key])]
+    rows = _tested(made)
     return Compared(
         rows=_judged(rows, threshold),
         only_a=[_words(points_a[key]) for key in points_a if key not in points_b],
@@ -117,13 +121,42 @@ def _words(records: Sequence[TrialRecord]) -> str:
     return f"{workload_label(records[0].settings)} at {records[0].limits.label}"
 
 
-def _compare_point(a: Sequence[TrialRecord], b: Sequence[TrialRecord]) -> list[Comparison]:
-    rows = [_viable(a, b)]
+@dataclass(frozen=True)
+class _Made:
+    """A comparison not tested yet, with the repeats of both sides; none: there is no test."""
+
+    row: Comparison
+    before: Sequence[float] = ()
+    after: Sequence[float] = ()
+
+
+def _compare_point(a: Sequence[TrialRecord], b: Sequence[TrialRecord]) -> list[_Made]:
+    rows = [_Made(_viable(a, b))]
     for quantity in (*TIMES, "demand"):
         values_a, values_b = _values(a, quantity), _values(b, quantity)
         if values_a and values_b:
-            rows.append(_row(a, quantity, values_a, values_b))
+            rows.append(_Made(_row(a, quantity, values_a, values_b), values_a, values_b))
     return rows
+
+
+def _tested(made: Sequence[_Made]) -> list[Comparison]:
+    """The rows with their test; times and demand apart, for they spread differently."""
+    rows = [one.row for one in made]
+    for kind in (True, False):
+        chosen = [
+            index
+            for index, one in enumerate(made)
+            if (one.row.quantity == "demand") == kind
+            and min(len(one.before), len(one.after)) >= LEAST_REPEATS
+        ]
+        pairs = [(_logs(made[index].before), _logs(made[index].after)) for index in chosen]
+        for index, tested in zip(chosen, moderated(pairs) if pairs else (), strict=True):
+            rows[index] = replace(rows[index], **asdict(tested))
+    return rows
+
+
+def _logs(values: Sequence[float]) -> list[float]:
+    return [math.log(value) for value in values]
 
 
 def _values(records: Iterable[TrialRecord], quantity: str) -> list[float]:
@@ -158,7 +191,7 @@ def _row(
     records: Sequence[TrialRecord], quantity: str, a: Sequence[float], b: Sequence[float]
 ) -> Comparison:
     median_a, median_b = statistics.median(a), statistics.median(b)
-    row = Comparison(
+    return Comparison(
         workload=workload_label(records[0].settings),
         limits=records[0].limits,
         quantity=quantity,
@@ -169,39 +202,6 @@ def _row(
         verdict="unsure",
         ratio=median_b / median_a,
     )
-    if min(len(a), len(b)) < LEAST_REPEATS:
-        return row
-    return replace(row, **welch([math.log(x) for x in a], [math.log(x) for x in b]))
-
-
-def welch(a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
-    """Welch's two-sided test on logarithms: ``p`` and the 95 % interval of the ratio of means.
-
-    Raises:
-        MachineError: scipy isn't installed.
-    """
-    distribution = _student()
-    difference = statistics.fmean(b) - statistics.fmean(a)
-    part_a, part_b = statistics.variance(a) / len(a), statistics.variance(b) / len(b)
-    error = math.sqrt(part_a + part_b)
-    if error == 0:
-        ratio = math.exp(difference)
-        return {"p": 1.0 if difference == 0 else 0.0, "ratio_low": ratio, "ratio_high": ratio}
-    freedom = (part_a + part_b) ** 2 / (part_a**2 / (len(a) - 1) + part_b**2 / (len(b) - 1))
-    half = float(distribution.ppf(0.975, freedom)) * error
-    return {
-        "p": 2 * float(distribution.sf(abs(difference) / error, freedom)),
-        "ratio_low": math.exp(difference - half),
-        "ratio_high": math.exp(difference + half),
-    }
-
-
-def _student() -> Any:
-    try:
-        from scipy.stats import t
-    except ModuleNotFoundError:
-        raise MachineError("compare needs scipy", remedy=SCIPY_REMEDY) from None
-    return t
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

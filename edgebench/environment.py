@@ -19,6 +19,7 @@ from datetime import datetime, timezone
 from typing import Any, Protocol
 
 from edgebench import __version__
+from edgebench.cgroups.identity import caller_identity, process_options
 from edgebench.errors import UsageError
 from edgebench.machine import (
     CPU_FREQUENCY,
@@ -153,8 +154,12 @@ def _git() -> dict[str, Any]:
 
 def _git_says(*words: str) -> str:
     command = ["git", "--no-optional-locks", *words]
+    # A checkout's settings may name programs for git to run: not as root.
+    caller = process_options(caller_identity())
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=10, check=True, **caller
+        )
     except FileNotFoundError:
         raise UnreadableError("git is not installed") from None
     except subprocess.CalledProcessError as error:

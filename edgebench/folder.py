@@ -25,6 +25,7 @@ from edgebench.layout import (
     COMPLETE,
     ENVIRONMENT,
     EVENTS,
+    LIVE,
     LOGS,
     NETWORKS,
     PART,
@@ -225,6 +226,11 @@ class ResultsFolder:
         # A sweep that an older version began has none.
         folder.mkdir(exist_ok=True)
         return folder / f"{_check_name(trial)}.json.gz"
+
+    @property
+    def live_path(self) -> Path:
+        """Where the trial under way is shown while there is one (:mod:`edgebench.signpost`)."""
+        return self.path / LIVE
 
     def close(self) -> None:
         """Let another process write. Safe to call twice."""

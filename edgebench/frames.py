@@ -15,6 +15,7 @@ import pandas as pd
 
 from edgebench.reading import Sweep, settings_columns
 from edgebench.records import PhaseSum, SamplerReport, TrialRecord
+from edgebench.shapes import is_number
 
 #: Which trial it is.
 IDENTITY = ("sweep", "device", "trial", "point", "block", "repeat")
@@ -114,7 +115,7 @@ def _trial_row(sweep: Sweep, record: TrialRecord) -> dict[str, Any]:
         "limit_label": limits.pop("label"),
         **limits,
         **{f"sampler_{name}": value for name, value in sampler.items()},
-        **{f"noise_{k}": v for k, v in record.noise.items() if isinstance(v, (int, float))},
+        **{f"noise_{k}": v for k, v in record.noise.items() if is_number(v)},
         "warnings": "; ".join(record.warnings),
     }
     scalars = {name: getattr(record, name) for name in _SCALARS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from edgebench.errors import ResultsError
 from edgebench.frames import CARRIED, IDENTITY, SETTINGS, typed, with_trial
 from edgebench.phases import finished_spans
 from edgebench.reading import Sweep
+from edgebench.shapes import is_count, is_number
 
 #: What ``networks.json`` knows of a layer.
 TABLE = ("type", "parameter_bytes", "buffer_bytes", "output_bytes", "flops", "file_bytes", "part")
@@ -93,7 +95,12 @@ def sample_table(path: Path, name: str) -> pd.DataFrame:
         TypeError,
         AttributeError,
         EOFError,
+        # Of a zip file's and an array's own parsers.
+        MemoryError,
+        NotImplementedError,
+        SyntaxError,
         zipfile.BadZipFile,
+        zlib.error,
     ) as error:
         raise ResultsError(f"damaged samples: {error}", where=str(path)) from None
     values = frame.drop(columns="t_ns").astype("float64")
@@ -110,17 +117,28 @@ def _layer_rows(sweep: str, trial: str, events: list[dict[str, Any]]) -> list[di
 
 def _networks(sweep: Sweep) -> dict[str, dict[str, Any]]:
     networks = sweep.networks.get("networks")
-    return networks if isinstance(networks, dict) else {}
+    found = networks if isinstance(networks, dict) else {}
+    return {name: network for name, network in found.items() if isinstance(network, dict)}
 
 
 def _table_rows(sweep: Sweep) -> list[dict[str, Any]]:
     return [
         {**layer, "sweep": sweep.name, "network": name, "layer": layer.get("order")}
         for name, network in _networks(sweep).items()
-        for layer in network.get("table", [])
+        for layer in _layers_of(network)
+    ]
+
+
+def _layers_of(network: dict[str, Any]) -> list[dict[str, Any]]:
+    """The layers whose figures are numbers: the file may come from anywhere."""
+    table = network.get("table")
+    return [
+        layer
+        for layer in (table if isinstance(table, list) else [])
+        if isinstance(layer, dict) and is_count(layer.get("order"))
     ]
 
 
 def _sum(layers: list[dict[str, Any]], key: str) -> float | None:
-    values = [layer.get(key) for layer in layers]
-    return sum(v for v in values if v is not None) if None not in values else None
+    values: list[Any] = [layer.get(key) for layer in layers]
+    return sum(values) if all(map(is_number, values)) else None

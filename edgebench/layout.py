@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import ResultsError
+from edgebench.printable import safe_json
 from edgebench.records import SCHEMA
 
 TRIALS = "trials.jsonl"
@@ -29,6 +30,7 @@ SAMPLES = "samples"
 EVENTS = "events"
 LOGS = "logs"
 READINGS = "readings"
+LIVE = "live.json"
 #: Ends the hidden name of a file or folder that is only half made.
 PART = ".part"
 NEWER_REMEDY = "read it with the edgebench that made it, or a newer one: pip install -U edgebench"
@@ -82,12 +84,10 @@ def read_json(path: Path) -> dict[str, Any]:
         ResultsError: missing, damaged, or written by a newer version.
     """
     try:
-        data = json.loads(path.read_bytes())
+        data = parse_line(path.read_bytes())
     except OSError as error:
         raise ResultsError(f"can't read {path.name}: {error.strerror}", where=str(path)) from None
-    except ValueError:
-        data = None
-    if not isinstance(data, dict):
+    if data is None:
         raise ResultsError(f"{path.name} is damaged", where=str(path), remedy=DAMAGED_REMEDY)
     check_schema(data.get("schema"), path)
     return data
@@ -126,10 +126,10 @@ def whole_length(data: bytes) -> int:
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """The object in one line; None if the line is damaged."""
+    """The object in one line, its texts safe to print; None if the line is damaged."""
     try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
+        data = safe_json(line)
+    except ValueError:
         return None
     return data if isinstance(data, dict) else None
 

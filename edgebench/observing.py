@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgebench.cgroups.identity import give_to_caller
+from edgebench.cgroups.identity import created_as_owner, give_to_caller
 from edgebench.measures.registry import own
 from edgebench.measures.strategy import Asked, Seen, Strategy
 from edgebench.records import TrialRecord
@@ -64,7 +64,8 @@ class Observer:
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
         data = json.dumps(reading.to_json(), separators=(",", ":")).encode()
-        self.target.write_bytes(gzip.compress(data, compresslevel=6))
+        with created_as_owner(self.target) as file:
+            file.write(gzip.compress(data, compresslevel=6))
         return record
 
 

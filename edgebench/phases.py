@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgebench.records import PhaseSum
+from edgebench.shapes import is_count
 
 #: The ``round`` of a phase that runs before the first round (``import``, ``init``).
 NO_ROUND = -1
@@ -119,8 +120,8 @@ def _total(values: Sequence[Any]) -> Any:
 
 
 def _span(start: dict[str, Any], end: dict[str, Any]) -> Span | None:
-    start_ns, end_ns, phase = start.get("t_ns"), end.get("t_ns"), start.get("phase")
-    if not (isinstance(start_ns, int) and isinstance(end_ns, int) and isinstance(phase, str)):
+    start_ns, end_ns, phase = _count(start, "t_ns"), _count(end, "t_ns"), _text(start, "phase")
+    if start_ns is None or end_ns is None or phase is None:
         return None
     cpu_ns = _count(end, "cpu_ns")
     return Span(
@@ -151,7 +152,7 @@ def _round(start: dict[str, Any]) -> int:
 
 def _count(event: dict[str, Any], key: str) -> int | None:
     value = event.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if is_count(value) else None
 
 
 def _text(event: dict[str, Any], key: str) -> str | None:

@@ -57,6 +57,14 @@ def planner_of(scenario: Scenario, points: Sequence[Point]) -> Planner:
     return GridPlanner(*common, strategies)
 
 
+class HasDemand(Protocol):
+    """A record, or what is remembered of one."""
+
+    @property
+    def demand_bytes(self) -> int | None:
+        """What the trial needed; None if that is not known."""
+
+
 def limits_of(point: Point, demand_bytes: int) -> LimitSetting:
     """The point's limits; a share as that part of the demand."""
     if point.share is None:
@@ -68,7 +76,7 @@ def demand_of(
     point: Point,
     points: Mapping[str, Point],
     planned: Sequence[PlannedTrial],
-    records: Mapping[str, TrialRecord],
+    records: Mapping[str, HasDemand],
 ) -> int | None:
     """Demand of the point's workload, from its first unlimited trial that finished, if any did."""
     for one in planned:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgebench.cgroups.identity import Identity
+from edgebench.cgroups.identity import Identity, process_options
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.process import python_path
 
@@ -104,14 +104,8 @@ def _last_json(text: str) -> dict[str, Any]:
 
 def _python(words: list[str], identity: Identity | None) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": python_path()}
-    as_caller: dict[str, Any] = {}
     if identity:
         env["HOME"] = str(identity.home)
-        as_caller = {
-            "user": identity.uid,
-            "group": identity.gid,
-            "extra_groups": list(identity.groups),
-        }
     return subprocess.run(
         [sys.executable, *words],
         env=env,
@@ -119,5 +113,5 @@ def _python(words: list[str], identity: Identity | None) -> subprocess.Completed
         capture_output=True,
         stdin=subprocess.DEVNULL,
         check=False,
-        **as_caller,
+        **process_options(identity),
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import selectors
 import subprocess
@@ -17,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from edgebench.printable import safe_json
 
 #: The most output kept of a workload; the rest is counted and dropped.
 OUTPUT_CAP_BYTES = 1 << 20
@@ -32,9 +33,17 @@ def python_path() -> str:
 
 
 class Pipe:
-    """A pipe whose reading end is ours and whose writing end the workload inherits."""
+    """A pipe whose reading end is ours and whose writing end the workload inherits.
 
-    def __init__(self, cap_bytes: int, size_bytes: int | None = None) -> None:
+    Args:
+        cap_bytes: how much is kept.
+        size_bytes: how much the kernel shall hold for us.
+        copy: a file that gets what is kept as it comes, for who watches meanwhile.
+    """
+
+    def __init__(
+        self, cap_bytes: int, size_bytes: int | None = None, copy: Path | None = None
+    ) -> None:
         self.read_fd, self.write_fd = os.pipe()
         os.set_blocking(self.read_fd, False)
         if size_bytes:
@@ -45,6 +54,7 @@ class Pipe:
         self.dropped_bytes = 0
         self.ended = False
         self._cap = cap_bytes
+        self._copy = copy.open("wb", buffering=0) if copy else None
 
     def drain(self) -> bytes:
         """All that lies in the pipe now; kept up to the cap."""
@@ -56,6 +66,10 @@ class Pipe:
                 fresh += chunk
         room = max(0, self._cap - len(self.data))
         self.data += fresh[:room]
+        if self._copy and room:
+            # A full disk costs the view, never the trial.
+            with contextlib.suppress(OSError):
+                self._copy.write(fresh[:room])
         self.dropped_bytes += max(0, len(fresh) - room)
         return bytes(fresh)
 
@@ -68,6 +82,9 @@ class Pipe:
     def close(self) -> None:
         """Close both ends. Safe to call twice."""
         self.close_writer()
+        if self._copy:
+            self._copy.close()
+            self._copy = None
         if self.read_fd >= 0:
             os.close(self.read_fd)
             self.read_fd = -1
@@ -84,10 +101,15 @@ class Ended:
 
 
 class Watched:
-    """One workload's process, its event pipe and its output, from start to end."""
+    """One workload's process, its event pipe and its output, from start to end.
 
-    def __init__(self, echo: Callable[[bytes], None] | None = None) -> None:
-        self.events = Pipe(_EVENTS_CAP_BYTES, _EVENT_PIPE_BYTES)
+    ``events_copy`` is a file that gets the events as they come.
+    """
+
+    def __init__(
+        self, echo: Callable[[bytes], None] | None = None, events_copy: Path | None = None
+    ) -> None:
+        self.events = Pipe(_EVENTS_CAP_BYTES, _EVENT_PIPE_BYTES, events_copy)
         self.output = Pipe(OUTPUT_CAP_BYTES)
         self._echo = echo
 
@@ -157,11 +179,8 @@ class Watched:
         events: list[dict[str, Any]] = []
         bad = 0
         for line in bytes(self.events.data).splitlines():
-            try:
-                event = json.loads(line)
-            except (ValueError, RecursionError):
-                event = None
-            if isinstance(event, dict) and isinstance(event.get("event"), str):
+            event = _event(line)
+            if event is not None:
                 events.append(event)
             else:
                 bad += 1
@@ -173,6 +192,15 @@ class Watched:
         if self.output.dropped_bytes:
             text += f"\n[edgebench: {self.output.dropped_bytes} more bytes dropped]\n"
         return text
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """The event in a line, safe to print and to keep; None if it is none."""
+    try:
+        event = safe_json(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
 
 
 @contextlib.contextmanager

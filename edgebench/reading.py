@@ -10,8 +10,9 @@ import gzip
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +30,16 @@ from edgebench.layout import (
     NewerResultsError,
     check_schema,
     is_being_written,
+    parse_line,
     parse_lines,
     read_json,
-    whole_length,
 )
 from edgebench.measures.strategy import Reading
-from edgebench.records import FINAL_OUTCOMES, PhaseSum, TrialRecord
+from edgebench.records import FINAL_OUTCOMES, TrialRecord
+from edgebench.shapes import is_number, is_whole
 
 NO_RESULTS_REMEDY = "make some: edgebench run scenarios/quickstart.toml"
 _TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_NUMBER_TYPES = ("int", "float", "int | None", "float | None")
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Sweep:
             data = gzip.decompress(path.read_bytes())
         except FileNotFoundError:
             raise ResultsError(f"no events of trial {trial!r}", where=str(path)) from None
-        except (OSError, EOFError, ValueError) as error:
+        except (OSError, EOFError, ValueError, zlib.error) as error:
             raise ResultsError(f"damaged events: {error}", where=str(path)) from None
         return [event for _, event in parse_lines(data) if event is not None]
 
@@ -101,7 +102,7 @@ class Sweep:
             raise ResultsError(
                 f"no strategy's figures of trial {trial!r}", where=str(path)
             ) from None
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
             raise ResultsError(f"damaged figures: {error}", where=str(path)) from None
 
     def samples_file(self, trial: str) -> Path:
@@ -148,9 +149,10 @@ def read_sweep(path: Path) -> Sweep:
     )
 
 
-def timed_in(plan: Iterable[Any]) -> list[dict[str, Any]]:
+def timed_in(plan: object) -> list[dict[str, Any]]:
     """The timed trials of a plan as ``resolved.json`` keeps it."""
-    return [one for one in plan if isinstance(one, dict) and one.get("strategy") is None]
+    listed = plan if isinstance(plan, list) else []
+    return [one for one in listed if isinstance(one, dict) and one.get("strategy") is None]
 
 
 def read_records(path: Path, warnings: list[str]) -> list[TrialRecord]:
@@ -160,20 +162,30 @@ def read_records(path: Path, warnings: list[str]) -> list[TrialRecord]:
         ResultsError: unreadable, or a newer version's.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            return _one_a_trial(_whole_records(file, path, warnings), warnings)
     except OSError as error:
         raise ResultsError(f"can't read it: {error.strerror}", where=str(path)) from None
-    whole = whole_length(data)
-    if whole < len(data):
+
+
+def _whole_records(
+    lines: Iterable[bytes], path: Path, warnings: list[str]
+) -> Iterator[TrialRecord]:
+    """Line by line: there may be very many. What isn't whole at the end is torn, not damaged."""
+    torn: list[int] = []
+    for number, line in enumerate(lines, start=1):
+        data = parse_line(line) if line.endswith(b"\n") else None
+        if data is None:
+            torn += [number] if line != b"\n" else []
+            continue
+        record = whole_record(data, path)
+        damaged = torn if record else [*torn, number]
+        warnings += [f"{TRIALS} line {at} is damaged and is left out" for at in damaged]
+        torn = []
+        if record:
+            yield record
+    if torn:
         warnings.append(f"{TRIALS}: the last line is torn; its trial is not counted")
-    records = []
-    for number, line in parse_lines(data[:whole]):
-        record = _record(line, path)
-        if record is None:
-            warnings.append(f"{TRIALS} line {number} is damaged and is left out")
-        else:
-            records.append(record)
-    return _one_a_trial(records, warnings)
 
 
 def sweep_folders(path: Path) -> list[Path]:
@@ -199,7 +211,7 @@ def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     Mappings and lists (weights' folders, environment variables) stay in the record alone.
     """
-    columns = {k: v for k, v in settings.items() if isinstance(v, (str, int, float, bool))}
+    columns = {k: v for k, v in settings.items() if isinstance(v, (str, bool)) or is_number(v)}
     networks = settings.get("networks") or settings.get("network")
     if isinstance(networks, list):
         columns["network"] = "+".join(map(str, networks))
@@ -232,7 +244,12 @@ def _scenario_text(path: Path, warnings: list[str]) -> str:
         return ""
 
 
-def _record(line: dict[str, Any] | None, path: Path) -> TrialRecord | None:
+def whole_record(line: dict[str, Any] | None, path: Path) -> TrialRecord | None:
+    """The record in a line of ``trials.jsonl``; None if it is damaged.
+
+    Raises:
+        ResultsError: a newer version wrote it.
+    """
     if line is None:
         return None
     if isinstance(line.get("schema"), int):
@@ -241,14 +258,7 @@ def _record(line: dict[str, Any] | None, path: Path) -> TrialRecord | None:
         record = TrialRecord.from_json(line)
     except (KeyError, TypeError, AttributeError):
         return None
-    parts: tuple[TrialRecord | PhaseSum, ...] = (record, *record.phases)
-    whole = all(_numbers_are_numbers(part) for part in parts)
-    return record if whole and isinstance(record.settings, dict) else None
-
-
-def _numbers_are_numbers(part: TrialRecord | PhaseSum) -> bool:
-    values = (getattr(part, f.name) for f in fields(part) if f.type in _NUMBER_TYPES)
-    return all(value is None or isinstance(value, (int, float)) for value in values)
+    return record if is_whole(record) else None
 
 
 def _one_a_trial(records: Iterable[TrialRecord], warnings: list[str]) -> list[TrialRecord]:

@@ -15,6 +15,7 @@ from edgebench.noise import noise_warnings
 from edgebench.phases import events_to_phases
 from edgebench.process import Ended
 from edgebench.records import LimitSetting, Outcome, SamplerReport, TrialRecord
+from edgebench.shapes import is_count
 from edgebench.verdict import Verdict, judge
 
 
@@ -135,7 +136,7 @@ def _peak(seen: Measured) -> tuple[int | None, str | None]:
     if seen.counters.peak_bytes is None:
         return seen.samples.sampled_peak_bytes, "sampled"
     spans = [event.get("peak_bytes") for event in seen.events]
-    return _largest(seen.counters.peak_bytes, *(p for p in spans if isinstance(p, int))), "kernel"
+    return _largest(seen.counters.peak_bytes, *(p for p in spans if is_count(p))), "kernel"
 
 
 def _saturated(peak: int | None, limit: int | None, counters: Counters) -> bool | None:
@@ -152,7 +153,7 @@ def _base(events: list[dict[str, Any]]) -> int | None:
     started = {e.get("id"): e.get("phase") for e in events if e["event"] == "start"}
     ends = (e for e in events if e["event"] == "end" and started.get(e.get("id")) == "import")
     usage = next(ends, {}).get("usage_bytes")
-    return usage if isinstance(usage, int) else None
+    return usage if is_count(usage) else None
 
 
 def _notes(events: list[dict[str, Any]]) -> dict[str, Any]:

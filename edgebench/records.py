@@ -130,6 +130,12 @@ class TrialRecord:
         return cls(**data)
 
 
-def _known(kind: type, data: dict[str, Any]) -> dict[str, Any]:
-    names = {f.name for f in fields(kind)}
+def _known(kind: Any, data: dict[str, Any]) -> dict[str, Any]:
+    names = _NAMES[kind]
     return {key: value for key, value in data.items() if key in names}
+
+
+_NAMES = {
+    kind: frozenset(f.name for f in fields(kind))
+    for kind in (TrialRecord, LimitSetting, PhaseSum, SamplerReport)
+}

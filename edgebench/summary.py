@@ -15,6 +15,7 @@ from typing import Any
 from edgebench.noise import spread_warnings
 from edgebench.reading import Sweep, settings_columns, timed_in
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.shapes import is_whole_limit
 
 #: What a point's times are of. ``total`` is a round's time on the clock, or for a workload
 #: without rounds the whole trial's; ``execute`` is one warm execution.
@@ -122,18 +123,28 @@ def workload_label(settings: Mapping[str, Any]) -> str:
 
 
 def _planned(resolved: Mapping[str, Any]) -> Counter[str]:
-    plan = timed_in(resolved.get("plan") or ())
+    plan = timed_in(resolved.get("plan"))
     return Counter(str(planned.get("point_id")) for planned in plan)
 
 
 def _declared(resolved: Mapping[str, Any]) -> dict[str, tuple[dict[str, Any], LimitSetting]]:
-    points = (p for p in resolved.get("points") or () if isinstance(p, dict) and "id" in p)
-    return {str(p["id"]): (p.get("settings") or {}, _limits(p.get("limits") or {})) for p in points}
+    listed = resolved.get("points")
+    points = listed if isinstance(listed, list) else []
+    return {
+        str(p["id"]): (_table(p.get("settings")), _limits(_table(p.get("limits"))))
+        for p in points
+        if isinstance(p, dict) and "id" in p
+    }
+
+
+def _table(data: object) -> dict[str, Any]:
+    return data if isinstance(data, dict) else {}
 
 
 def _limits(data: Mapping[str, Any]) -> LimitSetting:
     known = {f.name for f in fields(LimitSetting)}
-    return LimitSetting(**{key: value for key, value in data.items() if key in known})
+    limits = LimitSetting(**{key: value for key, value in data.items() if key in known})
+    return limits if is_whole_limit(limits) else LimitSetting()
 
 
 def _summary(
@@ -173,8 +184,10 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 def _reasons(records: Iterable[TrialRecord]) -> list[str]:
     """Why trials didn't end ``ok``, each wording once."""
-    bad = (record for record in records if record.outcome != "ok")
-    return list(dict.fromkeys(f"{r.outcome}: {r.reason or 'no reason recorded'}" for r in bad))
+    bad = ((r.outcome, r.reason) for r in records if r.outcome != "ok")
+    words = (f"{outcome}: {reason or 'no reason recorded'}" for outcome, reason in bad)
+    # A reason of several lines must not pass for several of ours.
+    return list(dict.fromkeys(" ".join(line.split()) for line in words))
 
 
 def _noise(records: Iterable[TrialRecord], times: Sequence[Mapping[str, float]]) -> list[str]:

@@ -11,7 +11,7 @@ _POWERS |= {unit: 1024**n for n, unit in enumerate("KMGT", start=1)}
 _POWERS |= {f"{unit}iB": 1024**n for n, unit in enumerate("KMGT", start=1)}
 _POWERS |= {f"{unit}B": 1000**n for n, unit in enumerate("kMGT", start=1)}
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_NUMBER = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z%]*)\s*$")
+_NUMBER = re.compile(r"^\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z%]*)\s*$")
 SIZE_HELP = 'write a size as "300M", "1.5GiB", "2GB" (powers of 1000) or "max"'
 DURATION_HELP = 'write a duration as "500ms", "90s", "10m" or "2h"'
 

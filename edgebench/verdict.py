@@ -9,6 +9,7 @@ from typing import Any
 
 from edgebench.cgroups.interface import Counters
 from edgebench.phases import unfinished_span
+from edgebench.printable import printable
 from edgebench.process import Ended
 from edgebench.records import Outcome
 
@@ -73,4 +74,4 @@ def _own_words(
     lines = [line for line in output.splitlines() if line.strip()]
     if signal:
         return f"ended by signal {signal} ({signals.strsignal(signal)})"
-    return lines[-1].strip() if lines else f"exit code {exit_code}"
+    return printable(lines[-1].strip()) if lines else f"exit code {exit_code}"

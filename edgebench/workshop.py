@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgebench.cgroups.identity import caller_identity, give_to_caller
+from edgebench.cgroups.identity import caller_identity
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.place import find_place
 from edgebench.cgroups.swap import SwapControl
@@ -47,7 +47,10 @@ def open_workshop(
         folder = Path(tempfile.gettempdir()) / f"edgebench-{secrets.token_hex(6)}"
         ownership.claim("temp-folder", str(folder))
         folder.mkdir(mode=0o700)
-        give_to_caller(folder)
-        apparatus = Apparatus(place, gnu_time, caller_identity(), interval_s, stat_interval_s, echo)
+        identity = caller_identity()
+        if identity:
+            # The workload reaches the files in it that are the caller's, and can add none.
+            folder.chmod(0o711)
+        apparatus = Apparatus(place, gnu_time, identity, interval_s, stat_interval_s, echo)
         with SwapControl(ownership) as swap:
             yield Workshop(apparatus, swap, folder, tuple(cleared))

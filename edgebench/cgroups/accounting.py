@@ -45,7 +45,7 @@ def parse(text: str) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for words in map(str.split, text.splitlines()):
         for key, number in _pairs(words):
-            if number.isdigit():
+            if number.isascii() and number.isdigit():
                 numbers[key] = numbers.get(key, 0) + int(number)
     return numbers
 

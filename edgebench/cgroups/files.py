@@ -69,6 +69,7 @@ class UnifiedController(Controller):  # type: ignore[misc]
     controllers = ListFile("cgroup.controllers")
     subtree_control: Any = SwitchesFile("cgroup.subtree_control")
     memory_max = MaxFile("memory.max")
+    memory_high = MaxFile("memory.high")
     swap_max = MaxFile("memory.swap.max")
     oom_group = FlagFile("memory.oom.group")
     cpu_max = CpuMaxFile("cpu.max")

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from edgebench.errors import CgroupError
@@ -39,6 +39,29 @@ def kill_all(folders: Iterable[Path]) -> None:
         CgroupError: something would not die (it hangs in the kernel).
     """
     deadline = time.monotonic() + _PATIENCE_S
+    folders = list(folders)
+    with _no_more_in(folders):
+        _kill_until(folders, deadline)
+
+
+@contextlib.contextmanager
+def _no_more_in(folders: Iterable[Path]) -> Iterator[None]:
+    """Nothing in the cgroups may fork meanwhile, or a fork bomb outruns its own killing."""
+    files = [folder / "pids.max" for folder in folders if not (folder / "cgroup.kill").exists()]
+    before: dict[Path, str] = {}
+    for file in files:
+        with contextlib.suppress(OSError):
+            before[file] = file.read_text()
+            file.write_text("0")
+    try:
+        yield
+    finally:
+        for file, limit in before.items():
+            with contextlib.suppress(OSError):
+                file.write_text(limit)
+
+
+def _kill_until(folders: Iterable[Path], deadline: float) -> None:
     for folder in folders:
         while pids := pids_in(folder):
             _kill(folder, pids)

@@ -53,9 +53,10 @@ def parse_mounts(mountinfo: str) -> list[Mount]:
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         kind, *rest = after.split(" ")
-        if kind not in ("cgroup", "cgroup2"):
+        about = [_unescape(word) for word in before.split(" ")[3:6]]
+        if kind not in ("cgroup", "cgroup2") or len(about) < 3 or not rest:
             continue
-        root, point, own_options = (_unescape(word) for word in before.split(" ")[3:6])
+        root, point, own_options = about
         options = frozenset(rest[-1].split(","))
         mounts.append(
             Mount(
@@ -73,7 +74,8 @@ def parse_own_paths(cgroup: str) -> dict[str, PurePosixPath]:
     """Controller → path, from ``/proc/self/cgroup``; version 2's path is under ``""``."""
     paths = {}
     for line in cgroup.splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, _, named = line.partition(":")
+        controllers, _, path = named.partition(":")
         for controller in controllers.split(","):
             paths[controller] = PurePosixPath(path)
     return paths

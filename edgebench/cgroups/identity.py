@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from edgebench.errors import MachineError
 
@@ -19,6 +22,14 @@ class Identity:
     gid: int
     groups: tuple[int, ...]
     home: Path
+
+
+def process_options(identity: Identity | None) -> dict[str, Any]:
+    """What :mod:`subprocess` needs to start a program as that user; nothing to stay as we are."""
+    if identity is None:
+        return {}
+    groups = list(identity.groups)
+    return {"user": identity.uid, "group": identity.gid, "extra_groups": groups}
 
 
 def caller_identity() -> Identity | None:
@@ -48,6 +59,38 @@ def _identity(uid: int, gid: int) -> Identity:
         # A user of a directory service that is not reachable now.
         return Identity(uid, gid, (gid,), Path("/"))
     return Identity(uid, gid, tuple(os.getgrouplist(entry.pw_name, gid)), Path(entry.pw_dir))
+
+
+@contextlib.contextmanager
+def created_as_owner(path: Path) -> Iterator[BinaryIO]:
+    """An empty file to write to, made with the rights of whoever owns its folder.
+
+    They may have put a link in its place, and root would write wherever that leads.
+    """
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        with _rights_of(os.fstat(folder)):
+            flags = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW
+            descriptor = os.open(path.name, flags, 0o666, dir_fd=folder)
+    finally:
+        os.close(folder)
+    with os.fdopen(descriptor, "wb") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _rights_of(owned: os.stat_result) -> Iterator[None]:
+    if os.geteuid() != 0 or owned.st_uid == 0:
+        yield
+        return
+    group = os.getegid()
+    try:
+        os.setegid(owned.st_gid)
+        os.seteuid(owned.st_uid)
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
 
 
 def give_to_caller(path: Path) -> None:

@@ -7,6 +7,7 @@ lock when the process ends, however it ends: a state file that can be locked is 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -83,19 +84,33 @@ class Ownership:
         Args:
             kind: ``cgroup``, ``swap-file``, ``zram`` or ``temp-folder``.
             value: its path.
+
+        Raises:
+            MachineError: it can't be written down, so it must not be made.
         """
-        self._write("claim", kind, value)
+        try:
+            self._write("claim", kind, value)
+        except OSError as error:
+            raise MachineError(
+                f"what edgebench makes can't be written down: {error.strerror}",
+                where=str(self.path),
+                remedy="free some space there",
+            ) from error
 
     def release(self, kind: str, value: str) -> None:
-        """Write down that it is gone."""
-        self._write("release", kind, value)
+        """Write down that it is gone; if that can't be, clearing will find it gone."""
+        with contextlib.suppress(OSError):
+            self._write("release", kind, value)
 
     def at_end(self, undo: Callable[[], None]) -> None:
         """Call this at the end, once all that was claimed is gone; the last first."""
         self._at_end.callback(undo)
 
     def _write(self, verb: str, kind: str, value: str) -> None:
-        os.write(self._fd, (json.dumps([verb, kind, value]) + "\n").encode())
+        # A line of its own even after one that a full disk has cut.
+        line = f"\n{json.dumps([verb, kind, value])}\n".encode()
+        if os.write(self._fd, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         """Take away what is still claimed, then the state file. Safe to call twice."""
@@ -162,10 +177,10 @@ def _locked(path: Path) -> Iterator[bool]:
 def claims(path: Path) -> list[tuple[str, str]]:
     """What a state file's process had claimed and not released, in the order of claiming."""
     held: dict[tuple[str, str], None] = {}
-    for line in path.read_text().splitlines():
+    for line in path.read_bytes().splitlines():
         try:
-            verb, kind, value = json.loads(line)
-        except ValueError:
+            verb, kind, value = map(str, json.loads(line))
+        except (ValueError, TypeError, RecursionError):
             # The process died while writing: it had made nothing of that line yet.
             continue
         if verb == "claim":

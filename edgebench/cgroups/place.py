@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from edgebench.cgroups import above
 from edgebench.cgroups.delegation import Base, find_base, pass_down
-from edgebench.cgroups.files import memory_files, unified_files
+from edgebench.cgroups.files import unified_files
 from edgebench.cgroups.folders import remove_all
 from edgebench.cgroups.hierarchy import Hierarchy, hierarchies
 from edgebench.cgroups.interface import Cgroup
@@ -20,7 +21,7 @@ from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.remedies import NO_CGROUPS, NO_MEMORY, NOT_OURS_V1, NOT_VISIBLE, READ_ONLY
 from edgebench.cgroups.scope import enter_scope
 from edgebench.cgroups.survey import Finding, findings, no_place
-from edgebench.cgroups.v1 import UNLIMITED, V1Cgroup
+from edgebench.cgroups.v1 import V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup
 from edgebench.errors import CgroupError
 
@@ -49,7 +50,7 @@ class Place:
     @property
     def ceiling_bytes(self) -> int | None:
         """The tightest memory limit at or above this place, as far as it shows; None for none."""
-        return _ceiling_v1(self.path) if self.version == 1 else _ceiling_v2(self.path)
+        return above.ceiling_bytes(self.version, self.path)
 
     def create(self, name: str, accounting: bool = True) -> Cgroup:
         """Make the cgroup ``edgebench-<name>``, unlimited and empty.
@@ -115,8 +116,15 @@ class Place:
             missing = probe.missing().reasons
         finally:
             probe.remove()
+        throttle = above.throttle(self.path)
+        cpu = self.bases.get("cpu")
         return {
             "version": self.version,
+            "hybrid": len({hierarchy.version for hierarchy in hierarchies()}) > 1,
+            "throttle_bytes": throttle[0] if throttle else None,
+            "throttle_file": str(throttle[1]) if throttle else None,
+            "cpu_quota": above.cpu_quota(self.version, cpu) if cpu else None,
+            "cores": len(os.sched_getaffinity(0)),
             "path": str(self.path),
             "controllers": sorted(self.bases),
             "ceiling_bytes": self.ceiling_bytes,
@@ -206,14 +214,3 @@ def _v1_bases(found: list[Hierarchy], memory: Path) -> dict[str, Path]:
 
 def _no_place(what: str, where: Path, remedy: str) -> CgroupError:
     return CgroupError(what, where=str(where), remedy=remedy)
-
-
-def _ceiling_v1(folder: Path) -> int | None:
-    ceiling: int = memory_files(folder).stat["hierarchical_memory_limit"]
-    return None if ceiling >= UNLIMITED else ceiling
-
-
-def _ceiling_v2(folder: Path) -> int | None:
-    above = [path for path in (folder, *folder.parents) if (path / "memory.max").exists()]
-    limits = [unified_files(path).memory_max for path in above]
-    return min((limit for limit in limits if limit is not None), default=None)

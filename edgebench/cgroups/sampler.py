@@ -24,8 +24,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: Rows kept in memory before they are written: half a second's at 1 kHz.
+#: Rows kept in memory before they are written, and for how long: who watches sees them then.
 _BUFFERED = 512
+_WRITTEN_EACH_NS = 500_000_000
 
 
 def main(words: Sequence[str]) -> None:
@@ -39,7 +40,7 @@ def main(words: Sequence[str]) -> None:
     stdin = select.poll()
     stdin.register(0, select.POLLIN | select.POLLHUP)
     fast, stat = array("q"), array("q")
-    room = _BUFFERED * 4
+    room = max(1, min(_BUFFERED, _WRITTEN_EACH_NS // interval)) * 4
     next_fast = next_stat = clock()
     fast.extend(read(clock()))
     os.write(1, b"ready\n")

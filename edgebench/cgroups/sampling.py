@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from edgebench.cgroups.interface import HotFiles
 from edgebench.errors import MachineError
@@ -61,7 +62,7 @@ class SamplerProcess:
         interval_s: float = 0.001,
         stat_interval_s: float = 0.01,
     ) -> None:
-        self._interval_s = interval_s
+        self.interval_s = interval_s
         self._stat_interval_s = stat_interval_s
         self._files = (folder / "fast.i64", folder / "stat.i64")
         self._stat_keys = _stat_keys(hot.stat)
@@ -81,7 +82,7 @@ class SamplerProcess:
             f"cpu_unit_ns={hot.cpu_unit_ns}",
             f"stat={hot.stat or ''}",
             f"stat_keys={','.join(self._stat_keys.values())}",
-            f"interval_ns={round(self._interval_s * 1e9)}",
+            f"interval_ns={round(self.interval_s * 1e9)}",
             f"stat_interval_ns={round(self._stat_interval_s * 1e9)}",
             *(f"small={','.join(columns.values())}:{path}" for path, columns in small),
         ]
@@ -92,7 +93,7 @@ class SamplerProcess:
         Raises:
             MachineError: the sampler did not start.
         """
-        fds = [os.open(f, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) for f in self._files]
+        fds = [os.open(f, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) for f in self._files]
         script = str(Path(__file__).with_name("sampler.py"))
         words = [*self._words, f"fast_fd={fds[0]}", f"stat_fd={fds[1]}"]
         try:
@@ -123,7 +124,7 @@ class SamplerProcess:
         times = self._rows(0)[:: len(FAST_COLUMNS)]
         gaps = [(b - a) / 1e9 for a, b in itertools.pairwise(times)]
         return SamplerReport(
-            interval_s=self._interval_s,
+            interval_s=self.interval_s,
             achieved_s=statistics.median(gaps) if gaps else None,
             largest_gap_s=max(gaps) if gaps else None,
             samples=len(times),
@@ -183,16 +184,18 @@ class SamplerProcess:
         names = "+".join(name.removesuffix("_bytes") for name in told)
         return max(sums), f"sampled {names}"
 
-    def pack(self, target: Path) -> None:
+    def pack(self, target: Path | BinaryIO) -> None:
         """Write both tables as one ``.npz``: members ``fast`` and ``stat``, int64; -1: not told."""
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with zipfile.ZipFile(target, "w") as archive:
             for name, table, columns in (
                 ("fast", 0, FAST_COLUMNS),
                 ("stat", 1, self.stat_columns),
             ):
                 rows = self._rows(table)
                 header = _npy_header(columns, len(rows) // len(columns))
-                archive.writestr(f"{name}.npy", header + rows.tobytes())
+                # With no date: a board without a clock boots in 1970, which no zip file can hold.
+                member = zipfile.ZipInfo(f"{name}.npy")
+                archive.writestr(member, header + rows.tobytes(), zipfile.ZIP_DEFLATED, 1)
         for file in self._files:
             file.unlink(missing_ok=True)
 

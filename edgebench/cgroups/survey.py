@@ -14,6 +14,17 @@ swap use is not counted by cgroup. Add swapaccount=1 to the kernel's command lin
 NO_RESET = "a layer's peak comes from samples then; Linux 6.12 or later tells it exactly"
 NO_PEAK = "peaks come from samples then; Linux 5.19 or later keeps one"
 NO_PSI = "add psi=1 to the kernel's command line and restart, to see stalls"
+THROTTLED = """\
+somebody set memory.high there: above it the kernel slows a trial down instead of limiting it,
+and no time measured here would mean anything. As its owner:
+    echo max > {file}"""
+FEW_CPUS = """\
+harness and sampler take their share of it, so times are longer than on the bare machine; give
+this container or slice more: docker run --cpus=2 --cpuset-cpus=0-1 …, or CPUQuota= in systemd"""
+NO_CONTROLLER = """\
+their limits and counters can't be had; run as root, or see what there is: cat /proc/cgroups"""
+#: One for the workload, one for what watches it.
+_ENOUGH_CPUS = 2
 
 
 @dataclass(frozen=True)
@@ -35,9 +46,12 @@ def no_place(error: CgroupError) -> list[Finding]:
 def findings(place: Mapping[str, Any]) -> list[Finding]:
     """What a place's description means for a sweep."""
     version, path = place["version"], place["path"]
+    hybrid = " (hybrid: the other version is mounted too)" if place["hybrid"] else ""
     return [
-        Finding("cgroup", True, f"version {version}, below {path}"),
+        Finding("cgroup", True, f"version {version}, below {path}{hybrid}"),
         _ceiling(place["ceiling_bytes"]),
+        _throttle(place["throttle_bytes"], place["throttle_file"]),
+        _cpus(place["cores"], place["cpu_quota"]),
         _controllers(place),
         _swap(place["swap_accounting"]),
         _peak(place["peak"], place["peak_resets"]),
@@ -52,13 +66,28 @@ def _ceiling(ceiling_bytes: int | None) -> Finding:
     return Finding("limit above", None, says, "keep the scenario's limits below it")
 
 
+def _throttle(high_bytes: int | None, file: str | None) -> Finding:
+    if high_bytes is None:
+        return Finding("throttle above", True, "none")
+    remedy = THROTTLED.format(file=file)
+    return Finding("throttle above", None, f"memory.high of {format_size(high_bytes)}", remedy)
+
+
+def _cpus(cores: int, quota: float | None) -> Finding:
+    says = f"{cores} {'core' if cores == 1 else 'cores'}"
+    if quota is not None:
+        says += f", no more than {quota:g} at a time"
+    few = cores < _ENOUGH_CPUS or (quota is not None and quota < _ENOUGH_CPUS)
+    return Finding("CPUs", None if few else True, says, FEW_CPUS if few else None)
+
+
 def _controllers(place: Mapping[str, Any]) -> Finding:
     wanted = {"cpu", "cpuset", "pids"} | ({"cpuacct", "blkio"} if place["version"] == 1 else {"io"})
     lacking = sorted(wanted - set(place["controllers"]))
     if not lacking:
         return Finding("controllers", True, ", ".join(place["controllers"]))
     says = f"{', '.join(place['controllers'])}; not {', '.join(lacking)}"
-    return Finding("controllers", None, says, "their limits and counters can't be had; run as root")
+    return Finding("controllers", None, says, NO_CONTROLLER)
 
 
 def _swap(accounted: bool) -> Finding:

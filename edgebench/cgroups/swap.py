@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
+import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -96,21 +99,9 @@ class SwapControl:
 
     def _zram(self, size_bytes: int) -> SwapState:
         _need_root("zram swap")
+        device = self._new_zram()
         try:
-            if not _ZRAM_CONTROL.exists():
-                load = ["modprobe", "zram", "num_devices=0"]
-                subprocess.run(load, capture_output=True, check=False)
-            number = int((_ZRAM_CONTROL / "hot_add").read_text())
-        except OSError as error:
-            raise MachineError(
-                f"no zram device can be had: {error.strerror}",
-                remedy="modprobe zram, or use swap of kind file",
-            ) from error
-        device = Path(f"/dev/zram{number}")
-        # Its number is the kernel's to choose, so it can be claimed only now.
-        self._ownership.claim("zram", str(device))
-        try:
-            Path(f"/sys/block/zram{number}/disksize").write_text(str(size_bytes))
+            Path(f"/sys/block/{device.name}/disksize").write_text(str(size_bytes))
         except OSError as error:
             raise MachineError(
                 f"zram swap of {format_size(size_bytes)} can't be made: {error.strerror}",
@@ -119,6 +110,30 @@ class SwapControl:
             ) from error
         _swap_on(device)
         return SwapState("zram", device, size_bytes)
+
+    def _new_zram(self) -> Path:
+        try:
+            if not _ZRAM_CONTROL.exists():
+                load = ["modprobe", "zram", "num_devices=0"]
+                subprocess.run(load, capture_output=True, check=False)
+            with _signals_held():
+                number = int((_ZRAM_CONTROL / "hot_add").read_text())
+                device = Path(f"/dev/zram{number}")
+                # Its number is the kernel's to choose, so it can be claimed only now.
+                self._claim_zram(device)
+        except OSError as error:
+            raise MachineError(
+                f"no zram device can be had: {error.strerror}",
+                remedy="modprobe zram, or use swap of kind file",
+            ) from error
+        return device
+
+    def _claim_zram(self, device: Path) -> None:
+        try:
+            self._ownership.claim("zram", str(device))
+        except MachineError:
+            clear_zram(device)
+            raise
 
     def __enter__(self) -> SwapControl:
         return self
@@ -130,6 +145,16 @@ class SwapControl:
         trace: TracebackType | None,
     ) -> None:
         self.off()
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until what was made is written down."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _system(size_bytes: int | None) -> SwapState:

@@ -29,7 +29,7 @@ _TERMINAL = 80
 @click.argument("b", type=click.Path(path_type=Path))
 @click.option(
     "--threshold",
-    default="10%",
+    default="5%",
     show_default=True,
     help="Changes up to this share are none.",
 )
@@ -78,7 +78,7 @@ def _as_json(sweeps: Sequence[Sweep], compared: Compared) -> dict[str, object]:
 def _print(sweeps: Sequence[Sweep], compared: Compared, all_rows: bool) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = max(console.width, _TERMINAL)
     for name, sweep in zip("ab", sweeps, strict=True):

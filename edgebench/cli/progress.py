@@ -88,13 +88,13 @@ class BarProgress:
         )
 
         self._bar: RichProgress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=Console(stderr=True, markup=False),
             refresh_per_second=2,
         )
         self._task: TaskID | None = None

@@ -79,7 +79,7 @@ def _state(sweep: Sweep) -> str:
 def _print(sweep: Sweep, points: Sequence[PointSummary]) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = max(console.width, _TERMINAL)
     console.print(f"{sweep.name} on {sweep.device}", style="bold", markup=False)

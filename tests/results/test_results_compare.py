@@ -12,11 +12,12 @@ from results_making import MIB, make_sweep, record, usual_record
 from scipy import stats
 
 from edgebench.cli.compare import compare
-from edgebench.compare import compare_sweeps, holm, welch
+from edgebench.compare import compare_sweeps, holm
 from edgebench.errors import RegressionError, ResultsError, UsageError
 from edgebench.reading import Sweep
 from edgebench.records import TrialRecord
 from edgebench.results import load
+from edgebench.significance import moderated
 
 
 def run_compare(*words: str | Path) -> Result:
@@ -129,12 +130,23 @@ def test_a_threshold_is_a_share(tmp_path: Path):
     assert isinstance(run_compare(a, b, "--threshold", "much").exception, UsageError)
 
 
-def test_welch_agrees_with_scipy():
-    """The test statistic is the one in the books."""
+def test_a_lone_comparison_is_student_s():
+    """With nothing to learn from others the test statistic is the one in the books."""
     a, b = [1.0, 1.1, 0.9, 1.05], [1.2, 1.3, 1.25]
-    assert welch(a, b)["p"] == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
-    assert welch(a, a)["p"] == pytest.approx(1)
-    assert welch([1, 1], [2, 2])["p"] == 0
+    alone, same, exact = moderated([(a, b), (a, a), ([1, 1], [2, 2])])
+    assert alone.p == pytest.approx(stats.ttest_ind(a, b).pvalue)
+    assert same.p == pytest.approx(1)
+    assert exact.p == 0
+
+
+def test_spreads_that_are_all_one_are_pooled():
+    """Where spreads differ by no more than chance, the test is that of a known spread."""
+    chance = random.Random(5)
+    pairs = [tuple([chance.gauss(0, 0.02) for _ in range(3)] for _ in "ab") for _ in range(400)]
+    shift = ([0.0, 0.02, -0.02], [0.1, 0.12, 0.08])
+    tested = moderated([*pairs, shift])[-1]
+    error = 0.02 * (2 / 3) ** 0.5
+    assert tested.p == pytest.approx(2 * stats.norm.sf(0.1 / error), rel=0.5)
 
 
 def test_holm_corrects_step_by_step():

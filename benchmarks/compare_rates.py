@@ -1,0 +1,73 @@
+"""How often ``compare`` tells equal sweeps apart, and how often it finds a change of a tenth.
+
+``python benchmarks/compare_rates.py [SWEEPS [SCENARIO]]`` runs the scenario so many times on this
+machine (``python benchmarks/compare_rates.py RESULTS`` takes sweeps that are there) and compares
+every sweep with every other: as they are, and with the second one's times a tenth longer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import report
+
+from edgebench.cli.progress import LineProgress
+from edgebench.compare import compare_sweeps
+from edgebench.reading import Sweep
+from edgebench.records import TrialRecord
+from edgebench.results import load
+from edgebench.scenario import load_scenario
+from edgebench.sweep import SweepOptions, run_sweep
+
+_ROOT = Path("results-of-compare-rates")
+
+
+def slower(sweep: Sweep, factor: float) -> Sweep:
+    """The same sweep with all its times longer."""
+    return replace(sweep, records=[_slower(record, factor) for record in sweep.records])
+
+
+def _slower(record: TrialRecord, factor: float) -> TrialRecord:
+    phases = [replace(phase, wall_s=phase.wall_s * factor) for phase in record.phases]
+    wall_s = None if record.wall_s is None else record.wall_s * factor
+    return replace(record, wall_s=wall_s, phases=phases)
+
+
+def run(count: int, scenario: str) -> list[Sweep]:
+    """So many sweeps of the scenario, one after the other."""
+    for _ in range(count):
+        options = SweepOptions(_ROOT, "this", fresh=True)
+        run_sweep(load_scenario(scenario), options, LineProgress())
+    return load(_ROOT).sweeps
+
+
+def main(words: Sequence[str]) -> None:
+    """Get the sweeps, compare them, tell the rates."""
+    if words and Path(words[0]).is_dir():
+        sweeps = load(words[0]).sweeps
+    else:
+        count, scenario = int((*words, 20)[0]), ([*words[1:], "quickstart"])[0]
+        sweeps = run(count, scenario)
+    pairs = list(itertools.permutations(sweeps, 2))
+    wrong = sum(bool(compare_sweeps(a, b).regressions) for a, b in pairs)
+    found = sum(bool(compare_sweeps(a, slower(b, 1.1)).regressions) for a, b in pairs)
+    tests = sum(len(compare_sweeps(a, b).rows) for a, b in pairs[:1])
+    says = f"{len(sweeps)} sweeps, each with each: {len(pairs)} pairs of {tests} comparisons."
+    rows = [
+        [
+            "equal sweeps, called a regression",
+            f"{wrong} of {len(pairs)}",
+            f"{wrong / len(pairs):.1%}",
+        ],
+        ["10 % slower, found", f"{found} of {len(pairs)}", f"{found / len(pairs):.1%}"],
+    ]
+    data = {"sweeps": len(sweeps), "pairs": len(pairs), "wrong": wrong, "found": found}
+    report.write("compare_rates", says, ["what", "pairs", "rate"], rows, data)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,94 @@
+"""How long ``show`` and ``load`` take on many results lines: ``million_lines.py [LINES]``.
+
+The lines are those that a trial of a command leaves, written without making the trials.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import report
+
+from edgebench.folder import ResultsFolder
+from edgebench.records import LimitSetting, TrialRecord
+
+_LIMITS = 20
+#: What each child is told to do with the folder.
+_PROGRAMS = {
+    "show": "from click.testing import CliRunner\nfrom edgebench.cli.show import show\n"
+    "done = CliRunner().invoke(show, [path])\nassert done.exit_code == 0, done.output\n",
+    "load": "import edgebench\nedgebench.load(path)\n",
+    "load and frame": "import edgebench\nassert len(edgebench.load(path).trials)\n",
+}
+
+
+def one(number: int) -> TrialRecord:
+    """A trial of a command under one of the limits."""
+    at = number % _LIMITS
+    limits = LimitSetting(f"{100 + at}M", (100 + at) << 20)
+    return TrialRecord(
+        trial=f"{number:07d}",
+        point=f"p{at:02d}",
+        block=number // _LIMITS,
+        repeat=number // _LIMITS,
+        settings={"kind": "command", "command": ["/bin/true"]},
+        limits=limits,
+        outcome="ok",
+        started_utc="2026-01-02T03:04:05.678+00:00",
+        wall_s=0.001 * (1 + at),
+        cpu_s=0.001,
+        limit_bytes=limits.memory_bytes,
+        peak_bytes=3 << 20,
+        peak_source="kernel",
+        saturated=False,
+    )
+
+
+def make(root: Path, lines: int) -> Path:
+    """A complete sweep of so many trials."""
+    points = [
+        {"id": f"p{at:02d}", "settings": one(at).settings, "limits": asdict(one(at).limits)}
+        for at in range(_LIMITS)
+    ]
+    resolved = {"fingerprint": "f00d", "points": points, "plan": []}
+    with ResultsFolder.create(root, "many", "many", "", resolved, {}) as folder:
+        with (folder.path / "trials.jsonl").open("a") as file:
+            for number in range(lines):
+                file.write(json.dumps(one(number).to_json(), separators=(",", ":")) + "\n")
+        folder.finish({"trials": lines})
+        return folder.path
+
+
+def timed(program: str, path: Path) -> tuple[float, float]:
+    """Seconds, and the largest resident set in bytes, of a process of its own."""
+    code = (
+        f"import sys, resource\npath = {str(path)!r}\n{program}"
+        "sys.stderr.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))"
+    )
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return time.monotonic() - began, int(done.stderr.split()[-1]) * 1024
+
+
+def main(lines: int) -> None:
+    """Make the lines, read them, tell what that took."""
+    rows, data = [], {}
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        path = make(Path(folder), lines)
+        size = (path / "trials.jsonl").stat().st_size
+        for name, program in _PROGRAMS.items():
+            seconds, peak = timed(program, path)
+            rows.append([name, f"{seconds:.1f} s", f"{peak / 2**20:.0f} MiB"])
+            data[name] = {"seconds": seconds, "peak_bytes": peak}
+    says = f"Reading {lines} results lines ({size / 2**20:.0f} MiB)."
+    report.write("million_lines", says, ["what", "time", "peak"], rows, {"lines": lines, **data})
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)

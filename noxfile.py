@@ -1,0 +1,47 @@
+"""edgebench on every Python it supports, and what it needs on aarch64. ``pipx run nox``.
+
+``nox -s tests-3.12`` is one of them; words after ``--`` go to pytest. No torch here: what runs
+inside a limit is tested by ``scripts/test``, on the one Python that it sets up.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+
+PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
+#: The platforms' tags that wheels for Jetson and Raspberry Pi carry.
+AARCH64 = ["manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"]
+#: Tests of all that does not need torch.
+TESTS = ["cgroups", "environment", "results", "sampling", "scenarios", "sweep", "trial", "trust"]
+
+nox.options.sessions = ["tests", "aarch64"]
+nox.options.error_on_missing_interpreters = False
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """The tests that need no torch."""
+    session.install("-c", "constraints.txt", "-e", ".[plot]")
+    session.install("-c", "constraints.txt", "hypothesis", "pytest", "pytest-timeout")
+    folders = [str(Path("tests", name)) for name in TESTS]
+    session.run("python", "-m", "pytest", "-q", "-m", "not slow", *(session.posargs or folders))
+
+
+@nox.session(python=PYTHONS)
+def aarch64(session: nox.Session) -> None:
+    """Whether pip finds a wheel of every dependency for aarch64; nothing is installed."""
+    platforms = [word for tag in AARCH64 for word in ("--platform", tag)]
+    target = ["--target", session.create_tmp(), "--python-version", str(session.python)]
+    quiet = ["--dry-run", "--quiet", "--ignore-installed", "--only-binary=:all:"]
+    wanted = ["-c", "constraints.txt", *_dependencies()]
+    session.run("python", "-m", "pip", "install", *quiet, *platforms, *target, *wanted)
+
+
+def _dependencies() -> list[str]:
+    """What all of edgebench's extras name, as in pyproject.toml."""
+    project = nox.project.load_toml("pyproject.toml")["project"]
+    extras = project["optional-dependencies"]
+    named = [*project["dependencies"], *(one for name in extras for one in extras[name])]
+    return sorted({one for one in named if not one.startswith("edgebench[")})

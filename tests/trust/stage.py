@@ -1,0 +1,217 @@
+"""A small sweep that meets one fault at one of its steps, over and over. A program for the tests.
+
+A step is any moment at which the harness changes something outside itself. Python's audit events
+(PEP 578) tell of files opened for writing, folders, renames, removals, locks, and processes; the
+few calls that have no such event are wrapped. The program itself stays as it is.
+
+``python -m tests.trust.stage ARENA FAULT FIRST EVERY`` prints what it found as JSON.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from edgebench import cli, workshop
+from edgebench.cgroups import leftovers
+from edgebench.cgroups.swap import SwapControl
+from edgebench.process import Watched
+from tests.trust.arena import Arena
+
+#: Imported here, so that no step is an import.
+for _module in ("cli.run", "cli.show", "cli.progress", "sweep", "scenario", "results", "summary"):
+    __import__(f"edgebench.{_module}")
+
+FULL = "full-disk"
+#: The next start, which clears up and goes on, is killed too.
+TWICE = "kill-twice"
+SIGNALS = {
+    "kill": signal.SIGKILL,
+    "term": signal.SIGTERM,
+    "interrupt": signal.SIGINT,
+    TWICE: signal.SIGKILL,
+}
+#: Where the second kill strikes: among the first steps, at which the first one is cleared up after.
+_EARLY_STEPS = 120
+#: How a start may end at each fault: cut short, or through because the fault came too late.
+MAY_END = {
+    "kill": {0, -signal.SIGKILL},
+    "term": {0, 143},
+    "interrupt": {0, 130},
+    TWICE: {0, -signal.SIGKILL},
+    FULL: {0, 1, 3},
+}
+_CHANGES = {
+    *("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "os.chown", "os.kill"),
+    *("subprocess.Popen", "shutil.rmtree", "fcntl.flock"),
+}
+_CALLS = ("write", "fsync", "ftruncate", "posix_fallocate")
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_KERNELS = ("/proc/", "/sys/", "/dev/", "pipe:", "socket:")
+#: Events at which a disk can be full.
+_FILLS = {"open", "os.mkdir", "os.rename", *(f"os.{name}" for name in _CALLS)}
+
+
+class Steps:
+    """Counts the steps of this process and lets the fault strike at one of them."""
+
+    def __init__(self, fault: str, strike_at: int | None, log: Path) -> None:
+        self._fault = fault
+        self._strike_at = strike_at
+        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._numbers = itertools.count()
+        self._busy = False
+
+    def watch(self) -> None:
+        """From now on each step counts; there is no way back."""
+        for name in _CALLS:
+            setattr(os, name, self._wrapped(f"os.{name}", getattr(os, name)))
+        subprocess.Popen.wait = self._wrapped("wait", subprocess.Popen.wait)  # type: ignore[method-assign]
+        Watched._wait = self._wrapped("trial", Watched._wait)  # type: ignore[method-assign]
+        sys.addaudithook(self._hook)
+
+    def _wrapped(self, event: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            self._hook(event, args)
+            return function(*args, **named)
+
+        return call
+
+    def _hook(self, event: str, args: tuple[Any, ...]) -> None:
+        if self._busy or not self._counts(event, args):
+            return
+        self._busy = True
+        try:
+            number = next(self._numbers)
+            _raw_write(self._log, f"{event} {_about(event, args)}\n".encode())
+            if number == self._strike_at:
+                _raw_write(self._log, b"struck\n")
+                self._strike(event)
+        finally:
+            self._busy = False
+
+    def _counts(self, event: str, args: tuple[Any, ...]) -> bool:
+        if event == "open" and not (isinstance(args[2], int) and args[2] & _WRITING):
+            return False
+        if self._fault == FULL:
+            return event in _FILLS and not _about(event, args).startswith(_KERNELS)
+        return event in _CHANGES or event in ("open", "wait", "trial") or event[3:] in _CALLS
+
+    def _strike(self, event: str) -> None:
+        if self._fault == FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), event)
+        if self._fault in SIGNALS:
+            os.kill(os.getpid(), SIGNALS[self._fault])
+
+
+_raw_write = os.write
+
+
+def _about(event: str, args: tuple[Any, ...]) -> str:
+    """The file of a step, as far as it has one."""
+    about = args[0] if args else ""
+    if event[3:] in _CALLS and isinstance(about, int):
+        return str(Path(f"/proc/self/fd/{about}").readlink()) if about > 2 else "/dev/std"
+    return str(os.fspath(about)) if isinstance(about, (str, Path)) else ""
+
+
+def start(arena: Arena, *words: str, fault: str = "", strike_at: int | None = None) -> int:
+    """One start of the real program in a process of its own; how it ended."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        arena.pids.add(pid)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        os.chdir(arena.folder)
+        said = os.open(arena.said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for fd in (1, 2):
+            os.dup2(said, fd)
+        tempfile.tempdir = str(arena.temporary)
+        leftovers.state_folder = arena.state_folder
+        workshop.SwapControl = functools.partial(SwapControl, folder=arena.swap)  # type: ignore[assignment,misc]
+        sys.argv = ["edgebench", *words]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if fault:
+            Steps(fault, strike_at, arena.log).watch()
+        cli.main()
+    except SystemExit as end:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else 1)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
+    os._exit(70)
+
+
+RUN = ("run", "scenario.toml", "--device", "stage")
+
+
+def one(arena: Arena, fault: str, number: int) -> list[str]:
+    """Strike at one step of a fresh sweep, start again, and tell all that is not as promised."""
+    arena.clear()
+    code = start(arena, *RUN, fault=fault, strike_at=number)
+    step = arena.struck_step()
+    wrong = [] if code in MAY_END[fault] else [f"ended with {code}: {arena.words()}"]
+    if "Traceback" in arena.words():
+        wrong.append(f"a traceback: {arena.words()[-900:]}")
+    wrong += readable(arena)
+    if fault == TWICE:
+        start(arena, *RUN, fault="kill", strike_at=7 * number % _EARLY_STEPS)
+        wrong += readable(arena)
+    before = arena.trials()
+    again = start(arena, *RUN)
+    if again != 0:
+        wrong.append(f"the next start ended with {again}: {arena.words()}")
+    wrong += arena.incomplete() + arena.left() + arena.touched()
+    if lost := before - arena.trials():
+        wrong.append(f"lost {sorted(lost)}")
+    return [f"{fault} at {number} ({step}): {what}" for what in wrong]
+
+
+def readable(arena: Arena) -> list[str]:
+    """What ``show`` has against the results as they lie there now."""
+    if not arena.results():
+        return []
+    code = start(arena, "show", "results", "--json")
+    return [] if code == 0 else [f"show ended with {code}: {arena.words()}"]
+
+
+def count_steps(arena: Arena, fault: str) -> list[str]:
+    """Every step of an undisturbed sweep."""
+    arena.clear()
+    code = start(arena, *RUN, fault=fault)
+    if code:
+        raise RuntimeError(arena.words())
+    return arena.steps()
+
+
+def main(words: list[str]) -> None:
+    """Walk the steps and print what was found."""
+    folder, fault, first, every = words
+    arena = Arena(Path(folder))
+    with arena.with_strangers():
+        steps = count_steps(arena, fault)
+        numbers = range(int(first), len(steps), int(every))
+        wrong, struck = [], 0
+        for number in numbers:
+            wrong += one(arena, fault, number)
+            struck += arena.was_struck
+    found = {"steps": len(steps), "tried": len(numbers), "struck": struck, "wrong": wrong}
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

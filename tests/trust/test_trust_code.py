@@ -1,0 +1,54 @@
+"""What the source may never do: run data as code, or measure with a clock that jumps."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "edgebench"
+_UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+_UNSAFE_CALLS = {"eval", "exec", "os.system", "os.popen", "yaml.load", "pandas.read_pickle"}
+#: Calls that unpickle unless this keyword has this value.
+_MUST_SAY = {"torch.load": ("weights_only", True), "np.load": ("allow_pickle", False)}
+#: The time of day; intervals are the monotonic clock's.
+_JUMPING = {"time.time", "time.time_ns", "time.gmtime", "time.localtime"}
+#: Where a wall clock is read to place a file's own time on the monotonic line.
+_MAY_READ_THE_WALL = {"measures/heap/clock.py"}
+
+sources = pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
+)
+
+
+def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
+    """Each call with its dotted name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+@sources
+def test_data_is_never_run(path: Path) -> None:
+    """No pickle in any disguise, no eval, no shell; what could unpickle is told not to."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        assert not _UNSAFE_MODULES & {name.split(".")[0] for name in names}
+    for name, call in calls(path):
+        assert name not in _UNSAFE_CALLS, f"line {call.lineno}"
+        words = {word.arg: ast.unparse(word.value) for word in call.keywords}
+        assert words.get("shell", "False") == "False", f"line {call.lineno}"
+        if name in _MUST_SAY:
+            key, value = _MUST_SAY[name]
+            assert words.get(key) == str(value), f"line {call.lineno}"
+
+
+@sources
+def test_intervals_are_of_a_clock_that_can_not_jump(path: Path) -> None:
+    """The time of day names things for people; nothing is measured or timed out with it."""
+    if str(path.relative_to(PACKAGE)) in _MAY_READ_THE_WALL:
+        return
+    assert not _JUMPING & {name for name, _ in calls(path)}

@@ -1,0 +1,102 @@
+"""How often `compare` cries wolf, and how often it finds a change: counted on sweeps made up.
+
+Seeded. Ten points of three repeats each, the scenario's default. Spreads differ from point to
+point as they do on real machines: a point's own spread is log-normal about the sweep's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.compare import compare_sweeps
+from edgebench.errors import UsageError
+from edgebench.reading import Sweep
+from edgebench.records import LimitSetting, PhaseSum, TrialRecord
+
+_POINTS, _REPEATS = 10, 3
+_PAIRS = 300
+#: How much spreads differ between points: the standard deviation of their logarithms.
+_DIFFER = 0.4
+
+
+def record(point: int, chance: random.Random, spread: float, factor: float) -> TrialRecord:
+    """A trial whose load, first and warm execution are each off by their own noise."""
+    times = {"load": 0.3, "first": 0.2, "execute": 0.1}
+    phases = [
+        PhaseSum(0, "n", name, s * factor * chance.lognormvariate(0, spread))
+        for name, s in times.items()
+    ]
+    phases.append(PhaseSum(0, "n", "round", sum(phase.wall_s for phase in phases)))
+    return TrialRecord(
+        trial="0",
+        point=str(point),
+        block=0,
+        repeat=0,
+        settings={"kind": "inference", "networks": ["n"]},
+        limits=LimitSetting(f"{point}M", point << 20),
+        outcome="ok",
+        started_utc="",
+        wall_s=1.0,
+        phases=phases,
+    )
+
+
+def sweep(chance: random.Random, spreads: list[float], factors: list[float]) -> Sweep:
+    """A sweep without a folder."""
+    records = [
+        record(point, chance, spread, factor)
+        for point, (spread, factor) in enumerate(zip(spreads, factors, strict=True), start=100)
+        for _ in range(_REPEATS)
+    ]
+    nowhere = Path("nowhere")
+    return Sweep(nowhere, "board", records, {}, {}, {}, "", None, False)
+
+
+def pairs(noise: float, factors: list[float], seed: int) -> Iterator[tuple[Sweep, Sweep]]:
+    """Sweeps twice over, the second changed by the factors."""
+    chance = random.Random(seed)
+    for _ in range(_PAIRS):
+        spreads = [noise * math.exp(chance.gauss(0, _DIFFER)) for _ in range(_POINTS)]
+        yield sweep(chance, spreads, [1.0] * _POINTS), sweep(chance, spreads, factors)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.03, 0.08])
+def test_equal_sweeps_are_seldom_told_apart(noise: float) -> None:
+    """Of 300 pairs of equal sweeps at most one in twenty has anything called a regression."""
+    same = [1.0] * _POINTS
+    flagged = sum(bool(compare_sweeps(a, b).regressions) for a, b in pairs(noise, same, 11))
+    assert flagged <= 0.05 * _PAIRS
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
+def test_a_tenth_slower_is_found(noise: float) -> None:
+    """Of 300 pairs in which the second is 10 % slower at least 95 of 100 are found."""
+    slower = [1.1] * _POINTS
+    found = sum(bool(compare_sweeps(a, b).regressions) for a, b in pairs(noise, slower, 12))
+    assert found >= 0.95 * _PAIRS
+
+
+def test_a_tenth_slower_at_one_limit_alone_is_found() -> None:
+    """One point of ten, at noise of 2 %: found, and nothing else is blamed more than seldom."""
+    factors = [1.0] * (_POINTS - 1) + [1.1]
+    hits = wrong = 0
+    for a, b in pairs(0.02, factors, 13):
+        labels = {row.limits.label for row in compare_sweeps(a, b).regressions}
+        hits += f"{100 + _POINTS - 1}M" in labels
+        wrong += bool(labels - {f"{100 + _POINTS - 1}M"})
+    assert hits >= 0.95 * _PAIRS
+    assert wrong <= 0.05 * _PAIRS
+
+
+def test_other_devices_are_refused_unless_asked_for() -> None:
+    """Different machines differ: that is no regression unless one says so."""
+    a, b = next(pairs(0.01, [1.0] * _POINTS, 14))
+    with pytest.raises(UsageError, match="different devices"):
+        compare_sweeps(a, dataclasses.replace(b, device="pi"))
+    assert compare_sweeps(a, dataclasses.replace(b, device="pi"), across_devices=True).rows

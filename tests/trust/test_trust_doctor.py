@@ -1,0 +1,236 @@
+"""Machines that are odd: ``doctor`` says which oddity it is, and what to type.
+
+Real where this machine can be made so: mount namespaces of our own, cgroups in cgroups. What it
+can't be made into is told from made files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgebench.cgroups import above
+from edgebench.cgroups import place as place_module
+from edgebench.cgroups.hierarchy import Hierarchy, hierarchies
+from edgebench.cgroups.interface import Cgroup, Limits
+from edgebench.cgroups.join import join_command
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.place import find_place, survey
+from edgebench.cgroups.survey import findings
+from edgebench.process import python_path
+
+MIB = 1 << 20
+#: What a place without any oddity says of itself.
+SOUND: dict[str, Any] = {
+    "version": 2,
+    "path": "/sys/fs/cgroup",
+    "hybrid": False,
+    "throttle_bytes": None,
+    "throttle_file": None,
+    "cpu_quota": None,
+    "cores": 4,
+    "controllers": ["cpu", "cpuset", "io", "memory", "pids"],
+    "ceiling_bytes": None,
+    "peak": True,
+    "peak_resets": True,
+    "swap_accounting": True,
+    "pressure": True,
+}
+
+
+def doctor(*before: str) -> dict[str, dict[str, Any]]:
+    """The rows of the real verb, started behind these words."""
+    done = subprocess.run(
+        [*before, sys.executable, "-m", "edgebench", "doctor", "--json"],
+        env={**os.environ, "PYTHONPATH": python_path()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 5), done.stderr
+    told = json.loads(done.stdout)
+    assert told["fit"] == (done.returncode == 0)
+    assert all(row["remedy"] for row in told["checks"] if row["status"] in ("warn", "fail"))
+    return {row["check"]: row for row in told["checks"]}
+
+
+def with_mounts(script: str) -> tuple[str, ...]:
+    """Words that change the mounts for what follows them alone."""
+    return (
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-ec",
+        f'{script}; exec "$@"',
+        "sh",
+    )
+
+
+def memory_mount() -> Hierarchy:
+    """The hierarchy that limits memory here."""
+    return next(found for found in hierarchies() if "memory" in found.controllers)
+
+
+@pytest.fixture
+def cgroup(tmp_path: Path) -> Iterator[Cgroup]:
+    """A fresh cgroup to put a whole edgebench into."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    with Ownership(folder) as ownership:
+        made = find_place(ownership).create(f"{os.getpid()}-odd")
+        yield made
+        made.remove()
+
+
+def inside(cgroup: Cgroup, cores: tuple[int, ...] | None = None) -> tuple[str, ...]:
+    """Words that run what follows in the cgroup."""
+    return tuple(join_command(cgroup, [], None, cores))
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_cgroups_mounted_read_only() -> None:
+    """As in a plain container."""
+    row = doctor(*with_mounts(f"mount -o remount,bind,ro {memory_mount().mount}"))["cgroup"]
+    assert row["status"] == "fail"
+    assert "read-only" in row["says"]
+    assert "docker run --privileged" in row["remedy"]
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_no_memory_controller() -> None:
+    """As where the kernel booted without it: the others are there, memory is not."""
+    if memory_mount().version == 2:
+        pytest.skip("version 2 has one mount for all controllers")
+    row = doctor(*with_mounts(f"umount {memory_mount().mount}"))["cgroup"]
+    assert row["status"] == "fail"
+    assert "no memory controller" in row["says"]
+    assert "cgroup_enable=memory" in row["remedy"]
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_no_cgroups_at_all() -> None:
+    """The remedy mounts them."""
+    mounts = [found.mount for found in hierarchies()]
+    row = doctor(*with_mounts(f"umount {' '.join(map(str, mounts))}"))["cgroup"]
+    assert row["status"] == "fail"
+    assert "mount -t cgroup2" in row["remedy"]
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_a_controller_that_is_missing() -> None:
+    """Sweeps run without it; what can't be had is named."""
+    pids = next((found for found in hierarchies() if "pids" in found.controllers), None)
+    if pids is None or pids.version == 2:
+        pytest.skip("version 2 has one mount for all controllers")
+    row = doctor(*with_mounts(f"umount {pids.mount}"))["controllers"]
+    assert row["status"] == "warn"
+    assert "not pids" in row["says"]
+
+
+@pytest.mark.cgroup
+def test_limits_above_us(cgroup: Cgroup) -> None:
+    """Memory, and a share of a core: both are seen from inside."""
+    cgroup.apply(Limits(memory_bytes=512 * MIB, cpu_quota=0.5))
+    rows = doctor(*inside(cgroup))
+    assert rows["limit above"]["status"] == "warn"
+    assert rows["limit above"]["says"].startswith("512.0 MiB")
+    assert rows["CPUs"]["status"] == "warn"
+    assert "no more than 0.5" in rows["CPUs"]["says"]
+
+
+@pytest.mark.cgroup
+def test_a_cpuset_of_one_core(cgroup: Cgroup) -> None:
+    """The workload and what watches it share it: said, with what to give."""
+    core = min(os.sched_getaffinity(0))
+    cgroup.apply(Limits(cores=(core,)))
+    row = doctor(*inside(cgroup, (core,)))["CPUs"]
+    assert (row["status"], row["says"]) == ("warn", "1 core")
+    assert "cpuset" in row["remedy"]
+
+
+@pytest.mark.cgroup
+def test_a_throttle_that_somebody_set(cgroup: Cgroup) -> None:
+    """memory.high above us is found in the kernel's own file, and the remedy names it."""
+    if cgroup.version != 2:
+        pytest.skip("version 1 has no memory.high")
+    (cgroup.path / "memory.high").write_text(str(700 * MIB))
+    row = doctor(*inside(cgroup))["throttle above"]
+    assert row["status"] == "warn"
+    assert "700.0 MiB" in row["says"]
+    assert f"echo max > {cgroup.path}/memory.high" in row["remedy"]
+
+
+def test_the_tightest_throttle_counts(tmp_path: Path) -> None:
+    """Of those at and above our cgroup, in files as version 2 has them."""
+    below = tmp_path / "slice" / "scope"
+    below.mkdir(parents=True)
+    (below / "memory.high").write_text("max\n")
+    assert above.throttle(below) is None
+    (below.parent / "memory.high").write_text("1000000\n")
+    assert above.throttle(below) == (1000000, below.parent / "memory.high")
+
+
+def test_the_tightest_quota_counts(tmp_path: Path) -> None:
+    """Half a core above a whole one is half a core."""
+    below = tmp_path / "slice"
+    below.mkdir()
+    (below / "cpu.max").write_text("100000 100000\n")
+    assert above.cpu_quota(2, below) == 1.0
+    (tmp_path / "cpu.max").write_text("50000 100000\n")
+    assert above.cpu_quota(2, below) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("odd", "name", "says", "remedy"),
+    [
+        ({"pressure": False}, "pressure", "not told", "psi=1"),
+        ({"throttle_bytes": MIB, "throttle_file": "/f"}, "throttle above", "1.0 MiB", "> /f"),
+        ({"controllers": ["memory"]}, "controllers", "not cpu", "/proc/cgroups"),
+        ({"swap_accounting": False}, "swap accounting", "off", "swapaccount=1"),
+        ({"peak": False, "peak_resets": False}, "kernel's peak", "not kept", "5.19"),
+        ({"peak_resets": False}, "kernel's peak", "can't be reset", "6.12"),
+        ({"cores": 1}, "CPUs", "1 core", "cpuset"),
+        ({"ceiling_bytes": 512 * MIB}, "limit above", "512.0 MiB", "below it"),
+    ],
+)
+def test_each_oddity_of_a_place_is_said(
+    odd: dict[str, Any], name: str, says: str, remedy: str
+) -> None:
+    """One row names it and what to do; a sound place has none."""
+    assert all(finding.ok for finding in findings(SOUND))
+    found = {finding.name: finding for finding in findings({**SOUND, **odd})}
+    assert found[name].ok is None
+    assert says in found[name].says
+    assert remedy in (found[name].remedy or "")
+    assert [f.name for f in found.values() if not f.ok] == [name]
+
+
+def test_a_hybrid_machine_is_recognised() -> None:
+    """Memory on version 1 with version 2 beside it: no fault, but told."""
+    (first, *_) = findings({**SOUND, "version": 1, "hybrid": True})
+    assert first.ok
+    assert "hybrid" in first.says
+
+
+def test_memory_control_off_at_boot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A version 2 hierarchy without memory, as Raspberry Pi OS boots: the kernel's command line."""
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io pids\n")
+    unified = Hierarchy(2, frozenset({"cpu"}), tmp_path, tmp_path, False)
+    monkeypatch.setattr(place_module, "hierarchies", lambda: [unified])
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (finding,) = survey()
+    assert finding.ok is False
+    assert "cgroup_enable=memory" in (finding.remedy or "")

@@ -1,0 +1,266 @@
+"""Whatever a file holds: it is read, or refused in words. Nothing else may come out."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import edgebench
+from edgebench.cgroups.accounting import parse
+from edgebench.cgroups.hierarchy import parse_mounts, parse_own_paths
+from edgebench.cgroups.leftovers import claims
+from edgebench.cli.show import show
+from edgebench.errors import EdgebenchError, ResultsError, ScenarioError, UsageError
+from edgebench.measures.gnu_time import read_report
+from edgebench.measures.heap.dump import parse_dump
+from edgebench.measures.heap.massif_file import parse_massif
+from edgebench.phases import events_to_phases, unfinished_span
+from edgebench.scenario import load_scenario
+from edgebench.slowdown.calibration.device import load_calibration, save_calibration
+from edgebench.units import parse_duration, parse_share, parse_size
+from tests.results.results_making import inference_events, make_sweep
+from tests.slowdown.calibration.calibration_making import calibration
+from tests.trust.garbage import EVIL, spoiled, texts, torn, values
+
+#: How many times as many inputs as in a usual run, and at random.
+_MORE = int(os.environ.get("EDGEBENCH_FUZZ", "0"))
+
+
+def _tried(examples: int) -> settings:
+    return settings(
+        max_examples=examples * max(1, _MORE),
+        deadline=None,
+        derandomize=not _MORE,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+fuzz = _tried(60)
+#: Where each input makes every table and frame of a sweep.
+fuzz_sweep = _tried(8)
+_SCENARIO = Path(__file__).parents[2] / "scenarios" / "quickstart.toml"
+_DUMP = (
+    "heap profile:   1234:  5678 [  2345:   9876] @ heapprofile\n"
+    "     1: 65536 [     1:    65536] @ 0x7f11 0x7f02\n\nMAPPED_LIBRARIES:\n"
+    "7f00-7fff r-xp 00000000 fe:00 123 /usr/lib/libtorch.so\n"
+)
+_MASSIF = (
+    "desc: --time-unit=ms\ncmd: ./program\ntime_unit: ms\n#-----------\nsnapshot=0\n#-----------\n"
+    "time=120\nmem_heap_B=1000\nmem_heap_extra_B=24\nmem_stacks_B=0\nheap_tree=peak\n"
+    "n1: 1000 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.\n"
+    " n0: 1000 0x109156: main (program.c:7)\n"
+)
+_MOUNTS = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound sweep of nine trials."""
+    return make_sweep(tmp_path_factory.mktemp("fuzz"))
+
+
+@contextlib.contextmanager
+def put(file: Path, data: bytes) -> Iterator[None]:
+    """Other bytes in a file, for a while."""
+    before = file.read_bytes()
+    file.write_bytes(data)
+    try:
+        yield
+    finally:
+        file.write_bytes(before)
+
+
+def said_of(path: Path) -> str:
+    """What ``show`` says of the results, and that every frame can be made of them."""
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+        try:
+            for words in ([str(path)], [str(path), "--json"]):
+                show.main(words, standalone_mode=False)
+            loaded = edgebench.load(path)
+            for frame in (loaded.trials, loaded.phases, loaded.layers, loaded.networks):
+                assert list(frame.columns)
+        except EdgebenchError as error:
+            return f"{told.getvalue()}{error.what}"
+    return told.getvalue()
+
+
+def harmless(text: str) -> bool:
+    """Whether a terminal would only show it."""
+    return not any(ord(c) < 32 and c not in "\n\t" for c in text) and "\u202e" not in text
+
+
+def lines_of(path: Path) -> list[bytes]:
+    """The lines of a sweep's trials."""
+    return (path / "trials.jsonl").read_bytes().splitlines(keepends=True)
+
+
+@fuzz_sweep
+@given(st.data())
+def test_any_line_among_the_trials(sweep: Path, data: st.DataObject) -> None:
+    """A line of wrong types, huge numbers or evil names costs itself, and no terminal its state."""
+    lines = lines_of(sweep)
+    good = json.loads(lines[0])
+    line = json.dumps(data.draw(spoiled(good))).encode() + b"\n"
+    with put(sweep / "trials.jsonl", b"".join([*lines[1:5], line, *lines[5:]])):
+        assert harmless(said_of(sweep))
+        assert len(edgebench.load(sweep).trials) >= len(lines) - 2
+
+
+@fuzz_sweep
+@given(st.data())
+def test_any_bytes_among_the_trials(sweep: Path, data: st.DataObject) -> None:
+    """Cut, overwritten or moved bytes are left out and said, or refused."""
+    with put(sweep / "trials.jsonl", data.draw(torn((sweep / "trials.jsonl").read_bytes()))):
+        assert harmless(said_of(sweep))
+
+
+@pytest.mark.parametrize("name", ["resolved.json", "environment.json", "networks.json"])
+@fuzz_sweep
+@given(data=st.data())
+def test_any_other_file_of_the_sweep(sweep: Path, name: str, data: st.DataObject) -> None:
+    """The trials are shown all the same."""
+    good = json.loads((sweep / name).read_bytes())
+    with put(sweep / name, json.dumps(data.draw(spoiled(good))).encode()):
+        assert harmless(said_of(sweep))
+
+
+@fuzz_sweep
+@given(data=st.data())
+def test_any_events(sweep: Path, data: st.DataObject) -> None:
+    """From events of any shape whole spans are summed, and nothing raises."""
+    events = [e for e in data.draw(spoiled(inference_events())) or [] if isinstance(e, dict)]
+    events_to_phases(e for e in events if isinstance(e.get("event"), str))
+    unfinished_span(e for e in events if isinstance(e.get("event"), str))
+    lines = "".join(json.dumps(event) + "\n" for event in events).encode()
+    with put(sweep / "events" / "0001.jsonl.gz", gzip.compress(lines, 1)):
+        assert harmless(said_of(sweep))
+
+
+@pytest.mark.parametrize("file", ["events/0001.jsonl.gz", "samples/0001.npz"])
+@fuzz_sweep
+@given(data=st.data())
+def test_any_bytes_of_a_trials_own_files(sweep: Path, file: str, data: st.DataObject) -> None:
+    """Torn tables cost their trial alone, and no bytes in them are run."""
+    with put(sweep / file, data.draw(torn((sweep / file).read_bytes()))):
+        loaded = edgebench.load(sweep)
+        assert len(loaded.layers)
+        with contextlib.suppress(ResultsError):
+            loaded.samples("0001")
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_evil_names_of_trials_read_nothing_else(sweep: Path, name: str) -> None:
+    """No id of a trial leads out of the sweep's folder."""
+    loaded = edgebench.load(sweep)
+    for read in (loaded.samples, loaded.stat, loaded.events):
+        with pytest.raises(ResultsError):
+            read(name)
+
+
+@fuzz
+@given(torn(_SCENARIO.read_bytes()) | st.binary(max_size=200))
+def test_any_bytes_as_a_scenario(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    """A scenario is loaded, or refused with what is wrong."""
+    file = tmp_path_factory.getbasetemp() / "any.toml"
+    file.write_bytes(data)
+    with contextlib.suppress(ScenarioError):
+        load_scenario(file)
+
+
+@fuzz
+@given(st.sampled_from(["name", "seed", "repeats", "timeout", "schema"]), values)
+def test_any_value_of_a_scenarios_key(
+    tmp_path_factory: pytest.TempPathFactory, key: str, value: Any
+) -> None:
+    """Wrong types and huge numbers are faults of the file, not of the program."""
+    text = _SCENARIO.read_text().splitlines()
+    kept = [line for line in text if not line.startswith(key)]
+    file = tmp_path_factory.getbasetemp() / "value.toml"
+    line = f"{key} = {json.dumps(value, ensure_ascii=True)}"
+    file.write_text("\n".join([line, *kept]))
+    with contextlib.suppress(ScenarioError):
+        load_scenario(file)
+
+
+@fuzz
+@given(torn(_DUMP.encode()))
+def test_any_heap_dump(data: bytes) -> None:
+    """Dumps of gperftools, cut or overwritten, are read or refused."""
+    with contextlib.suppress(ResultsError):
+        parse_dump(data.decode(errors="replace"), "any")
+
+
+@fuzz
+@given(torn(_MASSIF.encode()))
+def test_any_massif_file(data: bytes) -> None:
+    """Massif's files likewise."""
+    with contextlib.suppress(ResultsError):
+        parse_massif(data.decode(errors="replace"), "any")
+
+
+@fuzz
+@given(data=st.data())
+def test_any_calibration(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Constants that are none are refused by name."""
+    root = tmp_path_factory.getbasetemp()
+    (root / "board").mkdir(exist_ok=True)
+    path = save_calibration(calibration(), root)
+    path.write_text(json.dumps(data.draw(spoiled(json.loads(path.read_text())))))
+    with contextlib.suppress(EdgebenchError):
+        load_calibration(root, "board", "file")
+
+
+@fuzz
+@given(torn(b"total_rss 5\nsome avg10=0.0 total=7\n253:0 rbytes=1 wbytes=2\n8:0 Read 4096\n12\n"))
+def test_any_cgroup_file(data: bytes) -> None:
+    """Counters are whole numbers, whatever the kernel writes one day."""
+    text = data.decode(errors="replace")
+    assert all(isinstance(number, int) for number in parse(text).values())
+
+
+@fuzz
+@given(torn(_MOUNTS.encode()), torn(b"4:memory:/docker/abc\n0::/x\n"))
+def test_any_mounts_and_paths(mounts: bytes, paths: bytes) -> None:
+    """Lines of a shape that is not known are passed over."""
+    parse_mounts(mounts.decode(errors="replace"))
+    parse_own_paths(paths.decode(errors="replace"))
+
+
+@fuzz
+@given(torn(b'["claim", "cgroup", "/a/edgebench-1"]\n["release", "cgroup", "/a/edgebench-1"]\n'))
+def test_any_state_file(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    """What a dead harness left written down is read as far as it can be."""
+    file = tmp_path_factory.getbasetemp() / "1.claims"
+    file.write_bytes(data)
+    assert all(isinstance(word, str) for claim in claims(file) for word in claim)
+
+
+@fuzz
+@given(torn(b'{"maxrss_kib": 5, "wall_s": 1.0}\n'))
+def test_any_report_of_gnu_time(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    """The workload could write to it: figures, or None."""
+    file = tmp_path_factory.getbasetemp() / "report"
+    file.write_bytes(data)
+    read_report(file)
+
+
+@fuzz
+@given(texts | st.from_regex(r"[0-9]{1,400}(\.[0-9]{1,400})?[a-zA-Z%]{0,3}"))
+def test_any_words_for_sizes_and_times(text: str) -> None:
+    """A number with a unit, or a refusal; never endless."""
+    for read in (parse_size, parse_share, parse_duration):
+        with contextlib.suppress(UsageError):
+            found = read(text)
+            assert found is None or 0 < found < float("inf")

@@ -1,0 +1,144 @@
+"""Results while they are made, after a disk was full for a while, under a clock that jumps."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.process import python_path
+
+pytestmark = [pytest.mark.cgroup, pytest.mark.root]
+_SCENARIO = """
+schema = 1
+name = "lasting"
+repeats = 8
+timeout = "20s"
+[workload]
+kind = "command"
+command = ["/bin/sh", "-c", "echo 0123456789; sleep 0.02"]
+[limits]
+memory = ["64M"]
+swap = "none"
+"""
+_TRIALS = 16
+#: Each look at the time of day is a week before the last one.
+_JUMPING = """
+import datetime, sys
+real, looks = datetime.datetime, [0]
+class Jumping(real):
+    @classmethod
+    def now(cls, tz=None):
+        looks[0] += 1
+        return real.now(tz) - datetime.timedelta(weeks=looks[0])
+datetime.datetime = Jumping
+import time
+time.time = lambda: 0.0
+sys.argv[0] = "edgebench"
+from edgebench.cli import main
+main()
+"""
+
+
+def start(folder: Path, *words: str, code: str = "") -> subprocess.Popen[str]:
+    """The program, in this folder."""
+    program = ["-c", code] if code else ["-m", "edgebench"]
+    return subprocess.Popen(
+        [sys.executable, *program, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": python_path()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def done(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """How it ended and what it said."""
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With the scenario in it."""
+    (tmp_path / "s.toml").write_text(_SCENARIO)
+    return tmp_path
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    """All lines of all sweeps below the folder."""
+    files = folder.glob("results/*/*/trials.jsonl")
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def test_show_reads_a_sweep_at_every_instant(folder: Path) -> None:
+    """From before the first trial to after the last, each look is whole and none goes back."""
+    sweep = start(folder, "run", "s.toml", "--device", "d")
+    seen = []
+    while sweep.poll() is None:
+        code, out, err = done(start(folder, "show", "--json"))
+        assert "Traceback" not in err
+        if code == 0:
+            seen.append(json.loads(out)["recorded"])
+        else:
+            assert "no results here" in err or "no such folder" in err
+    assert done(sweep)[0] == 0
+    assert seen == sorted(seen)
+    assert len(seen) >= 2
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real disk with room for some trials only."""
+    disk = Path(tempfile.mkdtemp(prefix="trust-", dir="/var/tmp"))
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", str(disk)]
+    if subprocess.run(mounted, capture_output=True, check=False).returncode:
+        shutil.rmtree(disk)
+        pytest.skip("no file system can be mounted here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+    disk.rmdir()
+
+
+def test_what_a_full_disk_prevented_is_made_up_for(folder: Path, small_disk: Path) -> None:
+    """The disk fills up in the middle of a sweep; with more room the same command completes it."""
+    where = ("run", "s.toml", "--device", "d", "--results", str(small_disk))
+    code, _, err = done(start(folder, *where))
+    assert code in (1, 3)
+    assert "Traceback" not in err
+    assert "No space left on device" in err or "harness-error" in err
+    assert done(start(folder, "show", str(small_disk)))[0] == 0
+    subprocess.run(["mount", "-o", "remount,size=16M", str(small_disk)], check=True)
+    assert done(start(folder, *where))[0] == 0
+    code, out, _ = done(start(folder, "show", str(small_disk), "--json"))
+    told = json.loads(out)
+    assert (code, told["state"], told["recorded"]) == (0, "complete", _TRIALS)
+    assert sum(point["outcomes"].get("ok", 0) for point in told["points"]) == _TRIALS
+    assert len(list(small_disk.glob("d/*/complete.json"))) == 1
+
+
+def test_a_clock_that_jumps_does_no_harm(folder: Path) -> None:
+    """A week back at each look, the sweep stopped and started again: complete, its times sane."""
+    words = ("run", "s.toml", "--device", "d")
+    first = start(folder, *words, code=_JUMPING)
+    deadline = time.monotonic() + 60
+    while not lines(folder) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    first.send_signal(signal.SIGKILL)
+    done(first)
+    code, _, err = done(start(folder, *words, code=_JUMPING))
+    assert code == 0, err
+    made = lines(folder)
+    assert len(made) == len({line["trial"] for line in made}) == _TRIALS
+    assert all(0 < float(str(line["wall_s"])) < 20 for line in made)
+    assert len(list(folder.glob("results/d/*"))) == 1

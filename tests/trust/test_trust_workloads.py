@@ -1,0 +1,235 @@
+"""Workloads that misbehave, in real trials: the record stands, the harness lives, nothing stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench import trial as trial_module
+from edgebench.process import OUTPUT_CAP_BYTES, python_path
+from edgebench.recording import TrialRequest
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.trial import TrialFiles, run_trial
+from edgebench.workshop import Workshop, open_workshop
+
+pytestmark = pytest.mark.cgroup
+MIB = 1 << 20
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def workshop() -> Iterator[Workshop]:
+    """The real apparatus."""
+    with open_workshop() as workshop:
+        yield workshop
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> TrialFiles:
+    """Where this test's trial leaves its files."""
+    return TrialFiles(tmp_path / "s.npz", tmp_path / "e.jsonl.gz", tmp_path / "log", tmp_path)
+
+
+def trial(workshop: Workshop, files: TrialFiles, code: str, timeout_s: float = 20) -> TrialRecord:
+    """A trial of Python code under 256 MiB, without swap."""
+    command = [sys.executable, "-I", "-S", "-c", code]
+    limits = LimitSetting("256M", 256 * MIB)
+    settings = {"kind": "command", "command": command}
+    return run_trial(
+        workshop.apparatus, TrialRequest("0001", "p1", 0, 0, settings, limits, timeout_s), files
+    )
+
+
+def running(mark: str) -> list[str]:
+    """Command lines of living processes that carry this mark."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_text(errors="replace")
+        except OSError:
+            continue
+        if mark in words:
+            found.append(words)
+    return found
+
+
+def test_a_fork_bomb_ends_with_its_trial(
+    workshop: Workshop, files: TrialFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can't have more processes than its limit, and not one of them outlives the trial."""
+    if "pids" not in workshop.apparatus.place.bases:
+        pytest.skip("no pids controller can be had here")
+    monkeypatch.setattr(trial_module, "MOST_PIDS", 100)
+    bomb = "bomb_mark = 1\nimport os\nwhile True:\n try: os.fork()\n except OSError: pass"
+    began = time.monotonic()
+    record = trial(workshop, files, bomb, timeout_s=1)
+    assert record.outcome == "timeout"
+    assert time.monotonic() - began < 30
+    assert running("bomb_mark") == []
+
+
+def test_a_child_that_hides_is_ended_too(workshop: Workshop, files: TrialFiles) -> None:
+    """Forked twice, in a session of its own, deaf to signals: it is in the cgroup all the same."""
+    hide = (
+        "hide_mark = 1\nimport os, signal, time\n"
+        "if os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n"
+        "  for number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)\n"
+        "  os.closerange(0, 64)\n  time.sleep(1000)\n os._exit(0)\ntime.sleep(0.2)"
+    )
+    assert trial(workshop, files, hide).outcome == "ok"
+    assert running("hide_mark") == []
+
+
+def test_garbage_and_lies_to_the_event_pipe(workshop: Workshop, files: TrialFiles) -> None:
+    """What is no event is counted; forged events can't break the record or what reads it."""
+    lies = [
+        *({"event": "start", "id": n, "phase": "\x1b[31m", "t_ns": 10**400} for n in range(3)),
+        {"event": "end", "id": 1, "t_ns": -(10**400), "peak_bytes": 10**400, "cpu_ns": 1e308},
+        {"event": "start", "id": 7, "phase": "round", "round": 10**30, "t_ns": 1},
+        {"event": "end", "id": 7, "t_ns": 2**62, "usage_bytes": [], "peak_bytes": "much"},
+        {"event": "note", "t_ns": 0, "data": {"error": {"what": "\x1b]0;owned\x07\ud800"}}},
+        {"event": ["note"], "data": 5},
+    ]
+    lines = "".join(json.dumps(lie) + "\n" for lie in lies) + "[" * 900 + "]" * 900 + "\n"
+    code = (
+        f"import os\nlines = {lines!r}.encode() + bytes(range(256)) * 50\n"
+        "for fd in range(3, 64):\n"
+        " try: os.readlink(f'/proc/self/fd/{fd}').startswith('pipe') and os.write(fd, lines)\n"
+        " except OSError: pass\n"
+        "os._exit(3)"
+    )
+    record = trial(workshop, files, code)
+    assert record.outcome == "failed"
+    assert record.reason == "\\x1b]0;owned\\x07\\ud800"
+    assert any("no events" in warning for warning in record.warnings)
+    assert record.peak_bytes is not None
+    assert record.peak_bytes <= 256 * MIB
+    json.dumps(record.to_json(), allow_nan=False)
+
+
+def test_output_without_end_fills_no_disk(workshop: Workshop, files: TrialFiles) -> None:
+    """A log is capped, and says how much was dropped."""
+    record = trial(workshop, files, "import os\nfor _ in range(640): os.write(1, b'x' * (1 << 16))")
+    assert record.outcome == "ok"
+    assert files.log.stat().st_size < OUTPUT_CAP_BYTES + 200
+    assert "more bytes dropped" in files.log.read_text()[-200:]
+
+
+def test_the_last_words_of_a_workload_can_not_command_a_terminal(
+    workshop: Workshop, files: TrialFiles
+) -> None:
+    """The reason of a failure holds no escape sequence and no markup that is obeyed."""
+    code = "import os; os.write(2, b'[/bold]\\x1b]0;owned\\x07\\x9b2J\\xff'); os._exit(1)"
+    record = trial(workshop, files, code)
+    assert record.reason
+    assert record.reason.startswith("[/bold]\\x1b]0;owned\\x07")
+
+
+def test_a_worker_has_no_way_out_among_its_descriptors(
+    workshop: Workshop, files: TrialFiles
+) -> None:
+    """It inherits files that tell of its own cgroup; none through which it could join another."""
+    code = (
+        "import os\nfor fd in os.listdir('/proc/self/fd'):\n"
+        " try: print(fd, os.readlink(f'/proc/self/fd/{fd}'))\n except OSError: pass"
+    )
+    trial(workshop, files, code)
+    told = files.log.read_text()
+    assert "cgroup.procs" not in told
+    assert "claims" not in told
+
+
+@pytest.fixture
+def callers() -> Iterator[Path]:
+    """A folder that belongs to nobody, reachable for them."""
+    with tempfile.TemporaryDirectory(prefix="trust-", dir="/var/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        own = folder / "own"
+        own.mkdir(mode=0o755)
+        os.chown(own, NOBODY, NOBODY)
+        yield own
+
+
+def run_as_nobody_s_sudo(own: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """``sudo edgebench run`` of a shell script, called by nobody in their folder."""
+    (own / "script.sh").write_text(script)
+    (own / "s.toml").write_text(
+        'schema = 1\nname = "sudo"\nrepeats = 2\ntimeout = "60s"\n[workload]\nkind = "command"\n'
+        f'command = ["/bin/sh", "{own}/script.sh"]\n'
+    )
+    env = {**os.environ, "PYTHONPATH": python_path()}
+    env |= {"SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY)}
+    return subprocess.run(
+        [sys.executable, "-m", "edgebench", "run", "s.toml", "--device", "d"],
+        cwd=own,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.root
+def test_under_sudo_the_workload_is_the_caller_and_stays_in(callers: Path) -> None:
+    """No rights, no new ones, no other cgroup to write to; all that is made is the caller's."""
+    done = run_as_nobody_s_sudo(
+        callers,
+        "id -u\ngrep -E 'NoNewPrivs|CapEff|CapBnd' /proc/self/status\n"
+        "for file in $(find /sys/fs/cgroup -name cgroup.procs -o -name tasks 2>/dev/null); do\n"
+        '  (echo $$ > "$file") 2>/dev/null && echo "escaped to $file"\ndone\n'
+        "grep -c edgebench- /proc/self/cgroup\n",
+    )
+    assert done.returncode == 0, done.stderr
+    (log,) = callers.glob("results/d/*/logs/0001.log")
+    said = log.read_text()
+    assert said.startswith(f"{NOBODY}\n")
+    assert "NoNewPrivs:\t1" in said
+    assert "CapEff:\t0000000000000000" in said
+    assert "escaped" not in said
+    assert int(said.split()[-1]) > 0
+    made = [*callers.rglob("*")]
+    assert len(made) > 15
+    strange = [p for p in made if p.lstat().st_uid != NOBODY and p.parent != callers]
+    assert strange == []
+
+
+@pytest.mark.root
+def test_under_sudo_no_link_leads_root_astray(callers: Path) -> None:
+    """A workload that puts links where root will write next destroys nothing but its own sweep."""
+    precious = callers.parent / "precious"
+    precious.write_text("precious")
+    precious.chmod(0o600)
+    done = run_as_nobody_s_sudo(
+        callers,
+        f"for sweep in {callers}/results/d/*/; do\n"
+        "  for file in logs/0002.log events/0002.jsonl.gz samples/0002.npz; do\n"
+        f'    ln -sf {precious} "$sweep$file"\n  done\ndone\n'
+        f"ls -ld /tmp/edgebench-* > {callers}/seen\nln -s {precious} /tmp/edgebench-*/fast.i64\n",
+    )
+    assert precious.read_text() == "precious"
+    assert "Traceback" not in done.stderr
+    assert (callers / "seen").read_text()
+    assert precious.stat().st_uid == 0
+
+
+@pytest.mark.root
+def test_nobody_else_can_write_to_the_scratch_folder(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root's own for root; under sudo others may only reach what is theirs in it."""
+    assert stat.S_IMODE(workshop.folder.stat().st_mode) == 0o700
+    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    monkeypatch.setenv("SUDO_GID", str(NOBODY))
+    with open_workshop() as theirs:
+        found = theirs.folder.stat()
+        assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o711, 0)
