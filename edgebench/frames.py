@@ -6,6 +6,7 @@ up to 2**53), so that arithmetic, fits and figures need no special case.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
@@ -55,13 +56,14 @@ PHASE_COLUMNS = (*IDENTITY, *SETTINGS, "pipeline", *CARRIED, "round", "phase", *
 
 def trials_frame(sweeps: Iterable[Sweep]) -> pd.DataFrame:
     """One row a trial."""
-    rows = [_trial_row(sweep, record) for sweep in sweeps for record in sweep.records]
+    made = [(sweep, record) for sweep in sweeps for record in sweep.records]
+    rows = [_trial_row(sweep, record) for sweep, record in made]
     extra = sorted({key for row in rows for key in row} - set(TRIAL_COLUMNS))
     frame = typed(rows, (*TRIAL_COLUMNS, *extra))
     frame["saturated"] = frame["saturated"].astype("boolean")
     started = pd.to_datetime(frame["started_utc"], utc=True, errors="coerce", format="ISO8601")
     frame["started_utc"] = started.astype("datetime64[us, UTC]")
-    frame["workload_demand_bytes"] = _workload_demand(frame)
+    frame["workload_demand_bytes"] = _workload_demand(frame, [record for _, record in made])
     return frame
 
 
@@ -123,7 +125,8 @@ def _trial_row(sweep: Sweep, record: TrialRecord) -> dict[str, Any]:
     return {**row, **scalars}
 
 
-def _workload_demand(trials: pd.DataFrame) -> pd.Series[Any]:
-    """Median demand of the unlimited trials of the same sweep and settings."""
-    keys = [trials[name] for name in ("sweep", *SETTINGS)]
+def _workload_demand(trials: pd.DataFrame, records: Sequence[TrialRecord]) -> pd.Series[Any]:
+    """Median demand of the unlimited trials of the same sweep and settings, whatever they are."""
+    settings = [json.dumps(record.settings, sort_keys=True) for record in records]
+    keys = [trials["sweep"], pd.Series(settings, dtype="object")]
     return trials["demand_bytes"].groupby(keys, dropna=False).transform("median")

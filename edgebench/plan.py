@@ -59,7 +59,7 @@ def points(scenario: Scenario) -> list[Point]:
     """Every combination of the scenario's axes, always in the same order."""
     combinations = [
         (settings, limits)
-        for settings in scenario.workload.settings(scenario.seed)
+        for settings in scenario.workload_settings()
         for limits in scenario.limits.settings()
     ]
     width = max(3, len(str(len(combinations))))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +18,10 @@ from edgebench.errors import ScenarioError
 from edgebench.faults import Fault, faults_of
 from edgebench.keys import Axis, Count, Seconds, Size, Table, one_of
 from edgebench.limit_axes import LimitAxes
+from edgebench.search import Search
 from edgebench.measures.strategy import Asked
 from edgebench.suggest import did_you_mean
+from edgebench.surroundings.keys import Surroundings
 from edgebench.workloads.settings import Workload
 
 if sys.version_info >= (3, 11):
@@ -88,6 +90,8 @@ class Scenario(Table):
     limits: LimitAxes = Field(default=LimitAxes())
     sampler: SamplerKeys = Field(default=SamplerKeys())
     memory: MemoryKeys = Field(default=MemoryKeys())
+    around: Surroundings = Field(default=Surroundings())
+    search: Search | None = None
     _text: str = PrivateAttr("")
 
     @model_validator(mode="after")
@@ -102,6 +106,24 @@ class Scenario(Table):
             )
         return self
 
+    @model_validator(mode="after")
+    def _every_draw_is_valid(self) -> Self:
+        if self.search:
+            list(self.search.workloads(self.workload, self.seed))
+        return self
+
+    def workload_settings(self) -> Iterator[dict[str, Any]]:
+        """Every combination of the workload's axes, drawn or given, and of what goes on around.
+
+        With a search each draw has its number as ``draw``.
+        """
+        workloads = self.search.workloads(self.workload, self.seed) if self.search else ()
+        drawn = [({"draw": number}, workload) for number, workload in enumerate(workloads)]
+        for number, workload in drawn or [({}, self.workload)]:
+            for settings in workload.settings(self.seed):
+                for surroundings in self.around.settings():
+                    yield {**settings, **number, **surroundings}
+
     @property
     def text(self) -> str:
         """The file as it was given."""
@@ -115,6 +137,10 @@ class Scenario(Table):
             unsaid["memory"] = True
         elif self.memory.dump_every_bytes == Asked.dump_every_bytes:
             unsaid["memory"] = {"dump_every_bytes"}
+        if self.around == Surroundings():
+            unsaid["around"] = True
+        if self.search is None:
+            unsaid["search"] = True
         if self.limits.plan == "grid":
             unsaid["limits"] = {"plan", "target_error"}
         meaning = self.model_dump(mode="json", exclude=unsaid)

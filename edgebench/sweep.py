@@ -200,7 +200,7 @@ class _Sweep:
         finished = self._folder.finished_trials()
         self._progress.begin(self._folder.path, len(self._plan), len(finished))
         left = [planned for planned in self._plan if planned.trial not in finished]
-        if left and self._manifest:
+        if left and any(point.settings["kind"] != "command" for point in self._points.values()):
             self._warm()
         self._make(left)
         while further := self._planner.further(self._plan, self._records):

@@ -12,7 +12,7 @@ import gzip
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgebench.cgroups.identity import Identity
@@ -27,6 +27,7 @@ from edgebench.observing import Observer
 from edgebench.process import Ended, Watched
 from edgebench.recording import Measured, TrialRequest, record_of, utc_now
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.surroundings.around import around
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.registry import Launch, launch
 
@@ -72,10 +73,12 @@ def run_trial(apparatus: Apparatus, request: TrialRequest, files: TrialFiles) ->
     observer = _observer(request, files)
     cgroup = apparatus.place.create(f"{os.getpid()}-{request.trial}")
     try:
-        measured = _measure(apparatus, request, files, cgroup, observer)
+        with around(request.settings, request.trial) as surroundings:
+            measured = _measure(apparatus, request, files, cgroup, observer)
     finally:
         cgroup.remove()
     record = record_of(request, measured, started_utc, time.monotonic() - began)
+    record = replace(record, notes={**record.notes, **surroundings.notes()})
     return observer.read(record, measured.events) if observer else record
 
 

@@ -24,6 +24,8 @@ VERBS = {
     "layers": "Which layer is to blame? Measure a network layer by layer.",
     "show": "Show a sweep's results as a table.",
     "plot": "Draw a sweep's figures.",
+    "study": "Show what a study's sweep came to.",
+    "data": "Which data sets are there? Fetch one.",
     "reconcile": "Explain the gaps between what each strategy says of memory.",
     "fit": "Fit slowdown against limit, per network and phase.",
     "validate": "Hold every model against limits and networks it was not shown.",

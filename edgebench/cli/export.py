@@ -20,6 +20,8 @@ _FRAMES = ("trials", "phases", "layers", "memory", "networks", "samples", "stat"
 _FORMATS = ("csv", "parquet", "json")
 #: No frame, but all of a trial on one time line.
 _TRACE = "trace"
+#: Nor is this: times in the format of pytest-benchmark.
+_BENCHMARK = "pytest-benchmark"
 _VIEWER = "https://ui.perfetto.dev"
 _PARQUET_REMEDY = "python3 -m pip install 'edgebench[parquet]'"
 
@@ -34,8 +36,8 @@ _PARQUET_REMEDY = "python3 -m pip install 'edgebench[parquet]'"
 @click.option(
     "--format",
     "kind",
-    type=click.Choice([*_FORMATS, _TRACE]),
-    help="Format [default: the output's suffix, else csv]; trace is no frame but a Chrome trace.",
+    type=click.Choice([*_FORMATS, _TRACE, _BENCHMARK]),
+    help="Format [default: the output's suffix, else csv]; trace and pytest-benchmark are none.",
 )
 @click.option("--trial", "only", multiple=True, help="Only this trial; may be given repeatedly.")
 @click.option(
@@ -57,11 +59,13 @@ def export(
     kind = kind or _kind_of(output)
     if kind == "parquet" and output is None:
         raise UsageError("Parquet is no text", remedy="name a file: -o trials.parquet")
-    if kind == _TRACE and frame is not None:
-        raise UsageError("a trace holds no frame", remedy="leave out --frame, or --format trace")
+    if kind in (_TRACE, _BENCHMARK) and frame is not None:
+        raise UsageError(f"{kind} holds no frame", remedy=f"leave out --frame, or --format {kind}")
     loaded = load(results)
     if kind == _TRACE:
         data, what, follows = _trace(loaded, only)
+    elif kind == _BENCHMARK:
+        data, what, follows = _benchmark(loaded, output)
     else:
         frame = frame or _FRAMES[0]
         table = whole_numbers(_frame(loaded, frame, only))
@@ -103,6 +107,16 @@ def _trace(loaded: Results, only: tuple[str, ...]) -> tuple[bytes, str, str]:
     trials = len({event["pid"] for event in events})
     data = (json.dumps(trace) + "\n").encode()
     return data, f"{len(events)} events of {trials} trials", f"open it in {_VIEWER}"
+
+
+def _benchmark(loaded: Results, output: Path | None) -> tuple[bytes, str, str]:
+    """A convolution sweep's times, what they are, and what to do with them."""
+    from edgebench.studies.pytest_benchmark import benchmark_json
+
+    told = benchmark_json(loaded)
+    data = (json.dumps(told, indent=1) + "\n").encode()
+    follows = f"pytest-benchmark compare {output} OTHER"
+    return data, f"{len(told['benchmarks'])} benchmarks", follows
 
 
 def _check(loaded: Results, only: tuple[str, ...]) -> None:

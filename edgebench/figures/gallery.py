@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgebench.errors import ResultsError
 from edgebench.figures import (
+    convolution,
+    hyperparameters,
     layer_blame,
     layer_times,
     loading_execution,
     memory_time,
+    operators,
+    partial,
     reconciliation,
     slowdown,
     totals,
+    training_memory,
 )
 from edgebench.figures.naming import Drawn
 from edgebench.figures.style import applied, save
@@ -34,6 +39,14 @@ KINDS: dict[str, Callable[[Results], Iterator[Drawn]]] = {
     "memory-time": memory_time.figures,
     "reconciliation": reconciliation.figures,
 }
+#: What only a study's sweep has anything for: no other sweep lacks it.
+STUDIES: dict[str, Callable[[Results], Iterator[Drawn]]] = {
+    "convolution": convolution.figures,
+    "hyperparameters": hyperparameters.figures,
+    "operators": operators.figures,
+    "partial": partial.figures,
+    "training-memory": training_memory.figures,
+}
 
 
 class Gallery(NamedTuple):
@@ -51,11 +64,12 @@ def draw_all(results: Results) -> Gallery:
     """
     paths: list[Path] = []
     reasons: list[str] = []
-    for kind, figures in KINDS.items():
+    for kind, figures in {**KINDS, **STUDIES}.items():
         try:
             paths += _write(results, figures(results))
         except ResultsError as error:
-            reasons.append(f"no {kind} figure: {error.what}")
+            if kind in KINDS:
+                reasons.append(f"no {kind} figure: {error.what}")
     if not paths:
         raise ResultsError(
             "nothing to draw: " + "; ".join(reasons),

@@ -43,7 +43,7 @@ def take(
     Raises:
         WorkloadError: unreadable, or it doesn't hold what is wanted.
     """
-    given = _read(path)
+    given = read_checkpoint(path)
     spare = {key: tensor for key, tensor in computed.items() if ".running_" not in f".{key}"}
     wrong = [
         problem for key in wanted if (problem := _problem(key, wanted[key], given, key in spare))
@@ -67,7 +67,12 @@ def _problem(
     return None if has == needs else f"{key}: {has} in the checkpoint, {needs} in the network"
 
 
-def _read(path: Path) -> dict[str, torch.Tensor]:
+def read_checkpoint(path: Path) -> dict[str, torch.Tensor]:
+    """Every tensor of a checkpoint by its name; code in the file is never run.
+
+    Raises:
+        WorkloadError: it can't be read, or is no state dictionary.
+    """
     try:
         found = _load(path)
     except Exception as error:

@@ -7,9 +7,12 @@ import re
 #: Variables of the worker's environment: which view it has, and the folder that may write to.
 VIEW_VARIABLE, FOLDER_VARIABLE = "EDGEBENCH_VIEW", "EDGEBENCH_VIEW_FOLDER"
 PROCESS, TORCH = "process", "torch"
+OPERATORS = "operators"
 TCMALLOC, MEMRAY = "tcmalloc", "memray"
 #: In that folder: torch's allocations.
 ALLOCATIONS = "allocations.json"
+#: There too: what torch's operators took.
+OPERATORS_FILE = "operators.json"
 #: There too: tcmalloc's dumps, numbered; of a process that another started, with its id.
 DUMP = re.compile(r"heap(?:_(\d+))?\.(\d{4,9})\.heap")
 #: There too: memray's record.

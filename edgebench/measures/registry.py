@@ -11,6 +11,7 @@ from functools import cache
 from edgebench.measures.analytic import Analytic
 from edgebench.measures.gnu_time import GnuTimeStrategy
 from edgebench.measures.kernel import KernelMark
+from edgebench.measures.operators import Operators
 from edgebench.measures.process import Malloc, Process, Proportional, ResidentAndSwapped
 from edgebench.measures.sampled import Sampled
 from edgebench.measures.strategy import Strategy
@@ -32,7 +33,7 @@ def own() -> dict[str, Strategy]:
     """Strategies that need a trial of their own, by name."""
     from edgebench.measures import heap
 
-    strategies = (Process(), TorchAllocations(), *getattr(heap, "STRATEGIES", ()))
+    strategies = (Process(), TorchAllocations(), Operators(), *getattr(heap, "STRATEGIES", ()))
     return {strategy.name: strategy for strategy in strategies}
 
 

@@ -6,12 +6,14 @@ Devices"): as many channels out as in, inputs of one size, kernel and batch vari
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
-
+from edgebench.workloads.inference import import_runtime
 from edgebench.workloads.recorder import Recorder
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
 
 def run_convolution(settings: dict[str, Any], recorder: Recorder) -> None:
@@ -21,6 +23,9 @@ def run_convolution(settings: dict[str, Any], recorder: Recorder) -> None:
     (whether gradients of input and weights are computed too), ``channels``, ``image``, ``warm``
     (first passes that no one counts), ``passes``, ``threads``, ``seed``.
     """
+    with recorder.span("import"):
+        import_runtime(recorder, (), settings["threads"])
+        import torch
     torch.manual_seed(settings["seed"])
     with recorder.span("init"):
         layers = convolutions(settings)
@@ -40,6 +45,8 @@ def convolutions(settings: dict[str, Any]) -> nn.Sequential:
 
     An even kernel has no middle: each takes one row and column away.
     """
+    from torch import nn
+
     channels, kernel = settings["channels"], settings["kernel"]
     made = (
         nn.Conv2d(channels, channels, kernel, padding=(kernel - 1) // 2)
@@ -49,6 +56,8 @@ def convolutions(settings: dict[str, Any]) -> nn.Sequential:
 
 
 def _both(layers: nn.Sequential, images: torch.Tensor, recorder: Recorder, number: int) -> None:
+    import torch
+
     with recorder.span("forward", round=number):
         output = layers(images)
     # What the layer above would hand down: its making is no part of this convolution's time.

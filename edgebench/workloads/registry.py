@@ -61,6 +61,7 @@ KINDS: dict[str, Callable[[Settings, Descriptors], Launch]] = {
     "inference": _worker,
     "import": _worker,
     "scan": _worker,
+    "convolution": _worker,
     "command": _command,
 }
 

@@ -22,11 +22,12 @@ from pydantic import (
 
 from edgebench.keys import Axis, Count, Table, one_of, tag_of
 from edgebench.suggest import did_you_mean
+from edgebench.workloads.convolution_settings import ConvolutionWorkload
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-KINDS = ("inference", "command")
+KINDS = ("inference", "command", "convolution")
 SCHEDULES = ("linear", "bulk", "partial", "deepeye")
 LOADERS = ("copy", "mmap")
 PAGE_CACHES = ("cold", "warm")
@@ -179,14 +180,23 @@ class CommandWorkload(Table):
         }
 
 
+#: Kind → its table; a kind that none has is refused by the table of inference.
+_TABLES: dict[str, type[Table]] = {
+    "inference": InferenceWorkload,
+    "command": CommandWorkload,
+    "convolution": ConvolutionWorkload,
+}
+
+
 def _by_kind(table: Any) -> str:
     kind = table.get("kind") if isinstance(table, dict) else getattr(table, "kind", None)
-    return tag_of(CommandWorkload if kind == "command" else InferenceWorkload)
+    return tag_of(_TABLES.get(str(kind), InferenceWorkload))
 
 
 #: The table, read by the model of its kind.
 Workload = Annotated[
     Annotated[InferenceWorkload, Tag(tag_of(InferenceWorkload))]
-    | Annotated[CommandWorkload, Tag(tag_of(CommandWorkload))],
+    | Annotated[CommandWorkload, Tag(tag_of(CommandWorkload))]
+    | Annotated[ConvolutionWorkload, Tag(tag_of(ConvolutionWorkload))],
     Discriminator(_by_kind),
 ]

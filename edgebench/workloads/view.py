@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from edgebench.measures.inside import (
     FOLDER_VARIABLE,
     MEMRAY,
+    OPERATORS,
     PROCESS,
     TCMALLOC,
     TORCH,
@@ -52,6 +53,10 @@ def view_of(environment: Mapping[str, str], descriptors: Descriptors) -> View | 
         from edgebench.workloads.torch_view import TorchView
 
         return TorchView(Path(environment[FOLDER_VARIABLE]))
+    if name == OPERATORS:
+        from edgebench.workloads.operator_view import OperatorView
+
+        return OperatorView(Path(environment[FOLDER_VARIABLE]))
     if name == TCMALLOC:
         from edgebench.workloads.tcmalloc_view import TcmallocView
 

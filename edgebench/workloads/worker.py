@@ -31,6 +31,10 @@ def main(words: list[str]) -> int:
             from edgebench.workloads.scan import run_scan
 
             run_scan(dict(spec["settings"]), recorder)
+        elif spec["kind"] == "convolution":
+            from edgebench.training.convolution import run_convolution
+
+            run_convolution(dict(spec["settings"]), recorder)
         else:
             run_inference(dict(spec["settings"]), recorder)
     except EdgebenchError as error:

@@ -30,6 +30,13 @@ command = ["true"]
 [limits]
 memory = ["64M"]
 """
+CONVOLUTION = """\
+schema = 1
+name = "tiny"
+[workload]
+kind = "convolution"
+kernel = 3
+"""
 
 
 def load_text(folder: Path, text: str) -> Scenario:

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
-from scenario_making import COMMAND, INFERENCE, load_text, with_key
+from scenario_making import COMMAND, CONVOLUTION, INFERENCE, load_text, with_key
 
 from edgebench.limit_axes import LimitAxes, MemoryRange, Swap
 from edgebench.scenario import MemoryKeys, SamplerKeys, Scenario
+from edgebench.search import Choices, Range, Search
+from edgebench.surroundings.keys import Surroundings
+from edgebench.workloads.convolution_settings import ConvolutionWorkload
 from edgebench.workloads.settings import CommandWorkload, InferenceWorkload
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text()
@@ -20,8 +23,20 @@ TABLES: dict[str, type[BaseModel]] = {
     "limits": LimitAxes,
     "sampler": SamplerKeys,
     "memory": MemoryKeys,
+    "around": Surroundings,
 }
-OTHERS: list[type[BaseModel]] = [CommandWorkload, MemoryRange, Swap]
+#: Kinds of workload besides inference, each with a scenario that its keys fit into.
+KINDS: list[tuple[type[BaseModel], str]] = [
+    (CommandWorkload, COMMAND),
+    (ConvolutionWorkload, CONVOLUTION),
+]
+OTHERS: list[type[BaseModel]] = [
+    *(kind for kind, _ in KINDS),
+    *(MemoryRange, Swap, Search, Range, Choices),
+]
+#: What is no key of a table by itself; tests of its own hold its examples.
+INNER = ("checkpoint", "from", "to", "steps", "spacing", "size", "kind", "target_error")
+SEARCHED = ("search", "draws", "axes", "low", "high", "scale", "choices")
 ROWS = re.findall(r"^\| `([a-z_]+)` \| (.+?) \| (.+?) \| `(.+?)` \|", PAGE, re.MULTILINE)
 
 
@@ -46,7 +61,7 @@ def test_every_key_is_on_the_page(table: type[BaseModel]) -> None:
         for name, table in TABLES.items()
         for field, info in table.model_fields.items()
         for example in info.examples or ()
-        if field not in ("checkpoint", "kind", "target_error")
+        if field not in ("checkpoint", "kind", "target_error", "search")
     ],
 )
 def test_every_example_is_valid(tmp_path: Path, key: str, example: str) -> None:
@@ -58,11 +73,14 @@ def test_every_example_is_valid(tmp_path: Path, key: str, example: str) -> None:
     load_text(tmp_path, with_key(text, table, f"{name} = {example}"))
 
 
-def test_examples_of_a_command_are_valid(tmp_path: Path) -> None:
-    """The same for a command's keys."""
-    for field, info in CommandWorkload.model_fields.items():
+@pytest.mark.parametrize(("kind", "text"), KINDS, ids=lambda value: getattr(value, "__name__", ""))
+def test_examples_of_other_kinds_are_valid(
+    tmp_path: Path, kind: type[BaseModel], text: str
+) -> None:
+    """The same for the keys of each other kind of workload."""
+    for field, info in kind.model_fields.items():
         for example in info.examples or ():
-            load_text(tmp_path, with_key(COMMAND, "workload", f"{field} = {example}"))
+            load_text(tmp_path, with_key(text, "workload", f"{field} = {example}"))
 
 
 @pytest.mark.parametrize("shown", re.findall(r"```toml\n(.+?)```", PAGE, re.DOTALL))
@@ -76,15 +94,16 @@ def test_shown_scenarios_are_valid(tmp_path: Path, shown: str) -> None:
 def test_the_pages_examples_are_valid(tmp_path: Path, row: tuple[str, ...]) -> None:
     """Each example in the page's tables is accepted where its key belongs."""
     name, example = row[0], row[3]
-    if name in ("checkpoint", "from", "to", "steps", "spacing", "size", "kind", "target_error"):
+    if name in (*INNER, *SEARCHED):
         return
-    command = name in keys_of(CommandWorkload)
+    inference = name in keys_of(InferenceWorkload)
+    others = (text for kind, text in KINDS if name in keys_of(kind) and not inference)
     # A table's name in the whole file is no key: `memory` of the limits is one.
     owners = (
         t for t, model in TABLES.items() if name in keys_of(model) - (set() if t else set(TABLES))
     )
     table = next(owners, "workload")
-    text = COMMAND if command else INFERENCE
+    text = next(others, INFERENCE)
     if name == "pipeline":
         text = text.replace('network = ["alexnet", "lenet"]\n', "")
     load_text(tmp_path, with_key(text, table, f"{name} = {example}"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,39 +10,18 @@ import torch
 
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.training.data.dataset import DataSet, Examples, checked
+from edgebench.training.data.names import VISION_FILES
 
 _CLASSES = 10
 
 
-@dataclass(frozen=True)
-class VisionSet:
-    """One data set as torchvision knows it.
-
-    ``files`` are below the folder that a person names; all must be there.
-    """
-
-    loader: str
-    files: tuple[str, ...]
-
-
-def _idx(folder: str) -> tuple[str, ...]:
-    kinds = ("images-idx3", "labels-idx1")
-    names = (f"{part}-{what}" for part in ("train", "t10k") for what in kinds)
-    return tuple(f"{folder}/raw/{name}-ubyte" for name in names)
-
-
-_CIFAR = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch", "batches.meta")
-#: Name → what torchvision calls it, and its files.
-VISION_SETS = {
-    "mnist": VisionSet("MNIST", _idx("MNIST")),
-    "fashion-mnist": VisionSet("FashionMNIST", _idx("FashionMNIST")),
-    "cifar10": VisionSet("CIFAR10", tuple(f"cifar-10-batches-py/{n}" for n in _CIFAR)),
-}
+#: Name → what torchvision calls it.
+_LOADERS = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "cifar10": "CIFAR10"}
 
 
 def missing_files(name: str, folder: Path) -> list[Path]:
     """The files that the data set lacks in that folder."""
-    return [path for file in VISION_SETS[name].files if not (path := folder / file).is_file()]
+    return [path for file in VISION_FILES[name] if not (path := folder / file).is_file()]
 
 
 def load_vision(name: str, folder: Path) -> DataSet:
@@ -78,7 +56,7 @@ def download_vision(name: str, folder: Path) -> None:
             f"the data set {name!r} could not be fetched: {error}",
             where=str(folder),
             remedy="mend the network, or copy its files there: "
-            + ", ".join(VISION_SETS[name].files[:2])
+            + ", ".join(VISION_FILES[name][:2])
             + ", …",
         ) from error
 
@@ -107,5 +85,5 @@ def _maker(name: str) -> Callable[..., Any]:
     import_torchvision()
     from torchvision import datasets
 
-    maker: Callable[..., Any] = getattr(datasets, VISION_SETS[name].loader)
+    maker: Callable[..., Any] = getattr(datasets, _LOADERS[name])
     return maker

@@ -1,0 +1,130 @@
+"""What a convolution costs an image, against its kernel and its batch, with the bends marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from edgebench.figures.axes import MIB, seconds_axis
+from edgebench.figures.naming import Drawn
+from edgebench.figures.style import INK, MUTED, legend_beside, limit_colours, new_figure
+from edgebench.studies.convolutions import SHARED, CostBend, cost_bends, cost_frame
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from edgebench.results import Results
+
+#: What runs along an axis, and what then has one line each.
+_OTHER = {"kernel": "batch", "batch": "kernel"}
+_LABELS = {"kernel": "kernel (pixels along a side)", "batch": "batch (images)"}
+
+
+def figures(results: Results) -> Iterator[Drawn]:
+    """One for each limit, size and kind of pass: time above, memory below.
+
+    Raises:
+        ResultsError: no convolution finished in this sweep.
+    """
+    costs = cost_frame(results)
+    fixed = [name for name in SHARED if name != "stack"]
+    for values, rows in costs.groupby(fixed, sort=True):
+        shared = dict(zip(fixed, tuple(values), strict=True))
+        bends = list(cost_bends(rows[rows["stack"] == 1]))
+        yield Drawn(_stem(shared), _figure(results, rows, shared, bends))
+
+
+def _stem(shared: Mapping[str, Any]) -> str:
+    from edgebench.derived import file_stem
+
+    words = [shared["work"], shared["limit_label"], f"{shared['channels']:g}x{shared['image']:g}"]
+    return file_stem("convolution", *words)
+
+
+def _figure(
+    results: Results, rows: pd.DataFrame, shared: Mapping[str, Any], bends: Sequence[CostBend]
+) -> Any:
+    channels, image = int(shared["channels"]), int(shared["image"])
+    told = f"{channels} → {channels} channels, {image} × {image} images, limit "
+    figure = new_figure(
+        f"A convolution's cost per image, {shared['work']}",
+        told + f"{shared['limit_label']}: medians of each trial's passes",
+        results,
+        6.6,
+    )
+    # A direction with one value alone has nothing to draw.
+    ways = [way for way in _OTHER if rows.loc[rows["stack"] == 1, way].nunique() > 1] or ["kernel"]
+    grid = figure.subplots(2, len(ways), squeeze=False, sharex="col")
+    for column, way in enumerate(ways):
+        top, foot = grid[0][column], grid[1][column]
+        _lines(top, rows, way, "image_s", 1.0)
+        _lines(foot, rows, way, "image_bytes", MIB)
+        _mark_bends(top, [bend for bend in bends if bend.along == way], rows)
+        _scale(foot, rows, way)
+        legend_beside(top, handles=_keys(rows, way, bends), title=_OTHER[way])
+    seconds_axis(grid[0][0], "time an image")
+    for axes in grid[0][1:]:
+        seconds_axis(axes, "")
+    grid[1][0].set_ylabel("memory an image above the base (MiB)")
+    return figure
+
+
+def _lines(axes: Axes, rows: pd.DataFrame, way: str, what: str, unit: float) -> None:
+    """One line for each value of the other axis; stacks as open marks at their field."""
+    singles = rows[rows["stack"] == 1]
+    for colour, (_, own) in zip(_colours(rows, way), singles.groupby(_OTHER[way]), strict=True):
+        medians = own.groupby(way)[what].median() / unit
+        axes.plot(own[way], own[what] / unit, "o", color=colour, ms=3, mew=0, alpha=0.4)
+        axes.plot(medians.index, medians, color=colour, lw=1.5)
+    if way == "kernel":
+        for colour, (batch, _) in zip(_colours(rows, way), singles.groupby("batch"), strict=True):
+            own = rows[(rows["stack"] > 1) & (rows["batch"] == batch)]
+            axes.plot(own["field"], own[what] / unit, "D", ms=5, mfc="none", mec=colour)
+
+
+def _colours(rows: pd.DataFrame, way: str) -> list[Any]:
+    return list(limit_colours(int(rows.loc[rows["stack"] == 1, _OTHER[way]].nunique())))
+
+
+def _mark_bends(axes: Axes, bends: Sequence[CostBend], rows: pd.DataFrame) -> None:
+    """A mark on the fitted lines, and its interval as a bar."""
+    for cost in bends:
+        if not cost.bend.found:
+            continue
+        colours = _colours(rows, cost.along)
+        values = sorted(rows.loc[rows["stack"] == 1, _OTHER[cost.along]].unique())
+        colour = colours[values.index(cost.shared[_OTHER[cost.along]])]
+        height = float(cost.bend.value(cost.bend.at))
+        axes.plot(cost.interval, [height] * 2, color=INK, lw=3, alpha=0.35, zorder=4)
+        axes.plot([cost.at], [height], "v", ms=9, color=colour, mec=INK, mew=1, zorder=5)
+
+
+def _scale(axes: Axes, rows: pd.DataFrame, way: str) -> None:
+    column = rows["field"] if way == "kernel" else rows[way]
+    places = np.sort(column.unique())
+    if way == "batch":
+        axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(list(places)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_xlabel(_LABELS[way])
+
+
+def _keys(rows: pd.DataFrame, way: str, bends: Sequence[CostBend]) -> list[Line2D]:
+    values = sorted(rows.loc[rows["stack"] == 1, _OTHER[way]].unique())
+    keys = [
+        Line2D([], [], color=colour, lw=1.5, label=f"{value:g}")
+        for colour, value in zip(_colours(rows, way), values, strict=True)
+    ]
+    if any(cost.along == way and cost.bend.found for cost in bends):
+        name = "bend, 90 % interval"
+        keys.append(Line2D([], [], marker="v", ms=9, mec=INK, color=MUTED, lw=3, label=name))
+    if way == "kernel" and (rows["stack"] > 1).any():
+        name = "stack of small ones, at its field"
+        keys.append(Line2D([], [], marker="D", ms=5, mfc="none", mec=MUTED, ls="", label=name))
+    return keys

@@ -1,0 +1,1 @@
+"""What a study's sweep comes to, from frames: tables, effects, bends. Nothing here measures."""

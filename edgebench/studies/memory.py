@@ -1,0 +1,91 @@
+"""Training against inference in memory, as heap profilers and the cgroup tell it (study E.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgebench.errors import ResultsError
+from edgebench.studies.tables import Column, StudyTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from edgebench.results import Results
+
+KIND, INFERENCE = "training", "none"
+#: Heap profilers, as strategies are named.
+HEAPS = ("memray", "tcmalloc", "massif")
+_MIB = 1 << 20
+
+
+def memory_frame(results: Results) -> pd.DataFrame:
+    """One row per network, mode and batch: the cgroup's figures and each heap profiler's peak.
+
+    ``mode`` is ``training`` or ``inference``. Bytes: ``demand_bytes`` (median of timed trials),
+    ``base_bytes``, ``above_bytes`` (the difference), and ``<profiler>_bytes``.
+
+    Raises:
+        ResultsError: no heap profiler looked at a training workload in this sweep.
+    """
+    import pandas as pd
+
+    heaps = _heaps(results)
+    if not heaps:
+        raise ResultsError('no heap profiler looked at training: strategies = ["memray"]')
+    timed = pd.DataFrame(
+        {
+            "point": record.point,
+            "network": record.settings["network"],
+            "mode": "inference" if record.settings.get("trained") == INFERENCE else "training",
+            "batch": record.settings["batch"],
+            "demand_bytes": record.demand_bytes,
+            "base_bytes": record.base_bytes,
+        }
+        for record in results.sweeps[0].records
+        if record.settings["kind"] == KIND and record.outcome == "ok"
+    )
+    keys = ["point", "network", "mode", "batch"]
+    frame = timed.groupby(keys, as_index=False)[["demand_bytes", "base_bytes"]].median()
+    frame["above_bytes"] = frame["demand_bytes"] - frame["base_bytes"]
+    for name in HEAPS:
+        found = {point: peak for (point, strategy), peak in heaps.items() if strategy == name}
+        if found:
+            frame[f"{name}_bytes"] = frame["point"].map(found)
+    return frame
+
+
+def _heaps(results: Results) -> dict[tuple[str, str], int | None]:
+    """Point and profiler → its peak."""
+    sweep = results.sweeps[0]
+    return {
+        (record.point, record.strategy): sweep.reading(record.trial).peak_bytes
+        for record in sweep.strategy_records
+        if record.strategy in HEAPS
+        and record.settings["kind"] == KIND
+        and record.outcome == "ok"
+        and "reading" not in record.missing
+    }
+
+
+def memory_tables(results: Results) -> list[StudyTable]:
+    """Networks side by side in training and in inference.
+
+    Raises:
+        ResultsError: as :func:`memory_frame`.
+    """
+    frame = memory_frame(results).sort_values(["mode", "network", "batch"], kind="stable")
+    heaps = [name for name in HEAPS if f"{name}_bytes" in frame]
+    columns = (
+        Column("network", "network", words=True),
+        Column("mode", "", words=True),
+        Column("batch", "batch", "{:g}"),
+        Column("demand_bytes", "cgroup's demand", "{:.1f}", _MIB),
+        Column("base_bytes", "its base", "{:.1f}", _MIB),
+        Column("above_bytes", "above base", "{:.1f}", _MIB),
+        *(Column(f"{name}_bytes", f"heap ({name})", "{:.1f}", _MIB) for name in heaps),
+    )
+    rows: list[dict[str, Any]] = [
+        {str(k): v for k, v in row.items()} for row in frame.to_dict("records")
+    ]
+    title = "Memory of training and inference, MiB"
+    return [StudyTable("memory", title, columns, rows)]

@@ -1,0 +1,150 @@
+"""Studies in real cgroups with real torch: small sweeps, and what their tables make of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgebench.results import Results, load
+from edgebench.scenario import load_scenario
+from edgebench.studies.convolutions import BOTH, cost_frame, pass_frame
+from edgebench.studies.hyperparameters import background_shift, draw_frame
+from edgebench.studies.operators import operator_frame, operator_tables
+from edgebench.studies.partial import partial_frame
+from edgebench.sweep import SweepOptions, run_sweep
+
+pytestmark = pytest.mark.cgroup
+
+CONVOLUTION = """
+schema = 1
+name = "conv"
+repeats = 1
+timeout = "1m"
+[workload]
+kind = "convolution"
+kernel = [3, 7]
+backward = true
+batch = 2
+channels = 16
+image = 64
+warm = 1
+passes = 3
+"""
+PARTIAL = """
+schema = 1
+name = "partial"
+repeats = 1
+timeout = "1m"
+[workload]
+kind = "training"
+network = "lenet"
+trained = {parts}
+data = "digits"
+image = 28
+batch = 16
+steps = 6
+evaluate = true
+[memory]
+strategies = {strategies}
+"""
+SEARCH = """
+schema = 1
+name = "search"
+repeats = 1
+timeout = "1m"
+[workload]
+kind = "training"
+network = "mlp"
+data = "digits"
+steps = 40
+[search]
+draws = 2
+[search.axes]
+learning_rate = {low = 0.001, high = 0.1, scale = "log"}
+width = {low = 256, high = 512}
+[around]
+background = ["none", "192M"]
+system_memory = ["5s", "50ms"]
+"""
+
+
+class Quiet:
+    """A sweep's progress that nobody reads."""
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *given: None
+
+
+def swept(folder: Path, text: str) -> Results:
+    """The results of that scenario, run here."""
+    file = folder / "given.toml"
+    file.write_text(text)
+    summary = run_sweep(load_scenario(file), SweepOptions(folder / "results"), Quiet())
+    return load(summary.folder)
+
+
+def test_a_convolution_is_timed_pass_by_pass(tmp_path: Path):
+    """Warm passes left out; the larger kernel takes longer; memory holds images and gradients."""
+    results = swept(tmp_path, CONVOLUTION)
+    passes = pass_frame(results)
+    assert sorted(passes.groupby("kernel").size()) == [3, 3]
+    assert set(passes["work"]) == {BOTH}
+    costs = cost_frame(results).set_index("kernel")
+    assert costs.loc[7, "image_s"] > costs.loc[3, "image_s"]
+    image = 16 * 64 * 64 * 4
+    # Input, output, and a gradient of each stand there at once.
+    assert costs["image_bytes"].min() > 3 * image
+
+
+def test_parts_are_trained_and_frozen_parts_hold_no_gradient(tmp_path: Path):
+    """In real trials: gradients' bytes fall with the part, to none; accuracy and loss are told."""
+    parts = '["all", "last", "none", "filters 20%"]'
+    frame = partial_frame(swept(tmp_path, PARTIAL.format(parts=parts, strategies="[]")))
+    rows = frame.set_index("trained")
+    assert (rows["outcome"] == "ok").all()
+    gradients = rows["gradient_bytes"]
+    assert gradients["none"] == 0
+    assert gradients["last"] == (84 * 10 + 10) * 4
+    assert gradients["filters 20%"] == pytest.approx(0.2 * gradients["all"], rel=0.05)
+    assert rows["accuracy"].between(0, 1).all()
+    assert (rows.loc[["all", "last"], "step_s"] > 0).all()
+
+
+def test_gradients_by_category_in_the_whole_trial(tmp_path: Path):
+    """The strategy that watches categories sees no gradients but those of the trained part."""
+    text = PARTIAL.format(parts='["all", "filters 20%", "none"]', strategies='["categories"]')
+    (sweep,) = swept(tmp_path, text).sweeps
+    held = {}
+    for record in sweep.strategy_records:
+        parts = sweep.reading(record.trial).parts
+        told = [size for name, size in parts.items() if name.endswith(".gradients")]
+        held[record.settings["trained"]] = max(told, default=0)
+    assert held["none"] == 0
+    assert 0 < held["filters 20%"] < 0.3 * held["all"]
+
+
+def test_operators_are_told_by_phase(tmp_path: Path):
+    """Convolution's forward and backward are found in their phases, once a step and layer."""
+    text = PARTIAL.format(parts='["all"]', strategies='["operators"]')
+    results = swept(tmp_path, text)
+    frame = operator_frame(results)
+    assert (frame["steps"] == 6).all()
+    calls = frame.set_index(["phase", "operator"])["calls"]
+    assert calls["forward", "aten::conv2d"] == 2
+    assert calls["backward", "aten::convolution_backward"] == 2
+    assert frame["share"].sum() == pytest.approx(1)
+    families = operator_tables(results)[0]
+    assert "convolution" in {row["family"] for row in families.rows[:3]}
+
+
+@pytest.mark.slow
+def test_a_neighbour_fools_the_systems_measure_and_not_the_trials(tmp_path: Path):
+    """Both readings of the system are in each trial's record; its own memory moves under 1 %."""
+    draws = draw_frame(swept(tmp_path, SEARCH))
+    assert (draws["outcome"] == "ok").all()
+    assert (draws["system_5s_samples"] >= 1).all()
+    assert (draws["system_0.05s_samples"] > 10).all()
+    moved = {one.measure: one for one in background_shift(draws)}
+    assert moved["own_bytes"].largest_share < 0.01
+    assert moved["system_0.05s_bytes"].median_share > moved["own_bytes"].largest_share
