@@ -37,16 +37,32 @@ def tag_of(table: type[BaseModel]) -> str:
     return f"<{table.__name__}>"
 
 
+class OneOf:
+    """Checks that a text is one of some choices, and can tell them."""
+
+    def __init__(self, noun: str, choices: Sequence[str] | Callable[[], Sequence[str]]) -> None:
+        self._noun = noun
+        self._choices = choices
+
+    @property
+    def choices(self) -> Sequence[str]:
+        """What it may be."""
+        return self._choices() if callable(self._choices) else self._choices
+
+    def __call__(self, word: object) -> str:
+        """The word itself.
+
+        Raises:
+            ValueError: it is none of them; names the nearest.
+        """
+        if isinstance(word, str) and word in self.choices:
+            return word
+        raise ValueError(f"no {self._noun} {word!r}; {_hint(str(word), self.choices)}")
+
+
 def one_of(noun: str, choices: Sequence[str] | Callable[[], Sequence[str]]) -> Any:
     """A check that the text is one of the choices (given, or asked for when needed)."""
-
-    def check(word: object) -> str:
-        known = choices() if callable(choices) else choices
-        if isinstance(word, str) and word in known:
-            return word
-        raise ValueError(f"no {noun} {word!r}; {_hint(str(word), known)}")
-
-    return BeforeValidator(check)
+    return BeforeValidator(OneOf(noun, choices))
 
 
 def _hint(word: str, known: Sequence[str]) -> str:

@@ -1,0 +1,125 @@
+"""The form: what it shows, and that it says what `edgebench check` says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import Served
+
+from edgebench.errors import ScenarioError
+from edgebench.scenario import load_scenario
+from edgebench.serve.form import check, tables
+
+SAFE = {"int", "float", "switch", "choice", "duration", "size", "limit", "swap", "name"}
+GOOD: dict[str, Any] = {
+    "scenario": {"name": "from-the-page", "repeats": 2, "timeout": "5m"},
+    "workload": {"kind": "inference", "network": ["alexnet", "resnet18"], "batch": [1, 2]},
+    "limits": {"memory": ["max", "75%", "150M"], "swap": "1G"},
+}
+
+
+def sent(**changes: dict[str, Any]) -> dict[str, Any]:
+    """What a filled-in form sends, with some tables' keys changed."""
+    return {name: {**GOOD.get(name, {}), **changes.get(name, {})} for name in {**GOOD, **changes}}
+
+
+def test_every_table_is_shown():
+    """Hyper-parameters of each kind of workload, limits, repeats: all from the typed settings."""
+    made = tables()
+    assert {"inference"} <= set(made["workload"])
+    names = {key["name"] for key in made["workload"]["inference"]}
+    assert {"network", "schedule", "loader", "batch", "rounds", "page_cache"} <= names
+    assert {"memory", "swap", "cores"} <= {key["name"] for key in made["limits"]}
+    assert {"name", "repeats", "timeout", "seed"} <= {key["name"] for key in made["scenario"]}
+
+
+def test_training_has_its_hyper_parameters():
+    """Work B's form: learning rate, epochs, batch size, data set."""
+    names = {key["name"] for key in tables()["workload"]["training"]}
+    assert {"network", "data", "learning_rate", "epochs", "batch", "optimizer"} <= names
+
+
+def test_only_safe_types_are_shown():
+    """No key of the form takes a path, a command or a free text; no kind runs a command."""
+    made = tables()
+    groups = [*made["workload"].values(), *(t for n, t in made.items() if n != "workload")]
+    keys = [key for group in groups for key in group]
+    assert {key["type"] for key in keys} <= SAFE
+    forbidden = {"command", "cwd", "env", "checkpoint", "data_folder", "start"}
+    assert not forbidden & {key["name"] for key in keys}
+    assert "command" not in made["workload"]
+
+
+def test_a_right_form_becomes_the_same_scenario(tmp_path: Path):
+    """Its TOML is one that `edgebench check` reads, with the same meaning."""
+    told = check(sent())
+    assert (told["name"], told["points"], told["trials"]) == ("from-the-page", 12, 24)
+    file = tmp_path / "s.toml"
+    file.write_text(told["scenario"])
+    scenario = load_scenario(file)
+    assert scenario.workload.networks() == ("alexnet", "resnet18")
+    assert scenario.limits.memory_labels() == ("max", "75%", "150M")
+
+
+def test_faults_are_those_of_check(tmp_path: Path):
+    """The same faults in the same words, all at once, each with its key."""
+    bad = sent(workload={"network": ["alexnett"]}, limits={"memory": ["75%", "lots"]})
+    told = check(bad)["faults"]
+    assert {fault["key"] for fault in told} == {"workload.network", "limits.memory[1]"} or {
+        fault["key"] for fault in told
+    } == {"workload.network[0]", "limits.memory[1]"}
+    file = tmp_path / "s.toml"
+    file.write_text(
+        'schema = 1\nname = "x"\n[workload]\nkind = "inference"\nnetwork = ["alexnett"]\n'
+        '[limits]\nmemory = ["75%", "lots"]\nswap = "1G"\n'
+    )
+    with pytest.raises(ScenarioError) as refused:
+        load_scenario(file)
+    for fault in told:
+        assert fault["says"] in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"workload": {"kind": "command"}}, "workload.kind"),
+        ({"workload": {"kind": "scan"}}, "workload.kind"),
+        ({"workload": {"kind": ["inference"]}}, "workload.kind"),
+        ({"workload": {"command": ["true"]}}, "workload.command"),
+        ({"workload": {"checkpoint": {"alexnet": "/etc/passwd"}}}, "workload.checkpoint"),
+        ({"workload": {"network": [{"a": 1}]}}, "workload.network"),
+        ({"limits": {"swap": {"kind": "file", "size": "1G"}}}, "limits.swap"),
+        ({"elsewhere": {"x": 1}}, "elsewhere"),
+        ({"scenario": {"schema": 9}}, "scenario.schema"),
+        ({"scenario": {"workload": {"kind": "command"}}}, "scenario.workload"),
+    ],
+)
+def test_what_the_form_does_not_show_is_refused(changes: dict[str, Any], key: str):
+    """No command, no path and no table of the sender's own gets through."""
+    assert key in {fault["key"] for fault in check(sent(**changes))["faults"]}
+
+
+@pytest.mark.parametrize("network", ["mypackage:make", "../x", "os.system", "alexnet; rm -rf"])
+def test_only_known_networks_are_run(network: str):
+    """A network is one of a list: no package of the sender's is imported."""
+    assert check(sent(workload={"network": [network]}))["faults"]
+
+
+def test_the_server_answers_the_same(served: Served):
+    """Through the server: faults for what is wrong, numbers for what is right, nothing queued."""
+    assert served.get("/api/form").data["tables"]["workload"]["inference"]
+    right = served.post("/api/check", sent()).data
+    assert right["trials"] == 24
+    assert "scenario" not in right
+    assert served.post("/api/jobs", sent(workload={"batch": [0]})).data["faults"]
+    assert not list(served.root.glob(".serve/*"))
+
+
+@pytest.mark.parametrize("body", [[], "x", 1, None])
+def test_nonsense_is_answered_in_words(served: Served, body: Any):
+    """What is no form's content is an error in one sentence, not a traceback."""
+    answer = served.post("/api/check", body)
+    assert answer.status in (200, 422)
+    assert "Traceback" not in answer.body.decode()

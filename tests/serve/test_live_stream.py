@@ -1,0 +1,92 @@
+"""The live stream: all that is known first, then what changes; any number of browsers."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from serving import Served, wait_for
+
+from edgebench.serve.live import MOST_BROWSERS
+
+NAP = (
+    'schema = 1\nname = "nap"\nrepeats = 1\n[workload]\nkind = "command"\n'
+    f'command = ["{sys.executable}", "-c", '
+    "\"import time; held = b'x' * 60_000_000; time.sleep(4)\"]\n"
+)
+
+
+def test_the_machine_is_told_each_second(served: Served):
+    """Total, available, used, used share, active: at once, and again."""
+    with served.stream() as events:
+        kind, whole = next(events)
+        assert kind == "whole"
+        assert whole["sweep"] is None
+        assert whole["system"][-1][1] == psutil.virtual_memory().total
+        assert next(events)[0] == "system"
+
+
+def test_browsers_come_and_go(served: Served):
+    """One that went away is forgotten; its place is free."""
+    for _ in range(40):
+        with served.stream() as events:
+            next(events)
+    wait_for(lambda: served.hub.browsers == 0)
+
+
+def test_too_many_browsers_are_turned_away(served: Served):
+    """With words; those that watch go on."""
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(served.stream()) for _ in range(MOST_BROWSERS)]
+        for events in streams:
+            next(events)
+        assert served.get("/api/live").status == 503
+        assert next(streams[0])[0] == "system"
+    wait_for(lambda: served.hub.browsers == 0)
+
+
+def follow(served: Served, until: Any) -> list[tuple[str, Any]]:
+    """The stream's events up to the first that fits."""
+    seen = []
+    with served.stream() as events:
+        for event in events:
+            seen.append(event)
+            if until(*event):
+                return seen
+    return seen
+
+
+@pytest.mark.cgroup
+def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(served: Served, tmp_path: Path):
+    """Usage rises while it runs; a browser that comes later sees the curve from its beginning."""
+    scenario = tmp_path / "nap.toml"
+    scenario.write_text(NAP)
+    words = [sys.executable, "-m", "edgebench", "run", str(scenario), "--results"]
+    run = subprocess.Popen(
+        [*words, str(served.root)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+
+        def high(kind: str, data: Any) -> bool:
+            return kind == "news" and (data["now"].get("usage_bytes") or 0) > 60_000_000
+
+        first = follow(served, high)
+        kind, whole = follow(served, lambda *_: True)[0]
+        assert kind == "whole"
+        points = whole["trial"]["points"]
+        assert points[0][0] < 0.5
+        assert points[-1][2] > 60_000_000
+        assert whole["sweep"]["running"]
+        assert {"trial", "progress"} <= {name for name, _ in first}
+        last = follow(
+            served,
+            lambda k, d: k in ("progress", "whole") and bool((d["sweep"] or {}).get("complete")),
+        )
+        assert last[-1][1]["sweep"]["outcomes"] == {"ok": 1}
+    finally:
+        run.wait(60)

@@ -1,0 +1,159 @@
+"""Sweeps asked for from the page: queued, run as processes of their own, stopped, remembered."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import wait_for
+
+from edgebench.errors import ResultsError
+from edgebench.serve.job import Job, JobFiles, is_alive
+from edgebench.serve.queue import MOST_WAITING, Queue
+
+
+def scenario(seconds: float, name: str = "nap") -> str:
+    """One trial that sleeps."""
+    return (
+        f'schema = 1\nname = "{name}"\nrepeats = 1\n'
+        f'[workload]\nkind = "command"\ncommand = ["sleep", "{seconds}"]\n'
+    )
+
+
+def nobody(root: Path) -> None:
+    """No other sweep runs."""
+
+
+def tended(queue: Queue, job: Job, *states: str) -> Job:
+    """The job once it is in one of these states."""
+
+    def look() -> Job | None:
+        queue.tend()
+        return queue.jobs[job.id] if queue.jobs[job.id].state in states else None
+
+    found = wait_for(look)
+    assert isinstance(found, Job)
+    return found
+
+
+@pytest.mark.cgroup
+def test_a_sweep_runs_in_a_process_of_its_own(tmp_path: Path):
+    """It is `edgebench run` in its own session, and its results are where they belong."""
+    queue = Queue(tmp_path)
+    job = tended(queue, queue.add("nap", scenario(0.1)), "running", "done")
+    if job.pid is not None and is_alive(job):
+        assert os.getsid(job.pid) == job.pid
+    assert tended(queue, job, "done").exit_code == 0
+    assert len(list(tmp_path.glob("*/*-nap-*/complete.json"))) == 1
+
+
+@pytest.mark.cgroup
+def test_one_at_a_time_in_order_and_stopped_when_asked(tmp_path: Path):
+    """The second waits for the first; a stop ends the trial, keeps the sweep, starts the next."""
+    queue = Queue(tmp_path)
+    first, second = queue.add("nap", scenario(60)), queue.add("short", scenario(0, "short"))
+    first = tended(queue, first, "running")
+    assert queue.jobs[second.id].state == "queued"
+    wait_for(lambda: list(tmp_path.glob("*/*-nap-*/live.json")))
+    queue.stop(first.id)
+    assert tended(queue, first, "stopped").exit_code in (130, 143)
+    assert tended(queue, second, "done")
+    assert not list(tmp_path.glob("*/*-nap-*/complete.json"))
+
+
+def test_a_refused_scenario_fails_with_its_words(tmp_path: Path):
+    """What `edgebench run` said is kept for the page."""
+    queue = Queue(tmp_path)
+    job = tended(queue, queue.add("bad", "schema = 1\n"), "failed")
+    assert job.exit_code == 1
+    assert "is missing" in str(job.says)
+
+
+def test_a_waiting_sweep_can_be_removed(tmp_path: Path):
+    """It never starts."""
+    queue = Queue(tmp_path, somebody_runs=lambda root: True)
+    job = queue.add("nap", scenario(60))
+    assert queue.stop(job.id).state == "stopped"
+    queue.tend()
+    assert queue.running is None
+    with pytest.raises(ResultsError):
+        queue.stop(job.id)
+
+
+def test_it_waits_while_any_sweep_runs(tmp_path: Path):
+    """Also for one that was started in a terminal: two would disturb each other."""
+    queue = Queue(tmp_path, somebody_runs=lambda root: root)
+    job = queue.add("nap", scenario(0))
+    queue.tend()
+    assert queue.jobs[job.id].state == "queued"
+
+
+@pytest.mark.cgroup
+def test_a_restarted_server_finds_what_runs_and_what_waits(tmp_path: Path):
+    """The sweep outlives the server; the next one sees it end and goes on with the queue."""
+    queue = Queue(tmp_path)
+    first, second = queue.add("nap", scenario(2)), queue.add("short", scenario(0, "short"))
+    tended(queue, first, "running")
+    later = Queue(tmp_path)
+    assert later.running is not None
+    assert later.running.id == first.id
+    assert [job.id for job in later.waiting] == [second.id]
+    assert tended(later, second, "done")
+    assert later.jobs[first.id].state == "done"
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A sweep that can't be kept is not queued, and says why."""
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    queue = Queue(tmp_path, nobody)
+    monkeypatch.setattr("edgebench.serve.job.write_atomically", full)
+    with pytest.raises(ResultsError, match="No space left"):
+        queue.add("nap", scenario(0))
+    assert not queue.jobs
+    assert not list(tmp_path.glob(".serve/*"))
+
+
+def test_a_full_disk_does_not_lose_sight_of_a_running_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its state is known even if it can't be written down."""
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    queue = Queue(tmp_path, nobody)
+    job = queue.add("bad", "schema = 1\n")
+    monkeypatch.setattr("edgebench.serve.job.write_atomically", full)
+    assert tended(queue, job, "failed")
+
+
+def test_the_queue_has_an_end(tmp_path: Path):
+    """Nobody fills the disk with waiting sweeps."""
+    queue = Queue(tmp_path, somebody_runs=lambda root: True)
+    for _ in range(MOST_WAITING):
+        queue.add("nap", scenario(0))
+    with pytest.raises(ResultsError, match="wait already"):
+        queue.add("nap", scenario(0))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"schema": 1, "id": "../x"}', '{"schema": 99, "state": "queued"}']
+)
+def test_damaged_jobs_are_passed_over(tmp_path: Path, text: str):
+    """A half-written or strange file of a job stops nothing."""
+    files = JobFiles(tmp_path)
+    files.folder.mkdir(parents=True)
+    (files.folder / "20260102T030405-abcdef.json").write_text(text)
+    (files.folder / "x.json").write_text(text)
+    assert files.all() == []
+
+
+def test_a_number_used_again_is_not_the_sweep(tmp_path: Path):
+    """A process that began at another time is not ours to signal."""
+    job = Job("20260102T030405-abcdef", "x", "running", "now", os.getpid(), began_ticks=1)
+    assert not is_alive(job)

@@ -1,0 +1,179 @@
+"""What the page shows of finished sweeps: samples thinned out, rows, CSV, damage said as such."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import shutil
+from array import array
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from made_sweep import Shape, make
+from serving import Served, serving
+
+from edgebench.cgroups.sampling import FAST_COLUMNS
+from edgebench.errors import ResultsError
+from edgebench.results import load
+from edgebench.serve import history
+from edgebench.serve.drawn import fast_points, stat_points
+
+
+def write_samples(path: Path, rows: int) -> array[int]:
+    """A sampler's table of so many rows, by numpy's own writer."""
+    chance = random.Random(5)
+    usage = array("q", (chance.randrange(10**6, 10**9) for _ in range(rows)))
+    fast = np.zeros(rows, dtype=[(name, "<i8") for name in FAST_COLUMNS])
+    fast["t_ns"] = np.arange(rows) * 10**6 + 10**12
+    fast["usage_bytes"] = usage
+    fast["swap_bytes"] = -1
+    stat = np.zeros(max(1, rows // 10), dtype=[("t_ns", "<i8"), ("anon_bytes", "<i8")])
+    np.savez_compressed(path, fast=fast, stat=stat)
+    return usage
+
+
+@pytest.mark.parametrize("rows", [1, 999, 1000, 1001, 100_000])
+def test_samples_are_thinned_out_and_keep_their_extremes(tmp_path: Path, rows: int):
+    """At most a thousand stretches of any number of samples; the highest and lowest are true."""
+    usage = write_samples(tmp_path / "s.npz", rows)
+    drawn = fast_points(tmp_path / "s.npz")
+    assert drawn["samples"] == rows
+    assert len(drawn["rows"]) <= 1000
+    assert max(row[2] for row in drawn["rows"]) == max(usage)
+    assert min(row[1] for row in drawn["rows"]) == min(usage)
+    assert {row[3] for row in drawn["rows"]} == {None}
+    times = [row[0] for row in drawn["rows"]]
+    assert times == sorted(times)
+    assert times[0] == 0
+
+
+def test_real_samples_are_read_as_numpy_reads_them(with_sweep: Served):
+    """The same numbers as `load(…).samples()` has, in both tables."""
+    (path,) = with_sweep.root.glob("*/*made*")
+    frame = load(path).samples("0001")
+    drawn = fast_points(path / "samples" / "0001.npz", points=10**9)
+    assert [row[2] for row in drawn["rows"]] == list(frame["usage_bytes"])
+    stat = stat_points(path / "samples" / "0001.npz")
+    assert stat["columns"][1:] == [name for name in load(path).stat("0001") if name != "t_ns"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "no table", "objects"])
+def test_damaged_samples_are_said_to_be_so(tmp_path: Path, damage: str):
+    """An error in words for whatever is wrong with the file; nothing in it is executed."""
+    file = tmp_path / "s.npz"
+    write_samples(file, 5000)
+    whole = file.read_bytes()
+    if damage == "cut":
+        file.write_bytes(whole[: len(whole) // 2])
+    elif damage == "empty":
+        file.write_bytes(b"")
+    elif damage == "garbage":
+        file.write_bytes(bytes(len(whole)))
+    elif damage == "no table":
+        np.savez(file, other=np.zeros(3))
+    else:
+        np.savez(file, fast=np.array([{}], dtype=object))
+    with pytest.raises(ResultsError, match="damaged samples"):
+        fast_points(file)
+
+
+def test_sweeps_and_trials_with_their_settings(with_sweep: Served):
+    """Every sweep and trial, settings and limits as columns to sort and filter by."""
+    (sweep,) = with_sweep.get("/api/sweeps").data["sweeps"]
+    assert (sweep["state"], sweep["networks"]) == ("complete", ["alexnet", "lenet"])
+    rows = with_sweep.get(f"/api/trials?sweep={quote(sweep['sweep'])}").data["trials"]
+    assert len(rows) == 20
+    assert {row["network"] for row in rows} == {"alexnet", "lenet"}
+    assert {row["limit"] for row in rows} == {"max", "150M", "100M", "75M", "50M"}
+
+
+def test_a_trial_in_full(with_sweep: Served):
+    """Record, samples, phases and layers on one clock."""
+    name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
+    data = with_sweep.get(f"/api/trial?sweep={quote(name)}&trial=0001").data
+    assert data["row"]["outcome"] == "ok"
+    assert data["fast"]["rows"]
+    assert {"load", "first"} <= {span["phase"] for span in data["spans"]}
+    assert data["warnings"] == []
+
+
+def test_csv_has_every_trial(with_sweep: Served):
+    """A file to download, with the rows that the page shows."""
+    name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
+    answer = with_sweep.get(f"/trials.csv?sweep={quote(name)}")
+    assert answer.headers["content-disposition"].startswith("attachment")
+    rows = list(csv.DictReader(io.StringIO(answer.body.decode())))
+    assert len(rows) == 20
+    assert rows[0]["network"] == "alexnet"
+
+
+def test_a_formula_in_a_text_stays_a_text(tmp_path: Path):
+    """A command that begins with = is not computed by who opens the CSV."""
+    make(tmp_path, Shape(command="=1+1", with_files=False))
+    name = history.sweep_rows(tmp_path)[0]["sweep"]
+    rows = list(csv.DictReader(io.StringIO(history.trials_csv(tmp_path, [name]))))
+    assert {row["command"] for row in rows} == {"'=1+1"}
+
+
+@pytest.mark.parametrize("name", ["", "x", "..", "../..", "/etc", "a/b/c", "jetson-nano/.."])
+def test_no_name_leads_elsewhere(with_sweep: Served, name: str):
+    """A sweep is one of those that are listed, whatever was asked for."""
+    for path in ("/api/trials?sweep=", "/trials.csv?sweep=", "/api/what-if?sweep="):
+        assert with_sweep.get(path + quote(name)).status == 422
+    answer = with_sweep.get(f"/api/trial?sweep={quote(name)}&trial=..%2F0001")
+    assert answer.status == 422
+
+
+def test_broken_results_are_shown_as_such(tmp_path: Path):
+    """One from a newer version, a torn line and lost samples are each named; the rest is shown."""
+    whole = make(tmp_path, Shape(repeats=1))
+    newer = whole.with_name("20270101T000000Z-newer-000000")
+    shutil.copytree(whole, newer)
+    (newer / "resolved.json").write_text('{"schema": 99}')
+    with (whole / "trials.jsonl").open("ab") as file:
+        file.write(b'{"schema": 1, "tri')
+    (whole / "samples" / "0001.npz").unlink()
+    (whole / "events" / "0001.jsonl.gz").write_bytes(b"no gzip")
+    with serving(tmp_path) as served:
+        first, second = served.get("/api/sweeps").data["sweeps"]
+        assert "schema 99" in first["error"]
+        assert "torn" in second["warnings"][0]
+        data = served.get(f"/api/trial?sweep={quote(second['sweep'])}&trial=0001").data
+        assert data["row"]["outcome"] == "ok"
+        assert len(data["warnings"]) == 2
+
+
+def test_markup_in_results_stays_text(tmp_path: Path):
+    """What somebody wrote into results reaches the page as JSON text of that type, no more."""
+    make(tmp_path, Shape(command="<img/src=x>", with_files=False))
+    with serving(tmp_path) as served:
+        name = served.get("/api/sweeps").data["sweeps"][0]["sweep"]
+        answer = served.get(f"/api/trials?sweep={quote(name)}")
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.slow
+def test_what_if_tells_slowdown_at_limits(with_sweep: Served):
+    """Predictions at many limits with the measured points beside them."""
+    name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
+    workloads = with_sweep.get(f"/api/what-if?sweep={quote(name)}").data["workloads"]
+    assert {one["network"] for one in workloads} == {"alexnet", "lenet"}
+    at = workloads[0]["at"]
+    assert at[0]["limit_bytes"] > at[-1]["limit_bytes"]
+    slowdowns = [one["phases"][0]["slowdown"] for one in at]
+    assert slowdowns[-1] > slowdowns[0] >= 0.9
+    assert workloads[0]["measured"]
+
+
+def test_what_cannot_be_predicted_says_why(tmp_path: Path):
+    """An error in words for the page, not a traceback."""
+    make(tmp_path, Shape(limits=(None,), with_files=False))
+    with serving(tmp_path) as served:
+        name = served.get("/api/sweeps").data["sweeps"][0]["sweep"]
+        answer = served.get(f"/api/what-if?sweep={quote(name)}")
+        assert answer.status == 422
+        assert answer.data["error"]["what"]
