@@ -11,7 +11,8 @@ point
 trial
     One execution of one point, in one fresh process and one fresh cgroup.
 round
-    One full pass inside a trial: every layer loaded and executed.
+    One full pass inside a trial: every layer loaded and executed; in training
+    one step, from its data to the update.
 block
     One repeat of every point, in an order drawn at random from the seed.
 limit
@@ -19,7 +20,8 @@ limit
 phase
     ``import``, ``init`` (build the graph, make the input), ``load`` (disk to
     resident tensors), ``first`` (first execution after a load), ``execute``
-    (later, warm executions).
+    (later, warm executions). In training ``data`` (make the batch), ``forward``,
+    ``backward``, ``step`` (update the parameters), and after it ``test``.
 layer
     One *call* of a leaf module; a module used twice is two layers.
 base

@@ -6,7 +6,6 @@ up to 2**53), so that arithmetic, fits and figures need no special case.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
@@ -17,13 +16,19 @@ import pandas as pd
 from edgebench.reading import Sweep, settings_columns
 from edgebench.records import PhaseSum, SamplerReport, TrialRecord
 from edgebench.shapes import is_number
+from edgebench.summary import workload_key
 
 #: Which trial it is.
 IDENTITY = ("sweep", "device", "trial", "point", "block", "repeat")
+#: Settings of training alone.
+TRAINING = (
+    *("framework", "data", "shape", "depth", "width", "activation", "optimizer", "learning_rate"),
+    *("accumulation", "precision", "checkpointing", "trained", "start", "steps", "epochs"),
+)
 #: The workload's settings that every frame has; others follow them in ``trials`` if they occur.
 SETTINGS = (
     *("kind", "network", "schedule", "loader", "batch", "image", "rounds", "warm", "threads"),
-    *("workers", "page_cache", "command"),
+    *("workers", "page_cache", "command", *TRAINING),
 )
 #: The limits asked for.
 LIMITS = ("limit_label", "memory_bytes", "swap_kind", "swap_bytes", "cores", "cpu_quota")
@@ -41,6 +46,7 @@ _TEXTS = {
     *("sweep", "device", "trial", "point", "limit_label", "swap_kind", "outcome", "reason"),
     *("peak_source", "demand_source", "warnings", "pipeline", "phase"),
     *("kind", "network", "schedule", "loader", "page_cache", "command", "name", "type", "part"),
+    *("framework", "data", "shape", "activation", "optimizer", "precision", "trained", "start"),
 }
 TRIAL_COLUMNS = tuple(
     dict.fromkeys(
@@ -127,6 +133,6 @@ def _trial_row(sweep: Sweep, record: TrialRecord) -> dict[str, Any]:
 
 def _workload_demand(trials: pd.DataFrame, records: Sequence[TrialRecord]) -> pd.Series[Any]:
     """Median demand of the unlimited trials of the same sweep and settings, whatever they are."""
-    settings = [json.dumps(record.settings, sort_keys=True) for record in records]
-    keys = [trials["sweep"], pd.Series(settings, dtype="object")]
+    workloads = [workload_key(record.settings) for record in records]
+    keys = [trials["sweep"], pd.Series(workloads, dtype="object")]
     return trials["demand_bytes"].groupby(keys, dropna=False).transform("median")

@@ -22,6 +22,11 @@ _WIDEST, _STEP, _COUNT = 1.3, 1.024, 150
 PHASES = {"total": "round", "load": "load", "first": "first", "execute": "execute"}
 
 
+def shares() -> list[str]:
+    """The limits that may be tried, as shares of the demand."""
+    return [f"{100 * _WIDEST / _STEP**n:.2f}%" for n in range(_COUNT)]
+
+
 @dataclass(frozen=True)
 class Asked:
     """Whose least limits. ``swap`` and ``timeout`` as a scenario writes them.
@@ -115,7 +120,7 @@ def _tables(asked: Asked) -> dict[str, Any]:
             **image,
         },
         "limits": {
-            "memory": [f"{100 * _WIDEST / _STEP**n:.2f}%" for n in range(_COUNT)],
+            "memory": shares(),
             "swap": asked.swap,
         },
     }

@@ -108,6 +108,28 @@ class Results:
         return memory_frame(self.sweeps, self._warnings)
 
     @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row per trial and step of training: its loss and accuracy.
+
+        A trial whose events can't be read is left out and named in ``warnings``.
+        """
+        need_pandas()
+        from edgebench.training_frames import steps_frame
+
+        return steps_frame(self.sweeps, self._warnings)
+
+    @cached_property
+    def categories(self) -> pd.DataFrame:
+        """One row per trial of memory by category, phase and category.
+
+        A trial whose figures can't be read is left out and named in ``warnings``.
+        """
+        need_pandas()
+        from edgebench.training_frames import categories_frame
+
+        return categories_frame(self.sweeps, self._warnings)
+
+    @cached_property
     def networks(self) -> pd.DataFrame:
         """One row per network: its bytes and its number of layers."""
         need_pandas()

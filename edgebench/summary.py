@@ -19,7 +19,24 @@ from edgebench.shapes import is_whole_limit
 
 #: What a point's times are of. ``total`` is a round's time on the clock, or for a workload
 #: without rounds the whole trial's; ``execute`` is one warm execution.
-TIMES = ("total", "load", "first", "execute")
+TIMES = ("total", "load", "first", "execute", "data", "forward", "backward", "step")
+
+
+#: Setting of training → its usual value, and how another one is told.
+_USUAL: dict[str, tuple[Any, str]] = {
+    "learning_rate": (None, "rate {:g}"),
+    "data": (None, "{}"),
+    "shape": (None, "{}"),
+    "framework": ("pytorch", "{}"),
+    "depth": (None, "{} deep"),
+    "width": (None, "{} wide"),
+    "activation": ("relu", "{}"),
+    "accumulation": (1, "in {} parts"),
+    "precision": ("float32", "{}"),
+    "checkpointing": (False, "checkpointing"),
+    "trained": ("all", "trained {}"),
+    "start": ("scratch", "from {}"),
+}
 
 
 @dataclass(frozen=True)
@@ -115,11 +132,23 @@ def workload_key(settings: Mapping[str, Any]) -> str:
 def workload_label(settings: Mapping[str, Any]) -> str:
     """``alexnet · linear · copy · batch 1``."""
     columns = settings_columns(settings)
-    named = [columns.get(key) for key in ("network", "schedule", "loader", "command")]
+    named = [columns.get(key) for key in ("network", "schedule", "loader", "optimizer", "command")]
     words = [str(word) for word in named if word]
+    told = (key for key in ("kernel", "stack", "draw") if key in columns)
+    words += [f"{key} {columns[key]}" for key in told]
     if columns.get("batch") is not None:
         words.append(f"batch {columns['batch']}")
+    words += _training_words(columns)
     return " · ".join(words) or str(columns.get("kind", "workload"))
+
+
+def _training_words(columns: Mapping[str, Any]) -> list[str]:
+    """How it trains; what is as usual goes unsaid."""
+    return [
+        how.format(columns[name])
+        for name, (usual, how) in _USUAL.items()
+        if columns.get(name) not in (None, usual)
+    ]
 
 
 def _planned(resolved: Mapping[str, Any]) -> Counter[str]:

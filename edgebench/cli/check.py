@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from edgebench.scenario import Scenario
 
 #: Settings shown, in this order, where the scenario has them.
-_SHOWN = ("network", "schedule", "loader", "batch", "image", "rounds", "page_cache", "command")
+_SHOWN = (
+    *("network", "schedule", "loader", "framework", "data", "shape", "depth", "width"),
+    *("optimizer", "learning_rate", "accumulation", "precision", "checkpointing", "trained"),
+    *("start", "kernel", "stack", "backward", "batch", "image", "steps", "epochs", "rounds"),
+    *("page_cache", "command"),
+)
 
 
 @click.command(short_help="Validate a scenario and say what it would run.")
@@ -43,7 +48,7 @@ def check(scenario: str, as_json: bool) -> None:
 
 
 def _print(seen: Preview, scenario: Scenario) -> None:
-    rows = [("scenario", seen.name), *_settings(seen), *_limits(seen)]
+    rows = [("scenario", seen.name), *_settings(seen), *_drawn(scenario), *_limits(seen)]
     rows.append(("points", str(len(seen.points))))
     rows.append(("trials", _trials(seen, scenario.repeats)))
     if seen.own_trials:
@@ -80,8 +85,15 @@ def _settings(seen: Preview) -> list[tuple[str, str]]:
     return [(key, ", ".join(filter(None, values))) for key, values in rows.items() if any(values)]
 
 
+def _drawn(scenario: Scenario) -> list[tuple[str, str]]:
+    search = scenario.search
+    return [("search", f"{search.draws} draws of {', '.join(search.axes)}")] if search else []
+
+
 def _column(settings: dict[str, Any], key: str) -> tuple[str, str]:
-    value = settings.get("networks" if key == "network" else key)
+    value = settings.get(key)
+    if key == "network":
+        value = settings.get("networks") or value
     if isinstance(value, list):
         value = (" " if key == "command" else "+").join(value)
     return key, "" if value is None else str(value)

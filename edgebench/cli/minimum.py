@@ -67,7 +67,7 @@ def minimum(results: Path, device: str | None, as_json: bool, swap: str, **asked
     from edgebench.sweep import SweepOptions
 
     kind, size_bytes = parse_swap(swap)
-    wanted = Asked(**asked, swap=_scenario_swap(kind, swap))
+    wanted = Asked(**asked, swap=scenario_swap(kind, swap))
     guess, why = _guess(wanted, results, device, (kind, size_bytes))
     click.echo(why, err=True)
     progress = make_progress()
@@ -81,7 +81,7 @@ def minimum(results: Path, device: str | None, as_json: bool, swap: str, **asked
     _print(found, wanted)
 
 
-def _scenario_swap(kind: str, text: str) -> Any:
+def scenario_swap(kind: str, text: str) -> Any:
     """Swap as a scenario writes it."""
     size = text.rpartition(":")[2]
     return {"kind": kind, "size": size} if kind == "zram" else size
@@ -109,10 +109,10 @@ def _guess(
 def _print(found: Minimum, asked: Asked) -> None:
     swap = asked.swap if isinstance(asked.swap, str) else " ".join(asked.swap.values())
     click.echo(f"{asked.network}, {asked.schedule}, {asked.loader}, swap {swap}")
-    click.echo(f"{'least viable limit':<34}{_answer(found.viable, _outcome)}")
+    click.echo(f"{'least viable limit':<34}{answer(found.viable, outcome)}")
     if found.within:
         name = f"x{asked.slowdown:g} ({asked.phase})"
-        click.echo(f"{'least limit within ' + name:<34}{_answer(found.within, _slowdown)}")
+        click.echo(f"{'least limit within ' + name:<34}{answer(found.within, _slowdown)}")
     unlimited = found.unlimited_s
     words = f"demand {format_size(found.demand_bytes)}"
     if unlimited is not None:
@@ -122,7 +122,8 @@ def _print(found: Minimum, asked: Asked) -> None:
     click.echo(f"next: edgebench show {found.folder}")
 
 
-def _answer(found: Found, how: Callable[[Tried], str]) -> str:
+def answer(found: Found, how: Callable[[Tried], str]) -> str:
+    """What was found, in words; ``how`` words what one limit came to."""
     good, bad = found.good, found.bad
     if good is None:
         return f"none up to {_tried(bad, how)}" if bad else "unknown"
@@ -134,7 +135,8 @@ def _tried(one: Tried, how: Callable[[Tried], str]) -> str:
     return f"{format_size(one.limit_bytes)} ({how(one)})"
 
 
-def _outcome(one: Tried) -> str:
+def outcome(one: Tried) -> str:
+    """How a trial at that limit ended."""
     return "finished" if one.outcome == "ok" else one.outcome
 
 

@@ -128,7 +128,9 @@ def _heading(workload: str, group: Sequence[PointSummary]) -> str:
 def _table(group: Sequence[PointSummary]) -> Table:
     from rich.table import Table
 
-    times = [n for n in ("total", "load", "first", "execute") if any(n in p.times_s for p in group)]
+    from edgebench.summary import TIMES
+
+    times = [name for name in TIMES if any(name in point.times_s for point in group)]
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("limit")
     table.add_column("MiB", justify="right")

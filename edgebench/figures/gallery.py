@@ -19,6 +19,7 @@ from edgebench.figures import (
     reconciliation,
     slowdown,
     totals,
+    training,
     training_memory,
 )
 from edgebench.figures.naming import Drawn
@@ -46,6 +47,7 @@ STUDIES: dict[str, Callable[[Results], Iterator[Drawn]]] = {
     "operators": operators.figures,
     "partial": partial.figures,
     "training-memory": training_memory.figures,
+    "training": training.figures,
 }
 
 

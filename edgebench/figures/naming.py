@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from edgebench.derived import file_stem
+from edgebench.frames import TRAINING
 from edgebench.units import format_size
 
 MIB = 1 << 20
@@ -20,13 +21,16 @@ _TOLD = {
     "image": "image {:g}",
     "threads": "{:g} threads",
     "page_cache": "{} page cache",
+    "optimizer": "{}",
+    "learning_rate": "rate {:g}",
+    "data": "{}",
     "cores": "{:g} cores",
     "cpu_quota": "{:g} CPUs",
 }
 #: What sets workloads apart, but for networks and schedules.
 SETTINGS = (
     *("loader", "batch", "image", "rounds", "warm", "threads", "workers", "page_cache"),
-    *("command", "cores", "cpu_quota", "swap_kind", "swap_bytes"),
+    *("command", "cores", "cpu_quota", "swap_kind", "swap_bytes", *TRAINING),
 )
 
 

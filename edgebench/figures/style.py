@@ -38,6 +38,10 @@ PHASE_COLOURS: dict[str, Any] = {
     "load": _BLIND_SAFE[0],
     "first": _BLIND_SAFE[1],
     "execute": _BLIND_SAFE[2],
+    "data": _BLIND_SAFE[4],
+    "forward": _BLIND_SAFE[0],
+    "backward": _BLIND_SAFE[1],
+    "step": _BLIND_SAFE[2],
 }
 PHASE_TITLES = {
     "import": "import",
@@ -45,6 +49,10 @@ PHASE_TITLES = {
     "load": "loading",
     "first": "first execution",
     "execute": "warm execution",
+    "data": "data",
+    "forward": "forward",
+    "backward": "backward",
+    "step": "update",
     "total": "whole round",
 }
 #: Schedules keep their colour and marker in every figure.
@@ -129,19 +137,25 @@ def footer(results: Results) -> str:
 
 
 def save(figure: Figure, folder: Path, stem: str) -> list[Path]:
-    """Write the figure as PNG and SVG, without dates or versions in them.
+    """Write the figure as PNG and SVG.
 
     Raises:
         ResultsError: the folder can't be written.
     """
+    drawn = rendered(figure)
+    return [write_derived(folder, f"{stem}.{kind}", data) for kind, data in drawn.items()]
+
+
+def rendered(figure: Figure) -> dict[str, bytes]:
+    """The figure's bytes in each of :data:`FORMATS`, without dates or versions in them."""
     _freeze(figure)
-    paths = []
+    drawn = {}
     for kind in FORMATS:
         data = io.BytesIO()
         no_metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
         figure.savefig(data, format=kind, metadata=no_metadata)
-        paths.append(write_derived(folder, f"{stem}.{kind}", data.getvalue()))
-    return paths
+        drawn[kind] = data.getvalue()
+    return drawn
 
 
 def _freeze(figure: Figure) -> None:

@@ -6,7 +6,7 @@ import re
 
 #: Variables of the worker's environment: which view it has, and the folder that may write to.
 VIEW_VARIABLE, FOLDER_VARIABLE = "EDGEBENCH_VIEW", "EDGEBENCH_VIEW_FOLDER"
-PROCESS, TORCH = "process", "torch"
+PROCESS, TORCH, CATEGORIES = "process", "torch", "categories"
 OPERATORS = "operators"
 TCMALLOC, MEMRAY = "tcmalloc", "memray"
 #: In that folder: torch's allocations.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from edgebench.measures.analytic import Analytic
+from edgebench.measures.categories import TorchCategories
 from edgebench.measures.gnu_time import GnuTimeStrategy
 from edgebench.measures.kernel import KernelMark
 from edgebench.measures.operators import Operators
@@ -33,7 +34,8 @@ def own() -> dict[str, Strategy]:
     """Strategies that need a trial of their own, by name."""
     from edgebench.measures import heap
 
-    strategies = (Process(), TorchAllocations(), Operators(), *getattr(heap, "STRATEGIES", ()))
+    inside = (Process(), TorchAllocations(), TorchCategories(), Operators())
+    strategies = (*inside, *getattr(heap, "STRATEGIES", ()))
     return {strategy.name: strategy for strategy in strategies}
 
 

@@ -66,7 +66,7 @@ class TorchAllocations(Strategy):
         """
         profile = _profile(seen.folder)
         exact = ErrorBar(0, "every allocation is told, with its size")
-        moments = _moments(seen.events, profile)
+        moments = moments_of(seen.events, profile.boundaries)
         spans = tuple(
             reading for span in seen.spans if (reading := _span(profile, moments, span)) is not None
         )
@@ -100,18 +100,20 @@ def _profile(folder: Path | None) -> _Profile:
     return _Profile([t for t, _ in allocations], list(sizes), boundaries)
 
 
-def _moments(events: Sequence[Mapping[str, Any]], profile: _Profile) -> dict[int, tuple[int, int]]:
-    """Span's id → its start and end on the profiler's clock."""
+def moments_of(
+    events: Sequence[Mapping[str, Any]], boundaries: Mapping[int, int]
+) -> dict[int, tuple[int, int]]:
+    """Span's id → its start and end on the profiler's clock, from its boundaries' numbers."""
     starts: dict[object, int] = {}
     found: dict[int, tuple[int, int]] = {}
     for event in events:
-        boundary = (event.get("view") or {}).get("boundary")
-        if boundary not in profile.boundaries:
+        boundary: int = (event.get("view") or {}).get("boundary", 0)
+        if boundary not in boundaries:
             continue
         if event.get("event") == "start":
-            starts[event.get("id")] = profile.boundaries[boundary]
+            starts[event.get("id")] = boundaries[boundary]
         elif event.get("id") in starts:
-            found[event["id"]] = (starts[event["id"]], profile.boundaries[boundary])
+            found[event["id"]] = (starts[event["id"]], boundaries[boundary])
     return found
 
 

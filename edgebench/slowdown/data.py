@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from edgebench.errors import ResultsError
+from edgebench.frames import TRAINING
 
 if TYPE_CHECKING:
     from edgebench.results import Results
@@ -25,11 +26,12 @@ FloatArray = npt.NDArray[np.float64]
 
 #: The phases that are fitted, in the order they are shown; ``total`` is a round's time on the
 #: clock, or the whole trial's where a workload has no rounds.
-PHASES = ("load", "first", "execute", "total")
+PHASES = ("load", "first", "execute", "data", "forward", "backward", "step", "total")
 #: Settings that make two trials comparable when all but the memory limit is equal.
 _WORKLOAD = (
     *("sweep", "device", "kind", "pipeline", "schedule", "loader", "batch", "image", "rounds"),
     *("warm", "threads", "workers", "page_cache", "command", "cores", "cpu_quota"),
+    *TRAINING,
 )
 _SWAP = ("swap_kind", "swap_bytes")
 #: The same as columns of the trials frame, where ``network`` is the whole pipeline.

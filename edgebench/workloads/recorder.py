@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgebench.workloads.events import Descriptors
-from edgebench.workloads.view import View
+from edgebench.workloads.view import Holding, View
 
 NO_DESCRIPTORS: Descriptors = {
     "events": -1,
@@ -104,6 +104,16 @@ class Recorder:
         """Have the view of a strategy read this figure too, bytes, at each boundary."""
         if self._view:
             self._view.gauges[name] = read
+
+    @property
+    def told_holders(self) -> bool:
+        """Whether a strategy wants to be told who holds which memory."""
+        return isinstance(self._view, Holding)
+
+    def holds(self, category: str, *addresses: int) -> None:
+        """Tell a strategy that asks that what lies at these addresses is of this category."""
+        if isinstance(self._view, Holding):
+            self._view.holds(category, addresses)
 
     def _boundary(self, whole: bool) -> dict[str, Any]:
         """What is seen at a boundary; every open span gets the marks, which are then reset.

@@ -62,6 +62,7 @@ KINDS: dict[str, Callable[[Settings, Descriptors], Launch]] = {
     "import": _worker,
     "scan": _worker,
     "convolution": _worker,
+    "training": _worker,
     "command": _command,
 }
 

@@ -23,11 +23,12 @@ from pydantic import (
 from edgebench.keys import Axis, Count, Table, one_of, tag_of
 from edgebench.suggest import did_you_mean
 from edgebench.workloads.convolution_settings import ConvolutionWorkload
+from edgebench.workloads.training_settings import TrainingWorkload
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-KINDS = ("inference", "command", "convolution")
+KINDS = ("inference", "command", "convolution", "training")
 SCHEDULES = ("linear", "bulk", "partial", "deepeye")
 LOADERS = ("copy", "mmap")
 PAGE_CACHES = ("cold", "warm")
@@ -185,6 +186,7 @@ _TABLES: dict[str, type[Table]] = {
     "inference": InferenceWorkload,
     "command": CommandWorkload,
     "convolution": ConvolutionWorkload,
+    "training": TrainingWorkload,
 }
 
 
@@ -197,6 +199,7 @@ def _by_kind(table: Any) -> str:
 Workload = Annotated[
     Annotated[InferenceWorkload, Tag(tag_of(InferenceWorkload))]
     | Annotated[CommandWorkload, Tag(tag_of(CommandWorkload))]
-    | Annotated[ConvolutionWorkload, Tag(tag_of(ConvolutionWorkload))],
+    | Annotated[ConvolutionWorkload, Tag(tag_of(ConvolutionWorkload))]
+    | Annotated[TrainingWorkload, Tag(tag_of(TrainingWorkload))],
     Discriminator(_by_kind),
 ]

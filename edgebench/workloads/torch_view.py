@@ -14,7 +14,8 @@ from typing import Any
 
 from edgebench.measures.inside import ALLOCATIONS
 
-_MARKER = "edgebench-boundary-"
+#: What the name of a boundary's marker begins with.
+MARKER = "edgebench-boundary-"
 
 
 class TorchView:
@@ -40,7 +41,7 @@ class TorchView:
         from torch.profiler import record_function
 
         self._boundaries += 1
-        with record_function(f"{_MARKER}{self._boundaries}"):
+        with record_function(f"{MARKER}{self._boundaries}"):
             pass
         return {"boundary": self._boundaries}
 
@@ -53,18 +54,27 @@ class TorchView:
         self._profiler.start()
         return True
 
+    @property
+    def running(self) -> bool:
+        """Whether the profiler has begun."""
+        return self._profiler is not None
+
+    def stopped(self) -> Any:
+        """End the profile; its results."""
+        self._profiler.stop()
+        return self._profiler.profiler.kineto_results
+
     def close(self) -> None:
         """Write every allocation (bytes; a free is negative) and boundary, on one clock in ns."""
-        if self._profiler is None:
+        if not self.running:
             return
-        self._profiler.stop()
         allocations: list[tuple[int, int]] = []
         boundaries: list[tuple[int, int]] = []
-        for event in self._profiler.profiler.kineto_results.events():
+        for event in self.stopped().events():
             name = event.name()
             if name == "[memory]":
                 allocations.append((event.start_ns(), event.nbytes()))
-            elif name.startswith(_MARKER):
-                boundaries.append((event.start_ns(), int(name.removeprefix(_MARKER))))
+            elif name.startswith(MARKER):
+                boundaries.append((event.start_ns(), int(name.removeprefix(MARKER))))
         told = {"allocations": sorted(allocations), "boundaries": sorted(boundaries)}
         self._file.write_text(json.dumps(told))

@@ -5,11 +5,12 @@ The harness names the view in the worker's environment: timed trials have none a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from edgebench.measures.inside import (
+    CATEGORIES,
     FOLDER_VARIABLE,
     MEMRAY,
     OPERATORS,
@@ -42,6 +43,14 @@ class View(Protocol):
         """The workload is through."""
 
 
+@runtime_checkable
+class Holding(Protocol):
+    """A view that is told what is held where."""
+
+    def holds(self, category: str, addresses: Iterable[int]) -> None:
+        """What was allocated at these addresses is of this category."""
+
+
 def view_of(environment: Mapping[str, str], descriptors: Descriptors) -> View | None:
     """The view that this trial's strategy asks for; None in a timed trial."""
     name = environment.get(VIEW_VARIABLE)
@@ -57,6 +66,10 @@ def view_of(environment: Mapping[str, str], descriptors: Descriptors) -> View | 
         from edgebench.workloads.operator_view import OperatorView
 
         return OperatorView(Path(environment[FOLDER_VARIABLE]))
+    if name == CATEGORIES:
+        from edgebench.workloads.categories_view import CategoriesView
+
+        return CategoriesView(Path(environment[FOLDER_VARIABLE]))
     if name == TCMALLOC:
         from edgebench.workloads.tcmalloc_view import TcmallocView
 

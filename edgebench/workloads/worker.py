@@ -35,6 +35,10 @@ def main(words: list[str]) -> int:
             from edgebench.training.convolution import run_convolution
 
             run_convolution(dict(spec["settings"]), recorder)
+        elif spec["kind"] == "training":
+            from edgebench.training.loop import run_training
+
+            run_training(dict(spec["settings"]), recorder)
         else:
             run_inference(dict(spec["settings"]), recorder)
     except EdgebenchError as error:

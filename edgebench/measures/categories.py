@@ -1,0 +1,157 @@
+"""Memory of training by category: who holds what torch's allocator handed out, in an own trial."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgebench.errors import ResultsError
+from edgebench.measures.inside import ALLOCATIONS, CATEGORIES, FOLDER_VARIABLE, VIEW_VARIABLE
+from edgebench.measures.strategy import ErrorBar, Reading, Seen, SpanReading, Strategy
+from edgebench.measures.torch_view import moments_of
+
+#: What is told as several of these is the first of them.
+HELD = ("data", "parameters", "optimizer", "gradients", "input", "activations")
+TEMPORARY = "temporary"
+#: All of them; ``temporary`` is what nobody was told to hold.
+NAMES = (*HELD, TEMPORARY)
+PEAK = "peak"
+
+
+@dataclass
+class _Life:
+    """One allocation: how many bytes, from when until when, whose."""
+
+    size: int
+    start: int
+    end: int | None = None
+    category: str = TEMPORARY
+
+    def told(self, category: str) -> None:
+        """Somebody holds it: what it was before stays if that comes first."""
+        known = NAMES.index(self.category)
+        self.category = NAMES[min(known, NAMES.index(category))]
+
+
+@dataclass(frozen=True)
+class _Timeline:
+    """Bytes of each category after each change, in order of time."""
+
+    times: list[int]
+    bytes_held: list[Counter[str]]
+
+    def at(self, t_ns: int) -> Counter[str]:
+        """What was held just before a moment."""
+        place = bisect_left(self.times, t_ns)
+        return self.bytes_held[place - 1] if place else Counter()
+
+    def most(self, start: int, end: int) -> Counter[str]:
+        """What was held when that was most, between two moments."""
+        inside = self.bytes_held[bisect_left(self.times, start) : bisect_left(self.times, end)]
+        return max([self.at(start), *inside], key=Counter.total)
+
+
+class TorchCategories(Strategy):
+    """Each of torch's allocations, by what of training it is.
+
+    Parameters, gradients, the optimizer's state, the batch and the data set are known tensors;
+    activations are what autograd saves for going backward; all else is temporary.
+    """
+
+    name = CATEGORIES
+    title = "torch's allocations by category"
+    counts = "what torch's CPU allocator handed out, by what of training it is"
+    blind_to = "whatever does not come from torch's allocator: Python, libraries, page cache"
+    own_trial = True
+    inside_worker = True
+
+    def wrap(
+        self, command: Sequence[str], env: Mapping[str, str], folder: Path
+    ) -> tuple[list[str], dict[str, str]]:
+        """The worker runs torch's profiler and leaves a file."""
+        return list(command), {**env, VIEW_VARIABLE: CATEGORIES, FOLDER_VARIABLE: str(folder)}
+
+    def read(self, seen: Seen) -> Reading:
+        """From the file the worker left.
+
+        Raises:
+            ResultsError: there is none, or it is cut short.
+        """
+        told = _told(seen.folder)
+        timeline = _timeline(told)
+        moments = moments_of(seen.events, {number: t for t, number in told["boundaries"]})
+        parts: dict[str, int] = {}
+        spans, most = [], dict[str, Counter[str]]()
+        for span in seen.spans:
+            if span.id not in moments:
+                continue
+            start, end = moments[span.id]
+            held = timeline.most(start, end)
+            before, after = timeline.at(start).total(), timeline.at(end).total()
+            spans.append(SpanReading(span.id, before, held.total(), after))
+            if span.layer is None:
+                known = most.get(span.phase, Counter())
+                most[span.phase] = max(known, held, key=Counter.total)
+        most[PEAK] = max(timeline.bytes_held, key=Counter.total, default=Counter())
+        for phase, held in most.items():
+            parts |= {f"{phase}.{name}": held[name] for name in NAMES}
+        exact = ErrorBar(0, "every allocation is told, with its size and address")
+        return Reading(
+            strategy=self.name,
+            peak_bytes=most[PEAK].total(),
+            method="the running sum of its profiler's allocations",
+            error=exact,
+            spans=tuple(spans),
+            span_method="the largest sum between the span's ends",
+            span_error=exact,
+            parts=parts,
+        )
+
+
+def _told(folder: Path | None) -> dict[str, list[Any]]:
+    try:
+        told: dict[str, list[Any]] = json.loads(((folder or Path()) / ALLOCATIONS).read_bytes())
+        if {"allocations", "boundaries", "held"} <= told.keys():
+            return told
+    except FileNotFoundError:
+        raise ResultsError("torch's profiler left no file: the worker ended before it") from None
+    except (OSError, ValueError, AttributeError) as error:
+        raise ResultsError(f"torch's profile is cut short: {error}") from None
+    raise ResultsError("torch's profile is cut short")
+
+
+def _timeline(told: Mapping[str, Sequence[Any]]) -> _Timeline:
+    changes: list[tuple[int, int, str]] = []
+    for life in _lives(told):
+        changes.append((life.start, life.size, life.category))
+        if life.end is not None:
+            changes.append((life.end, -life.size, life.category))
+    held: Counter[str] = Counter()
+    times, states = [], []
+    for t_ns, size, category in sorted(changes):
+        held[category] += size
+        times.append(t_ns)
+        states.append(held.copy())
+    return _Timeline(times, states)
+
+
+def _lives(told: Mapping[str, Sequence[Any]]) -> Iterator[_Life]:
+    """Every allocation, with its category; what was there before the profile is in none."""
+    entries = [(t, "", address, size) for t, address, size in told["allocations"]]
+    entries += [(t, category, address, 0) for t, category, address in told["held"]]
+    alive: dict[int, _Life] = {}
+    for t_ns, category, address, size in sorted(entries):
+        if category:
+            if address in alive:
+                alive[address].told(category)
+        elif size > 0:
+            alive[address] = _Life(size, t_ns)
+        elif life := alive.pop(address, None):
+            life.end = t_ns
+            yield life
+    yield from alive.values()
