@@ -166,6 +166,8 @@ class Strategy(ABC):
     counts: ClassVar[str]
     blind_to: ClassVar[str]
     own_trial: ClassVar[bool] = False
+    #: One that tells time alone is no part of a ledger.
+    tells_memory: ClassVar[bool] = True
     #: It is read by the worker itself, so a workload of kind ``command`` can't be seen by it.
     inside_worker: ClassVar[bool] = False
 

@@ -12,7 +12,9 @@ from edgebench.measures.balance import (
     resident_to_charged,
     resident_to_proportional,
 )
+from edgebench.measures.heap.base import HeapStrategy
 from edgebench.measures.ledger import Figure, Ledger, Term, without_zeros
+from edgebench.measures.registry import strategy_of
 from edgebench.measures.sampled import split_at_most, split_at_peak
 from edgebench.reconciling import heaps
 from edgebench.reconciling.figures import at_moment, peak
@@ -85,7 +87,11 @@ class Chain:
     @property
     def _profiled(self) -> dict[str, Observed]:
         """The heap's profilers and their trials."""
-        return {name: t for name, t in self.own.items() if name not in ("process", "torch")}
+        return {
+            name: trial
+            for name, trial in self.own.items()
+            if isinstance(strategy_of(name), HeapStrategy)
+        }
 
     def _gnu_time_to_process(self) -> Ledger | None:
         if "process" not in self.own:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from edgebench.measures import balance
 from edgebench.measures.ledger import Ledger, Term, without_zeros
@@ -12,7 +12,6 @@ from edgebench.reconciling.observed import Observed, SpanKey
 
 IMPORT = SpanKey("import", -1, None, None, 0)
 INIT = SpanKey("init", -1, None, None, 0)
-ROUND = SpanKey("round", 0, None, None, 0)
 
 
 def own_to_malloc(process: Observed, at: Moment) -> Ledger | None:
@@ -116,12 +115,19 @@ def heap_to_torch(
 
 def _left_behind(profiled: Observed, name: str, torch: Observed, before_bytes: int) -> list[Term]:
     """What a round leaves in the heap once its weights and tensors are gone."""
-    heap, tensors = at_end(profiled, name, ROUND), at_end(torch, "torch", ROUND)
+    ends = (at_end(profiled, name, key) for key in _first_round(profiled))
+    others = (at_end(torch, "torch", key) for key in _first_round(torch))
+    heap, tensors = next(ends, None), next(others, None)
     if heap is None or tensors is None:
         return []
     says = "what executions leave for later ones: the libraries' compiled kernels and caches"
     measured = "the heap after the round without torch's tensors, against before it"
     return [Term("kernel-caches", before_bytes - (heap - tensors), says, measured)]
+
+
+def _first_round(trial: Observed) -> Iterator[SpanKey]:
+    """A training step's tells its network, a pass's over several networks doesn't."""
+    return (key for key in trial.spans if key.phase == "round" and key.round == 0)
 
 
 def torch_to_analytic(

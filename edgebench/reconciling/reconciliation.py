@@ -18,7 +18,7 @@ from edgebench.records import TrialRecord
 from edgebench.summary import workload_label
 
 #: Phases whose layers have ledgers of their own.
-_LAYER_PHASES = ("load", "first")
+_LAYER_PHASES = ("load", "first", "forward", "backward")
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,8 @@ def _middle(sweep: Sweep, point: str, trial: str | None) -> TrialRecord | None:
 
 
 def _runs(record: TrialRecord, network: str) -> bool:
-    return network in record.settings.get("networks", ())
+    settings = record.settings
+    return network in (settings.get("network"), *settings.get("networks", ()))
 
 
 def _reconcile(sweep: Sweep, record: TrialRecord, network: str | None) -> Reconciliation:
@@ -172,16 +173,15 @@ def _reconcile(sweep: Sweep, record: TrialRecord, network: str | None) -> Reconc
 
 def _own_trials(sweep: Sweep, point: str) -> tuple[dict[str, Observed], dict[str, str]]:
     found: dict[str, Observed] = {}
-    missing = {name: _how_to_get(name) for name in own()}
-    for record in sweep.strategy_records:
-        if record.point != point or record.strategy is None:
-            continue
-        missing.pop(record.strategy, None)
-        why = record.missing.get("reading") or record.reason
+    missing = {name: _how_to_get(name) for name, one in own().items() if one.tells_memory}
+    asked = [r for r in sweep.strategy_records if r.point == point and r.strategy in missing]
+    for record in asked:
+        name, why = str(record.strategy), record.missing.get("reading") or record.reason
+        missing.pop(name, None)
         try:
-            found[record.strategy] = observed(sweep, record)
+            found[name] = observed(sweep, record)
         except ResultsError as error:
-            missing[record.strategy] = why or error.what
+            missing[name] = why or error.what
     return found, missing
 
 
