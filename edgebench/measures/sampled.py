@@ -80,12 +80,14 @@ def split_at(seen: Seen, t_ns: int) -> dict[str, int]:
 
 def split_at_peak(seen: Seen) -> dict[str, int]:
     """The split of the slow sample whose pages come to the most: all of it is of one moment."""
+    import numpy as np
+
     times = _column(seen, "t_ns", slow=True)
     parts = (_column(seen, name, slow=True) for name in ("anon_bytes", "file_bytes"))
     told = [part.clip(0) for part in parts if part is not None]
     if times is None or not len(times) or not told:
         return {}
-    return split_at(seen, int(times[sum(told).argmax()]))
+    return split_at(seen, int(times[np.sum(told, axis=0).argmax()]))
 
 
 def split_at_most(seen: Seen, span: Span) -> dict[str, int]:
