@@ -157,7 +157,7 @@ def _git_says(*words: str) -> str:
     # A checkout's settings may name programs for git to run: not as root.
     caller = process_options(caller_identity())
     try:
-        done = subprocess.run(
+        done: subprocess.CompletedProcess[str] = subprocess.run(
             command, capture_output=True, text=True, timeout=10, check=True, **caller
         )
     except FileNotFoundError:

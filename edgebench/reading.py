@@ -39,7 +39,7 @@ from edgebench.records import FINAL_OUTCOMES, TrialRecord
 from edgebench.shapes import is_number, is_whole
 
 NO_RESULTS_REMEDY = "make some: edgebench run scenarios/quickstart.toml"
-_TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True)

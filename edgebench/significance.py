@@ -62,7 +62,7 @@ def moderated(pairs: Sequence[Pair]) -> list[Tested]:
     error = np.sqrt((freedom * spread + own * common) / total * weight)
     # Repeats that are all alike: any difference is one.
     size = np.abs(difference) / np.where(error > 0, error, _TINY)
-    p = 2 * stats.t.sf(size, total)
+    p = np.asarray(2 * stats.t.sf(size, total))
     half = stats.t.ppf(0.975, total) * error
     low, high = np.exp(difference - half), np.exp(difference + half)
     return [Tested(*map(float, one)) for one in zip(p, low, high, strict=True)]

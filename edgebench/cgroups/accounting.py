@@ -6,12 +6,15 @@ lines and ``device key number`` lines; the last two are added up over devices.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgebench.cgroups.interface import Counters
 
+#: No counter of 64 bits is longer.
+_NUMBER = re.compile(r"[0-9]{1,20}")
 #: The key of a file that holds one number and nothing else.
 ONLY = ""
 
@@ -45,7 +48,7 @@ def parse(text: str) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for words in map(str.split, text.splitlines()):
         for key, number in _pairs(words):
-            if number.isascii() and number.isdigit():
+            if _NUMBER.fullmatch(number):
                 numbers[key] = numbers.get(key, 0) + int(number)
     return numbers
 

@@ -20,7 +20,7 @@ from edgebench.reading import Sweep
 from edgebench.records import LimitSetting, PhaseSum, TrialRecord
 
 _POINTS, _REPEATS = 10, 3
-_PAIRS = 300
+_PAIRS = 100
 #: How much spreads differ between points: the standard deviation of their logarithms.
 _DIFFER = 0.4
 
@@ -68,7 +68,7 @@ def pairs(noise: float, factors: list[float], seed: int) -> Iterator[tuple[Sweep
 
 @pytest.mark.parametrize("noise", [0.01, 0.03, 0.08])
 def test_equal_sweeps_are_seldom_told_apart(noise: float) -> None:
-    """Of 300 pairs of equal sweeps at most one in twenty has anything called a regression."""
+    """Of 100 pairs of equal sweeps at most five have anything called a regression."""
     same = [1.0] * _POINTS
     flagged = sum(bool(compare_sweeps(a, b).regressions) for a, b in pairs(noise, same, 11))
     assert flagged <= 0.05 * _PAIRS
@@ -76,7 +76,7 @@ def test_equal_sweeps_are_seldom_told_apart(noise: float) -> None:
 
 @pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
 def test_a_tenth_slower_is_found(noise: float) -> None:
-    """Of 300 pairs in which the second is 10 % slower at least 95 of 100 are found."""
+    """Of 100 pairs in which the second is 10 % slower at least 95 are found."""
     slower = [1.1] * _POINTS
     found = sum(bool(compare_sweeps(a, b).regressions) for a, b in pairs(noise, slower, 12))
     assert found >= 0.95 * _PAIRS
