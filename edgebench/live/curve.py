@@ -13,7 +13,8 @@ MOST_BUCKETS = 512
 class Bucket:
     """One stretch of a trial: when it began (seconds since the trial's start), and its extremes.
 
-    ``swap_bytes`` is the largest; None where the kernel doesn't tell. ``cpu_ns`` is the last.
+    ``swap_bytes`` is the largest; None where the kernel doesn't tell. ``cpu_ns`` is
+    that of its beginning.
     """
 
     t_s: float
@@ -36,7 +37,7 @@ class Curve:
         for t_s, usage, swap, cpu in rows:
             last = self.points[-1] if self.points else None
             if last and t_s < last.t_s + self.width_s:
-                _widen(last, usage, usage, swap, cpu)
+                _widen(last, usage, usage, swap)
                 continue
             if len(self.points) >= MOST_BUCKETS:
                 self._halve()
@@ -47,18 +48,16 @@ class Curve:
     def _halve(self) -> None:
         merged = self.points[::2]
         for into, other in zip(merged, self.points[1::2], strict=False):
-            _widen(into, other.low_bytes, other.high_bytes, other.swap_bytes, other.cpu_ns)
+            _widen(into, other.low_bytes, other.high_bytes, other.swap_bytes)
         self.points = merged
         self.width_s *= 2
 
 
-def _widen(bucket: Bucket, low: int, high: int, swap: int | None, cpu: int | None) -> None:
+def _widen(bucket: Bucket, low: int, high: int, swap: int | None) -> None:
     bucket.low_bytes = min(bucket.low_bytes, low)
     bucket.high_bytes = max(bucket.high_bytes, high)
     if swap is not None:
         bucket.swap_bytes = max(bucket.swap_bytes or 0, swap)
-    if cpu is not None:
-        bucket.cpu_ns = cpu
 
 
 class Series:

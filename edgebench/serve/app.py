@@ -48,11 +48,12 @@ def make_app(root: Path, guard: Guard) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         reading = asyncio.create_task(hub.run())
+        forming = asyncio.create_task(office.make_form())
         try:
             yield
         finally:
             reading.cancel()
-            hub.close()
+            forming.cancel()
             reader.shutdown(wait=False, cancel_futures=True)
 
     office = Office(root, queue, hub, Clerks(), reader)
@@ -105,7 +106,14 @@ def make_server(app: Starlette) -> uvicorn.Server:
     """The server, to be run on a socket of :func:`open_socket`."""
     import uvicorn
 
-    return uvicorn.Server(
+    class Server(uvicorn.Server):
+        """Lets the browsers go first: their streams have no end of their own."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.state.hub.close()
+            await super().shutdown(sockets)
+
+    return Server(
         uvicorn.Config(
             app,
             access_log=False,

@@ -58,6 +58,7 @@ def tables() -> dict[str, Any]:
         for name, info in fields.items()
         if name != _WORKLOAD
         for model in _models(info)
+        if _can_be_filled_in(model)
     }
     shown = {
         kind: [asdict(key) for key in keys if key.name != "kind"]
@@ -135,6 +136,13 @@ def _models(info: FieldInfo) -> list[type[BaseModel]]:
 
     look(info.annotation)
     return found
+
+
+def _can_be_filled_in(model: type[BaseModel]) -> bool:
+    """Whether the form can ask for all that the table needs."""
+    asked = {key.name for key in _keys(model)}
+    needed = {info.alias or n for n, info in model.model_fields.items() if info.is_required()}
+    return needed <= asked
 
 
 def _kind_of(model: type[BaseModel]) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import ResultsError
+from edgebench.layout import TRIALS
 from edgebench.live.events import metric_of
 from edgebench.live.sweep import sweeps_below
 from edgebench.phases import finished_spans
@@ -49,6 +50,11 @@ def find_sweep(root: Path, name: str) -> Path:
 def name_of(path: Path) -> str:
     """``device/folder``, which no other sweep below the root has."""
     return f"{path.resolve().parent.name}/{path.name}"
+
+
+def size_of(path: Path) -> int:
+    """How much is recorded of a sweep, in bytes: it grows with each trial."""
+    return (path / TRIALS).stat().st_size
 
 
 def sweep_rows(root: Path) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from edgebench.serve import history
 from edgebench.serve.asking import Clerks
 from edgebench.serve.live import MOST_BROWSERS, Hub, TooManyBrowsersError
 from edgebench.serve.queue import Queue
-from edgebench.serve.shown import SYSTEM, job_data
+from edgebench.serve.shown import job_data
 
 _NO_STORE = {"Cache-Control": "no-store"}
 _MOST_SWEEPS = 50
@@ -44,6 +44,8 @@ class Office:
     clerks: Clerks
     reader: ThreadPoolExecutor
     form: dict[str, Any] | None = None
+    predicted: tuple[tuple[str, int], dict[str, Any]] | None = None
+    forming: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def routes(self) -> list[Route]:
         """Every address but those of the page's own files."""
@@ -71,10 +73,19 @@ class Office:
         )
 
     async def get_form(self, request: Request) -> Any:
-        """The keys that a person may fill in; they don't change while the server runs."""
-        if self.form is None:
-            self.form = await self.clerks.ask("form")
-        return {"tables": self.form, "system_columns": SYSTEM}
+        """The keys that a person may fill in."""
+        await self.make_form()
+        return {"tables": self.form}
+
+    async def make_form(self) -> None:
+        """Have the form at hand: it takes seconds on a small board, and doesn't change.
+
+        Raises:
+            EdgebenchError: it can't be made.
+        """
+        async with self.forming:
+            if self.form is None:
+                self.form = await self.clerks.ask("form")
 
     async def check(self, request: Request) -> Any:
         """What is wrong with what was filled in, or what it would run."""
@@ -122,7 +133,11 @@ class Office:
         """What limits would do to a sweep's workloads."""
         name = request.query_params.get("sweep", "")
         path = await self._read(history.find_sweep, self.root, name)
-        return await self.clerks.ask("what-if", sweep=str(path))
+        # Seconds of fitting: the last answer holds until the sweep has grown.
+        stamp = (name, await self._read(history.size_of, path))
+        if self.predicted is None or self.predicted[0] != stamp:
+            self.predicted = (stamp, await self.clerks.ask("what-if", sweep=str(path)))
+        return self.predicted[1]
 
     async def _read(self, read: Callable[..., T], *words: Any) -> T:
         loop = asyncio.get_running_loop()

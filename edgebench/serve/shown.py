@@ -14,7 +14,7 @@ from edgebench.live.trial import KINDS, TrialTail
 from edgebench.reading import settings_columns
 from edgebench.serve.job import Job
 
-#: Columns of the machine's rows: the page draws work B's five.
+#: Columns of the machine's rows, as js/system.js reads them: work B's five, and two more.
 SYSTEM = ("t_s", "total", "available", "used", "used_share", "active", "swap_used", "cpu_share")
 
 

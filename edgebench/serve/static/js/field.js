@@ -60,7 +60,14 @@ function boxes(id, key, words) {
 }
 
 // The key's value as a scenario would hold it; undefined if it was left out.
+// What is as it would be anyway is left out too: the scenario then says only what was chosen.
 export function valueOf(table, key) {
+  const value = filledIn(table, key);
+  const same = key.default !== null && String(list(value)) === String(list(key.default));
+  return same ? undefined : value;
+}
+
+function filledIn(table, key) {
   const field = byId(idOf(table, key));
   const values = key.type === "choice" || (key.type === "switch" && key.many) ? chosen(field) : null;
   if (values) {

@@ -47,6 +47,8 @@ export class TrialView {
     if (byId("live").hidden || document.hidden) return;
     this.figures();
     this.usage();
+    // How old what is drawn was when it came: benchmarks/serve_cost.py reads it.
+    document.body.dataset.sampleAge = this.data.elapsed_s - (this.data.points.at(-1)?.[0] ?? 0);
     this.kinds();
     this.metrics();
     this.spans();

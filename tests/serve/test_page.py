@@ -1,0 +1,256 @@
+"""The page in a real browser: Debian's Chromium, driven through chromedriver."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_sweep import Shape, make
+from serving import Served, serving, wait_for
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+#: Where screenshots are kept, if somebody wants to look at them.
+SHOTS = os.environ.get("EDGEBENCH_SHOTS")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium; skipped where there is none."""
+    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if not all(programs):
+        pytest.skip("needs a browser (apt-get install chromium chromium-driver)")
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs[0]
+    for word in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(word)
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(executable_path=programs[1])
+    driver = webdriver.Chrome(options=options, service=service)
+    driver.set_window_size(1280, 1100)
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+class Page:
+    """What a person does on the page."""
+
+    def __init__(self, driver: Any, address: str) -> None:
+        self.driver = driver
+        self.address = address
+
+    def open(self, view: str = "live") -> None:
+        """Load the page anew at one of its views."""
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.address}/#{view}")
+
+    def find(self, css: str) -> Any:
+        """The first element that fits, once it is there and shown."""
+        return wait_for(lambda: next((e for e in self.all(css) if e.is_displayed()), None), 30)
+
+    def all(self, css: str) -> list[Any]:
+        """Every element that fits."""
+        found: list[Any] = self.driver.find_elements("css selector", css)
+        return found
+
+    def text(self, css: str) -> str:
+        """An element's text now."""
+        return str(
+            self.driver.execute_script(f"return document.querySelector({css!r}).textContent")
+        )
+
+    def fill_in(self, key: str, value: str) -> None:
+        """Type into one of the form's fields."""
+        field = self.find(f"[id='field-{key}']")
+        field.clear()
+        field.send_keys(value)
+
+    def choose(self, key: str, *names: str) -> None:
+        """Choose exactly these of a list."""
+        for option in self.find(f"select[id='field-{key}']").find_elements(
+            "css selector", "option"
+        ):
+            if option.is_selected() != (option.get_attribute("value") in names):
+                option.click()
+
+    def shoot(self, name: str) -> None:
+        """Keep a screenshot, where asked."""
+        if SHOTS:
+            self.driver.save_screenshot(str(Path(SHOTS) / f"{name}.png"))
+
+    def faults(self) -> list[str]:
+        """What the browser complained of."""
+        said = [entry["message"] for entry in self.driver.get_log("browser")]
+        return [words for words in said if self.address in words]
+
+
+def mebibytes(text: str) -> float:
+    """The number of ``61.3 MiB``; 0 for anything else."""
+    found = re.match(r"([0-9.]+) MiB", text)
+    return float(found[1]) if found else 0.0
+
+
+@pytest.mark.cgroup
+def test_fill_in_start_watch_stop_and_compare(browser: Any, tmp_path: Path):
+    """The whole use: the form starts a real trial, it is seen to rise, is stopped, two compared."""
+    with serving(tmp_path / "results") as served:
+        page = Page(browser, served.address)
+        page.open("new")
+        page.choose("workload.network", "lenet")
+        page.fill_in("limits.memory", "max")
+        page.fill_in("scenario.repeats", "0")
+        page.find("button.main").click()
+        page.find("[id='field-scenario.repeats'][aria-invalid='true']")
+        page.shoot("form-fault")
+        page.fill_in("scenario.repeats", "40")
+        page.fill_in("scenario.name", "by-hand")
+        page.find("#check").click()
+        wait_for(lambda: "40 trials" in page.text("#form-said"))
+        page.shoot("form")
+        page.find("button.main").click()
+        page.find("#jobs li[data-state='running']")
+        usage = "#trial-figures [data-name='usage'] dd"
+        wait_for(lambda: page.all(usage) and mebibytes(page.text(usage)) > 60, 90)
+        page.shoot("live")
+        wait_for(lambda: re.search(r"\b[2-9] of 40 trials", page.text("#sweep-words")), 90)
+        page.open()
+        page.find("#jobs li[data-state='running'] button").click()
+        page.find("#jobs li[data-state='stopped']")
+        assert "kept" in wait_for(lambda: _if_has(page.text("#sweep-words"), "stopped after"))
+        page.find("nav a[href='#history']").click()
+        page.find("#sweeps input").click()
+        page.find("#trials input")
+        for box in page.all("#trials input")[:2]:
+            box.click()
+        page.find("#overlay").click()
+        wait_for(lambda: "samples of 2 trials drawn" in page.text("#status"))
+        assert len(page.all("#overlay-chart canvas")) == 2
+        assert page.all("#comparison tr.differs")
+        page.driver.execute_script("document.getElementById('overlay-card').scrollIntoView()")
+        page.shoot("compare")
+        assert page.faults() == []
+
+
+def _if_has(text: str, words: str) -> str | None:
+    return text if words in text else None
+
+
+@pytest.fixture
+def with_results(tmp_path: Path) -> Iterator[Served]:
+    """A server over a finished sweep, and one whose texts are markup."""
+    make(tmp_path, Shape(repeats=2, networks={"alexnet": 8, "lenet": 4}))
+    make(tmp_path, Shape(command="<img/src=x/onerror=document.title='taken'>", with_files=False))
+    with serving(tmp_path) as server:
+        yield server
+
+
+def test_sort_filter_and_what_if(browser: Any, with_results: Served):
+    """Trials are sorted and filtered by what was set; the slider tells of limits nobody ran."""
+    page = Page(browser, with_results.address)
+    page.open("history")
+    page.find("#sweeps input[aria-label]")
+    rows = [row for row in page.all("#sweeps tbody tr") if "alexnet" in row.text]
+    rows[0].find_element("css selector", "input").click()
+    page.find("#trials tbody tr")
+    assert len(page.all("#trials tbody tr")) == 20
+    page.find("select[data-filter='network'] option[value='lenet']").click()
+    wait_for(lambda: len(page.all("#trials tbody tr")) == 10)
+    page.find("#trials button[data-column='wall_s']").click()
+    assert page.find("#trials th[aria-sort='ascending']")
+    rows[0].find_element("css selector", "button[aria-label^='What if']").click()
+    slider = page.find("#what-if-limit")
+    before = page.text("#what-if-told")
+    slider.send_keys(*["\ue012"] * 5)
+    wait_for(lambda: page.text("#what-if-told") != before)
+    assert "slowdown ×" in page.text("#what-if-told")
+    page.shoot("what-if")
+    assert page.faults() == []
+
+
+def test_markup_in_results_is_shown_as_text(browser: Any, with_results: Served):
+    """No element comes of it, and no script runs."""
+    page = Page(browser, with_results.address)
+    page.open("history")
+    page.find("#sweeps input")
+    for box in page.all("#sweeps input"):
+        box.click()
+    wait_for(lambda: "onerror" in page.text("#trials"))
+    assert page.all("main img") == []
+    assert page.driver.title == "edgebench"
+
+
+@pytest.mark.parametrize(("width", "name"), [(360, "phone"), (1440, "laptop")])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_widths_and_themes(browser: Any, with_results: Served, width: int, name: str, theme: str):
+    """Nothing is wider than a phone, and the chosen theme is kept over a reload."""
+    page = Page(browser, with_results.address)
+    # A window can't be made as narrow as a phone; the browser can pretend.
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        page.open()
+        page.driver.execute_script(f"localStorage.setItem('theme', '{theme}')")
+        for view in ("live", "new", "history"):
+            page.open(view)
+            page.find(f"#{view} h2")
+            wait_for(lambda: page.text("#status") != "Connecting …")
+            wide = page.driver.execute_script("return document.documentElement.scrollWidth")
+            page.shoot(f"{name}-{theme}-{view}")
+            assert wide <= width
+            kept = page.driver.execute_script("return document.documentElement.dataset.theme")
+            assert kept == theme
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_keyboard_and_screen_reader(browser: Any, with_results: Served):
+    """Tab reaches every view and control in order; each control and picture has a name."""
+    page = Page(browser, with_results.address)
+    page.open("new")
+    page.find("button.main")
+    page.driver.execute_script("document.querySelector('.skip').focus()")
+    reached = []
+    for _ in range(4):
+        page.driver.switch_to.active_element.send_keys("\ue004")
+        reached.append(page.driver.switch_to.active_element.text)
+    assert reached[:3] == ["Live", "New sweep", "History"]
+    assert reached[3].startswith("Theme")
+    tree = page.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    named = {"button", "link", "textbox", "checkbox", "combobox", "listbox", "slider", "image"}
+    nameless = [
+        node["role"]["value"]
+        for node in tree
+        if not node["ignored"]
+        and node["role"]["value"] in named
+        and not node.get("name", {}).get("value")
+    ]
+    assert nameless == []
+
+
+def test_two_browsers_and_a_reload_see_the_same(browser: Any, with_results: Served):
+    """A second window and a reload show what the first shows; the server keeps count."""
+    page = Page(browser, with_results.address)
+    page.open()
+    wait_for(lambda: page.text("#status") == "Connected.")
+    first = page.driver.current_window_handle
+    page.driver.switch_to.new_window("window")
+    try:
+        page.open()
+        wait_for(lambda: page.all("#system-figures dd"))
+        wait_for(lambda: with_results.hub.browsers == 2)
+        page.driver.refresh()
+        wait_for(lambda: page.all("#system-figures dd"))
+    finally:
+        page.driver.close()
+        page.driver.switch_to.window(first)
+    wait_for(lambda: with_results.hub.browsers == 1)
