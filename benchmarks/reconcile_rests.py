@@ -1,6 +1,6 @@
 """What is left unexplained between two strategies' figures, of finished sweeps with strategies.
 
-Writes the table of rests and, of the networks named in ``SHOWN``, the ledgers themselves;
+Of each sweep a table of rests and, of the points in ``SHOWN``, the ledgers themselves;
 docs/why-numbers-differ.md has both.
 """
 
@@ -17,6 +17,10 @@ from edgebench.reconciling.reconciliation import Reconciliation, reconcile
 from edgebench.results import latest, load
 
 MIB = 1 << 20
+SAYS = (
+    "What each ledger leaves unexplained, MiB; bold where it is more than 2 % of the larger figure "
+    "and more than 2 MiB. Last: how many of the layers' ledgers are within that."
+)
 #: The ledgers of the table, in the order from the first figure to the last.
 STEPS = (
     ("gnu-time", "process"),
@@ -27,16 +31,23 @@ STEPS = (
     ("torch", "analytic"),
     ("process-own", "memray"),
     ("memray", "torch"),
+    ("process-own", "tcmalloc"),
+    ("tcmalloc", "torch"),
 )
-#: Network, loader and whether limited: points whose ledgers are written out.
-SHOWN = (("alexnet", "copy", False), ("mobilenet_v2", "mmap", True))
+#: Scenario, network, loader and whether limited: points whose ledgers are written out.
+SHOWN = (
+    ("reconcile", "alexnet", "copy", False),
+    ("reconcile", "mobilenet_v2", "mmap", True),
+    ("reconcile-training", "resnet18", "", False),
+)
 
 
 def about(point: Reconciliation) -> tuple[str, str, str]:
     """Its network, loader and limit in words."""
     settings, limit = point.record.settings, point.record.limit_bytes
-    network = "+".join(settings.get("networks", ()))
-    return network, settings["loader"], "no limit" if limit is None else f"{limit / MIB:.0f} MiB"
+    network = settings.get("network") or "+".join(settings.get("networks", ()))
+    limited = "no limit" if limit is None else f"{limit / MIB:.0f} MiB"
+    return network, settings.get("loader", ""), limited
 
 
 def rest(point: Reconciliation, step: tuple[str, str]) -> str:
@@ -54,7 +65,13 @@ def row(point: Reconciliation) -> list[str]:
     closed = sum(ledger.closes for ledger in ledgers)
     peak = f"{(point.record.peak_bytes or 0) / MIB:.0f}"
     rests = (rest(point, step) for step in STEPS)
-    return [*about(point), peak, *rests, f"{closed} of {len(ledgers)}"]
+    return [*about(point), peak, *rests, f"{closed} of {len(ledgers)}" if ledgers else ""]
+
+
+def without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The table without columns in which nothing stands below the head."""
+    kept = [n for n in range(len(rows[0])) if any(cells[n] for cells in rows[1:])]
+    return [[cells[n] for n in kept] for cells in rows]
 
 
 def ledger_lines(ledger: Ledger) -> Iterator[list[str]]:
@@ -81,29 +98,28 @@ def shown(point: Reconciliation) -> str:
     return f"**{', '.join(about(point))}**\n\n{table}\n"
 
 
-def is_shown(point: Reconciliation) -> bool:
-    """Whether its ledgers are written out."""
-    network, loader, _ = about(point)
-    return (network, loader, point.record.limit_bytes is not None) in SHOWN
-
-
-def main(paths: Sequence[str]) -> None:
-    """Reconcile the newest sweep of each folder."""
-    points = [point for path in paths for point in reconcile(load(latest(Path(path))).sweeps[0])]
-    says = (
-        "What each ledger leaves unexplained, MiB; bold where it is more than 2 % of the larger "
-        "figure and more than 2 MiB. Last: how many of the layers' ledgers are within that."
-    )
+def write(path: Path) -> None:
+    """The tables of one sweep."""
+    results = load(latest(path))
+    scenario = results.path.name.split("-", 1)[1].rpartition("-")[0]
+    points = reconcile(results.sweeps[0])
     header = ["network", "loader", "limit", "peak", *(f"{a} → {b}" for a, b in STEPS), "layers"]
+    head, *rows = without_empty([header, *map(row, points)])
     data = [
         {"about": about(point), "ledgers": [ledger.to_json() for ledger in point.ledgers]}
         for point in points
     ]
-    report.write("reconcile_rests", says, header, [row(point) for point in points], data)
-    ledgers = "\n".join(shown(point) for point in points if is_shown(point))
-    (report.RESULTS / "reconcile_ledgers.md").write_text(ledgers)
-    print(ledgers)
+    name = scenario.replace("-", "_")
+    report.write(f"{name}_rests", SAYS, head, rows, data)
+    limited = (point.record.limit_bytes is not None for point in points)
+    keys = [
+        (scenario, *about(point)[:2], some) for point, some in zip(points, limited, strict=True)
+    ]
+    ledgers = [shown(point) for point, key in zip(points, keys, strict=True) if key in SHOWN]
+    if ledgers:
+        (report.RESULTS / f"{name}_ledgers.md").write_text("\n".join(ledgers))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    for folder in sys.argv[1:]:
+        write(Path(folder))

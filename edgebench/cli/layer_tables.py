@@ -136,11 +136,12 @@ def _strategies(
     table: BlameTable, seen: MemoryTable, rows: Sequence[LayerRow], width: int
 ) -> tuple[str, Table]:
     """Each layer's peak as every strategy sees it."""
-    grid = _grid([f"{method.strategy}\nMiB" for method in seen.methods])
+    names = (method.strategy.rpartition("-") for method in seen.methods)
+    grid = _grid([f"{first}{dash}\n{last}" for first, dash, last in names])
     for row in rows:
         peaks = seen.peaks.get((row.network, row.order), {})
         grid.add_row(_name(table, row, width), *(_mib(peaks.get(m.strategy)) for m in seen.methods))
-    return "peaks of loading and first execution as each strategy sees them, unlimited", grid
+    return "peaks of loading and first execution as each strategy sees them, unlimited, MiB", grid
 
 
 def _how(method: Method) -> str:
