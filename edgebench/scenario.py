@@ -18,8 +18,8 @@ from edgebench.errors import ScenarioError
 from edgebench.faults import Fault, faults_of
 from edgebench.keys import Axis, Count, Seconds, Size, Table, one_of
 from edgebench.limit_axes import LimitAxes
-from edgebench.search import Search
 from edgebench.measures.strategy import Asked
+from edgebench.search import Search
 from edgebench.suggest import did_you_mean
 from edgebench.surroundings.keys import Surroundings
 from edgebench.workloads.settings import Workload
@@ -157,7 +157,7 @@ def load_scenario(source: str | Path) -> Scenario:
     text = _read(path)
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         remedy = "text needs quotes, lists need [ ]; then type: edgebench check"
         raise ScenarioError(f"not TOML: {error}", where=str(path), remedy=remedy) from error
     _refuse_newer(data, path)

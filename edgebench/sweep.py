@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from edgebench.announcing import withdraw
 from edgebench.cgroups.identity import give_to_caller
 from edgebench.cgroups.proof import prove_limit
 from edgebench.environment import capture, device_name
@@ -20,6 +21,7 @@ from edgebench.planner import Planner, demand_of, limits_of, planner_of
 from edgebench.preparing import cache_folder, prepare_networks
 from edgebench.recording import TrialRequest, harness_error, unavailable
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.remembered import ReadWhenAsked, Remembered, remember
 from edgebench.scenario import Scenario
 from edgebench.trial import TrialFiles, run_trial
 from edgebench.workshop import Workshop, open_workshop
@@ -124,7 +126,7 @@ class _Sweep:
         self._manifest = self._prepare()
         self._folder = self._open(options)
         self._plan = [PlannedTrial(**planned) for planned in self._folder.plan()]
-        self._records = {r.trial: r for r in self._folder.records()}
+        self._seen = {r.trial: remember(r) for r in self._folder.records()}
         self._resumed = len(self._folder.finished_trials())
         self._made = 0
         self._trials_s = self._workload_s = 0.0
@@ -183,7 +185,7 @@ class _Sweep:
             self._manifest,
         )
         # Also the folders above, or a later start without sudo could not write there.
-        for path in new[:1]:
+        for path in (*new[:1], folder.path):
             give_to_caller(path)
         return folder
 
@@ -203,12 +205,14 @@ class _Sweep:
         if left and any(point.settings["kind"] != "command" for point in self._points.values()):
             self._warm()
         self._make(left)
-        while further := self._planner.further(self._plan, self._records):
+        while further := self._planner.further(self._plan, self._recorded()):
             self._plan += further
             self._folder.replan([asdict(planned) for planned in self._plan])
             self._progress.planned(len(self._plan))
             self._make(further)
-        self._folder.finish({"trials": len(self._plan), "outcomes": self._outcomes()})
+        # What the harness could not make, the next start makes.
+        if self._folder.finished_trials() >= {planned.trial for planned in self._plan}:
+            self._folder.finish({"trials": len(self._plan), "outcomes": self._outcomes()})
 
     def _make(self, left: list[PlannedTrial]) -> None:
         """Make and record these trials."""
@@ -218,7 +222,7 @@ class _Sweep:
             self._progress.trial(request)
             record = self._trial(request)
             self._folder.append(record)
-            self._records[record.trial] = record
+            self._seen[record.trial] = remember(record)
             self._progress.finished(record)
             self._workload_s += record.wall_s or 0.0
             self._trials_s += time.monotonic() - began
@@ -262,7 +266,7 @@ class _Sweep:
 
     def _demand(self, point: Point) -> int:
         """Demand of the same settings, from their first unlimited trial that finished."""
-        demand = demand_of(point, self._points, self._plan, self._records)
+        demand = demand_of(point, self._points, self._plan, self._seen)
         if demand is not None:
             return demand
         raise CgroupError(
@@ -280,6 +284,7 @@ class _Sweep:
             log=self._folder.log_path(request.trial),
             work=self._workshop.folder,
             reading=self._folder.reading_path(request.trial),
+            live=self._folder.live_path,
         )
         if request.strategy in self._cant:
             return unavailable(request, self._cant[request.strategy])
@@ -290,11 +295,15 @@ class _Sweep:
 
     def close(self) -> None:
         """Let go of the results folder; all in it is the caller's, also under sudo."""
+        withdraw(self._folder.live_path)
         self._folder.close()
         give_to_caller(self._folder.path)
 
-    def _timed(self) -> list[TrialRecord]:
-        return [record for record in self._records.values() if record.strategy is None]
+    def _recorded(self) -> ReadWhenAsked:
+        return ReadWhenAsked(self._folder.records)
+
+    def _timed(self) -> list[Remembered]:
+        return [seen for seen in self._seen.values() if seen.strategy is None]
 
     def _outcomes(self) -> dict[str, int]:
         return dict(Counter(record.outcome for record in self._timed()))
@@ -316,11 +325,10 @@ class _Sweep:
 
     def _strategies_failed(self) -> list[str]:
         """Each strategy that told nothing, once for each reason."""
-        own_records = [record for record in self._records.values() if record.strategy]
-        reasons = [(r.strategy, r.missing.get("reading") or r.reason) for r in own_records]
+        reasons = [(seen.strategy, seen.why) for seen in self._seen.values() if seen.strategy]
         return [f"strategy {name}: {why}" for name, why in dict.fromkeys(reasons) if why]
 
-    def _noisy_points(self, records: list[TrialRecord]) -> list[str]:
+    def _noisy_points(self, records: list[Remembered]) -> list[str]:
         warnings = []
         for point in self._points.values():
             times = [r.wall_s for r in records if r.point == point.id and r.outcome == "ok"]

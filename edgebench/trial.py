@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgebench.cgroups.identity import Identity
+from edgebench.announcing import announce
+from edgebench.cgroups.identity import Identity, created_as_owner, give_to_caller
 from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.place import Place
@@ -27,9 +28,13 @@ from edgebench.observing import Observer
 from edgebench.process import Ended, Watched
 from edgebench.recording import Measured, TrialRequest, record_of, utc_now
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.signpost import EVENTS
 from edgebench.surroundings.around import around
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.registry import Launch, launch
+
+#: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
+MOST_PIDS = 4096
 
 
 @dataclass(frozen=True)
@@ -46,9 +51,10 @@ class Apparatus:
 
 @dataclass(frozen=True)
 class TrialFiles:
-    """Where a trial's files go. ``work`` is a scratch folder of the harness's own.
+    """Where a trial's files go. ``work`` is a scratch folder that only the harness can write to.
 
     ``reading`` is for the figures of a strategy whose own trial it is.
+    ``live`` is where the trial is shown while it is under way.
     """
 
     samples: Path
@@ -56,6 +62,7 @@ class TrialFiles:
     log: Path
     work: Path
     reading: Path | None = None
+    live: Path | None = None
 
 
 def run_trial(apparatus: Apparatus, request: TrialRequest, files: TrialFiles) -> TrialRecord:
@@ -97,13 +104,16 @@ def _measure(
     cgroup: Cgroup,
     observer: Observer | None,
 ) -> Measured:
-    applied = cgroup.apply(_limits_of(request.limits))
+    pids = MOST_PIDS if "pids" in apparatus.place.bases else None
+    applied = cgroup.apply(_limits_of(request.limits, pids))
     hot = cgroup.hot_files()
     sampler = SamplerProcess(hot, files.work, apparatus.interval_s, apparatus.stat_interval_s)
-    watched = Watched(apparatus.echo)
+    watched = Watched(apparatus.echo, files.work / EVENTS if files.live else None)
     noise = NoiseWatch()
     sampler.start()
     try:
+        if files.live:
+            announce(files.live, request, sampler, files.work)
         noise.start()
         ended, report = _run(apparatus, request, files, cgroup, hot, watched, observer)
         counters = cgroup.read()
@@ -112,9 +122,13 @@ def _measure(
         watched.close()
     events, bad = watched.event_list()
     summary = sampler.summary()
-    sampler.pack(files.samples)
-    files.log.write_text(watched.output_text())
-    _write_events(files.events, bytes(watched.events.data))
+    with created_as_owner(files.samples) as file:
+        sampler.pack(file)
+    with created_as_owner(files.log) as file:
+        file.write(watched.output_text().encode())
+    # Level 1: a twentieth of the time of level 9 for a tenth more bytes.
+    with created_as_owner(files.events) as file:
+        file.write(gzip.compress(bytes(watched.events.data), compresslevel=1))
     cpu_s = counters.cpu_ns / 1e9 if counters.cpu_ns is not None else None
     return Measured(
         applied=applied,
@@ -131,13 +145,14 @@ def _measure(
     )
 
 
-def _limits_of(setting: LimitSetting) -> Limits:
+def _limits_of(setting: LimitSetting, pids: int | None = None) -> Limits:
     cores = tuple(sorted(os.sched_getaffinity(0)))[: setting.cores] if setting.cores else None
     return Limits(
         memory_bytes=setting.memory_bytes,
         swap_bytes=0 if setting.swap_kind == "none" else setting.swap_bytes,
         cores=cores,
         cpu_quota=setting.cpu_quota,
+        pids=pids,
     )
 
 
@@ -150,7 +165,7 @@ def _run(
     watched: Watched,
     observer: Observer | None,
 ) -> tuple[Ended, GnuTime | None]:
-    report = files.work / f"{request.trial}.gnu-time"
+    report = _report_file(files.work / f"{request.trial}.gnu-time")
     with _descriptors(hot, watched.events.write_fd) as (descriptors, fds):
         start = launch({**request.settings, "weights": request.weights}, descriptors)
         for file in start.evict:
@@ -169,6 +184,13 @@ def _run(
     figures = read_report(report)
     report.unlink(missing_ok=True)
     return ended, figures
+
+
+def _report_file(path: Path) -> Path:
+    """An empty file that GNU time may fill as the caller, where nobody can put another."""
+    os.close(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
+    give_to_caller(path)
+    return path
 
 
 def evict(file: Path) -> None:
@@ -214,9 +236,3 @@ def _descriptors(hot: HotFiles, events_fd: int) -> Iterator[tuple[Descriptors, l
         }
         fds = (usage, peak, swap, stat, kernel)
         yield descriptors, [fd for fd in fds if fd is not None]
-
-
-def _write_events(target: Path, data: bytes) -> None:
-    # Level 1: a twentieth of the time of level 9 for a tenth more bytes.
-    with gzip.open(target, "wb", compresslevel=1) as file:
-        file.write(data)
