@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -12,7 +13,8 @@ from typing import NoReturn
 import click
 
 from edgebench import __version__
-from edgebench.errors import EdgebenchError
+from edgebench.errors import EdgebenchError, MachineError
+from edgebench.printable import printable
 
 #: Verb → what its module's command says of itself in one line (read without importing it).
 VERBS = {
@@ -96,8 +98,13 @@ def _run_verb() -> int:
     try:
         cli.main(prog_name="edgebench", standalone_mode=False)
     except EdgebenchError as error:
-        click.echo(f"edgebench: {error}", err=True)
+        click.echo(f"edgebench: {printable(str(error))}", err=True)
         return error.exit_code
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            return _nobody_reads()
+        click.echo(f"edgebench: {printable(str(_worded(error)))}", err=True)
+        return MachineError.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -105,8 +112,17 @@ def _run_verb() -> int:
         click.echo("edgebench: interrupted; everything finished is kept", err=True)
         terminated = isinstance(stop, _Terminated) or isinstance(stop.__cause__, _Terminated)
         return 143 if terminated else 130
-    except BrokenPipeError:
-        # The reader of our output went away (as `| head` does): nothing more to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return 0
+
+
+def _nobody_reads() -> int:
+    """The reader of our output went away (as `| head` does): nothing more to say."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _worded(error: OSError) -> MachineError:
+    """What the machine refused us where nobody foresaw it: a full disk, a lost right."""
+    remedy = "free some space" if error.errno == errno.ENOSPC else "edgebench doctor"
+    where = str(error.filename) if error.filename else None
+    return MachineError(str(error.strerror or error), where=where, remedy=remedy)
