@@ -16,6 +16,7 @@ import numpy as np
 
 from edgebench.slowdown.data import PHASES, Curve, FloatArray
 from edgebench.slowdown.landscape import Landscape, never_rising
+from edgebench.slowdown.lasso import lasso, strength_by
 from edgebench.slowdown.model import (
     CannotTellError,
     Context,
@@ -62,10 +63,11 @@ class Brouwer(SetRung):
         if sum(len(one.y) for one in rows) < 2 * _FOLDS:
             raise TooFewLimitsError(f"needs {2 * _FOLDS} points of networks with layer tables")
         alpha = _strength(rows)
-        own = _lasso(rows, alpha)
+        x, y = _stacked(rows)
+        own = lasso(x, y, alpha)
         names = sorted({one.network for one in rows})
         others = {
-            name: _lasso([one for one in rows if one.network != name], alpha)
+            name: lasso(*_stacked([one for one in rows if one.network != name]), alpha)
             for name in names
             if len(names) > 1
         }
@@ -73,7 +75,6 @@ class Brouwer(SetRung):
         reach = reach_over(
             told, lambda curve: _landscape(others[workload_network(curve)], curve, context)
         )
-        y, x = np.concatenate([one.y for one in rows]), np.concatenate([one.x for one in rows])
         residual = y - own[0] - x @ own[1:]
         return Fit(
             self.name,
@@ -155,34 +156,19 @@ def _files(rows: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
 
 
 def _strength(rows: Sequence[_Rows]) -> float:
-    """The Lasso's alpha by cross-validation, whole networks left out where there are several."""
-    from sklearn.linear_model import LassoCV
+    """By cross-validation, whole networks left out where there are several."""
     from sklearn.model_selection import GroupKFold, KFold
 
     several = len({one.network for one in rows}) > 1
     groups = [one.network if several else str(n) for n, one in enumerate(rows) for _ in one.y]
-    x, y = np.concatenate([one.x for one in rows]), np.concatenate([one.y for one in rows])
+    x, y = _stacked(rows)
     count = min(_FOLDS, len(set(groups)))
     folds = GroupKFold(count).split(x, y, groups) if count > 1 else KFold(_FOLDS).split(x)
-    model = LassoCV(alphas=20, cv=list(folds), max_iter=20_000)
-    return float(model.fit(_scaled(x)[0], y).alpha_)
+    return strength_by(x, y, list(folds))
 
 
-def _lasso(rows: Sequence[_Rows], alpha: float) -> FloatArray:
-    """Intercept and weights."""
-    from sklearn.linear_model import Lasso
-
-    x = np.concatenate([one.x for one in rows])
-    y = np.concatenate([one.y for one in rows])
-    scaled, scale = _scaled(x)
-    model = Lasso(alpha=alpha, max_iter=20_000).fit(scaled, y)
-    return np.array([model.intercept_, *(model.coef_ / scale)])
-
-
-def _scaled(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    scale = np.std(x, axis=0)
-    scale[scale == 0] = 1.0
-    return x / scale, scale
+def _stacked(rows: Sequence[_Rows]) -> tuple[FloatArray, FloatArray]:
+    return np.concatenate([one.x for one in rows]), np.concatenate([one.y for one in rows])
 
 
 def _parameters(weights: FloatArray) -> list[Parameter]:

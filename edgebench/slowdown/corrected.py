@@ -2,13 +2,14 @@
 
 What the physical model misses in the same way for many networks is learnt from their curves, and
 tells of networks never run. Of a network that was run, its own residuals at other limits tell the
-rest (:mod:`~edgebench.slowdown.kriging`).
+rest (:mod:`~edgebench.slowdown.kriging`): what they share is an error of the unlimited time, which
+rests on few trials.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -34,6 +35,8 @@ from edgebench.slowdown.splits import workload_network
 #: The reach for networks that were fitted, at other limits.
 KNOWN_REACH = "reach.known"
 _WEIGHT, _KNOT, _KIN = "weight.", "residual@", "kinship."
+#: Of each curve how far it is from limits left out.
+_ERROR = "error@"
 #: What no correction exceeds: the size of this share of the residuals that were seen.
 _SEEN, _MOST = 0.95, "most"
 
@@ -65,7 +68,7 @@ class Corrected(SetRung):
                 *_constants(rates.parameters, kin, most),
                 *_knots(ground, residuals),
                 *_unseen_reach(ground, others),
-                *_known_reach(ground, residuals, own, kin),
+                *_known(ground, residuals, own, kin),
             ),
             covariance=_used(own),
             residual=float(np.sqrt(np.mean(np.concatenate(residuals) ** 2))),
@@ -82,13 +85,18 @@ class Corrected(SetRung):
         self, fit: Fit, asked: Curve, limit_bytes: FloatArray, context: Context
     ) -> tuple[FloatArray, FloatArray] | None:
         """A conformal band, of errors on networks or limits left out of the fit."""
-        known = any(True for _ in _knots_of(fit, asked))
-        reach = fit.get(KNOWN_REACH if known else REACH)
+        reach = fit.get(KNOWN_REACH if len(_knots_of(fit, asked)) else REACH)
         return within(reach, _landscape(fit, asked, context), limit_bytes)
 
+    def left_out(self, fit: Fit, asked: Curve) -> float | None:
+        """By the curve's residuals at its other limits."""
+        return fit.get(f"{_ERROR}{asked.mark}")
+
     def unlimited_s(self, fit: Fit, asked: Curve, context: Context) -> float:
-        """Measured, else from the rates that other networks' unlimited times show."""
-        return unlimited_s(fit, asked, context)
+        """Measured, and corrected by other limits; else from the rates that other networks show."""
+        knots = _knots_of(fit, asked)
+        shared = _kinship_of(fit).shared(np.log(knots[:, 0]), knots[:, 1])
+        return unlimited_s(fit, asked, context) * float(np.exp(shared))
 
 
 @dataclass(frozen=True)
@@ -107,14 +115,9 @@ class _Ground:
         """What the regression tells of residuals, no more than was ever seen."""
         return np.clip(features @ weights, -self.most, self.most)
 
-    def corrected(
-        self, weights: FloatArray, kin: Kinship | None = None, residual: FloatArray | None = None
-    ) -> Landscape:
+    def corrected(self, weights: FloatArray) -> Landscape:
         """Physics times the correction, over all limits."""
-        ln_factor = self.told(self.features, weights)
-        if kin is not None and residual is not None:
-            ln_factor = ln_factor + kin.told(self.ln_limit, residual, self.physical.ln_limit)
-        return self.physical.times(ln_factor)
+        return self.physical.times(self.told(self.features, weights))
 
 
 def _ground(fit: Fit, curve: Curve, context: Context) -> _Ground | None:
@@ -135,11 +138,9 @@ def _landscape(fit: Fit, asked: Curve, context: Context) -> Landscape:
     weights = np.array([fit.get(_WEIGHT + name) or 0.0 for name in NAMES])
     found = physical(asked, unlimited, context)
     ln_factor = np.clip(features(asked, unlimited, context) @ weights, -fit[_MOST], fit[_MOST])
-    knots = np.array(sorted(_knots_of(fit, asked)))
-    if len(knots):
-        kin = Kinship(*(fit[_KIN + name] for name in ("common", "local", "length", "noise")))
-        ln_factor = ln_factor + kin.told(np.log(knots[:, 0]), knots[:, 1], found.ln_limit)
-    return found.times(ln_factor)
+    knots = _knots_of(fit, asked)
+    nearby = _kinship_of(fit).nearby(np.log(knots[:, 0]), knots[:, 1], found.ln_limit)
+    return found.times(ln_factor + nearby)
 
 
 def _weights(own: Regression) -> Iterable[Parameter]:
@@ -166,19 +167,27 @@ def _knots(ground: Sequence[_Ground], residuals: Sequence[FloatArray]) -> Iterab
             yield Parameter(f"{_KNOT}{one.curve.mark}@{limit:.0f}", float(value), fixed=True)
 
 
-def _knots_of(fit: Fit, asked: Curve) -> Iterable[tuple[float, float]]:
+def _knots_of(fit: Fit, asked: Curve) -> FloatArray:
+    """The limits at which the curve was fitted, and its residuals there: two columns."""
     start = f"{_KNOT}{asked.mark}@"
-    for parameter in fit.parameters:
-        if parameter.name.startswith(start):
-            yield float(parameter.name.removeprefix(start)), parameter.value
+    found = [
+        (float(parameter.name.removeprefix(start)), parameter.value)
+        for parameter in fit.parameters
+        if parameter.name.startswith(start)
+    ]
+    return np.array(sorted(found)).reshape(-1, 2)
+
+
+def _kinship_of(fit: Fit) -> Kinship:
+    return Kinship(*(fit[_KIN + field.name] for field in fields(Kinship)))
 
 
 def _unseen_reach(
-    ground: Sequence[_Ground], others: Mapping[str, Regression]
+    ground: Sequence[_Ground], others: Mapping[str, FloatArray]
 ) -> tuple[Parameter, ...]:
     """Errors on each network by the regression of all others."""
     by_curve = {
-        id(one.curve): one.corrected(others[name].weights)
+        id(one.curve): one.corrected(others[name])
         for one in ground
         if (name := workload_network(one.curve)) in others
     }
@@ -186,23 +195,31 @@ def _unseen_reach(
     return reach_over(told, lambda curve: by_curve[id(curve)])
 
 
-def _known_reach(
+def _known(
     ground: Sequence[_Ground], residuals: Sequence[FloatArray], own: Regression, kin: Kinship
-) -> tuple[Parameter, ...]:
+) -> Iterable[Parameter]:
     """Errors at each limit by the curve's residuals at all others."""
     groups: dict[str, list[FloatArray]] = {}
     for one, residual in zip(ground, residuals, strict=True):
-        scores = [_left_out(one, n, residual, own, kin) for n in range(len(residual))]
-        groups.setdefault(workload_network(one.curve), []).extend(scores)
+        found = [_left_out(one, n, residual, own, kin) for n in range(len(residual))]
+        groups.setdefault(workload_network(one.curve), []).extend(scores for scores, _ in found)
+        if found:
+            error = float(np.mean([error for _, error in found]))
+            yield Parameter(f"{_ERROR}{one.curve.mark}", error, fixed=True)
     every = [np.concatenate(group) for group in groups.values() if group]
-    return (Parameter(KNOWN_REACH, conformal.reach_of(every, LEVEL)),) if every else ()
+    if every:
+        yield Parameter(KNOWN_REACH, conformal.reach_of(every, LEVEL))
 
 
 def _left_out(
     one: _Ground, n: int, residual: FloatArray, own: Regression, kin: Kinship
-) -> FloatArray:
+) -> tuple[FloatArray, float]:
+    """Of the trials at one limit the scores, and the error of what is told of them."""
     keep = np.arange(len(residual)) != n
-    nearby = kin.told(one.ln_limit[keep], residual[keep], one.physical.ln_limit)
+    known = one.ln_limit[keep], residual[keep]
+    nearby = kin.nearby(*known, one.physical.ln_limit)
     landscape = one.physical.times(one.told(one.features, own.weights) + nearby)
     here = one.curve.limit_bytes == one.curve.limits[n]
-    return conformal.scores(landscape, one.curve.limit_bytes[here], one.curve.slowdown[here])
+    slowdown = one.curve.slowdown[here] / np.exp(kin.shared(*known))
+    error = np.log(landscape.at(one.curve.limits[[n]])[0] / np.median(slowdown))
+    return conformal.scores(landscape, one.curve.limit_bytes[here], slowdown), float(abs(error))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
 from edgebench.slowdown.data import Curve, FloatArray
+from edgebench.slowdown.hinges import search, side_by_side
 from edgebench.slowdown.model import LEVEL, Fit, Parameter, Rung, TooFewLimitsError
 
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ _STARTS_B = (0.7, 1.0, 1.5, 2.5)
 #: How far above the largest limit the working set may lie.
 _HIGHEST = 16.0
 _BOUNDS_B = (0.2, 6.0)
+#: How many searches are gone through with; and of the quick search before them how free its
+#: parameters are.
+_SEARCHES, _FREE, _FIXED = 2, 1e3, 1e-3
 #: Standard deviation of ln W, ln a or b from which on nothing is known of it.
 _NOT_PINNED = 5.0
 _UNITS = {"W": "bytes", "a": "", "b": ""}
@@ -71,7 +76,7 @@ def ln_slowdown(point: FloatArray, ln_limit: FloatArray) -> FloatArray:
 
 
 def _searches(curve: Curve, working_set: float | None) -> list[MinimizerResult]:
-    """One search from each start."""
+    """A search from each of the starts that lead nearest."""
     import lmfit
 
     ln_limit, observed = np.log(curve.limit_bytes), np.log(curve.slowdown)
@@ -80,11 +85,21 @@ def _searches(curve: Curve, working_set: float | None) -> list[MinimizerResult]:
         return ln_slowdown(np.array(list(parameters.valuesdict().values())), ln_limit) - observed
 
     starts_w = _STARTS_W if working_set is None else (0.0,)
-    return [
-        lmfit.minimize(residual, _start(curve, working_set, share, b), method="leastsq")
-        for share in starts_w
-        for b in _STARTS_B
-    ]
+    starts = [_start(curve, working_set, share, b) for share in starts_w for b in _STARTS_B]
+    near = _cost_nearby(starts, ln_limit, observed)
+    best = sorted(range(len(starts)), key=lambda n: near[n])[:_SEARCHES]
+    return [lmfit.minimize(residual, starts[n], method="leastsq") for n in best]
+
+
+def _cost_nearby(starts: Sequence[Any], ln_limit: FloatArray, observed: FloatArray) -> FloatArray:
+    """What each start leads to, by the quick search of many hinges at once."""
+    at = np.array([[*start.valuesdict().values(), 0.0] for start in starts])
+    reference = ln_limit.max()
+    at[:, 0] -= reference
+    points = side_by_side([(ln_limit - reference, observed)]).rows([0] * len(starts))
+    pinned = not starts[0]["W"].vary
+    spread = np.array([_FIXED if pinned else _FREE, _FREE, _FREE, _FIXED])
+    return search(points, at, at, spread)[1]
 
 
 def _start(curve: Curve, working_set: float | None, share: float, b: float) -> Any:

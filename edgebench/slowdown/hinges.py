@@ -1,7 +1,7 @@
 """Many hinges searched side by side, each drawn to a mean: Levenberg-Marquardt on all at once.
 
-A hinge here is ln W, ln a and b, as in :mod:`~edgebench.slowdown.hinge`; limits are against a
-reference of each curve, and W with them.
+A hinge here is ln W, ln a and b, as in :mod:`~edgebench.slowdown.hinge`, and c, the logarithm of
+what its unlimited time is off by; limits are against a reference of each curve, and W with them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from edgebench.slowdown.data import FloatArray
 
 #: Points scatter about their curve by this, in the logarithm of slowdown.
 NOISE = 0.1
-#: What ln W, ln a and b can be.
-LOW, HIGH = np.array([-4.0, -8.0, 0.2]), np.array([3.0, 6.0, 5.0])
+#: What ln W, ln a, b and c can be.
+LOW, HIGH = np.array([-4.0, -8.0, 0.2, -1.0]), np.array([3.0, 6.0, 5.0, 1.0])
 #: Points farther from their curve than so many times the noise count less (soft L1).
 _BAD = 3.0
 _STEPS = 30
@@ -57,9 +57,9 @@ def search(
 
     Args:
         points: of n curves.
-        mean: what each hinge is drawn to, of shape (n, 3).
-        start: where each search begins, of shape (n, 3).
-        spread: standard deviations of ln W, ln a and b about the mean.
+        mean: what each hinge is drawn to, of shape (n, 4).
+        start: where each search begins, of shape (n, 4).
+        spread: standard deviations of ln W, ln a, b and c about the mean.
     """
     at, damping = np.clip(start, LOW, HIGH), np.full(len(start), 1e-2)
     cost = _cost(points, mean, at, spread)
@@ -80,24 +80,25 @@ def _cost(points: Points, mean: FloatArray, at: FloatArray, spread: FloatArray) 
 
 
 def _rise(points: Points, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """How deep each point is below its W, and ln S there."""
-    ln_w, ln_a, b = at.T[:, :, None]
+    """How deep each point is below its W, and ln S there against the unlimited time as measured."""
+    ln_w, ln_a, b, c = at.T[:, :, None]
     depth = np.maximum(ln_w - points.x, 0.0)
     rise = np.exp(ln_a + b * np.log(np.maximum(depth, 1e-300)))
-    return depth, np.log1p(np.where(depth > 0, rise, 0.0))
+    return depth, c + np.log1p(np.where(depth > 0, rise, 0.0))
 
 
 def _step(
     points: Points, mean: FloatArray, at: FloatArray, spread: FloatArray, damping: FloatArray
 ) -> FloatArray:
     """Damped Gauss-Newton, errors weighted by how far off they are."""
-    depth, ln_slowdown = _rise(points, at)
-    off = (ln_slowdown - points.y) / NOISE
+    depth, risen = _rise(points, at)
+    off = (risen - points.y) / NOISE
     trust = points.weight / np.sqrt(1 + (off / _BAD) ** 2)
-    slope = -np.expm1(-ln_slowdown) / NOISE
+    slope = -np.expm1(at[:, 3, None] - risen) / NOISE
     floored = np.maximum(depth, _KINK)
-    slopes = np.stack([slope * at[:, 2, None] / floored, slope, slope * np.log(floored)], axis=2)
+    to_w, to_b = slope * at[:, 2, None] / floored, slope * np.log(floored)
+    slopes = np.stack([to_w, slope, to_b, np.full_like(slope, 1 / NOISE)], axis=2)
     curved = np.einsum("cpi,cp,cpj->cij", slopes, trust, slopes) + np.diag(spread**-2.0)
     downhill = np.einsum("cpi,cp->ci", slopes, trust * off) + (at - mean) / spread**2
     diagonal = np.einsum("cii->ci", curved) * damping[:, None]
-    return np.linalg.solve(curved + diagonal[:, :, None] * np.eye(3), downhill[:, :, None])[:, :, 0]
+    return np.linalg.solve(curved + diagonal[:, :, None] * np.eye(4), downhill[:, :, None])[:, :, 0]

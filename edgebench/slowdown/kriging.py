@@ -30,24 +30,34 @@ class Kinship:
     length: float
     noise: float
 
-    def told(self, ln_limit: FloatArray, residual: FloatArray, wanted: FloatArray) -> FloatArray:
-        """The residual at other limits, drawn to 0 as far as the known ones leave it open."""
-        if not len(ln_limit):
-            return np.zeros_like(wanted)
-        weights = np.linalg.solve(self._covariance(ln_limit), residual)
-        return np.asarray(self._between(wanted, ln_limit) @ weights)
+    def shared(self, ln_limit: FloatArray, residual: FloatArray) -> float:
+        """What all residuals have in common, drawn to 0 as far as they leave it open."""
+        return float(self.common**2 * self._weights(ln_limit, residual).sum())
+
+    def nearby(self, ln_limit: FloatArray, residual: FloatArray, wanted: FloatArray) -> FloatArray:
+        """What residuals say of other limits beyond what they share, likewise."""
+        weights = self._weights(ln_limit, residual)
+        return np.asarray(self._local(wanted, ln_limit) @ weights)
 
     def left_out(self, ln_limit: FloatArray, residual: FloatArray) -> FloatArray:
-        """Each residual less what the others tell of it (Rasmussen and Williams, 2006, 5.12)."""
-        inverse = np.linalg.inv(self._covariance(ln_limit))
-        return np.asarray(inverse @ residual / np.diag(inverse))
+        """Each residual less what the others tell of it (Rasmussen and Williams, 2006, 5.12).
 
-    def _between(self, one: FloatArray, other: FloatArray) -> FloatArray:
-        apart = (one[:, None] - other[None, :]) / self.length
-        return np.asarray(self.common**2 + self.local**2 * np.exp(-(apart**2) / 2))
+        For many curves of as many limits at once, a row a curve.
+        """
+        inverse = np.linalg.inv(self._covariance(ln_limit))
+        told = np.einsum("cij,cj->ci", inverse, residual)
+        return np.asarray(told / np.einsum("cii->ci", inverse))
+
+    def _weights(self, ln_limit: FloatArray, residual: FloatArray) -> FloatArray:
+        return np.asarray(np.linalg.solve(self._covariance(ln_limit), residual))
+
+    def _local(self, one: FloatArray, other: FloatArray) -> FloatArray:
+        apart = (one[..., :, None] - other[..., None, :]) / self.length
+        return np.asarray(self.local**2 * np.exp(-(apart**2) / 2))
 
     def _covariance(self, ln_limit: FloatArray) -> FloatArray:
-        return self._between(ln_limit, ln_limit) + self.noise**2 * np.eye(len(ln_limit))
+        own = self.noise**2 * np.eye(ln_limit.shape[-1])
+        return self.common**2 + self._local(ln_limit, ln_limit) + own
 
 
 def kinship(known: Sequence[tuple[FloatArray, FloatArray]]) -> Kinship:
@@ -55,14 +65,23 @@ def kinship(known: Sequence[tuple[FloatArray, FloatArray]]) -> Kinship:
 
     ``known`` holds logarithms of limits and residuals, one pair a curve.
     """
-    pairs = [pair for pair in known if len(pair[0]) > 1]
+    stacks = _stacked(known)
     candidates = [
         Kinship(*values) for values in itertools.product(_COMMON, _LOCAL, _LENGTH, _NOISE)
     ]
-    if not pairs:
+    if not stacks:
         return Kinship(0.0, 0.0, _LENGTH[0], _NOISE[0])
-    return min(candidates, key=lambda one: _error(one, pairs))
+    return min(candidates, key=lambda one: _error(one, stacks))
 
 
-def _error(one: Kinship, pairs: Sequence[tuple[FloatArray, FloatArray]]) -> float:
-    return float(np.mean(np.abs(np.concatenate([one.left_out(*pair) for pair in pairs]))))
+def _stacked(
+    known: Sequence[tuple[FloatArray, FloatArray]],
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Curves of as many limits as each other together, a row a curve; those of one left out."""
+    counts = sorted({len(x) for x, _ in known if len(x) > 1})
+    groups = [[pair for pair in known if len(pair[0]) == count] for count in counts]
+    return [(np.array([x for x, _ in group]), np.array([r for _, r in group])) for group in groups]
+
+
+def _error(one: Kinship, stacks: Sequence[tuple[FloatArray, FloatArray]]) -> float:
+    return float(np.mean(np.abs(np.concatenate([one.left_out(*s).ravel() for s in stacks]))))

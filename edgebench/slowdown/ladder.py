@@ -174,10 +174,11 @@ def _set_steps(curves: Sequence[Curve], rung: SetRung, context: Context) -> dict
 
 def _held_out(rung: SetRung, fit: Fit, question: Question, context: Context) -> HeldOut:
     curve, limit = question.curve, question.limit_bytes
-    slowdown = rung.predict(fit, unseen(curve), np.array([limit]), context)[0]
+    asked = unseen(curve)
+    slowdown = rung.predict(fit, asked, np.array([limit]), context)[0]
     return HeldOut(
         limit_bytes=limit,
-        predicted_s=float(slowdown) * curve.unlimited_s,
+        predicted_s=float(slowdown) * rung.unlimited_s(fit, asked, context),
         measured_s=float(np.median(curve.seconds[curve.limit_bytes == limit])),
         inside=question.split == "limit-inside",
     )

@@ -158,13 +158,13 @@ def _read_again(
     found: Missed,
 ) -> None:
     """The page cache: read again from the file, while idle anonymous memory gives way to it."""
-    given = np.zeros(len(room))
+    given, touched = np.zeros(len(room)), references.touched
     used = references.is_file[references.piece] & (reuse.is_used > 0)
     for start in np.flatnonzero(used):
         distance, idle = reuse.distance[start], reuse.idle[start]
         left = np.maximum(room - reuse.beside[start], CACHE_KEPT_BYTES) + np.minimum(given, idle)
         share = mixed(np.full(len(room), distance), left, memory.lru_share)
-        size, task = references.touched[start], references.task[reuse.end[start]]
+        size, task = touched[start], references.task[reuse.end[start]]
         found.file_bytes[task] += share * size
         if memory.swaps:
             gives = np.where(distance <= room, share * size / distance * CACHE_KEPT_BYTES, 0.0)

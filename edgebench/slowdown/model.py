@@ -143,6 +143,13 @@ class SetRung(ABC):
         """Where 90 % of new trials should lie at each limit; None if the rung can't tell."""
         return None
 
+    def left_out(self, fit: Fit, asked: Curve) -> float | None:
+        """Mean |ln(predicted / measured)| over ``asked``'s own limits, each left out in turn.
+
+        None if the curve was not fitted, or the rung can't tell.
+        """
+        return None
+
     def unlimited_s(self, fit: Fit, asked: Curve, context: Context) -> float:
         """The unlimited seconds of ``asked``: measured if it has them, else predicted.
 

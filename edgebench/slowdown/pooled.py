@@ -16,7 +16,7 @@ import numpy as np
 from edgebench.slowdown import conformal
 from edgebench.slowdown.data import Curve, FloatArray
 from edgebench.slowdown.hinge import ln_slowdown
-from edgebench.slowdown.hinges import Points, search, side_by_side
+from edgebench.slowdown.hinges import NOISE, Points, search, side_by_side
 from edgebench.slowdown.landscape import Landscape
 from edgebench.slowdown.model import (
     LEVEL,
@@ -30,19 +30,24 @@ from edgebench.slowdown.model import (
 from edgebench.slowdown.physics import REACH
 from edgebench.slowdown.splits import workload_network
 
-#: How far curves scatter about their mean in ln W, ln a and b.
-_SPREAD = np.array([0.5, 0.5, 0.3])
+#: How far curves scatter about their mean in ln W, ln a and b. An unlimited time is as far off as
+#: any other.
+_SPREAD = np.array([0.5, 0.5, 0.3, NOISE])
 #: Where the search for a mean begins; it settles in a few rounds.
-_STARTS = np.array([(w, 0.5, b) for w in (-1.0, -0.3, 0.2) for b in (1.0, 2.0)])
+_STARTS = np.array([(w, 0.5, b, 0.0) for w in (-1.0, -0.3, 0.2) for b in (1.0, 2.0)])
 _ROUNDS = 6
 _GRID = np.log(np.geomspace(0.02, 8.0, 240))
 _NAMES = ("W", "a", "b")
-#: The reach for curves that were fitted, at other limits.
-_KNOWN_REACH = "reach.known"
+#: The reach for curves that were fitted, at other limits; of each what its unlimited time is off
+#: by, and how far it is from limits left out.
+_KNOWN_REACH, _OFF, _ERROR = "reach.known", "off", "error"
 
 
 class Pooled(SetRung):
-    """``max(1, 1 + a·(ln(W/M))^b)`` for each curve, W, a and b scattered about a common mean."""
+    """``max(1, 1 + a·(ln(W/M))^b)`` for each curve, W, a and b scattered about a common mean.
+
+    The unlimited trials are one point of many: what the others say of it, corrects it.
+    """
 
     name = "pooled"
     says = "hinges whose W/demand, a and b are drawn to those of like curves"
@@ -57,12 +62,7 @@ class Pooled(SetRung):
             raise TooFewLimitsError("needs a limit at which a trial finished")
         fits = {like: _pool(own) for like, own in groups.items()}
         means = [p for like, group in fits.items() for p in _parameters(like, group.mean, 0.0)]
-        owns = [
-            parameter
-            for group in fits.values()
-            for one in group.own
-            for parameter in _parameters(one.curve.mark, one.at, _ln_reference(one.curve))
-        ]
+        owns = [p for group in fits.values() for one in group.own for p in _parameters_of(one)]
         return Fit(self.name, (*means, *owns, *_reaches(fits.values())))
 
     def predict(
@@ -80,6 +80,14 @@ class Pooled(SetRung):
         if reach is None:
             return None
         return conformal.band(_landscape(*_told(fit, asked)), limit_bytes, reach)
+
+    def left_out(self, fit: Fit, asked: Curve) -> float | None:
+        """By the curve's other limits, the mean being what it is."""
+        return fit.get(f"{_ERROR}@{asked.mark}")
+
+    def unlimited_s(self, fit: Fit, asked: Curve, context: Context) -> float:
+        """The measured one, corrected by what the curve's other points say of it."""
+        return super().unlimited_s(fit, asked, context) * (fit.get(f"{_OFF}@{asked.mark}") or 1.0)
 
 
 @dataclass(frozen=True)
@@ -113,10 +121,11 @@ def _pool(curves: Sequence[Curve]) -> _Group:
     every, own, mean = points.rows([*range(count)] * len(_STARTS)), starts, starts
     for _ in range(_ROUNDS):
         own, cost = search(every, mean, own, _SPREAD)
-        means = own.reshape(len(_STARTS), count, 3).mean(axis=1)
+        means = own.reshape(len(_STARTS), count, 4).mean(axis=1)
+        means[:, 3] = 0.0
         mean = np.repeat(means, count, axis=0)
     best = int(cost.reshape(len(_STARTS), count).sum(axis=1).argmin())
-    found = own.reshape(len(_STARTS), count, 3)[best]
+    found = own.reshape(len(_STARTS), count, 4)[best]
     without = _left_out(points, means[best], found)
     return _Group(means[best], tuple(map(_Own, curves, found, without)))
 
@@ -154,11 +163,12 @@ def _known_scores(one: _Own) -> Iterable[FloatArray]:
     for limit, at in zip(curve.limits, one.without, strict=True):
         here = curve.limit_bytes == limit
         landscape = _landscape(at, _ln_reference(curve))
-        yield conformal.scores(landscape, curve.limit_bytes[here], curve.slowdown[here])
+        slowdown = curve.slowdown[here] / np.exp(at[3])
+        yield conformal.scores(landscape, curve.limit_bytes[here], slowdown)
 
 
 def _landscape(at: FloatArray, ln_reference: float) -> Landscape:
-    return Landscape(_GRID + ln_reference, ln_slowdown(at, _GRID))
+    return Landscape(_GRID + ln_reference, ln_slowdown(at[:3], _GRID))
 
 
 def _told(fit: Fit, asked: Curve) -> tuple[FloatArray, float]:
@@ -175,6 +185,19 @@ def _told(fit: Fit, asked: Curve) -> tuple[FloatArray, float]:
         raise CannotTellError(f"no curve like {asked.label} was fitted")
     w, a, b = (float(value) for value in mean if value is not None)
     return np.array([np.log(w), np.log(a), b]), _ln_reference(asked)
+
+
+def _parameters_of(one: _Own) -> Iterable[Parameter]:
+    yield from _parameters(one.curve.mark, one.at, _ln_reference(one.curve))
+    yield Parameter(f"{_OFF}@{one.curve.mark}", float(np.exp(one.at[3])))
+    yield Parameter(f"{_ERROR}@{one.curve.mark}", _error_of(one), fixed=True)
+
+
+def _error_of(one: _Own) -> float:
+    """Mean size of ln(predicted / measured) at limits left out."""
+    x = np.log(one.curve.limits) - _ln_reference(one.curve)
+    pairs = zip(one.without, x, np.log(one.curve.medians), strict=True)
+    return float(np.mean([abs(ln_slowdown(at[:3], m) + at[3] - y) for at, m, y in pairs]))
 
 
 def _parameters(of: str, at: FloatArray, ln_reference: float) -> Iterable[Parameter]:

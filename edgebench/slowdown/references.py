@@ -143,10 +143,10 @@ def references_of(
     Task ``n`` of round ``r`` is number ``r · len(round_tasks) + n``.
     """
     script = Script()
-    # What the first layer needs of the runtime, an import has not touched for long.
+    script.touch(script.new(int(base.bytes - base.hot_bytes)), BEFORE, write=True)
+    # Of what layers need of the runtime, next to nothing has gone when the first one begins.
     hot = script.scatter(int(base.hot_bytes))
     script.touch(hot, BEFORE, write=True)
-    script.touch(script.new(int(base.bytes - base.hot_bytes)), BEFORE, write=True)
     script.touch(script.new(workload.input_bytes * len(workload.networks)), BEFORE, write=True)
     files = _Files(script, workload)
     for number in range(rounds):

@@ -7,6 +7,7 @@ and others, 1970, who had no frees).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -78,6 +79,7 @@ class _String:
         self._before = before
         self._anon = np.where(of_file, 0.0, touched)
         self._file = np.where(of_file, touched, 0.0)
+        self._files_before = [0, *np.cumsum(of_file).tolist()]
         # As lists: single entries of an array are slow to reach.
         self._after, self._touched = after.tolist(), touched.tolist()
         self._is_file = of_file.tolist()
@@ -85,6 +87,7 @@ class _String:
         gone = np.argsort(references.freed, kind="stable")
         gone = gone[references.freed[gone] < self._count]
         self._gone_at, self._gone_last = references.freed[gone], last[gone]
+        self._gone_in_order = self._gone_at.tolist()
         self._gone_anon = np.where(references.is_file[gone], 0.0, references.bytes[gone])
         self._gone_file = references.bytes[gone] - self._gone_anon
         self._alive = references.alive
@@ -101,30 +104,38 @@ class _String:
         anon, file = self._between(start, stop)
         if self._is_file[start]:
             return self._of_file(start, stop, anon, file)
-        crowding = np.maximum.accumulate(anon + np.minimum(file, CACHE_KEPT_BYTES)) + own
+        needed = anon if file is None else anon + np.minimum(file, CACHE_KEPT_BYTES)
+        crowding = np.maximum.accumulate(needed) + own
         return _Stay(end, is_used, float(crowding[-1]), crowding=crowding)
 
-    def _of_file(self, start: int, stop: int, anon: FloatArray, file: FloatArray) -> _Stay:
-        own = self._touched[start]
+    def _of_file(self, start: int, stop: int, anon: FloatArray, others: FloatArray | None) -> _Stay:
+        own, file = self._touched[start], np.zeros_like(anon) if others is None else others
         needed = float(np.max(own + file + self._alive[start + 1 : stop], initial=own))
         distance = own + float(np.max(file, initial=0.0))
         beside = max(0.0, needed - distance)
         idle = max(0.0, beside - float(np.max(anon, initial=0.0)))
         return _Stay(stop, True, distance, beside, idle)
 
-    def _between(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
-        """Distinct anonymous and file bytes touched after ``start``, up to each reference."""
+    def _between(self, start: int, stop: int) -> tuple[FloatArray, FloatArray | None]:
+        """Distinct anonymous and file bytes touched after ``start``, up to each reference.
+
+        None for the file's where there are none.
+        """
         inside = slice(start + 1, stop)
         is_new = self._before[inside] <= start
-        anon, file = self._anon[inside] * is_new, self._file[inside] * is_new
-        low, high = np.searchsorted(self._gone_at, (start, stop - 1))
+        anon, file = self._anon[inside] * is_new, None
+        if self._files_before[stop] > self._files_before[start + 1]:
+            file = self._file[inside] * is_new
+        low = bisect_left(self._gone_in_order, start)
+        high = bisect_left(self._gone_in_order, stop - 1, low)
         if high > low:
             counted = self._gone_last[low:high] > start
             at = self._gone_at[low:high][counted] - start
             length = stop - start - 1
             anon -= np.bincount(at, self._gone_anon[low:high][counted], length)[:length]
-            file -= np.bincount(at, self._gone_file[low:high][counted], length)[:length]
-        return np.cumsum(anon), np.cumsum(file)
+            if file is not None:
+                file -= np.bincount(at, self._gone_file[low:high][counted], length)[:length]
+        return anon.cumsum(), None if file is None else file.cumsum()
 
 
 def _neighbours(references: References) -> tuple[IntArray, IntArray, IntArray]:

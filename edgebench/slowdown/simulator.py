@@ -81,7 +81,8 @@ def device_of(calibration: Calibration) -> Device:
         file_fault_bytes=calibration.file_pages_per_fault.value * mmap.PAGESIZE,
         base=Base(
             calibration.base_bytes.value,
-            min(calibration.hot_base_bytes.value, calibration.base_bytes.value),
+            # What stayed under the heaviest pressure is nearest to what is needed.
+            min(calibration.hot_base_bytes.low, calibration.base_bytes.value),
         ),
         cores=cores if isinstance(cores, int) else None,
         memory=_memory(calibration),

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
-from edgebench.slowdown.data import Curve, FloatArray
+from edgebench.slowdown.data import Curve
 from edgebench.slowdown.knowledge import Knowledge
 from edgebench.slowdown.ladder import RUNGS
-from edgebench.slowdown.model import Context, Fit, Rung
+from edgebench.slowdown.model import Context, Rung
+from edgebench.slowdown.pooled import Pooled
 from edgebench.slowdown.splits import same_curve
 from edgebench.slowdown.store import FOLDER, OF_SETS, fit_from_json
-from edgebench.slowdown.voices import Told, Voice
+from edgebench.slowdown.voices import OwnFit, OwnVoice, SetVoice, Voice, nearest
 
 #: Rungs by their names; each makes and reads its own fits.
-_RUNGS = {rung.name: rung for rung in RUNGS}
+_RUNGS: dict[str, Rung] = {rung.name: rung for rung in RUNGS}
 
 
 def is_stored(path: Path) -> bool:
@@ -38,11 +39,14 @@ class StoredFits:
             ResultsError: none there, damaged, or written by a newer version.
         """
         files = [path] if path.suffix == ".json" else sorted(path.glob("*.json"))
+        # Of rungs of sets `pooled` alone tells without layer tables and constants.
+        pooled = [file for file in files if file.stem == OF_SETS + Pooled.name]
         files = [file for file in files if not file.name.startswith(OF_SETS)]
         if not files:
             raise ResultsError("no fits here", where=str(path), remedy="edgebench fit")
-        self._fits: list[tuple[Curve, Rung, Fit]] = [_read(file) for file in files]
-        curves = tuple(curve for curve, _, _ in self._fits)
+        self._own = [_read(file, _own_of) for file in files]
+        self._sets = [_read(file, _pooled_of) for file in pooled]
+        curves = tuple(own.curve for own in self._own)
         about = curves[0].settings
         self.knowledge = Knowledge(
             str(about.get("device")), str(about.get("swap_kind", "none")), curves, Context({})
@@ -54,27 +58,20 @@ class StoredFits:
         Raises:
             ResultsError: one of them was not fitted.
         """
-        known = [curve for curve, _, _ in self._fits]
+        known = [own.curve for own in self._own]
         if any(same_curve(curve, known) is None for curve in curves):
             raise ResultsError(
                 f"no fit of {name}, and fits of others say nothing of it",
                 remedy="name the results themselves instead of their fits",
             )
-        return _StoredVoice(self._fits)
+        sets: list[Voice] = [voice for voice in self._sets if voice.can_tell(curves, [])]
+        return nearest([*sets, OwnVoice(self._own)], curves)
 
 
-class _StoredVoice:
-    def __init__(self, fits: Sequence[tuple[Curve, Rung, Fit]]) -> None:
-        self._fits = fits
-        self.rung = fits[-1][1].name
-
-    def tell(self, curve: Curve, limit_bytes: FloatArray) -> Told:
-        rung, fit = next((r, f) for c, r, f in self._fits if same_curve(curve, [c]))
-        slowdown = rung.predict(fit, limit_bytes)
-        return Told(curve.unlimited_s, slowdown, rung.interval(fit, limit_bytes))
+_Found = TypeVar("_Found")
 
 
-def _read(file: Path) -> tuple[Curve, Rung, Fit]:
+def _read(file: Path, as_what: Callable[[Mapping[str, Any]], _Found]) -> _Found:
     try:
         data = json.loads(file.read_bytes())
         if data["schema"] > SCHEMA:
@@ -83,8 +80,7 @@ def _read(file: Path) -> tuple[Curve, Rung, Fit]:
                 where=str(file),
                 remedy="read it with the edgebench that made it, or fit anew: edgebench fit",
             )
-        rung, fit = _best(data)
-        return _curve(data), rung, fit
+        return as_what(data)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ResultsError(
             f"no fit that can be read: {_fault_of(error)}",
@@ -100,17 +96,22 @@ def _fault_of(error: Exception) -> str:
     return str(error) if isinstance(error, OSError) else "it is damaged"
 
 
-def _best(data: Mapping[str, Any]) -> tuple[Rung, Fit]:
+def _pooled_of(data: Mapping[str, Any]) -> SetVoice:
+    return SetVoice(Pooled(), fit_from_json(data["fit"]), Context({}))
+
+
+def _own_of(data: Mapping[str, Any]) -> OwnFit:
     """The fit nearest to limits left out of it; if none was judged, the highest there is."""
     fitted = [one for one in data["rungs"] if one["fit"] and one["rung"] in _RUNGS]
     judged = [one for one in fitted if one["leave_one_limit_out"]]
-    found = min(judged or fitted[-1:], key=_log_ratio)
-    return _RUNGS[found["rung"]], fit_from_json(found["fit"])
+    found = min(judged, key=lambda one: _log_ratio(one) or 0.0) if judged else fitted[-1]
+    rung = _RUNGS[found["rung"]]
+    return OwnFit(_curve(data), rung, fit_from_json(found["fit"]), _log_ratio(found))
 
 
-def _log_ratio(one: Mapping[str, Any]) -> float:
+def _log_ratio(one: Mapping[str, Any]) -> float | None:
     errors = one["leave_one_limit_out"]
-    return float(errors["log_ratio"]) if errors else 0.0
+    return float(errors["log_ratio"]) if errors else None
 
 
 def _curve(data: Mapping[str, Any]) -> Curve:

@@ -16,7 +16,7 @@ from edgebench.slowdown.calibration.device import SCHEMA, Calibration, Constant
 SHAPE = Shape(
     networks={"alexnet": 4, "vgg11": 5, "resnet18": 6, "densenet121": 7},
     schedules=("linear", "bulk"),
-    limits=(None, 180, 150, 120, 100, 80),
+    limits=(None, 180, 145, 115, 85),
     repeats=2,
     rounds=1,
     with_files=False,

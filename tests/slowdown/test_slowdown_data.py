@@ -124,3 +124,16 @@ def test_fitting_twice_writes_the_same_bytes(tmp_path: Path):
     before = {file.name: file.read_bytes() for file in (path / "fits").iterdir()}
     CliRunner().invoke(fit, [str(path)])
     assert before == {file.name: file.read_bytes() for file in (path / "fits").iterdir()}
+
+
+def test_sweeps_together_keep_all_their_trials(tmp_path: Path):
+    """Trials of two sweeps have the same names: read together, none takes another's place."""
+    shape = Shape(with_files=False)
+    first = make(tmp_path, shape, "nano")
+    make(tmp_path, Shape(networks={"resnet18": 5}, with_files=False), "nano")
+    make(tmp_path, shape, "orin")
+    command = Shape(command="python3 train.py", with_files=False)
+    make(tmp_path, command, "orin")
+    alone, together = curves(load(first)), curves(load(tmp_path))
+    assert len(together) == 3 * len(alone) + 1
+    assert sum(len(curve.seconds) for curve in together) == 12 * len(together)

@@ -1,0 +1,144 @@
+"""The simulator on networks made up, where what is missed can be counted by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_networks import MIB, TABLES, calibration, constant, table, workload
+
+from edgebench.slowdown.profile import demand_bytes
+from edgebench.slowdown.simulator import Simulation, device_of, simulate
+from edgebench.slowdown.tables import Workload
+
+DEVICE = device_of(calibration())
+#: What the simulator answered when it was last changed on purpose.
+PINNED = Path(__file__).with_name("simulated.json")
+SCHEDULES, LOADERS = ("linear", "bulk", "partial", "deepeye"), ("copy", "mmap")
+
+
+def simulated(work: Workload, *mib: float) -> Simulation:
+    """At limits in MiB."""
+    return simulate(work, DEVICE, np.array(mib) * MIB)
+
+
+def in_steady_state(found: Simulation, values: np.ndarray, phase: str) -> np.ndarray:
+    """Of all tasks of a phase in the last round, together."""
+    by_round = values.reshape(found.io_s.shape)
+    return by_round[-1, found.where(phase)].sum(axis=0)
+
+
+def pinned_answers() -> dict[str, list[float]]:
+    """Sums of seconds and bytes of whole trials at three limits, for every kind of workload."""
+    answers = {}
+    for schedule in SCHEDULES:
+        for loader in LOADERS:
+            nets = (TABLES["alexnet"], TABLES["mobilenet_v2"])
+            work = workload(*nets, schedule=schedule, loader=loader, rounds=3, warm=2)
+            limits = np.array([0.9, 0.6, 0.3]) * demand_bytes(work, DEVICE)
+            found = simulate(work, DEVICE, limits)
+            sums = [found.io_s.sum(axis=(0, 1)), found.faults.sum(axis=(0, 1))]
+            sums += [table.sum(axis=0) / MIB for table in vars(found.missed).values()]
+            answers[f"{schedule} {loader}"] = [float(f"{v:.9g}") for each in sums for v in each]
+    return answers
+
+
+def test_it_answers_as_it_did():
+    """Seconds, faults and bytes of every schedule and loader: changed only on purpose."""
+    kept = json.loads(PINNED.read_text())
+    for name, answers in pinned_answers().items():
+        assert answers == pytest.approx(kept[name], rel=1e-7), name
+
+
+def test_the_same_again_and_whatever_else_is_asked():
+    """Bit for bit the same, and a limit's answer does not depend on the others asked with it."""
+    work = workload(TABLES["alexnet"], schedule="bulk", rounds=3, warm=2)
+    limits = (200.0, 150.0, 100.0, 80.0)
+    together = simulated(work, *limits)
+    assert (simulated(work, *limits).io_s == together.io_s).all()
+    for n, limit in enumerate(limits):
+        assert (simulated(work, limit).io_s[..., 0] == together.io_s[..., n]).all()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("loader", LOADERS)
+def test_nothing_is_missed_above_the_demand(schedule: str, loader: str):
+    """With room for all of it a limit costs nothing."""
+    work = workload(table(3, 0, 9, 20, connected=1), schedule=schedule, loader=loader, rounds=2)
+    # What the page cache keeps is room that anonymous memory does not get.
+    found = simulated(work, demand_bytes(work, DEVICE) / MIB + 40)
+    assert found.io_s.sum() == 0
+
+
+def test_warm_executions_below_the_weights_read_them_all_again():
+    """LRU on a cyclic scan: each pass of the steady state misses every weight."""
+    work = workload(table(10, 20, 30), schedule="bulk", rounds=3, warm=4)
+    found = simulated(work, 60.0)
+    passes = work.passes - 1
+    weights = 60.0 * MIB
+    came_in = in_steady_state(
+        found, found.missed.in_bytes - found.missed.scattered_bytes, "execute"
+    )
+    assert came_in[0] / passes == pytest.approx(weights, rel=0.02)
+    seconds = in_steady_state(found, found.io_s, "execute")[0]
+    assert seconds > came_in[0] / 1e8 * 0.99
+
+
+def test_later_rounds_are_unlimited_while_weights_and_the_hot_base_fit():
+    """The first round pushes the idle base out and pays for it; the next ones pay nothing."""
+    work = workload(table(10, 20, 30), schedule="bulk", rounds=3, warm=2)
+    # 60 MiB of weights, 10 of the hot base, activations, the page cache's 16; not the idle 50.
+    found = simulated(work, 90.0)
+    by_round = found.io_s.sum(axis=1)[:, 0]
+    assert by_round[0] > 0.1
+    assert by_round[1] == by_round[2] == 0
+
+
+def test_mapped_weights_are_read_again_from_their_file():
+    """They go before idle anonymous memory does, and never to swap."""
+    work = workload(table(10, 20, 30), schedule="bulk", loader="mmap", rounds=3, warm=2)
+    found = simulated(work, 90.0)
+    assert found.missed.file_bytes.sum() > 60 * MIB
+    in_order = found.missed.in_bytes - found.missed.scattered_bytes
+    assert in_order.sum() == 0
+
+
+def test_zram_writes_anew_what_a_disk_keeps():
+    """Weights that come back unchanged go out again at no cost from a disk, not from zram."""
+    work = workload(table(10, 20, 30), schedule="bulk", rounds=3, warm=4)
+    zram = device_of(calibration(swap_kind="zram"))
+    limit = np.array([60.0 * MIB])
+    out = {
+        name: simulate(work, device, limit).missed.out_bytes.sum()
+        for name, device in (("disk", DEVICE), ("zram", zram))
+    }
+    assert out["zram"] > 2 * out["disk"]
+
+
+def test_without_swap_nothing_goes_there():
+    """What does not fit is killed, not slowed: the simulator charges it nothing."""
+    bare = device_of(
+        calibration(swap_kind="none", swap_in_bytes_per_s=None, swap_out_bytes_per_s=None)
+    )
+    found = simulate(workload(table(10, 20, 30), rounds=2), bare, np.array([60.0 * MIB]))
+    assert found.missed.in_bytes.sum() == found.missed.out_bytes.sum() == 0
+
+
+def test_threads_halve_the_read_ahead():
+    """Where threads share a scan each fault brings half as much; one thread gets all of it."""
+    made = calibration(environment={"cpu_cores_usable": 4}, fault_s=constant(1e-4))
+    device = device_of(made)
+    assert device.swap_fault_bytes(None) == device.fault_bytes / 2
+    assert device.swap_fault_bytes(1) == device.fault_bytes
+
+
+def test_overlapping_schedules_hide_what_waits():
+    """A round on the clock is no longer than its tasks one after another."""
+    work = workload(TABLES["alexnet"], TABLES["vgg11"], schedule="partial", rounds=2)
+    found = simulated(work, 150.0)
+    cpu_s = np.full(len(found.tasks), 0.01)
+    alone = found.a_round(found.io_s, np.ones(len(found.tasks), dtype=bool)) + cpu_s.sum()
+    clock = found.round_s(cpu_s)
+    assert 0.5 * alone[0] < clock[0] <= alone[0]
