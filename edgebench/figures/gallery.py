@@ -61,24 +61,26 @@ class Gallery(NamedTuple):
 def draw_all(results: Results) -> Gallery:
     """Draw every kind of figure into the sweep's ``figures/``.
 
+    A random search has too many points for figures of each; :func:`draw_trial` draws one's.
+
     Raises:
         ResultsError: none could be drawn, or the folder can't be written.
     """
     paths: list[Path] = []
-    reasons: list[str] = []
-    for kind, figures in {**KINDS, **STUDIES}.items():
+    reasons: dict[str, str] = {}
+    searched = (results.resolved.get("scenario") or {}).get("search")
+    for kind, figures in {**({} if searched else KINDS), **STUDIES}.items():
         try:
             paths += _write(results, figures(results))
         except ResultsError as error:
-            if kind in KINDS:
-                reasons.append(f"no {kind} figure: {error.what}")
+            reasons[kind] = f"no {kind} figure: {error.what}"
     if not paths:
         raise ResultsError(
-            "nothing to draw: " + "; ".join(reasons),
+            "nothing to draw: " + "; ".join(reasons.values()),
             where=str(results.path),
             remedy=f"see what the trials did: edgebench show {results.path}",
         )
-    return Gallery(paths, reasons)
+    return Gallery(paths, [said for kind, said in reasons.items() if kind in KINDS])
 
 
 def draw_trial(results: Results, trial: str) -> list[Path]:

@@ -42,7 +42,11 @@ def figures(results: Results) -> Iterator[Drawn]:
         raise ResultsError("no trial of the search finished", where=str(results.path))
     axes = search_axes(results.sweeps[0])
     yield Drawn("hyperparameters-memory", _memory(results, done, axes))
-    yield Drawn("hyperparameters-effects", _effects(results, search_effects(results)))
+    try:
+        found = search_effects(results)
+    except ResultsError:
+        return  # So few draws that `edgebench study` says why there are no effects.
+    yield Drawn("hyperparameters-effects", _effects(results, found))
 
 
 def measure_title(measure: str) -> str:

@@ -51,7 +51,7 @@ def figures(results: Results) -> Iterator[Drawn]:
 
 def _bars(axes: Axes, rows: pd.DataFrame, what: str) -> None:
     """Milliseconds a step, the largest above."""
-    sums: Any = rows.groupby([what, "phase"])["own_s"].sum().unstack(fill_value=0.0) * 1e3
+    sums: Any = rows.groupby([what, "phase"])["own_s"].sum().unstack(fill_value=0) * 1e3
     order = sums.sum(axis=1).sort_values(ascending=False).index[:_SHOWN]
     left = pd.Series(0.0, index=order)
     for phase in _phases(sums.columns):

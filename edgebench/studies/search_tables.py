@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from edgebench.errors import ResultsError
 from edgebench.studies.hyperparameters import (
     GROUPS,
     background_shift,
@@ -28,9 +29,14 @@ def search_tables(results: Results) -> list[StudyTable]:
     """The trials; effects with intervals; work C's conclusion held against them; the background's.
 
     Raises:
-        ResultsError: this sweep was no random search, or too few of its draws finished.
+        ResultsError: this sweep was no random search.
     """
-    return [_trials(results), *_effect_tables(results)]
+    trials = _trials(results)
+    try:
+        return [trials, *_effect_tables(results)]
+    except ResultsError as error:
+        # Its trials are worth showing, however few.
+        return [replace(trials, says=(f"no effects: {error.what}",))]
 
 
 def _trials(results: Results) -> StudyTable:

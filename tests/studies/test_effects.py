@@ -27,14 +27,16 @@ def drawn(count: int, seed: int, rate: float = 0.0) -> pd.DataFrame:
 
 
 def test_what_was_put_in_comes_out():
-    """10 per layer over the drawn range, inside its interval; the share says it explains most."""
+    """10 per layer over the drawn range, inside its interval; it explains most, others nothing."""
     frame = drawn(60, 1)
     found = {e.setting: e for e in effects(frame, SETTINGS, ["memory"])}
     layers = found["layers"]
     truth = 10 * (frame["layers"].max() - frame["layers"].min())
     assert layers.across_low <= truth <= layers.across_high
     assert layers.shown
-    assert layers.share > 0.9
+    # Less than its part of the variance: what it shares by chance with others counts for none.
+    assert layers.share > 0.8
+    assert max(found["rate"].share, found["batch"].share) < 0.02
     assert layers.rank_low <= layers.rank <= layers.rank_high
 
 

@@ -108,7 +108,9 @@ class _SomeFilters(torch.autograd.Function):
 
 
 def _for_images(layer: nn.Conv2d, images: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    made: torch.Tensor = conv2d_input(images.shape, layer.weight, gradient, **_options(layer))
+    made: torch.Tensor = conv2d_input(  # type: ignore[no-untyped-call]
+        images.shape, layer.weight, gradient, **_options(layer)
+    )
     return made
 
 
@@ -122,7 +124,9 @@ def _for_weight(
         images = images[:, rows.div(per_channel, rounding_mode="floor")]
         options["groups"] = len(rows)
     shape = (len(rows), *layer.weight.shape[1:])
-    made: torch.Tensor = conv2d_weight(images, shape, gradient, **options)
+    made: torch.Tensor = conv2d_weight(  # type: ignore[no-untyped-call]
+        images, shape, gradient, **options
+    )
     return made
 
 
