@@ -1,9 +1,9 @@
 """What the dashboard costs: its memory, its answer to many connects, its speed, and the workload.
 
-``python serve_cost.py [PAIRS [CONNECTS [MINUTES]]]``. Alternating pairs of trials with a browser that
-watches and without; a server's memory over that many connects and minutes; the first paint in
-Chromium, and how old a sample is when the page draws it. Chromium runs on the same machine, where it
-takes part of the cores; a reader of the stream alone stands for a browser elsewhere.
+``python serve_cost.py [PAIRS [CONNECTS [MINUTES]]]``. Alternating pairs of trials with a browser
+that watches and without; a server's memory over that many connects and minutes; the first paint in
+Chromium, and how old a sample is when the page draws it. Chromium runs on the same machine, where
+it takes part of the cores; a reader of the stream alone stands for a browser elsewhere.
 """
 
 from __future__ import annotations

@@ -174,4 +174,5 @@ def sweeps_below(root: Path) -> list[Path]:
 
 def newest_running(root: Path) -> Path | None:
     """The newest sweep that runs now."""
-    return next((p for p in reversed(sweeps_below(root)) if is_being_written(p)), None)
+    open_ones = (path for path in reversed(sweeps_below(root)) if not (path / COMPLETE).exists())
+    return next((path for path in open_ones if is_being_written(path)), None)

@@ -113,6 +113,8 @@ class Guarded:
         headers = request.headers
         if not self._guard.knows_host(headers.get("host", "")):
             return _refused("this server is not known by that name; use the address it printed")
+        if headers.get("sec-fetch-site") == "cross-site" and request.url.path != "/":
+            return _refused("another site's page may lead here, and ask for nothing")
         if request.method not in ("GET", "HEAD") and (why := _stranger(headers)):
             return _refused(why)
         return self._token_asked(request)

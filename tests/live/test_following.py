@@ -214,6 +214,7 @@ def test_a_dead_harness_leaves_no_trial(tmp_path: Path):
     folder = scratch(tmp_path)
     (folder / "fast.i64").write_bytes(b"")
     (path / "live.json").write_text(json.dumps({"schema": 1, **asdict(post_to(folder))}))
+    (path / "complete.json").unlink()
     tail = SweepTail(path)
     assert tail.poll().trial is None
     descriptor = open_locked(path / "trials.jsonl")

@@ -53,6 +53,15 @@ def test_another_sites_post_is_refused(served: Served, headers: dict[str, str]):
     assert not list(served.root.glob(".serve/*"))
 
 
+@pytest.mark.parametrize(
+    "path", ["/api/what-if?sweep=x", "/api/sweeps", "/js/main.js", "/api/live"]
+)
+def test_another_site_can_ask_for_nothing(served: Served, path: str):
+    """Its pictures and scripts can't make the machine work; a link to the page still leads on."""
+    assert served.get(path, Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors").status == 403
+    assert served.get("/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate").status == 200
+
+
 def test_a_large_body_is_refused(served: Served):
     """Nobody fills the memory with one request."""
     assert served.post("/api/check", {"x": "y" * 100_000}).status == 403

@@ -39,8 +39,9 @@ function draw(rows, details) {
   const [usage, swap] = [el("div"), el("div")];
   fill(host, usage, swap);
   const lines = rows.map((row, at) => ({ label: titleOf(row, rows), colour: `--c${(at % 8) + 1}` }));
-  const drawn = details.map((detail) => detail.fast?.rows ?? []);
-  charts = [overlaid(usage, "Highest usage over time", lines, drawn, 2), overlaid(swap, "Swap over time", lines, drawn, 3)];
+  const highest = details.map((detail) => column(detail.fast, "high_bytes"));
+  const swapped = details.map((detail) => column(detail.stat, "swap_bytes"));
+  charts = [overlaid(usage, "Highest usage over time", lines, highest), overlaid(swap, "Swap over time", lines, swapped)];
   details.forEach((detail, at) => {
     if (!detail.metrics?.length) return;
     const box = el("div");
@@ -51,11 +52,17 @@ function draw(rows, details) {
   });
 }
 
-function overlaid(host, title, lines, drawn, column) {
+// Pairs of seconds and bytes; the slow table tells swap exactly.
+function column(table, name) {
+  const at = table?.columns.indexOf(name) ?? -1;
+  return at < 0 ? [] : table.rows.map((row) => [row[0], row[at]]);
+}
+
+function overlaid(host, title, lines, drawn) {
   const chart = new Chart(host, { title, y: "MiB", lines });
-  const tables = drawn.map((rows) => [rows.map((row) => row[0]), rows.map((row) => (row[column] === null ? null : row[column] / MIB))]);
-  const words = lines.map((line, at) => `${line.label}: ${bytes(Math.max(0, ...drawn[at].map((row) => row[column] ?? 0)))} at most`);
-  chart.set(window.uPlot.join(tables), words.join("; "));
+  const tables = drawn.map((pairs) => [pairs.map(([t]) => t), pairs.map(([, value]) => (value === null ? null : value / MIB))]);
+  const most = drawn.map((pairs) => bytes(Math.max(0, ...pairs.map(([, value]) => value ?? 0))));
+  chart.set(window.uPlot.join(tables), lines.map((line, at) => `${line.label}: ${most[at]} at most`).join("; "));
   return chart;
 }
 
