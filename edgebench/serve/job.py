@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from edgebench.cgroups.identity import give_to_caller
 from edgebench.errors import ResultsError
 from edgebench.layout import json_bytes, read_json, write_atomically
 from edgebench.process import python_path
@@ -60,13 +62,17 @@ class JobFiles:
         Raises:
             OSError: it can't be written; nothing is left of it.
         """
+        top = self.folder if self.root.exists() else self.root
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.folder.is_symlink():
+            raise NotADirectoryError(errno.ENOTDIR, "a link lies where the queue is kept")
         write_atomically(self.path(job, "toml"), scenario.encode())
         try:
             self.keep(job)
         except OSError:
             self.path(job, "toml").unlink(missing_ok=True)
             raise
+        give_to_caller(top)
 
     def keep(self, job: Job) -> None:
         """Keep how it stands.
@@ -93,7 +99,8 @@ class JobFiles:
             OSError: its files can't be written, or it can't be started.
         """
         words = [sys.executable, "-m", "edgebench", "run", str(self.path(job, "toml"))]
-        with self.path(job, "out").open("wb") as out, self.path(job, "log").open("wb") as log:
+        # Made anew: under sudo somebody may have put links in their place.
+        with self.path(job, "out").open("xb") as out, self.path(job, "log").open("xb") as log:
             process = subprocess.Popen(
                 [*words, "--results", str(self.root), "--json"],
                 stdin=subprocess.DEVNULL,

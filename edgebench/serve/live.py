@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+from edgebench.errors import EdgebenchError
 from edgebench.live.sweep import SweepState, SweepTail, newest_running
 from edgebench.live.system import SystemMemory, read_system
 from edgebench.serve.queue import Queue
@@ -67,7 +68,8 @@ class Hub:
     async def run(self) -> None:
         """Read and tell until cancelled."""
         while True:
-            with contextlib.suppress(OSError):
+            # Whatever became of a folder meanwhile: the next round sees it as it is then.
+            with contextlib.suppress(OSError, EdgebenchError):
                 self.tick()
             await asyncio.sleep(TICK_S if self._browsers else _SLOW_TICK_S)
 

@@ -6,6 +6,7 @@ number it shows was predicted and none was interpolated by the page.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,11 @@ def what_if(sweep: Path) -> dict[str, Any]:
     return {"workloads": [_workload(one) for one in found], "warnings": source.warnings}
 
 
+def _told(value: float | None) -> float | None:
+    """The number; None where a model gives none that can be shown."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 def _workload(one: Prediction) -> dict[str, Any]:
     settings = one.subject.settings
     told = {k: settings.get(k) for k in ("schedule", "loader", "batch", "swap_kind")}
@@ -41,12 +47,16 @@ def _workload(one: Prediction) -> dict[str, Any]:
         "network": one.subject.network,
         "settings": {name: value for name, value in told.items() if value is not None},
         "rung": one.rung,
-        "demand_bytes": one.demand_bytes,
-        "least_viable_bytes": one.least_viable_bytes,
-        "unslowed_bytes": one.unslowed_bytes,
+        "demand_bytes": _told(one.demand_bytes),
+        "least_viable_bytes": _told(one.least_viable_bytes),
+        "unslowed_bytes": _told(one.unslowed_bytes),
         "measured": [_measured(curve) for curve in one.subject.curves if len(curve.limits)],
         "at": [_at(at) for at in one.at],
     }
+
+
+def _relative(seconds: float | None, unlimited_s: float) -> float | None:
+    return None if seconds is None else _told(seconds / unlimited_s)
 
 
 def _measured(curve: Curve) -> dict[str, Any]:
@@ -63,17 +73,17 @@ def _at(at: AtLimit) -> dict[str, Any]:
     return {
         "limit_bytes": at.limit_bytes,
         "share": at.share,
-        "probability": at.probability,
+        "probability": _told(at.probability),
         "viable": at.viable,
         "extrapolated": at.extrapolated,
         "phases": [
             {
                 "network": time.network,
                 "phase": time.phase,
-                "seconds": time.seconds,
-                "slowdown": time.slowdown,
-                "low": time.low_s / time.unlimited_s if time.low_s is not None else None,
-                "high": time.high_s / time.unlimited_s if time.high_s is not None else None,
+                "seconds": _told(time.seconds),
+                "slowdown": _told(time.slowdown),
+                "low": _relative(time.low_s, time.unlimited_s),
+                "high": _relative(time.high_s, time.unlimited_s),
             }
             for time in at.phases
         ],

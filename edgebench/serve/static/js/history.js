@@ -88,21 +88,38 @@ async function showTrials() {
   drawTrials();
 }
 
-// A filter for each setting that differs between these trials.
+// A filter for each setting that differs between these trials: a list of few values, a range of many.
 function drawFilters() {
   const names = [...settingNames(), "limit", "outcome", "sweep"];
   const choices = names.map((name) => [name, [...new Set(rows.map((row) => row[name]).filter((v) => v !== undefined && v !== null))]]);
-  const useful = choices.filter(([, values]) => values.length > 1 && values.length <= MOST_CHOICES);
+  const useful = choices.filter(([, values]) => values.length > 1 && (values.length <= MOST_CHOICES || values.every(Number.isFinite)));
   for (const name of filters.keys()) if (!useful.some(([known]) => known === name)) filters.delete(name);
-  fill(byId("filters"), ...useful.map(([name, values]) => {
-    const options = values.map((value) => el("option", { value: String(value), selected: filters.get(name) === String(value) }, String(value)));
-    const change = (event) => {
-      if (event.target.value) filters.set(name, event.target.value);
-      else filters.delete(name);
-      drawTrials();
+  fill(byId("filters"), ...useful.map(([name, values]) => (values.length <= MOST_CHOICES ? listed(name, values) : ranged(name))));
+}
+
+function listed(name, values) {
+  const kept = filters.get(name)?.value;
+  const options = values.map((value) => el("option", { value: String(value), selected: kept === String(value) }, String(value)));
+  const change = ({ target: { value } }) => setFilter(name, value === "" ? null : { value, fits: (found) => String(found) === value });
+  return el("label", {}, name, el("select", { onchange: change, "data-filter": name }, el("option", { value: "" }, "all"), ...options));
+}
+
+function ranged(name) {
+  const ends = ["from", "to"].map((end) => {
+    const change = ({ target: { value } }) => {
+      const { from, to } = { ...filters.get(name), [end]: value.trim() };
+      const fits = (found) => found !== null && (!from || found >= Number(from)) && (!to || found <= Number(to));
+      setFilter(name, from || to ? { from, to, fits } : null);
     };
-    return el("label", {}, name, el("select", { onchange: change, "data-filter": name }, el("option", { value: "" }, "all"), ...options));
-  }));
+    return el("label", {}, `${name} ${end}`, el("input", { size: 8, value: filters.get(name)?.[end] ?? "", onchange: change, "data-filter": `${name} ${end}` }));
+  });
+  return el("span", { class: "filters" }, ...ends);
+}
+
+function setFilter(name, filter) {
+  if (filter) filters.set(name, filter);
+  else filters.delete(name);
+  drawTrials();
 }
 
 function settingNames() {
@@ -111,7 +128,7 @@ function settingNames() {
 }
 
 function drawTrials() {
-  const shown = rows.filter((row) => [...filters].every(([name, value]) => String(row[name]) === value));
+  const shown = rows.filter((row) => [...filters].every(([name, filter]) => filter.fits(row[name])));
   const names = [...(sweeps.size > 1 ? ["sweep"] : []), ...FIRST, ...settingNames(), ...LAST];
   const columns = names.map((name) => ({ name, title: name.replace(/_bytes$|_s$/, "").replaceAll("_", " "), value: (row) => row[name],
     show: (row) => (name === "outcome" ? outcome(row) : cell(name, row[name])) }));

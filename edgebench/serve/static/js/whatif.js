@@ -29,6 +29,8 @@ export async function showWhatIf(sweep) {
 
 const nameOf = (one) => [one.network, ...Object.entries(one.settings).map(([name, value]) => (name === "swap_kind" ? `swap ${value}` : name === "batch" ? `batch ${value}` : value))].join(" · ");
 
+const times = (factor) => (Number.isFinite(factor) ? `×${factor.toFixed(2)}` : "not told");
+
 const now = () => workloads[Number(byId("what-if-workload").value)];
 
 function chooseWorkload() {
@@ -53,9 +55,9 @@ function tell() {
   const phase = at.phases[Number(byId("what-if-phase").value)];
   const limit = `${bytes(Math.round(at.limit_bytes))}${at.share === null ? "" : ` (${percent(at.share)} of demand)`}`;
   byId("what-if-limit").setAttribute("aria-valuetext", limit);
-  const interval = phase.low === null ? "" : `, 90 % of trials ×${phase.low.toFixed(2)} to ×${phase.high.toFixed(2)}`;
+  const interval = phase.low === null || phase.high === null ? "" : `, 90 % of trials ${times(phase.low)} to ${times(phase.high)}`;
   const finishes = at.probability === null ? "" : `; finishes with probability ${percent(at.probability)}`;
-  const time = at.viable ? `slowdown ×${phase.slowdown.toFixed(2)}${interval}, ${seconds(phase.seconds)}` : "not viable: it would be killed";
+  const time = at.viable ? `slowdown ${times(phase.slowdown)}${interval}, ${seconds(phase.seconds)}` : "not viable: it would be killed";
   const far = at.extrapolated ? "; beyond all trials: extrapolated" : "";
   byId("what-if-told").textContent = `${limit}: ${time}${finishes}${far}`;
   const layers = at.viable ? at.layers : [];
@@ -70,6 +72,7 @@ function draw() {
   const which = Number(byId("what-if-phase").value);
   const { phase, network } = one.at[0].phases[which];
   const predicted = [...one.at].reverse().filter((at) => at.viable);
+  const told = predicted.map((at) => at.phases[which].slowdown).filter((value) => value !== null);
   const measured = one.measured.find((curve) => curve.phase === phase && curve.network === network);
   const points = (measured?.limit_bytes ?? []).map((limit, at) => [limit / MIB, measured.slowdown[at]]);
   const killed = [...new Set(measured?.killed_bytes ?? [])].map((limit) => [limit / MIB, 1]);
@@ -88,7 +91,7 @@ function draw() {
   const columns = (pairs) => [pairs.map((pair) => pair[0]), pairs.map((pair) => pair[1])];
   const sortedPairs = (pairs) => columns(unique(pairs));
   chart.set(window.uPlot.join([line((p) => p.slowdown), line((p) => p.low), line((p) => p.high), sortedPairs(points), sortedPairs(killed)]),
-    `from ×${Math.min(...predicted.map((at) => at.phases[which].slowdown)).toFixed(2)} to ×${Math.max(...predicted.map((at) => at.phases[which].slowdown)).toFixed(2)}`);
+    `from ${times(Math.min(...told))} to ${times(Math.max(...told))}`);
 }
 
 // Repeats at one limit are moved apart by a hair: the chart joins points by their x.
