@@ -20,20 +20,38 @@ def write_derived(folder: Path, name: str, data: bytes) -> Path:
     """
     try:
         folder.mkdir(exist_ok=True)
-        write_atomically(folder / name, data)
-        for made in (folder, folder / name):
-            _give_to_owner_of(folder.parent, made)
+        _give_to_owner_of(folder.parent, folder)
     except OSError as error:
-        raise ResultsError(
-            f"can't write {name}: {error.strerror}", where=str(folder), remedy=UNWRITABLE_REMEDY
-        ) from None
-    return folder / name
+        raise _unwritable(folder / name, error) from None
+    return write_file(folder / name, data)
 
 
-def _give_to_owner_of(sweep: Path, made: Path) -> None:
-    """Under sudo, what is made belongs to whom the sweep belongs."""
+def write_file(path: Path, data: bytes) -> Path:
+    """Put one file whole into a folder that is there, and return its path.
+
+    Raises:
+        ResultsError: the folder can't be written.
+    """
+    try:
+        write_atomically(path, data)
+        _give_to_owner_of(path.parent, path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    return path
+
+
+def _unwritable(path: Path, error: OSError) -> ResultsError:
+    return ResultsError(
+        f"can't write {path.name}: {error.strerror}",
+        where=str(path.parent),
+        remedy=UNWRITABLE_REMEDY,
+    )
+
+
+def _give_to_owner_of(folder: Path, made: Path) -> None:
+    """Under sudo, what is made belongs to whom the folder that it is in belongs."""
     if os.geteuid() == 0:
-        owner = sweep.stat()
+        owner = folder.stat()
         os.chown(made, owner.st_uid, owner.st_gid)
 
 

@@ -44,6 +44,12 @@ class Results:
             for words in sweep.warnings
         ]
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: each sweep's points as a table."""
+        from edgebench.glance import glance
+
+        return glance(self.sweeps, self.warnings)
+
     @property
     def path(self) -> Path:
         """The sweep's folder."""

@@ -101,23 +101,12 @@ def _progress(sweep: Sweep) -> str:
 
 
 def _by_workload(points: Sequence[PointSummary]) -> dict[str, list[PointSummary]]:
+    from edgebench.report.workload import apart
+
     groups: dict[str, list[PointSummary]] = {}
     for point in points:
-        groups.setdefault(point.workload + _apart(point), []).append(point)
+        groups.setdefault(point.workload + apart(point.limits), []).append(point)
     return groups
-
-
-def _apart(point: PointSummary) -> str:
-    """What else of the limits sets points of one workload apart."""
-    limits = point.limits
-    words = f" · swap {limits.swap_kind}"
-    if limits.swap_bytes is not None:
-        words += f" {format_size(limits.swap_bytes)}"
-    if limits.cores is not None:
-        words += f" · {limits.cores} cores"
-    if limits.cpu_quota is not None:
-        words += f" · {limits.cpu_quota:g} CPUs"
-    return words
 
 
 def _heading(workload: str, group: Sequence[PointSummary]) -> str:

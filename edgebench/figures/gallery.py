@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgebench.errors import ResultsError
+from edgebench.errors import ResultsError, UsageError
 from edgebench.figures import (
     convolution,
     hyperparameters,
@@ -81,6 +81,20 @@ def draw_all(results: Results) -> Gallery:
             remedy=f"see what the trials did: edgebench show {results.path}",
         )
     return Gallery(paths, [said for kind, said in reasons.items() if kind in KINDS])
+
+
+def draw(results: Results, kind: str) -> list[Drawn]:
+    """The figures of one of :data:`KINDS`, drawn but not written, as for a notebook.
+
+    Raises:
+        UsageError: no such kind.
+        ResultsError: the results have nothing for it.
+    """
+    kinds = {**KINDS, **STUDIES}
+    if kind not in kinds:
+        raise UsageError(f"no kind of figure {kind!r}", remedy=f"one of {', '.join(kinds)}")
+    with applied():
+        return list(kinds[kind](results))
 
 
 def draw_trial(results: Results, trial: str) -> list[Path]:

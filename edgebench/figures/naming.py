@@ -35,10 +35,16 @@ SETTINGS = (
 
 
 class Drawn(NamedTuple):
-    """A figure and its file's name without an ending."""
+    """A figure and its file's name without an ending; a notebook shows the figure."""
 
     stem: str
     figure: Figure
+
+    def _repr_svg_(self) -> str:
+        from edgebench.figures.style import applied, rendered
+
+        with applied():
+            return rendered(self.figure, ["svg"])["svg"].decode()
 
 
 class Group(NamedTuple):

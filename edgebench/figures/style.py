@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
 
 from edgebench import __version__
 from edgebench.derived import write_derived
@@ -146,11 +148,11 @@ def save(figure: Figure, folder: Path, stem: str) -> list[Path]:
     return [write_derived(folder, f"{stem}.{kind}", data) for kind, data in drawn.items()]
 
 
-def rendered(figure: Figure) -> dict[str, bytes]:
-    """The figure's bytes in each of :data:`FORMATS`, without dates or versions in them."""
+def rendered(figure: Figure, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
+    """The figure's bytes in each of these formats, without dates or versions in them."""
     _freeze(figure)
     drawn = {}
-    for kind in FORMATS:
+    for kind in formats:
         data = io.BytesIO()
         no_metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
         figure.savefig(data, format=kind, metadata=no_metadata)
@@ -163,11 +165,26 @@ def _freeze(figure: Figure) -> None:
 
     The layout's solver differs in the last bits from one process to another, which shows in SVG.
     """
+    _take_literally(figure)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:
         x, y, width, height = (round(value, 6) for value in axes.get_position().bounds)
         axes.set_position((x, y, width, height))
+
+
+def _take_literally(figure: Figure) -> None:
+    """A $ in a name begins no formula; only the labels that matplotlib gives to numbers do."""
+    numbers = {
+        label
+        for axes in figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        if not isinstance(axis.get_major_formatter(), FixedFormatter)
+        for label in axis.get_ticklabels(which="both")
+    }
+    for text in figure.findobj(Text):
+        if isinstance(text, Text) and text not in numbers:
+            text.set_parse_math(False)
 
 
 def limit_colours(count: int) -> list[Colour]:

@@ -1,0 +1,181 @@
+"""What ``edgebench watch`` shows, line by line, on a terminal of any width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from edgebench.printable import printable
+from edgebench.summary import workload_label
+from edgebench.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.text import Text
+
+    from edgebench.live.events import EndedSpan, Metric, OpenSpan
+    from edgebench.live.sweep import SweepState
+    from edgebench.live.system import SystemMemory
+    from edgebench.live.trial import TrialTail
+
+#: From empty to full; the second where the terminal knows no others.
+_BLOCKS, _PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
+_LABEL = 9
+_WIDEST = 64
+_LAYERS = 6
+_MOST_WARNINGS = 3
+#: From this share of its limit on, a trial's memory is shown as scarce.
+_SCARCE = 0.97
+
+
+class _Drawing:
+    """How wide, and with which characters."""
+
+    def __init__(self, width: int, blocks: str) -> None:
+        self.width = max(8, min(_WIDEST, width - _LABEL))
+        self._blocks = blocks
+
+    def bar(self, share: float, width: int) -> str:
+        """A bar that is filled by a share; what is left is dots."""
+        full = round(max(0.0, min(1.0, share)) * width)
+        return self._blocks[-1] * full + "." * (width - full)
+
+    def sparkline(self, values: Sequence[float], highest: float) -> str:
+        """One character a value, the latest at the right; of several for one place the highest."""
+        if not values or highest <= 0:
+            return ""
+        places = min(self.width, len(values))
+        edges = [n * len(values) // places for n in range(places + 1)]
+        tops = [max(values[a:b]) for a, b in pairwise(edges)]
+        steps = len(self._blocks) - 1
+        return "".join(self._blocks[min(steps, max(0, round(t / highest * steps)))] for t in tops)
+
+
+def view(state: SweepState, system: SystemMemory, console: Console) -> Group:
+    """How a sweep stands, a line for each thing worth knowing; never wider than the terminal."""
+    from rich.console import Group
+
+    blocks = _BLOCKS if console.encoding.lower().startswith("utf") else _PLAIN_BLOCKS
+    drawing = _Drawing(console.width, blocks)
+    lines = [*_sweep(state, drawing)]
+    if state.trial is not None:
+        lines += _trial(state.trial, drawing)
+    elif state.running:
+        lines.append(_line("", "between two trials, or one that can't be watched from here", "dim"))
+    lines += _machine(system)
+    lines += [_line("warning", words, "yellow") for words in state.warnings[:_MOST_WARNINGS]]
+    return Group(*lines)
+
+
+def _line(label: str, words: str, style: str = "") -> Text:
+    """One line that is cut where the terminal ends; text from outside can't steer it."""
+    from rich.text import Text
+
+    text = Text(no_wrap=True, overflow="ellipsis")
+    if label:
+        text.append(f"{label:<{_LABEL}}", "dim")
+    text.append(" ".join(printable(words).split("\n")), style)
+    return text
+
+
+def _sweep(state: SweepState, drawing: _Drawing) -> Iterator[Text]:
+    yield _line("", f"{state.name} on {state.device}", "bold")
+    total = state.total
+    if total:
+        yield _line("", drawing.bar(state.done / total, drawing.width), "green")
+    words = f"{state.done} of {'?' if total is None else total} trials"
+    if not state.running:
+        words += ", complete" if state.complete else ", not running, unfinished"
+    elif state.left_s is not None:
+        words += f", about {format_duration(state.left_s)} left"
+    yield _line("sweep", words)
+    if state.outcomes:
+        told = ", ".join(f"{n} {outcome}" for outcome, n in sorted(state.outcomes.items()))
+        yield _line("ended", told)
+
+
+def _trial(trial: TrialTail, drawing: _Drawing) -> Iterator[Text]:
+    post = trial.post
+    whose = f", {post.strategy}'s own" if post.strategy else ""
+    size = post.limits.memory_bytes
+    limit = "unlimited" if size is None else f"limit {format_size(size)}"
+    yield _line("", "")
+    yield _line("", f"trial {post.trial}: {workload_label(post.settings)}{whose}", "bold")
+    swap = f"swap {post.limits.swap_kind}"
+    yield _line(
+        "", f"{limit}, {swap}, repeat {post.repeat + 1}, {format_duration(trial.elapsed_s)}"
+    )
+    yield from _memory(trial, size, drawing)
+    yield from _phases(trial.open)
+    yield from _ended(trial.spans)
+    yield from _training(trial.metrics, drawing)
+
+
+def _memory(trial: TrialTail, limit: int | None, drawing: _Drawing) -> Iterator[Text]:
+    now = trial.now
+    usage = now.get("usage_bytes")
+    if usage is not None:
+        of = f" of {format_size(limit)}" if limit else ""
+        peak = f", peak {format_size(trial.peak_bytes)}" if trial.peak_bytes is not None else ""
+        style = "red" if limit and usage >= _SCARCE * limit else ""
+        yield _line("memory", f"{format_size(usage)}{of}{peak}", style)
+        if limit:
+            yield _line("", f"{' ' * _LABEL}{drawing.bar(usage / limit, drawing.width)}", style)
+    highs = [float(point.high_bytes) for point in trial.curve.points]
+    if len(highs) > 1:
+        top = float(max(*highs, limit or 0))
+        yield _line("", f"{' ' * _LABEL}{drawing.sparkline(highs, top)}", "cyan")
+    if now.get("swap_bytes") is not None:
+        yield _line("swap", format_size(now["swap_bytes"]))
+    if trial.cpu_cores is not None:
+        yield _line("CPU", f"{trial.cpu_cores:.1f} cores busy")
+    counts = {"major_faults": "major faults", "refault_anon": "pages back from swap"}
+    told = [f"{now[key]:,} {name}" for key, name in counts.items() if key in now]
+    if told:
+        yield _line("faults", ", ".join(told))
+
+
+def _phases(spans: Sequence[OpenSpan]) -> Iterator[Text]:
+    """What is under way, from the outermost in."""
+    if spans:
+        words = [_span_words(span) for span in spans]
+        yield _line("now", " > ".join(dict.fromkeys(words)), "green")
+
+
+def _span_words(span: OpenSpan) -> str:
+    words = [span.phase, *([f"{span.round + 1}"] if span.phase == "round" and span.round else [])]
+    layer = span.name or (None if span.layer is None else str(span.layer))
+    words += [word for word in (span.network, layer) if word]
+    return " ".join(words)
+
+
+def _ended(spans: Sequence[EndedSpan]) -> Iterator[Text]:
+    """The layers that passed lately, the latest last."""
+    layers = [ended for ended in spans if ended.span.layer is not None][-_LAYERS:]
+    for n, ended in enumerate(layers):
+        peak = "" if ended.peak_bytes is None else f", peak {format_size(ended.peak_bytes)}"
+        faults = f", {ended.major_faults:,} major faults" if ended.major_faults else ""
+        words = f"{_span_words(ended.span)}: {format_duration(ended.wall_s)}{peak}{faults}"
+        yield _line("passed" if n == 0 else " ", words, "dim")
+
+
+def _training(metrics: Sequence[Metric], drawing: _Drawing) -> Iterator[Text]:
+    """Loss, accuracy and the like: the latest value, and how it came there."""
+    names = dict.fromkeys(name for metric in metrics for name in metric.values)
+    for name in names:
+        values = [metric.values[name] for metric in metrics if name in metric.values]
+        yield _line(name[: _LABEL - 1], f"{values[-1]:.4g}")
+        if len(values) > 1 and max(values) > 0:
+            line = drawing.sparkline(values, max(values))
+            yield _line("", f"{' ' * _LABEL}{line}", "magenta")
+
+
+def _machine(system: SystemMemory) -> Iterator[Text]:
+    yield _line("", "")
+    used = f"{format_size(system.used_bytes)} used ({system.used_share:.0%})"
+    free = f"{format_size(system.available_bytes)} available of {format_size(system.total_bytes)}"
+    words = f"{used}, {free}, CPU {system.cpu_share:.0%}"
+    if system.swap_used_bytes:
+        words += f", swap {format_size(system.swap_used_bytes)}"
+    yield _line("machine", words)

@@ -1,0 +1,70 @@
+"""A report as Markdown; its figures lie beside it as files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from edgebench.report.page import Report, Table
+
+#: What Markdown or the HTML in it would take for its own.
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~$!&@]|^[-+=]")
+#: A number that would begin a list.
+_NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
+_FENCE = re.compile(r"`{3,}")
+
+
+def as_markdown(report: Report, figures: str) -> str:
+    """The whole text. ``figures`` is the folder of the figures, as seen from the file."""
+    return "\n".join(_lines(report, figures)) + "\n"
+
+
+def escaped(text: str) -> str:
+    """The text such that Markdown shows just that, on one line."""
+    line = " ".join(text.split())
+    return _NUMBERED.sub(r"\1\\\2", _SPECIAL.sub(lambda match: f"\\{match[0]}", line))
+
+
+def _lines(report: Report, figures: str) -> Iterator[str]:
+    yield from (f"# {escaped(report.title)}", "", " ".join(map(escaped, report.about)), "")
+    yield from _table(report.summary, "##")
+    for chapter in report.chapters:
+        yield from (f"## {escaped(chapter.name)}", "")
+        for answer in chapter.answers:
+            yield from (f"### {answer.question}", "")
+            yield from _listed(answer.sentences)
+        for table in chapter.tables:
+            yield from _table(table, "###")
+    if report.pictures:
+        yield from ("## Figures", "")
+    for picture in report.pictures:
+        yield from (f"![{escaped(picture.shows)}]({figures}/{picture.stem}.png)", "")
+    if report.doubts:
+        yield from ("## What puts this in doubt", "")
+        yield from _listed(report.doubts)
+    for table in report.tables:
+        yield from _table(table, "##")
+    if report.scenario:
+        fence = "`" * (1 + max((len(run) for run in _FENCE.findall(report.scenario)), default=2))
+        yield from ("## The scenario", "", f"{fence}toml", report.scenario.rstrip(), fence, "")
+    yield from _listed(report.left_out)
+    yield escaped(report.footer)
+
+
+def _listed(sentences: Sequence[str]) -> Iterator[str]:
+    for sentence in sentences:
+        yield f"- {escaped(sentence)}"
+    if sentences:
+        yield ""
+
+
+def _table(table: Table, level: str) -> Iterator[str]:
+    ruler = ["---:" if n in table.numbers else "---" for n in range(len(table.columns))]
+    yield from (f"{level} {escaped(table.title)}", "")
+    for cells in (list(map(escaped, table.columns)), ruler):
+        yield f"| {' | '.join(cells)} |"
+    for row in table.rows:
+        yield f"| {' | '.join(map(escaped, row))} |"
+    yield ""
+    if table.note:
+        yield from (f"*{escaped(table.note)}*", "")

@@ -1,0 +1,248 @@
+"""Reports of real-looking, hostile, torn and empty sweeps, as files."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from made_sweep import Shape, make
+
+from edgebench import load
+from edgebench.cli.report import report
+from edgebench.report.html import as_html
+from edgebench.report.making import make_report
+from edgebench.report.markdown import as_markdown, escaped
+from edgebench.report.page import Picture, Report, Table
+from edgebench.report.pdf import as_pdf
+from edgebench.report.pictures import LARGEST_ALL, LARGEST_SVG, embedded
+
+KEPT = sorted((Path(__file__).parents[2] / "results").glob("*/*-quickstart-*"))
+HOSTILE = "<script>alert(1)</script>|`x`*b*[l](http://e) $\\nosuch{$\x1b[31m"
+SMALL = Shape(networks={"lenet": 3}, limits=(None, 100, 50), repeats=2, rounds=1)
+VOID = {"meta", "img", "br", "link", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """The tags and the words of a page; fails on tags that don't match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep it."""
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Hold it against what is open."""
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Keep the words."""
+        self.words.append(data)
+
+
+def tell(*words: object) -> Result:
+    """Run the verb."""
+    return CliRunner().invoke(report, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep with known slowdowns, told in both forms; its folder."""
+    folder = make(tmp_path_factory.mktemp("made"), Shape(killed_below=60))
+    result = tell(folder, "--markdown", "--pdf")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def test_the_page_stands_alone(told: Path):
+    """No script, no address but of figures in the page itself, well-formed, below 5 MB."""
+    text = (told / "report.html").read_text()
+    page = Page(text)
+    assert len(text) < 5_000_000
+    assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe", "object", "form"}
+    addresses = [a[k] for _, a in page.tags for k in ("src", "href") if k in a]
+    assert addresses
+    assert all(str(address).startswith(("data:image/", "#")) for address in addresses)
+    ids = {a["id"] for _, a in page.tags if "id" in a}
+    assert {str(a["href"])[1:] for tag, a in page.tags if tag == "a"} <= ids
+
+
+def test_the_page_answers_the_four_questions(told: Path):
+    """Each workload has its answers with the sweep's own numbers, its limits and its figures."""
+    page = Page((told / "report.html").read_text())
+    words = " ".join(" ".join(page.words).split())
+    for question in ("Does it fit?", "How slow is it?", "Which layer", "What would more memory"):
+        assert question in words
+    assert "It needs 200.0 MiB when nothing limits it (median of 3 unlimited trials)." in words
+    assert "At 50.0 MiB no trial finished: 3 killed for memory." in words
+    shown = [a["alt"] for tag, a in page.tags if tag == "img"]
+    assert any("Slowdown of alexnet" in str(alt) for alt in shown)
+
+
+def test_markdown_says_the_same(told: Path):
+    """The text has the page's sentences, and each figure it shows lies beside it."""
+    text = (told / "report.md").read_text()
+    assert "It needs 200.0 MiB when nothing limits it" in text
+    figures = re.findall(r"\]\((figures/[^)]+)\)", text)
+    assert figures
+    assert all((told / figure).is_file() for figure in figures)
+
+
+def test_the_pdf_is_whole(told: Path):
+    """With --pdf there is a whole PDF beside the page, below 5 MB."""
+    data = (told / "report.pdf").read_bytes()
+    assert data.startswith(b"%PDF-")
+    assert data.rstrip().endswith(b"%%EOF")
+    assert len(data) < 5_000_000
+
+
+def test_json_names_the_files(tmp_path: Path):
+    """--json gives the paths of what was written, wherever -o put it."""
+    target = tmp_path / "elsewhere.html"
+    result = tell(make(tmp_path, SMALL), "-o", target, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["files"] == [str(target)]
+    assert target.is_file()
+
+
+def edit_records(folder: Path, edit: Callable[[dict[str, Any]], None], most: int = 99) -> None:
+    """Rewrite a sweep's first records; the others go, and with them the completion mark."""
+    trials = folder / "trials.jsonl"
+    records = [json.loads(line) for line in trials.read_text().splitlines()[:most]]
+    for record in records:
+        edit(record)
+    trials.write_text("".join(json.dumps(record) + "\n" for record in records))
+    (folder / "complete.json").unlink()
+
+
+def test_hostile_names_stay_words(tmp_path: Path):
+    """Markup, Markdown, formulas and terminal escapes in names are shown, never obeyed."""
+    shape = replace(SMALL, networks={HOSTILE: 3}, schedules=(HOSTILE,), killed_below=60)
+    folder = make(tmp_path, shape)
+    edit_records(folder, lambda record: record.update(reason=HOSTILE, warnings=[HOSTILE]))
+    (folder / "scenario.toml").write_text(f"```\n{HOSTILE}\n````\n")
+    told = make_report(load(folder))
+    html, markdown = as_html(told), as_markdown(told, "figures")
+    page = Page(html)
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert "<script>alert(1)</script>" in "".join(page.words)
+    outside, fenced, _ = re.split(r"^`{5}(?:toml)?$", markdown, flags=re.MULTILINE)
+    assert "```\n<script>" in fenced
+    assert "<script" not in re.sub(r"\\<", "", outside)
+    assert "\x1b" not in markdown + html
+    assert as_pdf(told).startswith(b"%PDF-")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mobilenet_v2", "mobilenet\\_v2"),
+        ("3.8 s", "3.8 s"),
+        ("12. of a list", "12\\. of a list"),
+        ("- item", "\\- item"),
+        ("a|b\nc", "a\\|b c"),
+        ("<b>&amp;", "\\<b\\>\\&amp;"),
+        ("\\", "\\\\"),
+    ],
+)
+def test_markdown_is_escaped(text: str, expected: str):
+    """Each character that Markdown would obey, and no other, gets a backslash."""
+    assert escaped(text) == expected
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+def test_a_sweep_with_hardly_a_trial_is_told(tmp_path: Path, keep: int):
+    """No trial, or one: a page that says what is not known, and no figure without data."""
+    folder = make(tmp_path, SMALL)
+    edit_records(folder, lambda record: None, keep)
+    result = tell(folder)
+    assert result.exit_code == 0, result.output
+    words = " ".join(Page((folder / "report.html").read_text()).words)
+    assert f"The sweep is unfinished: {keep} of" in words
+
+
+def test_a_damaged_sweep_is_told_with_its_damage(tmp_path: Path):
+    """Torn lines, lost samples and events, no environment: told, and named among the doubts."""
+    folder = make(tmp_path, SMALL)
+    with (folder / "trials.jsonl").open("a") as file:
+        file.write('{"trial": "0010", "poi')
+    (folder / "environment.json").write_text("{")
+    for broken in [*folder.glob("samples/*"), *folder.glob("events/*")]:
+        broken.write_bytes(b"no such thing")
+    result = tell(folder)
+    assert result.exit_code == 0, result.output
+    words = " ".join(Page((folder / "report.html").read_text()).words)
+    assert "trials.jsonl: the last line is torn" in words
+    assert "environment.json is damaged" in words
+
+
+def test_nothing_there_is_said(tmp_path: Path):
+    """A folder without results ends with one sentence, not with an empty page."""
+    result = tell(tmp_path)
+    assert result.exit_code != 0
+    assert not list(tmp_path.iterdir())
+
+
+def picture(stem: str, svg: int, png: int) -> Picture:
+    """A figure of so many bytes in either form."""
+    from PIL import Image
+
+    target = io.BytesIO()
+    side = int((png / 3) ** 0.5)
+    Image.frombytes("RGB", (side, side), os.urandom(3 * side * side)).save(target, "png")
+    return Picture(stem, stem, b"<svg/>".ljust(svg), target.getvalue())
+
+
+def test_large_figures_become_small_pictures():
+    """An SVG of many points is embedded as PNG, with few colours where that is smaller."""
+    small, large = picture("a", 1000, 300), picture("b", LARGEST_SVG + 1, 300_000)
+    (first, second), left_out = embedded([small, large])
+    assert first.address.startswith("data:image/svg+xml;base64,")
+    assert second.address.startswith("data:image/png;base64,")
+    assert len(second.address) < len(large.png)
+    assert not left_out
+
+
+def test_a_page_never_grows_too_large():
+    """Figures beyond the page's room are left out and named."""
+    many = [picture(f"f{n}", LARGEST_SVG, 300) for n in range(40)]
+    kept, left_out = embedded(many)
+    assert sum(len(one.address) for one in kept) <= LARGEST_ALL
+    assert len(kept) + len(left_out) == 40
+    assert left_out[0].startswith("no figure f")
+
+
+def test_a_scenario_can_hold_fences():
+    """The scenario's block ends where it ends, whatever stands in it."""
+    told = Report("t", [], Table("s", ("a",), []), [], [], [], [], "x = '''\n````\n", "f")
+    assert "`````toml\nx = '''\n````\n`````" in as_markdown(told, "figures")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not KEPT, reason="no results are kept here")
+def test_the_kept_results_are_told(tmp_path: Path):
+    """The quick start's own sweep, 45 trials: below 5 MB, with all figures and verdicts."""
+    target = tmp_path / "report.html"
+    result = tell(KEPT[-1], "-o", target)
+    assert result.exit_code == 0, result.output
+    text = target.read_text()
+    assert len(text) < 5_000_000
+    words = " ".join(Page(text).words)
+    assert "classifier.1 causes" in words
