@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
 from edgebench.errors import ResultsError
 from edgebench.figures.axes import MIB
 from edgebench.figures.naming import Drawn
-from edgebench.figures.style import MUTED, legend_beside, new_figure, schedule_look
+from edgebench.figures.style import MUTED, legend_beside, new_figure
 from edgebench.studies.effects import Effect
 from edgebench.studies.hyperparameters import (
     GROUPS,
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from edgebench.results import Results
+
+_COLOURS = sns.color_palette("colorblind")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def figures(results: Results) -> Iterator[Drawn]:
@@ -73,6 +78,7 @@ def _memory(results: Results, done: pd.DataFrame, scales: dict[str, str]) -> Any
             _scatter(axes, done, name, measure, looks)
             if scale == "log":
                 axes.set_xscale("log")
+                axes.xaxis.set_minor_formatter(NullFormatter())
     for axes, name in zip(grid[-1], scales, strict=True):
         axes.set_xlabel(name)
     legend_beside(grid[0][-1], handles=_keys(looks))
@@ -83,13 +89,15 @@ def _group_looks(done: pd.DataFrame) -> dict[tuple[Any, ...], tuple[str, Any, st
     """Values of the group's columns → its name, colour and marker."""
     names = [n for n in GROUPS if n in done and done[n].nunique() > 1]
     if not names:
-        return {(): ("one trial", *schedule_look(""))}
+        return {(): ("one trial", *_look(0))}
     keys = [tuple(values) for values, _ in done.groupby(names, sort=True)]
     titles = [_group_title(dict(zip(names, key, strict=True))) for key in keys]
-    looks = [
-        schedule_look(str(number), list(map(str, range(len(keys))))) for number in range(len(keys))
-    ]
-    return {key: (title, *look) for key, title, look in zip(keys, titles, looks, strict=True)}
+    return {key: (titles[number], *_look(number)) for number, key in enumerate(keys)}
+
+
+def _look(number: int) -> tuple[Any, str]:
+    """Colour and marker of a group or measure, by its place."""
+    return _COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)]
 
 
 def _group_title(group: dict[str, Any]) -> str:
@@ -143,7 +151,7 @@ def _effects(results: Results, found: Sequence[Effect]) -> Any:
         axes.set_title(_group_title(told))
     panels[0].set_yticks(range(len(settings)), settings)
     panels[0].invert_yaxis()
-    looks = [schedule_look(measure, measures) for measure in measures]
+    looks = [_look(number) for number in range(len(measures))]
     legend_beside(
         panels[-1],
         handles=[
@@ -160,8 +168,9 @@ def _forest(
 ) -> None:
     axes.axvline(0, color=MUTED, lw=1)
     for effect in effects:
-        colour, marker = schedule_look(effect.measure, measures)
-        offset = np.linspace(-0.22, 0.22, len(measures))[measures.index(effect.measure)]
+        number = measures.index(effect.measure)
+        colour, marker = _look(number)
+        offset = np.linspace(-0.22, 0.22, len(measures))[number]
         height = settings.index(effect.setting) + (offset if len(measures) > 1 else 0.0)
         axes.plot([effect.low, effect.high], [height] * 2, color=colour, lw=1.6)
         axes.plot([effect.size], [height], marker, color=colour, ms=5.5, mec="white", mew=0.8)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 
 from edgebench.figures.axes import MIB
 from edgebench.figures.naming import Drawn
-from edgebench.figures.style import legend_beside, new_figure, schedule_look
+from edgebench.figures.style import legend_beside, new_figure
 from edgebench.studies.memory import HEAPS, memory_frame
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from edgebench.results import Results
 
+_COLOURS = sns.color_palette("colorblind")
 _TITLES = {"demand_bytes": "cgroup's demand", "above_bytes": "the same above the base"}
 
 
@@ -50,10 +52,11 @@ def _bars(axes: Axes, rows: pd.DataFrame, measures: list[str]) -> None:
     places = np.arange(len(rows))
     width = 0.8 / len(measures)
     for number, measure in enumerate(measures):
-        colour, _ = schedule_look(measure, measures)
         title = _TITLES.get(measure, f"heap ({measure.removesuffix('_bytes')})")
         offset = (number - (len(measures) - 1) / 2) * width
-        axes.bar(places + offset, rows[measure] / MIB, width * 0.92, color=colour, label=title)
+        axes.bar(
+            places + offset, rows[measure] / MIB, width * 0.92, color=_COLOURS[number], label=title
+        )
     names = [f"{row.network}\nbatch {row.batch:g}" for row in rows.itertuples()]
     axes.set_xticks(places, names)
     axes.grid(visible=False, axis="x")
