@@ -22,6 +22,8 @@ VERBS = {
     "calibrate": "Measure what this device's memory and disks cost, in two minutes.",
     "check": "Validate a scenario and say what it would run.",
     "run": "Run a scenario's sweep, or resume one that was interrupted.",
+    "serve": "See it live in a browser: start, watch and compare sweeps.",
+    "watch": "See it live in the terminal: progress, memory, layers as they pass.",
     "measure": "Run one command once under limits and measure it.",
     "layers": "Which layer is to blame? Measure a network layer by layer.",
     "show": "Show a sweep's results as a table.",
@@ -33,6 +35,7 @@ VERBS = {
     "validate": "Hold every model against limits and networks it was not shown.",
     "predict": "Predict time, slowdown and viability at any limit.",
     "minimum": "Find the least memory a network needs, by few real trials.",
+    "report": "Tell a sweep in one file that stands alone.",
     "compare": "Compare two sweeps; exit 4 on a regression.",
     "export": "Write a sweep's frames as CSV, Parquet or JSON.",
 }
