@@ -15,6 +15,10 @@ from edgebench.shapes import is_count, is_number
 _MOST_BYTES = 1 << 20
 #: Ended spans that are kept for who comes later.
 _KEPT = 64
+#: Of what came since the last look only so many lines are looked at closely: a fast network passes
+#: thousands of layers a second, which nobody can follow and the machine should not have to.
+_CLOSELY = 64
+_END = b'{"event": "end", "id": '
 _METRIC_WORDS = ("loss", "accuracy")
 _MOST_METRICS = 2000
 
@@ -79,7 +83,11 @@ class EventTail:
     def poll(self) -> tuple[list[EndedSpan], list[Metric]]:
         """Take in what came since; the spans that ended and what training told."""
         ended, told = [], []
-        for event in self._fresh():
+        lines = self._fresh()
+        for place, line in enumerate(lines, start=_CLOSELY - len(lines)):
+            event = parse_line(line) if place >= 0 or self._matters(line) else None
+            if event is None:
+                continue
             kind = event.get("event")
             if kind == "start":
                 self._begin(event)
@@ -89,12 +97,13 @@ class EventTail:
                 told.append(metric)
         self.ended.extend(ended)
         self.metrics += told
-        # The oldest half thinned out: a long training stays a line of bounded length.
+        # Every second one goes: a long training stays a line of bounded length.
         if len(self.metrics) > _MOST_METRICS:
             self.metrics = self.metrics[::2]
         return ended, told
 
-    def _fresh(self) -> list[dict[str, Any]]:
+    def _fresh(self) -> list[bytes]:
+        """The whole lines that came since."""
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
@@ -109,7 +118,14 @@ class EventTail:
         *lines, self._torn = (self._torn + data).split(b"\n")
         # A line that never ends is none of ours.
         self._torn = self._torn[:_MOST_BYTES]
-        return [event for event in map(parse_line, lines) if event is not None]
+        return lines
+
+    def _matters(self, line: bytes) -> bool:
+        """Whether a line is of a whole phase, of a span that is shown, or a note; told unparsed."""
+        if line.startswith(_END):
+            number = line[len(_END) : line.find(b",")]
+            return len(number) < 20 and number.isdigit() and int(number) in self._open
+        return b'"layer": null' in line or b'"layer"' not in line
 
     def _begin(self, event: Mapping[str, Any]) -> None:
         number, t_ns = event.get("id"), event.get("t_ns")

@@ -275,3 +275,26 @@ def test_a_real_trial_is_seen_while_it_runs(tmp_path: Path):
     assert state.complete
     assert state.trial is None
     assert not (state.path / "live.json").exists()
+
+
+def test_a_fast_network_is_not_followed_layer_by_layer(tmp_path: Path):
+    """Of thousands of layers between two looks the last ones are told; phases and notes all are."""
+    lines, number = [], 0
+    for step in range(50):
+        number += 1
+        whole = number
+        lines.append(event("start", whole, number, phase="execute", network="n", layer=None))
+        for layer in range(100):
+            number += 1
+            lines.append(event("start", number, number, phase="execute", layer=layer, name="l"))
+            lines.append(event("end", number, number + 1))
+        lines.append(event("end", whole, number + 2))
+        lines.append(event("note", 0, number + 2, data={"step": step, "loss": 1.0}))
+    file = tmp_path / "events.jsonl"
+    file.write_text("".join(lines))
+    tail = EventTail(file, 0)
+    ended, metrics = tail.poll()
+    assert sum(span.span.layer is None for span in ended) == 50
+    assert 0 < sum(span.span.layer is not None for span in ended) <= 32
+    assert len(metrics) == 50
+    assert tail.open == []

@@ -98,9 +98,9 @@ function draw() {
 function unique(pairs) {
   const seen = new Map();
   return [...pairs].sort((a, b) => a[0] - b[0]).map(([x, y]) => {
-    const times = seen.get(x) ?? 0;
-    seen.set(x, times + 1);
-    return [x * (1 + times * 1e-6), y];
+    const before = seen.get(x) ?? 0;
+    seen.set(x, before + 1);
+    return [x * (1 + before * 1e-6), y];
   });
 }
 
