@@ -56,8 +56,8 @@ def view(state: SweepState, system: SystemMemory, console: Console) -> Group:
     """How a sweep stands, a line for each thing worth knowing; never wider than the terminal."""
     from rich.console import Group
 
-    blocks = _BLOCKS if console.encoding.lower().startswith("utf") else _PLAIN_BLOCKS
-    drawing = _Drawing(console.width, blocks)
+    plain = not console.encoding.lower().startswith("utf")
+    drawing = _Drawing(console.width, _PLAIN_BLOCKS if plain else _BLOCKS)
     lines = [*_sweep(state, drawing)]
     if state.trial is not None:
         lines += _trial(state.trial, drawing)
@@ -65,6 +65,8 @@ def view(state: SweepState, system: SystemMemory, console: Console) -> Group:
         lines.append(_line("", "between two trials, or one that can't be watched from here", "dim"))
     lines += _machine(system)
     lines += [_line("warning", words, "yellow") for words in state.warnings[:_MOST_WARNINGS]]
+    for line in lines if plain else ():
+        line.plain = line.plain.encode("ascii", "replace").decode()
     return Group(*lines)
 
 
@@ -72,7 +74,7 @@ def _line(label: str, words: str, style: str = "") -> Text:
     """One line that is cut where the terminal ends; text from outside can't steer it."""
     from rich.text import Text
 
-    text = Text(no_wrap=True, overflow="ellipsis")
+    text = Text(no_wrap=True, overflow="crop")
     if label:
         text.append(f"{label:<{_LABEL}}", "dim")
     text.append(" ".join(printable(words).split("\n")), style)

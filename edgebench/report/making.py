@@ -112,7 +112,7 @@ def _about(sweep: Sweep) -> list[str]:
     said = [f"The sweep is {state}: {len(sweep.records)} of {planned} trials are recorded."]
     started = [record.started_utc for record in sweep.records]
     if started:
-        said.append(f"Trials ran from {_minute(min(started))} to {_minute(max(started))} UTC.")
+        said.append(f"Trials began from {_minute(min(started))} to {_minute(max(started))} UTC.")
     machine = sweep.environment
     words = [machine.get(key) for key in ("board", "cpu_model", "os", "kernel")]
     if told := ", ".join(str(word) for word in words if word):

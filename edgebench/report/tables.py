@@ -99,7 +99,10 @@ def fits_table(climbs: Sequence[Climb]) -> Table:
                 f"{noise:.1%}" if noise is not None else _NOTHING,
             ]
         )
-    note = "Error: of the predicted time at a limit that was left out of the fit, mean and median."
+    note = (
+        "Of each curve's own models. Error: of the predicted time at a limit that was left out of "
+        "the fit, mean and median."
+    )
     return Table("Fits", columns, rows, frozenset({1, 3, 4, 5}), note)
 
 
