@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from edgebench.cgroups.identity import created_as_owner
 from edgebench.errors import MachineError
 from edgebench.recording import TrialRequest
 from edgebench.records import LimitSetting, TrialRecord
@@ -55,5 +56,6 @@ def measure_command(
         request = TrialRequest("0000", "measure", 0, 0, settings, limits, timeout_s)
         record = run_trial(workshop.apparatus, request, files)
         if samples:
-            shutil.copyfile(files.samples, samples)
+            with files.samples.open("rb") as made, created_as_owner(samples) as kept:
+                shutil.copyfileobj(made, kept)
         return record

@@ -37,8 +37,11 @@ from edgebench.layout import (
 from edgebench.measures.strategy import Reading
 from edgebench.records import FINAL_OUTCOMES, TrialRecord
 from edgebench.shapes import is_number, is_whole
+from edgebench.units import format_size
 
 NO_RESULTS_REMEDY = "make some: edgebench run scenarios/quickstart.toml"
+#: Twice what a trial's events may come to.
+_MOST_BYTES = 512 << 20
 _TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -82,7 +85,7 @@ class Sweep:
         """
         path = self.path / EVENTS / f"{_checked(trial)}.jsonl.gz"
         try:
-            data = gzip.decompress(path.read_bytes())
+            data = _unzipped(path)
         except FileNotFoundError:
             raise ResultsError(f"no events of trial {trial!r}", where=str(path)) from None
         except (OSError, EOFError, ValueError, zlib.error) as error:
@@ -97,7 +100,7 @@ class Sweep:
         """
         path = self.path / READINGS / f"{_checked(trial)}.json.gz"
         try:
-            return Reading.from_json(json.loads(gzip.decompress(path.read_bytes())))
+            return Reading.from_json(json.loads(_unzipped(path)))
         except FileNotFoundError:
             raise ResultsError(
                 f"no strategy's figures of trial {trial!r}", where=str(path)
@@ -218,6 +221,15 @@ def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(command := settings.get("command"), list):
         columns["command"] = shlex.join(map(str, command))
     return columns
+
+
+def _unzipped(path: Path) -> bytes:
+    """A packed file's bytes; a few of them may stand for more than any memory holds."""
+    with gzip.open(path) as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it unpacks to more than {format_size(_MOST_BYTES)}")
+    return data
 
 
 def _checked(trial: str) -> str:

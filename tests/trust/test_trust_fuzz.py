@@ -264,3 +264,13 @@ def test_any_words_for_sizes_and_times(text: str) -> None:
         with contextlib.suppress(UsageError):
             found = read(text)
             assert found is None or 0 < found < float("inf")
+
+
+def test_a_small_file_that_unpacks_to_more_than_memory(
+    sweep: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Zeros pack a thousandfold: such events are refused before they are unpacked."""
+    monkeypatch.setattr("edgebench.reading._MOST_BYTES", 1 << 20)
+    packed = put(sweep / "events" / "0001.jsonl.gz", gzip.compress(bytes(1 << 22)))
+    with packed, pytest.raises(ResultsError, match="unpacks to more than"):
+        edgebench.load(sweep).events("0001")

@@ -167,10 +167,15 @@ def run_as_nobody_s_sudo(own: Path, script: str) -> subprocess.CompletedProcess[
         'schema = 1\nname = "sudo"\nrepeats = 2\ntimeout = "60s"\n[workload]\nkind = "command"\n'
         f'command = ["/bin/sh", "{own}/script.sh"]\n'
     )
+    return sudo_by_nobody(own, "run", "s.toml", "--device", "d")
+
+
+def sudo_by_nobody(own: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The program as ``sudo`` starts it for nobody."""
     env = {**os.environ, "PYTHONPATH": python_path()}
     env |= {"SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY)}
     return subprocess.run(
-        [sys.executable, "-m", "edgebench", "run", "s.toml", "--device", "d"],
+        [sys.executable, "-m", "edgebench", *words],
         cwd=own,
         env=env,
         capture_output=True,
@@ -220,6 +225,22 @@ def test_under_sudo_no_link_leads_root_astray(callers: Path) -> None:
     assert "Traceback" not in done.stderr
     assert (callers / "seen").read_text()
     assert precious.stat().st_uid == 0
+
+
+@pytest.mark.root
+def test_under_sudo_kept_samples_are_the_caller_s(callers: Path) -> None:
+    """What ``measure`` is asked to keep belongs to whom asked; a link there is not followed."""
+    words = ("measure", "--samples", "kept.npz", "--", "/bin/true")
+    done = sudo_by_nobody(callers, *words)
+    assert done.returncode == 0, done.stderr
+    assert (callers / "kept.npz").stat().st_uid == NOBODY
+    precious = callers.parent / "precious"
+    precious.write_text("precious")
+    (callers / "kept.npz").unlink()
+    (callers / "kept.npz").symlink_to(precious)
+    done = sudo_by_nobody(callers, *words)
+    assert precious.read_text() == "precious"
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
 
 
 @pytest.mark.root
