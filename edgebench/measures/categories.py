@@ -20,7 +20,8 @@ HELD = ("data", "parameters", "optimizer", "gradients", "input", "activations")
 TEMPORARY = "temporary"
 #: All of them; ``temporary`` is what nobody was told to hold.
 NAMES = (*HELD, TEMPORARY)
-PEAK = "peak"
+#: In place of a phase: the whole trial when it held most; and of each category, the most ever.
+PEAK, MOST = "peak", "most"
 
 
 @dataclass
@@ -98,6 +99,10 @@ class TorchCategories(Strategy):
                 known = most.get(span.phase, Counter())
                 most[span.phase] = max(known, held, key=Counter.total)
         most[PEAK] = max(timeline.bytes_held, key=Counter.total, default=Counter())
+        every = Counter[str]()
+        for held in timeline.bytes_held:
+            every |= held
+        most[MOST] = every
         for phase, held in most.items():
             parts |= {f"{phase}.{name}": held[name] for name in NAMES}
         exact = ErrorBar(0, "every allocation is told, with its size and address")

@@ -38,6 +38,14 @@ kind = "convolution"
 kernel = 3
 """
 
+TRAINING = """\
+schema = 1
+name = "tiny"
+[workload]
+kind = "training"
+network = "lenet"
+"""
+
 
 def load_text(folder: Path, text: str) -> Scenario:
     """The scenario of this text, from a file in the folder."""

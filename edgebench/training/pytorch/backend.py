@@ -17,7 +17,12 @@ def import_runtime(settings: Settings, recorder: Recorder) -> None:
     """Import torch, torchvision where the network is built from it, and what trains."""
     network = settings["network"]
     import_torch(recorder, () if network in OWN else (network,), settings["threads"])
-    import edgebench.training.pytorch.trainee  # noqa: F401 - its code counts as base
+    import torch
+
+    # The trainee's code, and what torch imports by itself when its first optimizer is made.
+    from edgebench.training.pytorch.trainee import make_optimizer
+
+    make_optimizer(settings["optimizer"], 1.0, [torch.nn.Parameter(torch.zeros(1))])
 
 
 def build(settings: Settings, problem: Problem, recorder: Recorder) -> TorchTrainee:

@@ -1,0 +1,80 @@
+"""Training in real cgroups: limits change no number, kills are results, categories add up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgebench.records import SCHEMA
+from edgebench.results import Results, load
+from edgebench.scenario import scenario_of
+from edgebench.sweep import SweepOptions, run_sweep
+
+pytestmark = pytest.mark.cgroup
+
+
+class Quiet:
+    """Progress that nobody sees."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+def swept(
+    folder: Path, memory: list[str], strategies: list[str], swap: str = "none", **workload: Any
+) -> Results:
+    """A sweep of one workload at these limits."""
+    tables = {
+        "schema": SCHEMA,
+        "name": "made",
+        "repeats": 1,
+        "timeout": "2m",
+        "workload": {"kind": "training", "threads": 1, **workload},
+        "limits": {"memory": memory, "swap": swap},
+        "memory": {"strategies": strategies} if strategies else {},
+    }
+    return load(run_sweep(scenario_of(tables), SweepOptions(folder, "test"), Quiet()).folder)
+
+
+@pytest.mark.swap
+@pytest.mark.slow
+def test_a_limit_takes_time_and_no_numbers(tmp_path: Path):
+    """Below its demand, training has the same losses bit for bit, and meets its limit."""
+    results = swept(
+        tmp_path, ["80%"], [], swap="1G", network="lenet", image=28, steps=4, optimizer="adam"
+    )
+    assert list(results.trials["outcome"]) == ["ok", "ok"]
+    limited = results.trials.set_index("limit_label").loc["80%"]
+    assert limited["saturated"]
+    curves = results.steps.pivot_table(index="step", columns="limit_label", values="loss")
+    assert len(curves) == 4
+    assert (curves["80%"] == curves["max"]).all()
+    phases = results.phases[results.phases["round"] >= 0]
+    assert set(phases["phase"]) == {"round", "data", "forward", "backward", "step"}
+    assert (phases["peak_bytes"] > 0).all()
+
+
+@pytest.mark.slow
+def test_training_that_needs_more_is_killed_and_told(tmp_path: Path):
+    """A batch whose activations don't fit ends as oom-killed, in its first forward."""
+    results = swept(
+        tmp_path,
+        ["260M"],
+        [],
+        network="basic_cnn",
+        data="synthetic",
+        shape="3x64x64",
+        batch=256,
+        steps=2,
+    )
+    outcomes = results.trials.set_index("limit_label")["outcome"]
+    assert dict(outcomes) == {"max": "ok", "260M": "oom-killed"}
+
+
+def added_up(results: Results) -> float:
+    """Base and categories at torch's peak, as a share of the kernel's peak."""
+    (trial,) = results.trials.itertuples()
+    peak = results.categories[results.categories["phase"] == "peak"]
+    return float((trial.base_bytes + peak["held_bytes"].sum()) / trial.peak_bytes)

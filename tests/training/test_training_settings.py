@@ -1,0 +1,81 @@
+"""A training scenario checked: faults are one sentence, axes cross where they mean something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgebench.errors import ScenarioError
+from edgebench.plan import points
+from edgebench.scenario import load_scenario
+
+SHIPPED = Path(__file__).parents[2] / "scenarios"
+
+
+def scenario(folder: Path, *lines: str) -> Any:
+    """The scenario with these lines in its workload."""
+    file = folder / "given.toml"
+    keys = "\n".join(('kind = "training"', *lines))
+    file.write_text(f'schema = 1\nname = "given"\n[workload]\n{keys}\n')
+    return load_scenario(file)
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (['network = "lennet"'], "did you mean 'lenet'?"),
+        (['network = "lenet"', 'optimizer = "adm"'], "no optimizer 'adm'; did you mean 'adam'?"),
+        (['network = "lenet"', "learning_rate = -0.1"], "-0.1 is no learning rate"),
+        (['network = "lenet"', "steps = 2", "epochs = 2"], "steps and epochs can't both be given"),
+        (['network = "lenet"', "batch = 10", "accumulation = 4"], "can't be cut into 4 equal"),
+        (['network = "lenet"', 'data = "synthetic"'], 'write shape = "3x224x224"'),
+        (['network = "lenet"', 'data = "synthetic"', 'shape = "3x9"'], "'3x9' is no shape"),
+        (['network = "lenet"', 'shape = "3x9x9"'], "digits have their own shape"),
+        (['network = "lenet"', 'data = "cifar10"'], "edgebench data cifar10 --download"),
+        (
+            ['network = "lenet"', 'data = "synthetic-mnist"', "examples = 8", "batch = 9"],
+            "a batch of 9 is larger than synthetic-mnist, which has 8 examples",
+        ),
+        (['network = "lstm"', "depth = 0"], "an lstm needs at least one layer"),
+        (['network = "lstm"', "checkpointing = true"], "an lstm has no blocks to checkpoint"),
+        (['network = "lenet"', 'framework = "numpy"'], "framework numpy trains mlp alone"),
+        (
+            ['network = "mlp"', 'framework = "numpy"', 'precision = "bfloat16"'],
+            "framework numpy knows float32 alone",
+        ),
+        (['network = "mlp"', 'framework = "tensorflow"'], "no framework 'tensorflow'"),
+        (['network = "mlp"', 'precision = "int8"'], "no precision 'int8'"),
+    ],
+)
+def test_faults_are_told(tmp_path: Path, lines: list[str], says: str):
+    """What is wrong and what to write instead."""
+    with pytest.raises(ScenarioError) as error:
+        scenario(tmp_path, *lines)
+    assert says in str(error.value)
+
+
+def test_axes_cross_only_where_they_mean_something(tmp_path: Path):
+    """Depths are an axis of the perceptron alone, so LeNet's points are not made twice."""
+    made = scenario(tmp_path, 'network = ["lenet", "mlp"]', "depth = [1, 2]", "batch = [1, 4]")
+    settings = [
+        (p.settings["network"], p.settings["depth"], p.settings["batch"]) for p in points(made)
+    ]
+    assert settings == [
+        *(("lenet", None, 1), ("lenet", None, 4)),
+        *(("mlp", 1, 1), ("mlp", 1, 4), ("mlp", 2, 1), ("mlp", 2, 4)),
+    ]
+
+
+def test_made_up_data_is_as_large_as_a_batch(tmp_path: Path):
+    """Unless it is said how many examples there are."""
+    made = scenario(tmp_path, 'network = "mlp"', 'data = "synthetic-mnist"', "batch = [4, 512]")
+    assert [point.settings["examples"] for point in points(made)] == [256, 512]
+
+
+@pytest.mark.parametrize("name", ["training", "cnn-batch"])
+def test_shipped_scenarios_are_right(name: str):
+    """They load, and each of their points is one of training."""
+    made = points(load_scenario(SHIPPED / f"{name}.toml"))
+    assert {point.settings["kind"] for point in made} == {"training"}
