@@ -153,12 +153,13 @@ def _print_links(console: Console, proof: Proof) -> None:
     console.print("each link of the physical model alone", style="bold")
     rows = [
         (
-            *(one.name, str(one.count), f"{one.ratio:.2f}", f"{one.within_25:.0%}"),
+            *(one.name, str(one.count), f"{one.ratio:.2f}", f"{one.overall:.2f}"),
+            f"{one.within_25:.0%}",
             "-" if one.rank is None else f"{one.rank:.2f}",
         )
         for one in proof.link_scores
     ]
-    titles = ("link", "asked", "predicted ÷ measured", "±25 %", "rank correlation")
+    titles = ("link", "asked", "median ratio", "ratio of sums", "±25 %", "rank correlation")
     _print_table(console, titles, rows)
 
 

@@ -1,6 +1,7 @@
 """Each link of the model's chain alone, to see which one is off.
 
-For each trial below a limit what the simulator says is held against what the kernel counted:
+For each trial below a limit what the simulator says of its rounds is held against what the kernel
+counted in them:
 
 - ``missed``: bytes that came back from swap, against anonymous refaults;
 - ``missed-file``: file bytes read again, against file refaults beyond those of unlimited trials;
@@ -20,6 +21,7 @@ import pandas as pd
 
 from edgebench.frames import SETTINGS
 from edgebench.slowdown.calibration.device import Calibration
+from edgebench.slowdown.counted import COUNTED, counted
 from edgebench.slowdown.model import Context
 from edgebench.slowdown.simulator import Simulation, device_of, simulate
 from edgebench.slowdown.tables import Workload, workload_of
@@ -37,7 +39,7 @@ _SWAP = ("swap_kind", "swap_bytes")
 class Link:
     """One link at one limit: predicted, and measured (the median of its trials).
 
-    In bytes, in faults, or in seconds, of a whole trial.
+    In bytes, in faults, or in seconds, of all of a trial's rounds.
     """
 
     name: str
@@ -57,6 +59,7 @@ class LinkScore:
         name: which.
         count: at how many limits of how many workloads there was anything to compare.
         ratio: median of predicted / measured; 1 is right, above 1 is too much.
+        overall: all that was predicted / all that was measured.
         within_25: share of limits predicted within 25 %.
         rank: Spearman's rank correlation of predicted and measured; None of fewer than three.
     """
@@ -64,6 +67,7 @@ class LinkScore:
     name: str
     count: int
     ratio: float
+    overall: float
     within_25: float
     rank: float | None
 
@@ -80,10 +84,7 @@ def links(results: Results, context: Context) -> list[Link]:
         & (trials["swap_kind"] == calibration.swap_kind)
         & trials["network"].notna()
     ]
-    rounds = _round_seconds(results)
-    keys = zip(own["sweep"], own["trial"], strict=True)
-    own = own.assign(rounds_s=[rounds.get(key, np.nan) for key in keys])
-    groups = own.groupby(["sweep", *SETTINGS, *_SWAP], dropna=False, sort=False)
+    groups = counted(results, own).groupby(["sweep", *SETTINGS, *_SWAP], dropna=False, sort=False)
     return [link for _, rows in groups for link in _of_workload(rows, context, calibration)]
 
 
@@ -91,16 +92,6 @@ def score_links(found: Sequence[Link]) -> list[LinkScore]:
     """One score a link that has anything to compare."""
     named = {name: [link for link in found if link.name == name] for name in LINKS}
     return [_score(name, group) for name, group in named.items() if group]
-
-
-def _round_seconds(results: Results) -> dict[tuple[str, str], float]:
-    """Seconds of all rounds of each trial."""
-    phases = results.phases
-    rounds = phases[phases["phase"] == "round"]
-    sums = rounds.groupby(["sweep", "trial"])["wall_s"].sum()
-    names = zip(*(sums.index.get_level_values(n) for n in ("sweep", "trial")), strict=True)
-    seconds = map(float, sums)
-    return {(str(s), str(t)): own for (s, t), own in zip(names, seconds, strict=True)}
 
 
 def _of_workload(rows: pd.DataFrame, context: Context, calibration: Calibration) -> Iterator[Link]:
@@ -114,11 +105,10 @@ def _of_workload(rows: pd.DataFrame, context: Context, calibration: Calibration)
     if limited.empty or unlimited.empty:
         return
     by_limit = limited.groupby(limited["limit_bytes"].fillna(limited["memory_bytes"]))
-    measured = by_limit[["refault_anon", "refault_file", "major_faults", "rounds_s"]].median()
-    base = unlimited[["refault_anon", "refault_file", "major_faults", "rounds_s"]].median()
+    measured, base = by_limit[list(COUNTED)].median(), unlimited[list(COUNTED)].median()
     limits = measured.index.to_numpy(dtype=np.float64)
     simulation = simulate(workload, device_of(calibration), limits)
-    predicted = _predicted(simulation, workload, calibration)
+    predicted = _predicted(simulation, workload)
     seen = _seen(measured - base)
     about = str(first["network"]), str(first["schedule"]), str(first["loader"])
     for name in LINKS:
@@ -133,21 +123,17 @@ def _settings(row: Mapping[Any, Any]) -> dict[str, Any]:
     return {**known, "pipeline": row["network"]}
 
 
-def _predicted(
-    simulation: Simulation, workload: Workload, calibration: Calibration
-) -> dict[str, np.ndarray]:
+def _predicted(simulation: Simulation, workload: Workload) -> dict[str, np.ndarray]:
     def whole_trial(values: np.ndarray) -> np.ndarray:
         rounds = values.reshape(-1, len(simulation.tasks), len(simulation.limit_bytes)).sum(axis=1)
         return np.asarray(rounds[0] + (workload.rounds - 1) * rounds[-1])
 
     anon = whole_trial(simulation.missed.in_bytes)
     file = whole_trial(simulation.missed.file_bytes)
-    pages = anon / calibration.pages_per_fault.value
-    pages = pages + file / calibration.file_pages_per_fault.value
     return {
         "missed": anon,
         "missed-file": file,
-        "faults": pages / mmap.PAGESIZE,
+        "faults": whole_trial(simulation.faults),
         "io": whole_trial(simulation.io_s),
     }
 
@@ -174,6 +160,7 @@ def _score(name: str, found: Sequence[Link]) -> LinkScore:
         name=name,
         count=len(found),
         ratio=float(np.median(ratio)),
+        overall=float(predicted.sum() / max(measured.sum(), _FLOORS[name])),
         within_25=float(np.mean(abs(ratio - 1) <= 0.25)),
         rank=rank if rank is not None and np.isfinite(rank) else None,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from edgebench.slowdown.data import Curve, FloatArray
@@ -72,11 +73,16 @@ class Fit:
 
     def __getitem__(self, name: str) -> float:
         """A parameter's value."""
-        return next(p.value for p in self.parameters if p.name == name)
+        return self._values[name]
 
     def get(self, name: str) -> float | None:
         """A parameter's value; None if there is no such parameter."""
-        return next((p.value for p in self.parameters if p.name == name), None)
+        return self._values.get(name)
+
+    @cached_property
+    def _values(self) -> dict[str, float]:
+        # Fits to many curves have hundreds of parameters, and are asked for each limit.
+        return {parameter.name: parameter.value for parameter in self.parameters}
 
 
 class Rung(ABC):
