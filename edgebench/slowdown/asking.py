@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgebench.errors import ResultsError
-from edgebench.slowdown.data import PHASES, Curve
+from edgebench.slowdown.data import INFERENCE, PHASES, Curve
 from edgebench.slowdown.knowledge import Knowledge
 from edgebench.slowdown.splits import workload, workload_network
 from edgebench.suggest import did_you_mean
@@ -118,7 +118,7 @@ def _never_run(known: Knowledge, wanted: Wanted, network: str) -> Subject:
     settings = {**_USUAL, **_most_common(known.curves)}
     settings |= {name: value for name, value in asked.items() if value is not None}
     settings |= {"device": known.device, "swap_kind": known.swap_kind, "pipeline": network}
-    phases = [p for p in PHASES if p != "execute" or settings["schedule"] == "bulk"]
+    phases = [p for p in INFERENCE if p != "execute" or settings["schedule"] == "bulk"]
     parts = network.split("+")
     pairs = [(part, phase) for part in parts for phase in phases if phase != "total"]
     return Subject(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.slowdown.data import PHASES, Curve, FloatArray
+from edgebench.slowdown.data import INFERENCE, Curve, FloatArray
 from edgebench.slowdown.landscape import Landscape, never_rising
 from edgebench.slowdown.lasso import lasso, strength_by
 from edgebench.slowdown.model import (
@@ -43,11 +43,11 @@ _OF_TABLE = (
 )
 _OF_LIMIT = ("weights/M", "all/M", "largest/M", "(weights/M)²", "(all/M)²")
 NAMES = (
-    *PHASES,
+    *INFERENCE,
     *_SCHEDULES,
     *_LOADERS,
-    *(f"{phase}.{name}" for phase in PHASES for name in _OF_TABLE),
-    *(f"{phase}.{load}.{name}" for phase in PHASES for load in _LOADERS for name in _OF_LIMIT),
+    *(f"{phase}.{name}" for phase in INFERENCE for name in _OF_TABLE),
+    *(f"{phase}.{load}.{name}" for phase in INFERENCE for load in _LOADERS for name in _OF_LIMIT),
 )
 
 
@@ -141,11 +141,11 @@ def _features(asked: Curve, limit_bytes: FloatArray, context: Context) -> FloatA
     )
     of_limit = np.concatenate([of_limit, of_limit[:, :2] ** 2], axis=1)
     kind = (asked.phase, workload.schedule, workload.loader)
-    flags = [float(name in kind) for name in (*PHASES, *_SCHEDULES, *_LOADERS)]
-    fixed = np.concatenate([flags, *(of_table * (phase == asked.phase) for phase in PHASES)])
+    flags = [float(name in kind) for name in (*INFERENCE, *_SCHEDULES, *_LOADERS)]
+    fixed = np.concatenate([flags, *(of_table * (phase == asked.phase) for phase in INFERENCE)])
     moving = [
         of_limit * (phase == asked.phase and load == workload.loader)
-        for phase in PHASES
+        for phase in INFERENCE
         for load in _LOADERS
     ]
     return np.concatenate([np.tile(fixed, (len(limit_bytes), 1)), *moving], axis=1)

@@ -27,10 +27,11 @@ from edgebench.slowdown.model import (
     SetRung,
     TooFewLimitsError,
 )
-from edgebench.slowdown.physics import REACH, rates_of, reach_over, unlimited_s, within
+from edgebench.slowdown.physics import REACH, reach_over, within
 from edgebench.slowdown.profile import physical
 from edgebench.slowdown.regression import Regression, between_groups
 from edgebench.slowdown.splits import workload_network
+from edgebench.slowdown.unlimited import Mixture, mixture, mixture_in
 
 #: The reach for networks that were fitted, at other limits.
 KNOWN_REACH = "reach.known"
@@ -49,8 +50,8 @@ class Corrected(SetRung):
 
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
         """Ridge over all curves that have a table, its strength chosen between networks."""
-        rates = Fit(self.name, rates_of(curves, context))
-        ground = [found for curve in curves if (found := _ground(rates, curve, context))]
+        unlimited, kept = mixture(curves, context)
+        ground = [found for curve in curves if (found := _ground(unlimited, curve, context))]
         if not ground:
             raise TooFewLimitsError("needs curves of networks with layer tables")
         x = np.concatenate([one.x for one in ground])
@@ -65,7 +66,7 @@ class Corrected(SetRung):
             self.name,
             (
                 *_weights(own),
-                *_constants(rates.parameters, kin, most),
+                *_constants(kept, kin, most),
                 *_knots(ground, residuals),
                 *_unseen_reach(ground, others),
                 *_known(ground, residuals, own, kin),
@@ -93,23 +94,32 @@ class Corrected(SetRung):
         return fit.get(f"{_ERROR}{asked.mark}")
 
     def unlimited_s(self, fit: Fit, asked: Curve, context: Context) -> float:
-        """Measured, and corrected by other limits; else from the rates that other networks show."""
+        """Measured, with what other networks' rates and its own other limits say of it."""
         knots = _knots_of(fit, asked)
         shared = _kinship_of(fit).shared(np.log(knots[:, 0]), knots[:, 1])
-        return unlimited_s(fit, asked, context) * float(np.exp(shared))
+        return mixture_in(fit).seconds(asked, context) * float(np.exp(shared))
 
 
 @dataclass(frozen=True)
 class _Ground:
-    """A curve beside what physics says of it: one row of ``x`` and ``y`` a limit."""
+    """A curve beside what physics says of it: one row of ``x`` and ``y`` a limit.
+
+    ``slowdown`` is of its trials, against the unlimited time ``unlimited_s``.
+    """
 
     curve: Curve
+    unlimited_s: float
     physical: Landscape
     features: FloatArray
     ln_limit: FloatArray
     x: FloatArray
     y: FloatArray
     most: float = np.inf
+
+    @property
+    def slowdown(self) -> FloatArray:
+        """One a trial."""
+        return self.curve.seconds / self.unlimited_s
 
     def told(self, features: FloatArray, weights: FloatArray) -> FloatArray:
         """What the regression tells of residuals, no more than was ever seen."""
@@ -120,21 +130,24 @@ class _Ground:
         return self.physical.times(self.told(self.features, weights))
 
 
-def _ground(fit: Fit, curve: Curve, context: Context) -> _Ground | None:
+def _ground(mixture: Mixture, curve: Curve, context: Context) -> _Ground | None:
     """None for what physics can't be asked of."""
     try:
-        unlimited = unlimited_s(fit, curve, context)
+        unlimited = mixture.seconds(curve, context)
         found, every = physical(curve, unlimited, context), features(curve, unlimited, context)
     except CannotTellError:
         return None
     ln_limit = np.log(curve.limits)
     nearest = np.abs(found.ln_limit[None, :] - ln_limit[:, None]).argmin(axis=1)
-    y = np.log(curve.medians) - np.log(found.at(curve.limits)) if len(ln_limit) else ln_limit
-    return _Ground(curve, found, every, ln_limit, every[nearest], y)
+    if not len(ln_limit):
+        return _Ground(curve, unlimited, found, every, ln_limit, every[nearest], ln_limit)
+    measured = np.log(curve.medians * (curve.unlimited_s / unlimited))
+    y = measured - np.log(found.at(curve.limits))
+    return _Ground(curve, unlimited, found, every, ln_limit, every[nearest], y)
 
 
 def _landscape(fit: Fit, asked: Curve, context: Context) -> Landscape:
-    unlimited = unlimited_s(fit, asked, context)
+    unlimited = mixture_in(fit).seconds(asked, context)
     weights = np.array([fit.get(_WEIGHT + name) or 0.0 for name in NAMES])
     found = physical(asked, unlimited, context)
     ln_factor = np.clip(features(asked, unlimited, context) @ weights, -fit[_MOST], fit[_MOST])
@@ -186,13 +199,17 @@ def _unseen_reach(
     ground: Sequence[_Ground], others: Mapping[str, FloatArray]
 ) -> tuple[Parameter, ...]:
     """Errors on each network by the regression of all others."""
-    by_curve = {
-        id(one.curve): one.corrected(others[name])
+    told = {
+        one.curve.mark: one.corrected(others[name])
         for one in ground
         if (name := workload_network(one.curve)) in others
     }
-    told = [one.curve for one in ground if id(one.curve) in by_curve]
-    return reach_over(told, lambda curve: by_curve[id(curve)])
+    steadied = [
+        replace(one.curve, unlimited_seconds=np.array([one.unlimited_s]))
+        for one in ground
+        if one.curve.mark in told
+    ]
+    return reach_over(steadied, lambda curve: told[curve.mark])
 
 
 def _known(
@@ -220,6 +237,6 @@ def _left_out(
     nearby = kin.nearby(*known, one.physical.ln_limit)
     landscape = one.physical.times(one.told(one.features, own.weights) + nearby)
     here = one.curve.limit_bytes == one.curve.limits[n]
-    slowdown = one.curve.slowdown[here] / np.exp(kin.shared(*known))
+    slowdown = one.slowdown[here] / np.exp(kin.shared(*known))
     error = np.log(landscape.at(one.curve.limits[[n]])[0] / np.median(slowdown))
     return conformal.scores(landscape, one.curve.limit_bytes[here], slowdown), float(abs(error))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import nnls
@@ -43,21 +44,31 @@ TYPICAL = Rates(file_s=2e-4, load_byte_s=1e-9, call_s=5e-5, flop_s=1e-10, byte_s
 
 def predicted_s(workload: Workload, rates: Rates, phase: str, network: str) -> float:
     """Unlimited seconds of one pass of a network's phase; of ``total``, of a round."""
-    tasks = tasks_of(workload, rates.seconds)
-    seconds = np.array([_seconds(task, workload, rates) for task in tasks])
-    if phase == "total":
+    if phase == "total" and workload.overlaps:
+        tasks = tasks_of(workload, rates.seconds)
+        seconds = np.array([_amounts(task, workload) @ astuple(rates) for task in tasks])
         return float(path_s(tasks, seconds[:, None])[0])
-    here = [t.phase == phase and workload.networks[t.network] == network for t in tasks]
+    return float(_amounts_of(workload, phase, network) @ astuple(rates))
+
+
+@lru_cache(maxsize=2048)
+def _amounts_of(workload: Workload, phase: str, network: str) -> FloatArray:
+    """How much of each rate a pass takes, where one task follows another."""
+    tasks = tasks_of(workload, TYPICAL.seconds)
+    if phase != "total":
+        here = (workload.networks[task.network] == network for task in tasks)
+        tasks = tuple(t for t, own in zip(tasks, here, strict=True) if own and t.phase == phase)
     passes = max(1, workload.passes - 1) if phase == "execute" else 1
-    return float(seconds[np.array(here, dtype=bool)].sum()) / passes
+    return np.asarray(np.sum([_amounts(task, workload) for task in tasks], axis=0) / passes)
 
 
-def _seconds(task: Task, workload: Workload, rates: Rates) -> float:
-    """A mapped file is read when it is first used, not when it is loaded."""
-    if workload.loader == "mmap" and task.phase == "load":
-        return rates.file_s
-    read = workload.loader == "mmap" and task.phase == "first"
-    return rates.seconds(task) + (rates.load_byte_s * task.layer.file_bytes if read else 0.0)
+def _amounts(task: Task, workload: Workload) -> FloatArray:
+    """How much of each rate a task takes; a mapped file is read when it is first used."""
+    layer, mapped = task.layer, workload.loader == "mmap"
+    if task.phase == "load":
+        return np.array([1.0, 0.0 if mapped else layer.file_bytes, 0.0, 0.0, 0.0])
+    read = layer.file_bytes if mapped and task.phase == "first" else 0.0
+    return np.array([0.0, read, 1.0, layer.flops, layer.file_bytes + layer.output_bytes])
 
 
 def learnt(known: Sequence[tuple[Workload, str, float]]) -> Rates | None:

@@ -27,6 +27,8 @@ FloatArray = npt.NDArray[np.float64]
 #: The phases that are fitted, in the order they are shown; ``total`` is a round's time on the
 #: clock, or the whole trial's where a workload has no rounds.
 PHASES = ("load", "first", "execute", "data", "forward", "backward", "step", "total")
+#: Those of inference, which models of layers and of the device tell of.
+INFERENCE = ("load", "first", "execute", "total")
 #: Settings that make two trials comparable when all but the memory limit is equal.
 _WORKLOAD = (
     *("sweep", "device", "kind", "pipeline", "schedule", "loader", "batch", "image", "rounds"),

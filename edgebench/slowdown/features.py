@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgebench.slowdown.data import PHASES, Curve, FloatArray
+from edgebench.slowdown.data import INFERENCE, Curve, FloatArray
 from edgebench.slowdown.model import Context
 from edgebench.slowdown.profile import device_for, profile, workload_for
 
@@ -25,7 +25,7 @@ _ALL = (
 #: The names of :func:`features`' columns.
 NAMES = (
     *_ALL,
-    *(".".join(filter(None, (*k, p, e))) for k in _KINDS for p in PHASES for e in _EACH),
+    *(".".join(filter(None, (*k, p, e))) for k in _KINDS for p in INFERENCE for e in _EACH),
 )
 
 
@@ -55,7 +55,7 @@ def features(asked: Curve, unlimited_s: float, context: Context) -> FloatArray:
     each = [
         value if kind == (*named, phase) else 0.0 * ones
         for named in _KINDS
-        for phase in PHASES
+        for phase in INFERENCE
         for value in own
     ]
     gate = np.clip(found.depth / _FULL_DEPTH, 0.0, 1.0)

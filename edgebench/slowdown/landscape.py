@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from edgebench.slowdown.data import FloatArray
 
@@ -36,7 +37,5 @@ def never_rising(ln_limit: FloatArray, ln_slowdown: FloatArray) -> Landscape:
 
     Nearest by least squares (isotonic regression): a bump is evened out with what lies beside it.
     """
-    from sklearn.isotonic import isotonic_regression
-
-    falling = isotonic_regression(ln_slowdown, increasing=False)
+    falling = isotonic_regression(ln_slowdown, increasing=False).x
     return Landscape(ln_limit, np.clip(falling, 0.0, _NEVER))

@@ -21,12 +21,15 @@ from edgebench.slowdown.model import (
 )
 from edgebench.slowdown.profile import physical, workload_for
 from edgebench.slowdown.splits import workload_network
+from edgebench.slowdown.tables import Workload
 
 #: The calibration's constants that a prediction rests on.
 CONSTANTS = (
     *("swap_in_bytes_per_s", "swap_out_bytes_per_s", "file_fault_bytes_per_s", "fault_s"),
     *("pages_per_fault", "file_pages_per_fault", "lru_share", "base_bytes", "hot_base_bytes"),
 )
+#: A workload of one network, a phase, and its unlimited seconds a pass.
+Time = tuple[Workload, str, float]
 #: How far new trials may be from a prediction of a network that was not known.
 REACH = "reach"
 _RATES = ("file_s", "load_byte_s", "call_s", "flop_s", "byte_s")
@@ -47,7 +50,7 @@ class Physics(SetRung):
         if context.calibration is None:
             raise CannotTellError("the device is not calibrated: edgebench calibrate")
         constants = _constants(context.calibration)
-        rates = rates_of(curves, context)
+        rates = rate_parameters(learnt([time for _, time in times_in(curves, context)]))
         found = Fit(self.name, (*constants, *rates))
         reach = reach_over(curves, lambda curve: self._landscape(found, curve, context))
         return Fit(self.name, (*found.parameters, *reach))
@@ -81,8 +84,8 @@ def _constant(name: str, found: Constant) -> Parameter:
     return Parameter(name, found.value, found.unit, low=found.low, high=found.high, fixed=True)
 
 
-def rates_of(curves: Iterable[Curve], context: Context) -> tuple[Parameter, ...]:
-    """The rates of unlimited time that curves of single networks show; none if too few do."""
+def times_in(curves: Iterable[Curve], context: Context) -> list[tuple[str, Time]]:
+    """What rates are learnt from: unlimited times of networks run alone, and which networks."""
     known = []
     for curve in curves:
         if curve.phase in ("load", "first", "execute") and len(curve.unlimited_seconds):
@@ -91,11 +94,22 @@ def rates_of(curves: Iterable[Curve], context: Context) -> tuple[Parameter, ...]
             except CannotTellError:
                 continue
             if len(work.networks) == 1 and work.loader == "copy":
-                known.append((work, curve.phase, curve.unlimited_s))
-    rates = learnt(known)
+                known.append((work.networks[0], (work, curve.phase, curve.unlimited_s)))
+    return known
+
+
+def rate_parameters(rates: Rates | None) -> tuple[Parameter, ...]:
+    """Rates as a fit keeps them; none of none."""
     if rates is None:
         return ()
     return tuple(Parameter(f"cpu.{name}", getattr(rates, name), "s") for name in _RATES)
+
+
+def rates_in(fit: Fit) -> Rates | None:
+    """The rates that a fit keeps; None if it has none."""
+    values = [fit.get(f"cpu.{name}") for name in _RATES]
+    known = [value for value in values if value is not None]
+    return Rates(*known) if len(known) == len(_RATES) else None
 
 
 def unlimited_s(fit: Fit, asked: Curve, context: Context) -> float:
@@ -106,12 +120,10 @@ def unlimited_s(fit: Fit, asked: Curve, context: Context) -> float:
     """
     if len(asked.unlimited_seconds):
         return asked.unlimited_s
-    values = [fit.get(f"cpu.{name}") for name in _RATES]
-    known = [value for value in values if value is not None]
-    if len(known) < len(_RATES):
+    rates = rates_in(fit)
+    if rates is None:
         raise CannotTellError("no unlimited trial of it, nor of other networks to learn from")
-    workload = workload_for(asked, context)
-    return predicted_s(workload, Rates(*known), asked.phase, asked.network)
+    return predicted_s(workload_for(asked, context), rates, asked.phase, asked.network)
 
 
 def reach_over(
