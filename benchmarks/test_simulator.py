@@ -64,5 +64,5 @@ def test_a_curve_of_resnet50(
     found = benchmark.pedantic(curve, rounds=7, warmup_rounds=1)
     assert found.io_s.shape[-1] == LIMITS
     if benchmark.stats:
-        # The least of them: whatever else the machine does makes it slower, nothing makes it faster.
+        # The least of them: what else the machine does makes it slower, nothing makes it faster.
         assert benchmark.stats.stats.min < AIM_S
