@@ -34,6 +34,7 @@ VERBS = {
     "fit": "Fit slowdown against limit, per network and phase.",
     "validate": "Hold every model against limits and networks it was not shown.",
     "predict": "Predict time, slowdown and viability at any limit.",
+    "batch": "Find the largest batch that trains below a limit.",
     "minimum": "Find the least memory a network needs, by few real trials.",
     "report": "Tell a sweep in one file that stands alone.",
     "compare": "Compare two sweeps; exit 4 on a regression.",
