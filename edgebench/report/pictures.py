@@ -70,10 +70,10 @@ def embedded(pictures: Sequence[Picture]) -> tuple[list[Embedded], list[str]]:
 
 
 def _picture(stem: str, figure: Figure, as_png: bool) -> Picture:
-    from edgebench.figures.style import rendered
+    from edgebench.figures.style import FORMATS, rendered
 
-    drawn = rendered(figure, ["svg"])
-    if as_png or len(drawn["svg"]) > LARGEST_SVG:
+    drawn = rendered(figure, FORMATS if as_png else ["svg"])
+    if len(drawn["svg"]) > LARGEST_SVG and not as_png:
         drawn |= rendered(figure, ["png"])
     return Picture(stem, _shows(figure, stem), **drawn)
 
