@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import click
@@ -55,7 +56,9 @@ def _need_libraries() -> None:
 
 
 def _tell(host: str, port: int, token: str | None, as_json: bool) -> None:
-    shown = f"[{host}]" if ":" in host else host
+    # Every address of this machine: its name is one that a browser can go to.
+    named = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
+    shown = f"[{named}]" if ":" in named else named
     address = f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
     if as_json:
         click.echo(json.dumps({"address": address, "port": port}))

@@ -123,7 +123,7 @@ class EventTail:
     def _matters(self, line: bytes) -> bool:
         """Whether a line is of a whole phase, of a span that is shown, or a note; told unparsed."""
         if line.startswith(_END):
-            number = line[len(_END) : line.find(b",")]
+            number = line[len(_END) : line.find(b",", len(_END))]
             return len(number) < 20 and number.isdigit() and int(number) in self._open
         return b'"layer": null' in line or b'"layer"' not in line
 

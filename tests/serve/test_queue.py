@@ -50,6 +50,7 @@ def test_a_sweep_runs_in_a_process_of_its_own(tmp_path: Path):
 
 
 @pytest.mark.cgroup
+@pytest.mark.slow
 def test_one_at_a_time_in_order_and_stopped_when_asked(tmp_path: Path):
     """The second waits for the first; a stop ends the trial, keeps the sweep, starts the next."""
     queue = Queue(tmp_path)
@@ -91,6 +92,7 @@ def test_it_waits_while_any_sweep_runs(tmp_path: Path):
 
 
 @pytest.mark.cgroup
+@pytest.mark.slow
 def test_a_restarted_server_finds_what_runs_and_what_waits(tmp_path: Path):
     """The sweep outlives the server; the next one sees it end and goes on with the queue."""
     queue = Queue(tmp_path)

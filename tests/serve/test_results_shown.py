@@ -169,6 +169,7 @@ def test_what_if_tells_slowdown_at_limits(with_sweep: Served):
     assert workloads[0]["measured"]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_predicted_says_why(tmp_path: Path):
     """An error in words for the page, not a traceback."""
     make(tmp_path, Shape(limits=(None,), with_files=False))

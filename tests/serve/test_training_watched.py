@@ -18,7 +18,8 @@ FORM: dict[str, Any] = {
         "data": ["digits"],
         "learning_rate": [0.1, 0.01],
         "batch": [32],
-        "steps": 3000,
+        "steps": 300,
+        "threads": 1,
     },
 }
 
