@@ -104,7 +104,7 @@ def operator_tables(results: Results) -> list[StudyTable]:
     for trial, rows in operator_frame(results).groupby("trial", sort=True):
         first = rows.iloc[0]
         title = (
-            f"{first['network']}, batch {first['batch']:g}: time by operator over "
+            f"{first['network']}, batch {first['batch']:g}, trained {first['trained']}: time over "
             f"{first['steps']:g} steps (trial {trial})"
         )
         families = _summed(rows, ["family"])

@@ -14,7 +14,7 @@ from edgebench.studies.operators import operator_frame, operator_tables
 from edgebench.studies.partial import partial_frame
 from edgebench.sweep import SweepOptions, run_sweep
 
-pytestmark = pytest.mark.cgroup
+pytestmark = [pytest.mark.cgroup, pytest.mark.slow]
 
 CONVOLUTION = """
 schema = 1
@@ -39,14 +39,14 @@ timeout = "1m"
 [workload]
 kind = "training"
 network = "lenet"
-trained = {parts}
+trained = ["all", "last", "none", "filters 20%"]
 data = "digits"
 image = 28
 batch = 16
 steps = 6
 evaluate = true
 [memory]
-strategies = {strategies}
+strategies = ["categories", "operators"]
 """
 SEARCH = """
 schema = 1
@@ -97,11 +97,15 @@ def test_a_convolution_is_timed_pass_by_pass(tmp_path: Path):
     assert costs["image_bytes"].min() > 3 * image
 
 
-def test_parts_are_trained_and_frozen_parts_hold_no_gradient(tmp_path: Path):
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """LeNet trained in parts, each looked at by category and by operator too."""
+    return swept(tmp_path_factory.mktemp("parts"), PARTIAL)
+
+
+def test_parts_are_trained_and_frozen_parts_hold_no_gradient(parts: Results):
     """In real trials: gradients' bytes fall with the part, to none; accuracy and loss are told."""
-    parts = '["all", "last", "none", "filters 20%"]'
-    frame = partial_frame(swept(tmp_path, PARTIAL.format(parts=parts, strategies="[]")))
-    rows = frame.set_index("trained")
+    rows = partial_frame(parts).set_index("trained")
     assert (rows["outcome"] == "ok").all()
     gradients = rows["gradient_bytes"]
     assert gradients["none"] == 0
@@ -111,34 +115,32 @@ def test_parts_are_trained_and_frozen_parts_hold_no_gradient(tmp_path: Path):
     assert (rows.loc[["all", "last"], "step_s"] > 0).all()
 
 
-def test_gradients_by_category_in_the_whole_trial(tmp_path: Path):
+def test_gradients_by_category_in_the_whole_trial(parts: Results):
     """The strategy that watches categories sees no gradients but those of the trained part."""
-    text = PARTIAL.format(parts='["all", "filters 20%", "none"]', strategies='["categories"]')
-    (sweep,) = swept(tmp_path, text).sweeps
+    (sweep,) = parts.sweeps
     held = {}
     for record in sweep.strategy_records:
-        parts = sweep.reading(record.trial).parts
-        told = [size for name, size in parts.items() if name.endswith(".gradients")]
-        held[record.settings["trained"]] = max(told, default=0)
+        if record.strategy == "categories":
+            told = sweep.reading(record.trial).parts
+            sizes = [size for name, size in told.items() if name.endswith("gradients")]
+            held[record.settings["trained"]] = max(sizes, default=0)
     assert held["none"] == 0
     assert 0 < held["filters 20%"] < 0.3 * held["all"]
 
 
-def test_operators_are_told_by_phase(tmp_path: Path):
+def test_operators_are_told_by_phase(parts: Results):
     """Convolution's forward and backward are found in their phases, once a step and layer."""
-    text = PARTIAL.format(parts='["all"]', strategies='["operators"]')
-    results = swept(tmp_path, text)
-    frame = operator_frame(results)
+    frame = operator_frame(parts)
     assert (frame["steps"] == 6).all()
-    calls = frame.set_index(["phase", "operator"])["calls"]
+    whole = frame[frame["trained"] == "all"]
+    calls = whole.set_index(["phase", "operator"])["calls"]
     assert calls["forward", "aten::conv2d"] == 2
     assert calls["backward", "aten::convolution_backward"] == 2
-    assert frame["share"].sum() == pytest.approx(1)
-    families = operator_tables(results)[0]
-    assert "convolution" in {row["family"] for row in families.rows[:3]}
+    assert whole["share"].sum() == pytest.approx(1)
+    families = operator_tables(parts)[0]
+    assert "convolution" in {row["family"] for row in families.rows[:4]}
 
 
-@pytest.mark.slow
 def test_a_neighbour_fools_the_systems_measure_and_not_the_trials(tmp_path: Path):
     """Both readings of the system are in each trial's record; its own memory moves under 1 %."""
     draws = draw_frame(swept(tmp_path, SEARCH))
