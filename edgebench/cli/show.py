@@ -84,7 +84,9 @@ def _print(sweep: Sweep, points: Sequence[PointSummary]) -> None:
         console.width = max(console.width, _TERMINAL)
     console.print(f"{sweep.name} on {sweep.device}", style="bold", markup=False)
     console.print(_progress(sweep), markup=False)
-    for workload, group in _by_workload(points).items():
+    # A search tries few of the points it could.
+    planned = [point for point in points if point.planned or point.outcomes]
+    for workload, group in _by_workload(planned or points).items():
         console.print()
         console.print(_heading(workload, group), style="bold", markup=False)
         console.print(_table(group))

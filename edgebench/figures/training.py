@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from edgebench.results import Results
 
+#: With more batches than these, ticks stand at powers of two.
+_MOST_TICKS = 9
 PHASES = ("data", "forward", "backward", "step")
 #: What memory is split by, in the order in which it is stacked.
 _CATEGORY_COLOURS = dict(
@@ -150,7 +152,9 @@ def _batches(results: Results, taken: set[str]) -> Iterator[Drawn]:
 def _time_by_batch(axes: Axes, times: pd.DataFrame) -> None:
     for phase in _phases(times):
         rows = times[times["phase"] == phase]
-        an_image = rows["seconds"] * 1.0 / (rows["batch"] / rows["accumulation"])
+        # The update is one for all parts of a batch.
+        parts = 1.0 if phase == "step" else rows["accumulation"]
+        an_image = rows["seconds"] / (rows["batch"] / parts)
         colour = PHASE_COLOURS[phase]
         axes.plot(rows["batch"], an_image, "o", color=colour, ms=3.5, mew=0, alpha=0.4)
         middle = an_image.groupby(rows["batch"]).median()
@@ -167,8 +171,7 @@ def _memory_by_batch(axes: Axes, trials: pd.DataFrame) -> None:
     axes.plot(done["batch"], done["peak_bytes"] / MIB, "o", color=MUTED, ms=3.5, mew=0, alpha=0.5)
     middle = done.groupby("batch")["peak_bytes"].median() / MIB
     axes.plot(middle.index, middle, "o-", color=UNLIMITED_COLOUR, ms=5, mec="white", mew=0.8)
-    axes.set_yscale("log", base=2)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_ylim(bottom=0)
     axes.set_ylabel("kernel's peak (MiB), base included")
 
 
@@ -179,6 +182,8 @@ def _lost_by_batch(panels: Sequence[Axes], trials: pd.DataFrame) -> None:
         for outcome, rows in lost.groupby("outcome")
     }
     batches = sorted(trials["batch"].unique())
+    if len(batches) > _MOST_TICKS:
+        batches = [float(2**n) for n in range(17) if batches[0] <= 2**n <= batches[-1]]
     for axes in panels:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(FixedLocator(batches))

@@ -66,8 +66,8 @@ def test_training_that_needs_more_is_killed_and_told(tmp_path: Path):
         network="basic_cnn",
         data="synthetic",
         shape="3x64x64",
-        batch=256,
-        steps=2,
+        batch=128,
+        steps=1,
     )
     outcomes = results.trials.set_index("limit_label")["outcome"]
     assert dict(outcomes) == {"max": "ok", "260M": "oom-killed"}
