@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from edgebench.records import SCHEMA
-
-if TYPE_CHECKING:
-    from edgebench.report.page import Report
 
 _NAME = "report.html"
 
@@ -50,7 +46,8 @@ def report(results: Path, output: Path | None, markdown: bool, pdf: bool, as_jso
         paths.append(write_page(target.with_suffix(".pdf"), as_pdf(made)))
     if markdown:
         paths += write_markdown(target.with_suffix(".md"), made)
-    _say_what_is_lacking(made)
+    for warning in (*loaded.warnings, *made.left_out):
+        click.echo(f"warning: {warning}", err=True)
     if as_json:
         files = [str(path) for path in paths]
         click.echo(json.dumps({"schema": SCHEMA, "path": str(loaded.path), "files": files}))
@@ -62,8 +59,3 @@ def report(results: Path, output: Path | None, markdown: bool, pdf: bool, as_jso
         f"wrote {len(paths)} files" if len(paths) > 1 else "wrote one file: open it anywhere"
     )
     click.echo(f"next: edgebench compare EARLIER {loaded.path}")
-
-
-def _say_what_is_lacking(made: Report) -> None:
-    for reason in (*made.doubts, *made.left_out):
-        click.echo(f"warning: {reason}", err=True)

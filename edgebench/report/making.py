@@ -108,7 +108,7 @@ def _found(results: Results) -> _Found:
 
 def _about(sweep: Sweep) -> list[str]:
     state = "running" if sweep.running else "complete" if sweep.complete else "unfinished"
-    planned = "an unknown number" if sweep.planned is None else str(sweep.planned)
+    planned = sweep.planned or "an unknown number"
     said = [f"The sweep is {state}: {len(sweep.records)} of {planned} trials are recorded."]
     started = [record.started_utc for record in sweep.records]
     if started:
