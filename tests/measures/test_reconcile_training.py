@@ -1,0 +1,66 @@
+"""Training reconciled: the same ledgers close where weights are torch's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgebench.reconciling.reconciliation import reconcile
+from edgebench.results import load
+from edgebench.scenario import load_scenario
+from edgebench.sweep import SweepOptions, run_sweep
+
+SCENARIO = """
+schema = 1
+name = "reconcile-training"
+repeats = 1
+timeout = "3m"
+[workload]
+kind = "training"
+network = "lenet"
+data = "digits"
+image = 28
+optimizer = "adam"
+batch = 32
+steps = 2
+[limits]
+memory = ["max", "75%"]
+swap = "1G"
+[memory]
+strategies = ["process", "torch"]
+"""
+LEDGERS = {
+    ("sampled", "kernel"),
+    ("gnu-time", "process"),
+    ("process", "kernel"),
+    ("kernel", "kernel"),
+    ("process", "process-pss"),
+    ("kernel", "process-own"),
+    ("process-own", "malloc"),
+    ("malloc", "torch"),
+}
+
+
+class _Quiet:
+    """A progress that tells nothing."""
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *args: None
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.swap
+def test_every_byte_of_training_is_explained(tmp_path: Path) -> None:
+    """LeNet with Adam, unlimited and under demand: each rest is at most 2 % or 2 MiB."""
+    file = tmp_path / "scenario.toml"
+    file.write_text(SCENARIO)
+    summary = run_sweep(load_scenario(file), SweepOptions(tmp_path, "here"), _Quiet())
+    assert summary.outcomes == {"ok": 2}
+    points = reconcile(load(summary.folder).sweeps[0], network="lenet")
+    assert len(points) == 2
+    for point in points:
+        assert {(led.source.strategy, led.target.strategy) for led in point.ledgers} == LEDGERS
+        open_ones = [ledger.to_json() for ledger in point.ledgers if not ledger.closes]
+        assert not open_ones, (point.title, open_ones)
