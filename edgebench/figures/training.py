@@ -171,7 +171,7 @@ def _memory_by_batch(axes: Axes, trials: pd.DataFrame) -> None:
     axes.plot(done["batch"], done["peak_bytes"] / MIB, "o", color=MUTED, ms=3.5, mew=0, alpha=0.5)
     middle = done.groupby("batch")["peak_bytes"].median() / MIB
     axes.plot(middle.index, middle, "o-", color=UNLIMITED_COLOUR, ms=5, mec="white", mew=0.8)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
     axes.set_ylabel("kernel's peak (MiB), base included")
 
 
