@@ -115,7 +115,15 @@ class Bench:
     def __init__(self, workshop: Workshop, root: Path) -> None:
         self.workshop = workshop
         cache = cache_folder(workshop.apparatus.identity)
-        made = prepare_networks([NETWORK], cache=cache, seed=0)["networks"]
+        made = prepare_networks(
+            [NETWORK],
+            cache=cache,
+            seed=0,
+            checkpoints={},
+            batch=1,
+            image=None,
+            identity=workshop.apparatus.identity,
+        )["networks"]
         self.weights = {NETWORK: made[NETWORK]["folder"]}
         about = ("bench", "cost", 'name = "cost"\n', {"points": [], "plan": []}, {})
         self.folder = ResultsFolder.create(root, *about)
