@@ -61,6 +61,7 @@ def _bars(axes: Axes, rows: pd.DataFrame, what: str) -> None:
     axes.set_yticks(range(len(order)), [str(name).removeprefix("aten::") for name in order])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
+    axes.set_xlim(left=0)
     axes.set_xlabel("ms a step")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgebench.results import Results
 
 _COLOURS = sns.color_palette("colorblind")
-_TITLES = {"demand_bytes": "cgroup's demand", "above_bytes": "the same above the base"}
+_TITLES = {"demand_bytes": "cgroup's demand", "above_bytes": "kernel's peak above the base"}
 
 
 def figures(results: Results) -> Iterator[Drawn]:

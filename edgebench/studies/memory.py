@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import ResultsError
+from edgebench.studies.partial import above_base
 from edgebench.studies.tables import Column, StudyTable
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def memory_frame(results: Results) -> pd.DataFrame:
     """One row per network, mode and batch: the cgroup's figures and each heap profiler's peak.
 
     ``mode`` is ``training`` or ``inference``. Bytes: ``demand_bytes`` (median of timed trials),
-    ``base_bytes``, ``above_bytes`` (the difference), and ``<profiler>_bytes``.
+    ``base_bytes``, ``above_bytes`` (the kernel's peak within a step less the base), and each
+    profiler's peak, as ``memray_bytes``.
 
     Raises:
         ResultsError: no heap profiler looked at a training workload in this sweep.
@@ -40,13 +42,14 @@ def memory_frame(results: Results) -> pd.DataFrame:
             "batch": record.settings["batch"],
             "demand_bytes": record.demand_bytes,
             "base_bytes": record.base_bytes,
+            "above_bytes": above_base(record),
         }
         for record in results.sweeps[0].records
         if record.settings["kind"] == KIND and record.outcome == "ok"
     )
     keys = ["point", "network", "mode", "batch"]
-    frame = timed.groupby(keys, as_index=False)[["demand_bytes", "base_bytes"]].median()
-    frame["above_bytes"] = frame["demand_bytes"] - frame["base_bytes"]
+    figures = ["demand_bytes", "base_bytes", "above_bytes"]
+    frame = timed.groupby(keys, as_index=False)[figures].median()
     for name in HEAPS:
         found = {point: peak for (point, strategy), peak in heaps.items() if strategy == name}
         if found:

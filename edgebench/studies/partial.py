@@ -24,8 +24,9 @@ _PHASES = ("data", "forward", "backward", "step")
 def partial_frame(results: Results) -> pd.DataFrame:
     """One row a trial: ``step_s`` (median step after the first), memory, losses and accuracy.
 
-    ``own_bytes`` is the demand above the base; ``gradient_bytes`` what gradients held after the
-    last step, told by the workload itself. ``…_s`` of each phase are medians a step.
+    ``own_bytes`` is the kernel's highest peak within a step, above the base; ``gradient_bytes`` is
+    what gradients held before the last update, told by the workload itself. ``…_s`` of each phase
+    are medians a step.
 
     Raises:
         ResultsError: no trial of this sweep trained a part of a network.
@@ -36,7 +37,8 @@ def partial_frame(results: Results) -> pd.DataFrame:
     known = [row for row in rows if row is not None]
     if len({row["trained"] for row in known}) < 2:
         raise ResultsError('no parts of a network were trained: trained = ["all", "last"]')
-    return pd.DataFrame(known)
+    # As the scenario lists them, not as chance ordered the trials.
+    return pd.DataFrame(known).sort_values(["sweep", "point", "trial"], ignore_index=True)
 
 
 def _row(sweep: Sweep, record: TrialRecord) -> dict[str, Any] | None:
@@ -44,13 +46,11 @@ def _row(sweep: Sweep, record: TrialRecord) -> dict[str, Any] | None:
     if "trained" not in settings:
         return None
     held = record.notes.get("held_bytes") or {}
-    own = None
-    if record.demand_bytes is not None and record.base_bytes is not None:
-        own = record.demand_bytes - record.base_bytes
     seconds = {f"{phase}_s": _median(record, phase) for phase in _PHASES}
     return {
         "sweep": sweep.name,
         "trial": record.trial,
+        "point": record.point,
         "trained": settings["trained"],
         **{name: settings.get(name) for name in SHARED},
         "limit_label": record.limits.label,
@@ -58,11 +58,17 @@ def _row(sweep: Sweep, record: TrialRecord) -> dict[str, Any] | None:
         **seconds,
         "step_s": sum(s for s in seconds.values() if s is not None) or None,
         "peak_bytes": record.peak_bytes,
-        "own_bytes": own,
+        "own_bytes": above_base(record),
         "gradient_bytes": held.get("gradients"),
         "loss": record.notes.get("loss"),
         "accuracy": record.notes.get("test_accuracy"),
     }
+
+
+def above_base(record: TrialRecord) -> int | None:
+    """The kernel's highest peak within a round, less the base: both are all that is charged."""
+    peaks = [p.peak_bytes for p in record.phases if p.round >= 0 and p.peak_bytes is not None]
+    return max(peaks) - record.base_bytes if peaks and record.base_bytes is not None else None
 
 
 def _median(record: TrialRecord, phase: str) -> float | None:

@@ -114,7 +114,9 @@ def partial_records() -> list[TrialRecord]:
                 "batch": 32, "optimizer": "sgd", "trained": part, "seed": 1,
             }  # fmt: skip
             phases = [
-                PhaseSum(step, "lenet", phase, 0.01 * share)
+                PhaseSum(
+                    step, "lenet", phase, 0.01 * share, peak_bytes=int((100 + 50 * share) * MIB)
+                )
                 for step in range(4)
                 for phase in ("data", "forward", "backward", "step")
             ]

@@ -113,6 +113,7 @@ def test_parts_stand_beside_the_whole(tmp_path: Path):
     rows = {row["trained"]: row for row in table.rows}
     assert rows["last"]["step_s_share"] == pytest.approx(0.4)
     assert rows["filters 40%"]["gradient_bytes"] == 168_000
+    assert rows["last"]["own_bytes_share"] == pytest.approx(0.4)
     assert rows["all"]["accuracy"] == pytest.approx(0.805)
 
 
