@@ -88,6 +88,7 @@ def test_stored_fits_are_enough(bare: Path):
     assert "vgg11" in said(predict, folder, "--network", "vgg11")
 
 
+@pytest.mark.slow
 def test_figures_are_drawn(root: Path):
     """One a workload, as PNG and SVG, of a network that was run and one that was not."""
     for network, schedule in (("alexnet", "linear"), ("squeezenet1_1", "bulk")):
@@ -180,6 +181,7 @@ def test_validation_of_all_splits(root: Path):
     assert told["held_out"] == ["densenet"]
 
 
+@pytest.mark.slow
 def test_validation_in_words_and_figures(root: Path):
     """Tables for people, figures that are named, and what to type next."""
     told = run(validate, root)
