@@ -17,7 +17,10 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("file", sorted(KEPT.glob("reconcile*.md")), ids=lambda file: file.stem)
+TABLES = [*sorted(KEPT.glob("reconcile*.md")), KEPT / "layer_peaks.md"]
+
+
+@pytest.mark.parametrize("file", TABLES, ids=lambda file: file.stem)
 def test_its_tables_are_those_that_were_measured(file: Path) -> None:
     """Line by line: the rests of every point, and the ledgers that are shown."""
     lines = [line for line in file.read_text().splitlines() if line.startswith("|")]
