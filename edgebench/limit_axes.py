@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from edgebench.choices import SWAP_KINDS
 from edgebench.keys import Axis, Count, LimitLabel, Size, Table, distinct, one_of, tag_of
 from edgebench.records import LimitSetting
 from edgebench.units import parse_share, parse_size
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 MIB = 1024**2
-SWAP_KINDS = ("none", "file", "zram", "system")
 #: Kinds of swap that are made for a sweep, so somebody must say how large.
 _SIZED_SWAP = ("file", "zram")
 SPACINGS = ("log", "linear")

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgebench.choices import LOADERS, SCHEDULES, SWAP_KINDS
 from edgebench.cli.predicted import print_next, print_predictions
 from edgebench.errors import UsageError
-from edgebench.limit_axes import SWAP_KINDS
 from edgebench.records import SCHEMA
-from edgebench.workloads.settings import LOADERS, SCHEDULES
 
 if TYPE_CHECKING:
     from edgebench.predicting import Source

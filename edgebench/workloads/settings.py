@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from edgebench.choices import LOADERS, SCHEDULES
 from edgebench.keys import Axis, Count, Table, one_of, tag_of
 from edgebench.suggest import did_you_mean
 from edgebench.workloads.convolution_settings import ConvolutionWorkload
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 KINDS = ("inference", "command", "convolution", "training")
-SCHEDULES = ("linear", "bulk", "partial", "deepeye")
-LOADERS = ("copy", "mmap")
 PAGE_CACHES = ("cold", "warm")
 CHECKPOINT_SUFFIXES = (".safetensors", ".pt", ".pth")
 

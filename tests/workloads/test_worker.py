@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 
+from edgebench.choices import LOADERS as LOADER_NAMES
+from edgebench.choices import SCHEDULES as SCHEDULE_NAMES
 from edgebench.layers.loaders import LOADERS
 from edgebench.layers.pipeline import make_input
 from edgebench.layers.schedules import SCHEDULES
@@ -21,8 +23,6 @@ from edgebench.layers.zoo import ZOO
 from edgebench.phases import events_to_phases, unfinished_span
 from edgebench.process import python_path
 from edgebench.workloads.recorder import NO_DESCRIPTORS
-from edgebench.workloads.settings import LOADERS as LOADER_NAMES
-from edgebench.workloads.settings import SCHEDULES as SCHEDULE_NAMES
 
 
 @pytest.fixture(scope="module")
