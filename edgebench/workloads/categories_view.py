@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.measures.inside import ALLOCATIONS
-from edgebench.workloads.torch_view import MARKER, TorchView
+from edgebench.workloads.profiled_view import MARKER, ProfiledView
 
 _HELD = "edgebench-held-"
 
 
-class CategoriesView(TorchView):
+class CategoriesView(ProfiledView):
     """Runs torch's profiler over the whole workload, with each allocation's address."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._target = folder / ALLOCATIONS
+        super().__init__(with_memory=True)
+        self._file = folder / ALLOCATIONS
 
     def holds(self, category: str, addresses: Iterable[int]) -> None:
         """Mark in the profile what lies at these addresses."""
@@ -39,11 +39,11 @@ class CategoriesView(TorchView):
         """Write every allocation, boundary and category with its time, on one clock in ns."""
         if not self.running:
             return
-        results = self.stopped()
+        results = self.stopped().profiler.kineto_results
         told: dict[str, list[Any]] = {"allocations": [], "boundaries": [], "held": []}
         for event in _all(results.experimental_event_tree()):
             self._sort(event, told)
-        self._target.write_text(json.dumps({name: sorted(rows) for name, rows in told.items()}))
+        self._file.write_text(json.dumps({name: sorted(rows) for name, rows in told.items()}))
 
     def _sort(self, event: Any, told: dict[str, list[Any]]) -> None:
         from torch._C._profiler import _EventType
