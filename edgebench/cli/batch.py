@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from edgebench.cli.options import device_option, results_option, swap_option
 from edgebench.errors import UsageError
 from edgebench.records import SCHEMA
 from edgebench.units import format_size
@@ -37,21 +38,10 @@ FoundT = TypeVar("FoundT")
 @click.option("--checkpointing", is_flag=True, help="Compute activations again going backward.")
 @click.option("--shape", help="Shape of an image, as 3x224x224 [default: the network's].")
 @click.option("--steps", type=int, default=3, show_default=True, help="Steps of a trial.")
-@click.option(
-    "--swap",
-    default="none",
-    show_default=True,
-    help="Swap it may use: none, a size as 2G (a temporary swap file), zram:1G, or system.",
-)
+@swap_option
 @click.option("--timeout", default="5m", show_default=True, help="Longest that a trial may take.")
-@click.option(
-    "--results",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder that holds the results of all devices.",
-)
-@click.option("--device", help="Name of this device in the results folder [default: found out].")
+@results_option
+@device_option
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON on stdout.")
 def batch(
     memory: str | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgebench.cli.options import device_option, results_option
 from edgebench.errors import EdgebenchError, UsageError
 from edgebench.units import format_duration, format_size, parse_size
 
@@ -39,14 +40,8 @@ _SWAP_REMEDY = "write it as 2G (a swap file), zram:1G, system or none"
     show_default=True,
     help="Swap to calibrate: a size as 2G (a temporary swap file), zram:1G, system, or none.",
 )
-@click.option(
-    "--results",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder that holds the results of all devices.",
-)
-@click.option("--device", help="Name of this device in the results folder [default: found out].")
+@results_option
+@device_option
 @click.option("--json", "as_json", is_flag=True, help="Print the constants as JSON on stdout.")
 def calibrate(swap: str, results: Path, device: str | None, as_json: bool) -> None:
     """Measure the constants that predictions are made from, by scanning memory and files.

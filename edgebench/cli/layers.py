@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from edgebench.blame.choosing import SORTS
+from edgebench.cli.options import results_option
 from edgebench.errors import EdgebenchError, UsageError
 from edgebench.records import SCHEMA
 
@@ -42,13 +43,7 @@ _CHOOSING = ("schedule", "loader", "batch")
 @click.option("--threads", type=int, help="torch's threads [default: torch's choice].")
 @click.option("--rounds", type=int, default=1, show_default=True, help="Passes in one process.")
 @click.option("--repeats", type=int, default=3, show_default=True, help="Trials at each limit.")
-@click.option(
-    "--results",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder that holds the results of all devices.",
-)
+@results_option
 @click.option(
     "--from",
     "source",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgebench.cli.options import device_option, results_option, swap_option
 from edgebench.errors import EdgebenchError
 from edgebench.records import SCHEMA
 from edgebench.units import format_duration, format_size
@@ -39,21 +40,10 @@ _PHASES = ("total", "load", "first", "execute")
 @click.option("--loader", default="copy", show_default=True, help="How weights are read.")
 @click.option("--batch", type=int, default=1, show_default=True, help="Images at once.")
 @click.option("--image", type=int, help="Edge of the input in pixels [default: the network's].")
-@click.option(
-    "--swap",
-    default="none",
-    show_default=True,
-    help="Swap it may use: none, a size as 2G (a temporary swap file), zram:1G, or system.",
-)
+@swap_option
 @click.option("--timeout", default="2m", show_default=True, help="Longest that a trial may take.")
-@click.option(
-    "--results",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder that holds the results of all devices.",
-)
-@click.option("--device", help="Name of this device in the results folder [default: found out].")
+@results_option
+@device_option
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON on stdout.")
 def minimum(results: Path, device: str | None, as_json: bool, swap: str, **asked: Any) -> None:
     """Find the least limit at which NETWORK finishes, by as few real trials as possible.

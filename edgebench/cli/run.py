@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgebench.cli.options import device_option, results_option
 from edgebench.errors import SweepIncompleteError
 from edgebench.units import format_duration
 
@@ -20,14 +21,8 @@ _UNEXPECTED = ("failed", "timeout", "harness-error")
 
 @click.command(short_help="Run a scenario's sweep, or resume one that was interrupted.")
 @click.argument("scenario", metavar="SCENARIO")
-@click.option(
-    "--results",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder that holds the results of all devices.",
-)
-@click.option("--device", help="Name of this device in the results folder [default: found out].")
+@results_option
+@device_option
 @click.option("--fresh", is_flag=True, help="Start anew, even if an unfinished sweep is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 def run(scenario: str, results: Path, device: str | None, fresh: bool, as_json: bool) -> None:
