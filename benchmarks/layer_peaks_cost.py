@@ -1,117 +1,139 @@
 """Exact per-layer peaks must not disturb what they measure: what they cost.
 
-A round with the kernel's mark read and reset at each boundary ÷ one without, in pairs of trials.
+A round with the kernel's mark read and reset at each boundary ÷ one without. Both kinds of round
+alternate inside one process in one cgroup: trials of their own differ by more than what is asked.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import statistics
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
+import time
 from typing import Any
 
 import report
 from overhead import interval
 
+from edgebench.cgroups.hierarchy import hierarchies
+from edgebench.cgroups.identity import caller_identity
 from edgebench.cgroups.interface import HotFiles
 from edgebench.cgroups.v1 import V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup
+from edgebench.layers.pipeline import build_pipeline
+from edgebench.measuring import measure_command
 from edgebench.preparing import cache_folder, prepare_networks
-from edgebench.recording import TrialRequest
 from edgebench.records import LimitSetting
-from edgebench.trial import TrialFiles, run_trial
-from edgebench.workshop import Workshop, open_workshop
+from edgebench.workloads.events import Descriptors
+from edgebench.workloads.inference import import_runtime
+from edgebench.workloads.recorder import Recorder
 
 NETWORKS = ("resnet18", "mobilenet_v2")
 SETTINGS: dict[str, Any] = {
-    "kind": "inference",
     "schedule": "bulk",
     "loader": "copy",
     "batch": 1,
     "image": None,
-    "rounds": 6,
     "warm": 4,
-    "threads": None,
     "workers": 2,
-    "page_cache": "warm",
     "seed": 0,
 }
+#: Rounds that no one counts: first ones make what stays.
+WARM_UP = 3
 
 
-@contextmanager
-def without_marks() -> Iterator[None]:
-    """Trials meanwhile have no high-water mark to read or reset."""
-    kept = {kind: kind.hot_files for kind in (V1Cgroup, V2Cgroup)}
-
-    def hidden(whole: Any) -> Any:
-        def hot_files(self: Any) -> HotFiles:
-            return replace(whole(self), peak=None, peak_resets=False)
-
-        return hot_files
-
-    try:
-        for kind, whole in kept.items():
-            kind.hot_files = hidden(whole)  # type: ignore[method-assign]
-        yield
-    finally:
-        for kind, whole in kept.items():
-            kind.hot_files = whole  # type: ignore[method-assign]
+def own_files() -> HotFiles:
+    """The files of the cgroup that this process is in."""
+    own = next(h for h in hierarchies() if "memory" in h.controllers and h.folder)
+    assert own.folder is not None
+    if own.version == 1:
+        return V1Cgroup({"memory": own.folder}, lambda: None).hot_files()
+    return V2Cgroup(own.folder, lambda: None).hot_files()
 
 
-def round_s(workshop: Workshop, network: str, weights: str, folder: Path) -> float:
-    """Median seconds of a trial's warm rounds: the first is left out."""
-    settings = {**SETTINGS, "networks": [network]}
-    files = TrialFiles(folder / "s.npz", folder / "e.gz", folder / "log", workshop.folder)
-    request = TrialRequest("pair", "p1", 0, 0, settings, LimitSetting(), 300, {network: weights})
-    record = run_trial(workshop.apparatus, request, files)
+def descriptors(files: HotFiles) -> Descriptors:
+    """What a worker of a timed trial has; its events go nowhere."""
+    assert files.peak_resets, "this kernel can't reset its mark"
+    assert files.peak
+    return {
+        "events": os.open(os.devnull, os.O_WRONLY),
+        "usage": os.open(files.usage, os.O_RDONLY),
+        "peak": os.open(files.peak, os.O_RDWR),
+        "peak_resets": True,
+        "swap": os.open(files.swap, os.O_RDONLY) if files.swap else None,
+        "swap_is_memsw": files.swap_is_memsw,
+        "stat": None,
+        "kernel": None,
+    }
+
+
+def rounds(network: str, weights: str, pairs: int) -> list[tuple[float, float]]:
+    """Seconds of a round with marks and of one without, in pairs; runs inside the cgroup."""
+    fds = descriptors(own_files())
+    recorder = Recorder(fds)
+    import_runtime(recorder, [network])
+    settings = {**SETTINGS, "networks": [network], "weights": {network: weights}}
+    pipeline = build_pipeline(settings, recorder)
+
+    def seconds(marked: bool) -> float:
+        fds["peak_resets"] = marked
+        start = time.perf_counter()
+        pipeline.schedule.run(pipeline.inputs, 0)
+        return time.perf_counter() - start
+
+    rng = random.Random(3)
+    for _ in range(WARM_UP):
+        seconds(True)
+    found = []
+    for _ in range(pairs):
+        first = rng.random() < 0.5
+        took = {first: seconds(first), not first: seconds(not first)}
+        found.append((took[True], took[False]))
+    return found
+
+
+def in_cgroup(network: str, weights: str, pairs: int) -> list[tuple[float, float]]:
+    """:func:`rounds` in a process of its own, as a trial."""
+    said = bytearray()
+    command = [sys.executable, __file__, "inside", network, weights, str(pairs)]
+    record = measure_command(command, LimitSetting(), echo=said.extend)
     assert record.outcome == "ok", record.reason
-    walls = [phase.wall_s for phase in record.phases if phase.phase == "round" and phase.round > 0]
-    return statistics.median(walls)
+    return [(marked, plain) for marked, plain in json.loads(said.decode().splitlines()[-1])]
 
 
 def main(pairs: int) -> None:
     """Measure that many pairs of each network, the order within each drawn at random."""
-    rng = random.Random(3)
     rows, data = [], {}
-    with open_workshop() as workshop, tempfile.TemporaryDirectory() as folder:
-        identity = workshop.apparatus.identity
-        made = prepare_networks(
-            NETWORKS,
-            cache=cache_folder(identity),
-            seed=0,
-            checkpoints={},
-            batch=1,
-            image=None,
-            identity=identity,
+    identity = caller_identity()
+    made = prepare_networks(
+        NETWORKS,
+        cache=cache_folder(identity),
+        seed=0,
+        checkpoints={},
+        batch=1,
+        image=None,
+        identity=identity,
+    )
+    for network in NETWORKS:
+        found = in_cgroup(network, made["networks"][network]["folder"], pairs)
+        ratios = [marked / plain for marked, plain in found]
+        low, high = interval(ratios)
+        layers = len(made["networks"][network]["table"])
+        plain_s = statistics.median(plain for _, plain in found)
+        median = f"{statistics.median(ratios):.4f}"
+        rows.append(
+            [network, layers, f"{plain_s:.3f} s", pairs, median, f"{low:.4f} to {high:.4f}"]
         )
-        for network in NETWORKS:
-            weights = made["networks"][network]["folder"]
-            about = (workshop, network, weights, Path(folder))
-            seconds = []
-            for _ in range(pairs):
-                if rng.random() < 0.5:
-                    marked = round_s(*about)
-                    with without_marks():
-                        seconds.append((marked, round_s(*about)))
-                else:
-                    with without_marks():
-                        plain = round_s(*about)
-                    seconds.append((round_s(*about), plain))
-            ratios = [marked / plain for marked, plain in seconds]
-            low, high = interval(ratios)
-            layers = len(made["networks"][network]["table"])
-            median = f"{statistics.median(ratios):.4f}"
-            rows.append([network, layers, pairs, median, f"{low:.4f} to {high:.4f}"])
-            data[network] = {"seconds": seconds, "ratios": ratios}
-    says = "Seconds of a warm round with the kernel's mark reset at each boundary ÷ without."
-    header = ["network", "layers", "pairs", "median ratio", "95 % interval of the median"]
+        data[network] = {"seconds": found, "ratios": ratios}
+    says = "Seconds of a round with the kernel's mark read and reset at each boundary ÷ without."
+    header = ["network", "layers", "a round", "pairs", "median ratio", "95 % interval"]
     report.write("layer_peaks_cost", says, header, rows, data)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    if sys.argv[1:2] == ["inside"]:
+        print(json.dumps(rounds(sys.argv[2], sys.argv[3], int(sys.argv[4]))))
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 100)

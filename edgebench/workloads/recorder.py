@@ -8,7 +8,7 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -78,7 +78,7 @@ class Recorder:
         t_ns = time.monotonic_ns()
         after = resource.getrusage(resource.RUSAGE_SELF)
         with self._lock:
-            seen = self._boundary(layer is None)
+            seen = self._boundary(layer is None, ending=self._open[number])
             ended = self._open.pop(number)
         if self._view:
             seen["view_peak_bytes"] = ended.view_peak_bytes
@@ -115,37 +115,38 @@ class Recorder:
         if isinstance(self._view, Holding):
             self._view.holds(category, addresses)
 
-    def _boundary(self, whole: bool) -> dict[str, Any]:
-        """What is seen at a boundary; every open span gets the marks, which are then reset.
+    def _boundary(self, whole: bool, ending: _Open | None = None) -> dict[str, Any]:
+        """What is seen at a boundary; open spans get the marks, which are then reset.
 
         Usage is read before the view looks, and the marks are reset after: what looking costs
         is in neither.
         """
-        self._fold_peak()
+        peak = self._peak()
         seen: dict[str, Any] = self._usage()
+        # A mark that is the usage is as if reset: it may stay, for the spans that go on to find.
+        stays = peak == seen["usage_bytes"] and not self._view
+        if peak is not None:
+            self._fold_peak(peak, (ending,) if stays else self._open.values())
         if self._view:
             self._fold_view(self._view.mark())
             seen["view"] = self._view.look(whole)
             self._view.reset()
-        self._reset_peak()
+        if peak is not None and not stays:
+            os.pwrite(self._fds["peak"], b"0", 0)  # type: ignore[arg-type]
         return seen
 
-    def _fold_peak(self) -> None:
-        """Give the mark since the last boundary to every open span."""
-        fd = self._fds["peak"]
-        if fd is None or not self._fds["peak_resets"]:
-            return
-        peak = int(os.pread(fd, 32, 0))
-        for span in self._open.values():
-            span.peak_bytes = max(span.peak_bytes or 0, peak)
+    def _peak(self) -> int | None:
+        """The kernel's mark since it was last reset, where it can be."""
+        return self._read("peak") if self._fds["peak_resets"] else None
+
+    def _fold_peak(self, peak: int, spans: Iterable[_Open | None]) -> None:
+        for span in spans:
+            if span and (span.peak_bytes is None or span.peak_bytes < peak):
+                span.peak_bytes = peak
 
     def _fold_view(self, mark: int | None) -> None:
         for span in self._open.values() if mark is not None else ():
             span.view_peak_bytes = max(span.view_peak_bytes or 0, mark or 0)
-
-    def _reset_peak(self) -> None:
-        if self._fds["peak"] is not None and self._fds["peak_resets"]:
-            os.pwrite(self._fds["peak"], b"0", 0)
 
     def _usage(self) -> dict[str, int | None]:
         usage, swap = self._read("usage"), self._read("swap")

@@ -130,6 +130,22 @@ def test_a_peak_between_inner_spans_is_the_outer_ones_alone(kernel: Kernel) -> N
     assert [ends[n]["peak_bytes"] // MIB for n in range(3)] == [50, 10, 20]
 
 
+def test_a_mark_that_is_the_usage_is_left_alone_and_lost_to_nobody(kernel: Kernel) -> None:
+    """Resetting it would change nothing, so layers are not charged the time of it."""
+    recorder = Recorder(kernel.descriptors())
+    kernel.set(usage=7 * MIB, peak=7 * MIB)
+    with recorder.span("round"):
+        with recorder.span("load"):
+            assert kernel.peak() == 7 * MIB
+        kernel.set(usage=9 * MIB, peak=9 * MIB)
+        with recorder.span("first"):
+            pass
+        assert kernel.peak() == 9 * MIB
+        kernel.set(usage=3 * MIB)
+    ends = kernel.ends()
+    assert [ends[n]["peak_bytes"] // MIB for n in range(3)] == [9, 7, 9]
+
+
 def test_without_a_reset_there_is_no_peak(kernel: Kernel) -> None:
     """A mark that can't be reset tells nothing about a span: null, not a guess."""
     recorder = Recorder(kernel.descriptors(peak_resets=False))
