@@ -1,8 +1,9 @@
 """How often ``compare`` tells equal sweeps apart, and how often it finds a change of a tenth.
 
 ``python benchmarks/compare_rates.py [SWEEPS [SCENARIO]]`` runs the scenario so many times on this
-machine (``python benchmarks/compare_rates.py RESULTS`` takes sweeps that are there) and compares
-every sweep with every other: as they are, and with the second one's times a tenth longer.
+machine (cut short, the next start makes what is missing; ``python benchmarks/compare_rates.py
+RESULTS`` takes sweeps that are there) and compares every sweep with every other: as they are, and
+with the second one's times a tenth longer.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from edgebench.scenario import load_scenario
 from edgebench.sweep import SweepOptions, run_sweep
 
 _ROOT = Path("results-of-compare-rates")
+_SCENARIO = Path(__file__).with_name("rates.toml")
 
 
 def slower(sweep: Sweep, factor: float) -> Sweep:
@@ -38,11 +40,17 @@ def _slower(record: TrialRecord, factor: float) -> TrialRecord:
 
 
 def run(count: int, scenario: str) -> list[Sweep]:
-    """So many sweeps of the scenario, one after the other."""
-    for _ in range(count):
+    """So many whole sweeps of the scenario, one after the other; those that are there count."""
+    while len(there := whole()) < count:
         options = SweepOptions(_ROOT, "this", fresh=True)
         run_sweep(load_scenario(scenario), options, LineProgress())
-    return load(_ROOT).sweeps
+    return there
+
+
+def whole() -> list[Sweep]:
+    """The sweeps made so far that are through."""
+    made = load(_ROOT).sweeps if any(_ROOT.glob("*/*/trials.jsonl")) else []
+    return [sweep for sweep in made if sweep.complete]
 
 
 def main(words: Sequence[str]) -> None:
@@ -50,7 +58,7 @@ def main(words: Sequence[str]) -> None:
     if words and Path(words[0]).is_dir():
         sweeps = load(words[0]).sweeps
     else:
-        count, scenario = int((*words, 20)[0]), ([*words[1:], "quickstart"])[0]
+        count, scenario = int((*words, 20)[0]), ([*words[1:], str(_SCENARIO)])[0]
         sweeps = run(count, scenario)
     pairs = list(itertools.permutations(sweeps, 2))
     wrong = sum(bool(compare_sweeps(a, b).regressions) for a, b in pairs)
