@@ -25,9 +25,16 @@ _REMEDY = "python3 -m pip install 'edgebench[serve]'"
     show_default=True,
     help="Port to serve on; 0 takes any that is free.",
 )
+@click.option(
+    "--files",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder whose data sets and checkpoints the form offers by name.",
+)
 @click.option("--token", "with_token", is_flag=True, help="Ask for a token on this machine too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the address as JSON on stdout.")
-def serve(results: Path, host: str, port: int, with_token: bool, as_json: bool) -> None:
+def serve(
+    results: Path, host: str, port: int, files: Path | None, with_token: bool, as_json: bool
+) -> None:
     """Serve a page over RESULTS: a form to run sweeps, the live view, all that was measured.
 
     On any other address than this machine's own the page opens with a token only. Sweeps that the
@@ -40,7 +47,7 @@ def serve(results: Path, host: str, port: int, with_token: bool, as_json: bool) 
     if not host.strip():
         raise UsageError("--host is empty", remedy="leave it out to serve on this machine only")
     token = new_token() if with_token or not is_loopback(host) else None
-    server = make_server(make_app(results.resolve(), Guard(host, token)))
+    server = make_server(make_app(results.resolve(), Guard(host, token), files and files.resolve()))
     with open_socket(host, port) as sock:
         _tell(host, sock.getsockname()[1], token, as_json)
         server.run(sockets=[sock])

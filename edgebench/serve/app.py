@@ -39,8 +39,8 @@ _TYPES = {
 _PARTING_S = 1
 
 
-def make_app(root: Path, guard: Guard) -> Starlette:
-    """The application over the results below ``root``."""
+def make_app(root: Path, guard: Guard, files: Path | None = None) -> Starlette:
+    """The application over the results below ``root``; the form offers what lies in ``files``."""
     queue = Queue(root)
     hub = Hub(root, queue)
     reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
@@ -56,7 +56,7 @@ def make_app(root: Path, guard: Guard) -> Starlette:
             forming.cancel()
             reader.shutdown(wait=False, cancel_futures=True)
 
-    office = Office(root, queue, hub, Clerks(), reader)
+    office = Office(root, queue, hub, Clerks(), reader, files)
     app = Starlette(
         routes=[*_page(), *office.routes()],
         middleware=[Middleware(Guarded, guard=guard)],

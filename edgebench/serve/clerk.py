@@ -24,17 +24,21 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     Raises:
         EdgebenchError: it can't be answered.
     """
-    if question["ask"] == "form":
-        from edgebench.serve.form import tables
-
-        return tables()
-    if question["ask"] == "check":
-        from edgebench.serve.form import check
-
-        return check(question["sent"])
+    if question["ask"] in ("form", "check"):
+        return _about_form(question)
     from edgebench.serve.whatif import what_if
 
     return what_if(Path(question["sweep"]))
+
+
+def _about_form(question: dict[str, Any]) -> dict[str, Any]:
+    from edgebench.serve.form import check, tables
+    from edgebench.serve.offered import Offered
+
+    offered = Offered(Path(question["files"]) if question["files"] else None)
+    if question["ask"] == "form":
+        return tables(offered)
+    return check(question["sent"], offered)
 
 
 def main() -> None:

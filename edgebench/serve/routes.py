@@ -36,6 +36,7 @@ class Office:
         queue: sweeps asked for.
         hub: the live view.
         reader: reads results beside the event loop, one request at a time.
+        files: the folder whose data sets and checkpoints the form offers.
     """
 
     root: Path
@@ -43,6 +44,7 @@ class Office:
     hub: Hub
     clerks: Clerks
     reader: ThreadPoolExecutor
+    files: Path | None = None
     form: dict[str, Any] | None = None
     predicted: tuple[tuple[str, int], dict[str, Any]] | None = None
     forming: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -85,16 +87,16 @@ class Office:
         """
         async with self.forming:
             if self.form is None:
-                self.form = await self.clerks.ask("form")
+                self.form = await self._ask("form")
 
     async def check(self, request: Request) -> Any:
         """What is wrong with what was filled in, or what it would run."""
-        checked = await self.clerks.ask("check", sent=await _sent(request))
+        checked = await self._ask("check", sent=await _sent(request))
         return {key: value for key, value in checked.items() if key != "scenario"}
 
     async def start(self, request: Request) -> Any:
         """Queue what was filled in, if it is right."""
-        checked = await self.clerks.ask("check", sent=await _sent(request))
+        checked = await self._ask("check", sent=await _sent(request))
         if "faults" in checked:
             return checked
         job = self.queue.add(checked["name"], checked["scenario"])
@@ -138,6 +140,11 @@ class Office:
         if self.predicted is None or self.predicted[0] != stamp:
             self.predicted = (stamp, await self.clerks.ask("what-if", sweep=str(path)))
         return self.predicted[1]
+
+    async def _ask(self, about: str, **question: Any) -> dict[str, Any]:
+        """What a clerk says of the form."""
+        files = str(self.files) if self.files else None
+        return await self.clerks.ask(about, files=files, **question)
 
     async def _read(self, read: Callable[..., T], *words: Any) -> T:
         loop = asyncio.get_running_loop()

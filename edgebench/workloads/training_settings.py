@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 KIND = "training"
 #: Where parameters come from, unless a checkpoint is named: the seed.
 SCRATCH = "scratch"
-_CHECKPOINTS = (".safetensors", ".pt", ".pth")
+#: What holds parameters to start from.
+CHECKPOINTS = (".safetensors", ".pt", ".pth")
 #: Steps where neither steps nor epochs are given.
 STEPS = 10
 #: How many examples are made up where nothing is said; of a larger batch, as many as it has.
@@ -63,11 +64,17 @@ def _scratch_or_checkpoint(text: object, info: ValidationInfo) -> str:
     if text == SCRATCH:
         return SCRATCH
     path = Path(_from_scenario(text, info))
-    if not path.is_file() or path.suffix not in _CHECKPOINTS:
+    if not path.is_file() or path.suffix not in CHECKPOINTS:
         raise ValueError(
             f'{path} is no checkpoint; write "{SCRATCH}", or name a .safetensors or .pt file'
         )
     return str(path)
+
+
+#: One image, as text: channels, height and width.
+ShapeLabel = Annotated[str, BeforeValidator(_channels_height_width)]
+#: Which part is trained, as text.
+PartLabel = Annotated[str, AfterValidator(checked_part)]
 
 
 class TrainingWorkload(Table):
@@ -96,9 +103,7 @@ class TrainingWorkload(Table):
     precision: Axis[Annotated[str, one_of("precision", PRECISIONS)]] = Field(
         default=("float32",), examples=['"bfloat16"']
     )
-    trained: Axis[Annotated[str, AfterValidator(checked_part)]] = Field(
-        default=(WHOLE,), examples=['["all", "last", "filters 40%"]']
-    )
+    trained: Axis[PartLabel] = Field(default=(WHOLE,), examples=['["all", "last", "filters 40%"]'])
     start: Axis[Annotated[str, BeforeValidator(_scratch_or_checkpoint)]] = Field(
         default=(SCRATCH,), examples=['"scratch"']
     )
@@ -106,9 +111,7 @@ class TrainingWorkload(Table):
     data: Axis[Annotated[str, one_of("data set", DATA_SETS)]] = Field(
         default=("digits",), examples=['"digits"']
     )
-    shape: Axis[Annotated[str, BeforeValidator(_channels_height_width)]] | None = Field(
-        default=None, examples=['"3x224x224"']
-    )
+    shape: Axis[ShapeLabel] | None = Field(default=None, examples=['"3x224x224"'])
     steps: Count | None = Field(default=None, examples=["10"])
     epochs: Count | None = Field(default=None, examples=["1"])
     image: Annotated[int, Field(ge=1, le=8192)] | None = Field(default=None, examples=["28"])

@@ -10,14 +10,30 @@ from serving import Served
 
 from edgebench.errors import ScenarioError
 from edgebench.scenario import load_scenario
-from edgebench.serve.form import check, tables
+from edgebench.serve.form import check as check_with
+from edgebench.serve.form import tables as tables_of
+from edgebench.serve.offered import Offered
+from edgebench.training.data.names import VISION_FILES
 
-SAFE = {"int", "float", "switch", "choice", "duration", "size", "limit", "swap", "name"}
+SAFE = {
+    *("int", "float", "switch", "choice", "duration", "size", "limit", "swap", "name"),
+    *("shape", "part"),
+}
 GOOD: dict[str, Any] = {
     "scenario": {"name": "from-the-page", "repeats": 2, "timeout": "5m"},
     "workload": {"kind": "inference", "network": ["alexnet", "resnet18"], "batch": [1, 2]},
     "limits": {"memory": ["max", "75%", "150M"], "swap": "1G"},
 }
+
+
+def tables() -> dict[str, Any]:
+    """The form of a server without files."""
+    return tables_of(Offered())
+
+
+def check(sent: dict[str, Any]) -> dict[str, Any]:
+    """What such a server says of what was sent."""
+    return check_with(sent, Offered())
 
 
 def sent(**changes: dict[str, Any]) -> dict[str, Any]:
@@ -39,6 +55,15 @@ def test_training_has_its_hyper_parameters():
     """Work B's form: learning rate, epochs, batch size, data set."""
     names = {key["name"] for key in tables()["workload"]["training"]}
     assert {"network", "data", "learning_rate", "epochs", "batch", "optimizer"} <= names
+    assert {"trained", "shape"} <= names
+
+
+def test_a_convolution_and_a_study_of_batches_can_be_asked_for():
+    """Work D's and E's studies are axes of a workload, each of them on the form."""
+    workload = {"kind": "convolution", "kernel": [1, 3], "batch": [1, 2, 4], "backward": [True]}
+    assert check(sent(workload=workload) | {"workload": workload})["points"] == 18
+    training = {"kind": "training", "network": ["lenet"], "batch": [1, 8], "trained": ["last"]}
+    assert check(sent() | {"workload": training})["points"] == 6
 
 
 def test_only_safe_types_are_shown():
@@ -123,3 +148,51 @@ def test_nonsense_is_answered_in_words(served: Served, body: Any):
     answer = served.post("/api/check", body)
     assert answer.status in (200, 422)
     assert "Traceback" not in answer.body.decode()
+
+
+@pytest.fixture
+def with_files(tmp_path: Path) -> Offered:
+    """A folder with one checkpoint, one data set, and files that are neither."""
+    files = (*VISION_FILES["mnist"], "lenet.safetensors", "notes.txt", "deep/other.safetensors")
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    return Offered(tmp_path)
+
+
+def test_files_of_the_servers_folder_are_offered_by_name(with_files: Offered):
+    """Data sets that are whole, and checkpoints that lie directly in it; no path is told."""
+    keys = {key["name"]: key for key in tables_of(with_files)["workload"]["training"]}
+    assert keys["start"]["choices"] == ("scratch", "lenet.safetensors")
+    assert "mnist" in keys["data"]["choices"]
+    assert not {"cifar10", "fashion-mnist"} & set(keys["data"]["choices"])
+    assert str(with_files.folder) not in str(keys)
+
+
+def test_a_chosen_name_becomes_a_path_of_that_folder(with_files: Offered):
+    """The scenario that is queued names the files; the form named none."""
+    workload = {"kind": "training", "network": ["lenet"], "data": ["mnist"]}
+    told = check_with(
+        sent() | {"workload": {**workload, "start": ["lenet.safetensors"]}}, with_files
+    )
+    assert f'data_folder = "{with_files.folder}"' in told["scenario"]
+    assert f'start = ["{with_files.folder}/lenet.safetensors"]' in told["scenario"]
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../lenet.safetensors", "deep/other.safetensors", 1]
+)
+def test_no_other_file_can_be_named(with_files: Offered, name: Any):
+    """A start is one of those that are offered, whatever was sent; without a folder none is."""
+    workload = {"kind": "training", "network": ["lenet"], "start": [name]}
+    for offered in (with_files, Offered()):
+        (fault,) = check_with(sent() | {"workload": workload}, offered)["faults"]
+        assert fault["key"] == "workload.start"
+
+
+def test_a_data_set_that_is_not_there_is_not_offered():
+    """Without files the form has those that need none."""
+    keys = {key["name"]: key for key in tables()["workload"]["training"]}
+    assert "digits" in keys["data"]["choices"]
+    assert "mnist" not in keys["data"]["choices"]
+    assert "start" not in keys

@@ -5,6 +5,7 @@ import { byId, el } from "./dom.js";
 const UNITS = {
   duration: "a duration, as 500ms, 90s or 10m", size: "a size, as 512M or 2G", limit: "limits, as max, 75%, 150M",
   swap: "none, system, or a size as 2G for a temporary swap file", name: "a-z, 0-9 and -", int: "whole number", float: "number",
+  shape: "channels x height x width, as 3x224x224", part: "all, none, last, layers 40% or filters 40%",
 };
 const FEW = 6;
 
