@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from edgebench.results import Results
 
 _COLUMNS = 3
+#: What names a trial: another sweep has trials of the same numbers.
+_TRIAL = ["sweep", "trial"]
 _ROW_IN = 2.9
 
 
@@ -67,13 +69,13 @@ def figures(results: Results) -> Iterator[Drawn]:
 def _trials(results: Results) -> pd.DataFrame:
     """Every trial, with its ``total`` seconds where it finished."""
     totals = trial_times(results)
-    wholes = totals[totals["phase"] == "total"].set_index("trial")["seconds"]
+    wholes = totals[totals["phase"] == "total"].set_index(_TRIAL)["seconds"].to_dict()
     trials: pd.DataFrame = results.trials
     named = trials["network"].where(trials["network"].notna(), trials["command"])
     size = trials["limit_bytes"].fillna(trials["memory_bytes"])
-    seconds = trials["trial"].map(wholes.to_dict())
-    joined = {"workload": named, "seconds": seconds, "size": size}
-    return trials.assign(**joined)
+    keys = zip(*(trials[name] for name in _TRIAL), strict=True)
+    seconds = [wholes.get(key) for key in keys]
+    return trials.assign(workload=named, seconds=seconds, size=size)
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, schedules: Sequence[Any], panels: int) -> None:

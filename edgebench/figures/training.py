@@ -77,7 +77,7 @@ def _losses(results: Results, taken: set[str]) -> Iterator[Drawn]:
         labels = [*_limits(rows), "max"]
         colours = [*limit_colours(len(labels) - 1), UNLIMITED_COLOUR]
         for label, colour in zip(labels, colours, strict=True):
-            for _, trial in rows[rows["limit_label"] == label].groupby("trial"):
+            for _, trial in rows[rows["limit_label"] == label].groupby(["sweep", "trial"]):
                 left.plot(trial["step"], trial["loss"], color=colour, lw=1.2, alpha=0.8)
                 right.plot(trial["step"], trial["accuracy"], color=colour, lw=1.2, alpha=0.8)
         left.set_ylabel("loss")
@@ -140,7 +140,7 @@ def _batches(results: Results, taken: set[str]) -> Iterator[Drawn]:
         title = f"Training {title_of(settings['network'])} by batch size"
         figure = new_figure(title, subtitle(settings, limit), results, 3.8)
         left, right = figure.subplots(1, 2)
-        own = times[times["trial"].isin(rows["trial"]) & times["sweep"].isin(rows["sweep"])]
+        own = times.merge(rows[["sweep", "trial"]])
         _time_by_batch(left, own)
         _memory_by_batch(right, rows)
         _lost_by_batch((left, right), rows)

@@ -136,6 +136,18 @@ def test_totals_draw_a_line_a_schedule(wide: Results):
     assert [len(line.get_xdata()) for line in lines] == [7, 7, 7, 7]
 
 
+def test_totals_of_several_sweeps_keep_their_trials_apart(tmp_path: Path):
+    """Trials of the same number in two sweeps are two trials, each with its own time."""
+    for a in (1.0, 4.0):
+        make(tmp_path, Shape(networks={"lenet": 4}, limits=(None, 60), repeats=1, a=a, noise=0.0))
+    (drawn,) = totals.figures(load(tmp_path))
+    trials = next(
+        line for line in drawn.figure.axes[0].get_lines() if line.get_linestyle() == "None"
+    )
+    assert len(trials.get_ydata()) == 4
+    assert len({round(float(seconds), 9) for seconds in trials.get_ydata()}) == 3
+
+
 def test_figure_1_has_a_colour_a_limit(wide: Results):
     """Loading and execution time of all layers that have weights, a colour a limit."""
     drawn = list(loading_execution.figures(wide))
