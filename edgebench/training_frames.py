@@ -9,7 +9,7 @@ import pandas as pd
 
 from edgebench.errors import ResultsError
 from edgebench.frames import TRAINING, typed
-from edgebench.measures.categories import NAMES
+from edgebench.measures.categories import IN_MARK
 from edgebench.measures.inside import CATEGORIES
 from edgebench.reading import Sweep, settings_columns
 from edgebench.records import TrialRecord
@@ -40,7 +40,8 @@ def steps_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
 def categories_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
     """One row per strategy's trial of memory by category, phase and category.
 
-    What a phase held when it held most; ``peak`` is the whole trial's. A trial whose figures can't
+    What a phase held when it held most; ``peak`` is the whole trial's; ``mark`` is the kernel's
+    highest mark, whose rows add up to it. A trial whose figures can't
     be read is left out and named in the warnings.
     """
     rows: list[dict[str, Any]] = []
@@ -58,7 +59,7 @@ def categories_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFra
                 phase, _, category = name.partition(".")
                 rows.append({**about, "phase": phase, "category": category, "held_bytes": size})
     frame = typed(rows, CATEGORY_COLUMNS)
-    return frame[frame["category"].isin(NAMES)].reset_index(drop=True)
+    return frame[frame["category"].isin(IN_MARK)].reset_index(drop=True)
 
 
 def _training(records: Iterable[TrialRecord]) -> Iterator[TrialRecord]:

@@ -20,6 +20,7 @@ from edgebench.figures import (
     slowdown,
     totals,
     training,
+    training_mark,
     training_memory,
 )
 from edgebench.figures.naming import Drawn
@@ -46,6 +47,7 @@ STUDIES: dict[str, Callable[[Results], Iterator[Drawn]]] = {
     "hyperparameters": hyperparameters.figures,
     "operators": operators.figures,
     "partial": partial.figures,
+    "training-mark": training_mark.figures,
     "training-memory": training_memory.figures,
     "training": training.figures,
 }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _PHASES = ("data", "forward", "backward", "step")
 _COLOURS = dict(zip(_PHASES, sns.color_palette("colorblind"), strict=False))
 _OTHER_COLOUR = "#9a9a9a"
+_AUTOGRAD = "autograd::engine::evaluate_function: "
 _SHOWN = 12
 
 
@@ -58,7 +59,7 @@ def _bars(axes: Axes, rows: pd.DataFrame, what: str) -> None:
         widths = sums.loc[order, phase]
         axes.barh(range(len(order)), widths, left=left, color=_colour(phase), height=0.75)
         left = left + widths
-    axes.set_yticks(range(len(order)), [str(name).removeprefix("aten::") for name in order])
+    axes.set_yticks(range(len(order)), [_short(str(name)) for name in order])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlim(left=0)
@@ -73,3 +74,10 @@ def _phases(found: Iterable[str]) -> list[str]:
 
 def _colour(phase: str) -> Any:
     return _COLOURS.get(phase, _OTHER_COLOUR)
+
+
+def _short(operator: str) -> str:
+    """Without where torch keeps it; autograd's own work is told as such."""
+    if operator.startswith(_AUTOGRAD):
+        return f"autograd: {operator.removeprefix(_AUTOGRAD)}"
+    return operator.removeprefix("aten::")

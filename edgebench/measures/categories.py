@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import ResultsError
-from edgebench.measures.inside import ALLOCATIONS, CATEGORIES, FOLDER_VARIABLE, VIEW_VARIABLE
+from edgebench.measures.account import BASE, BESIDE, REST, items, mark_of
+from edgebench.measures.inside import (
+    ALLOCATIONS,
+    CATEGORIES,
+    FOLDER_VARIABLE,
+    PROFILED,
+    VIEW_VARIABLE,
+)
 from edgebench.measures.strategy import ErrorBar, Reading, Seen, SpanReading, Strategy
 from edgebench.measures.torch_view import moments_of
 
@@ -22,6 +29,9 @@ TEMPORARY = "temporary"
 NAMES = (*HELD, TEMPORARY)
 #: In place of a phase: the whole trial when it held most; and of each category, the most ever.
 PEAK, MOST = "peak", "most"
+#: In place of a phase: the kernel's highest mark after the import, and everything in it.
+MARK = "mark"
+IN_MARK = (BASE, *NAMES, *BESIDE, REST)
 
 
 @dataclass
@@ -56,6 +66,17 @@ class _Timeline:
         inside = self.bytes_held[bisect_left(self.times, start) : bisect_left(self.times, end)]
         return max([self.at(start), *inside], key=Counter.total)
 
+    def largest(self) -> Counter[str]:
+        """What was held when that was most of all."""
+        return max(self.bytes_held, key=Counter.total, default=Counter())
+
+    def largest_of_each(self) -> Counter[str]:
+        """The most of each category at any time: they don't add up."""
+        every = Counter[str]()
+        for held in self.bytes_held:
+            every |= held
+        return every
+
 
 class TorchCategories(Strategy):
     """Each of torch's allocations, by what of training it is.
@@ -66,7 +87,7 @@ class TorchCategories(Strategy):
 
     name = CATEGORIES
     title = "torch's allocations by category"
-    counts = "what torch's CPU allocator handed out, by what of training it is"
+    counts = "what torch's CPU allocator handed out, and the data set, by what of training it is"
     blind_to = "whatever does not come from torch's allocator: Python, libraries, page cache"
     own_trial = True
     inside_worker = True
@@ -86,42 +107,58 @@ class TorchCategories(Strategy):
         told = _told(seen.folder)
         timeline = _timeline(told)
         moments = moments_of(seen.events, {number: t for t, number in told["boundaries"]})
-        parts: dict[str, int] = {}
-        spans, most = [], dict[str, Counter[str]]()
-        for span in seen.spans:
-            if span.id not in moments:
-                continue
-            start, end = moments[span.id]
-            held = timeline.most(start, end)
-            before, after = timeline.at(start).total(), timeline.at(end).total()
-            spans.append(SpanReading(span.id, before, held.total(), after))
-            if span.layer is None:
-                known = most.get(span.phase, Counter())
-                most[span.phase] = max(known, held, key=Counter.total)
-        most[PEAK] = max(timeline.bytes_held, key=Counter.total, default=Counter())
-        every = Counter[str]()
-        for held in timeline.bytes_held:
-            every |= held
-        most[MOST] = every
-        for phase, held in most.items():
-            parts |= {f"{phase}.{name}": held[name] for name in NAMES}
+        spans, most = _by_phase(seen, timeline, moments)
+        most |= {PEAK: timeline.largest(), MOST: timeline.largest_of_each()}
+        mark = _mark(seen, timeline, told)
+        parts = {f"{phase}.{name}": held[name] for phase, held in most.items() for name in NAMES}
+        parts |= {f"{MARK}.{name}": size for name, size in mark.items()}
         exact = ErrorBar(0, "every allocation is told, with its size and address")
         return Reading(
             strategy=self.name,
             peak_bytes=most[PEAK].total(),
             method="the running sum of its profiler's allocations",
             error=exact,
-            spans=tuple(spans),
+            spans=spans,
             span_method="the largest sum between the span's ends",
             span_error=exact,
             parts=parts,
+            missing={} if mark else {MARK: "this kernel can't reset its mark, or tells no usage"},
         )
+
+
+def _by_phase(
+    seen: Seen, timeline: _Timeline, moments: Mapping[int, tuple[int, int]]
+) -> tuple[tuple[SpanReading, ...], dict[str, Counter[str]]]:
+    """Each span's bytes; and of each phase what was held when it held most."""
+    spans: list[SpanReading] = []
+    most: dict[str, Counter[str]] = {}
+    for span in seen.spans:
+        if span.id not in moments:
+            continue
+        start, end = moments[span.id]
+        held = timeline.most(start, end)
+        before, after = timeline.at(start).total(), timeline.at(end).total()
+        spans.append(SpanReading(span.id, before, held.total(), after))
+        if span.layer is None:
+            known = most.get(span.phase, Counter())
+            most[span.phase] = max(known, held, key=Counter.total)
+    return tuple(spans), most
+
+
+def _mark(seen: Seen, timeline: _Timeline, told: Mapping[str, Sequence[Any]]) -> dict[str, int]:
+    """The kernel's mark item by item; empty where it can't be told."""
+    mark = mark_of(seen.events)
+    if mark is None:
+        return {}
+    boundaries = {number: t for t, number in told["boundaries"]}
+    held = timeline.at(boundaries[mark.look["boundary"]] - mark.before_ns)
+    return items(mark, {name: held[name] for name in NAMES})
 
 
 def _told(folder: Path | None) -> dict[str, list[Any]]:
     try:
         told: dict[str, list[Any]] = json.loads(((folder or Path()) / ALLOCATIONS).read_bytes())
-        if {"allocations", "boundaries", "held"} <= told.keys():
+        if set(PROFILED) <= told.keys():
             return told
     except FileNotFoundError:
         raise ResultsError("torch's profiler left no file: the worker ended before it") from None
@@ -160,3 +197,4 @@ def _lives(told: Mapping[str, Sequence[Any]]) -> Iterator[_Life]:
             life.end = t_ns
             yield life
     yield from alive.values()
+    yield from (_Life(size, t_ns, category=name) for t_ns, name, size in told["itself"])

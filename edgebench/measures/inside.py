@@ -8,6 +8,10 @@ import re
 VIEW_VARIABLE, FOLDER_VARIABLE = "EDGEBENCH_VIEW", "EDGEBENCH_VIEW_FOLDER"
 PROCESS, TORCH, CATEGORIES = "process", "torch", "categories"
 OPERATORS = "operators"
+#: In a look at categories: what begins the figures of the highest usage; when the look was.
+HIGHEST, MARKED = "highest_", "marked_ns"
+#: What its file has: allocations, boundaries, what is held where, what lies past the allocator.
+PROFILED = ("allocations", "boundaries", "held", "itself")
 TCMALLOC, MEMRAY = "tcmalloc", "memray"
 #: In that folder: torch's allocations.
 ALLOCATIONS = "allocations.json"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,20 @@ def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
             batch larger than the data, a loss that is no longer a number.
         MachineError: a package is missing.
     """
+    training = prepared(settings, recorder)
+    for number, (rows, last) in enumerate(_with_last(training.orders)):
+        training.step(number, rows, last)
+    recorder.note(held_bytes=training.held)
+    if settings["evaluate"]:
+        recorder.note(test_accuracy=training.accuracy())
+
+
+def prepared(settings: dict[str, Any], recorder: Recorder) -> Training:
+    """The training, before its first step: runtime imported, data set and network there.
+
+    Raises:
+        WorkloadError, MachineError: as :func:`run_training`.
+    """
     backend = backend_of(settings["framework"])
     with recorder.span("import"):
         backend.import_runtime(settings, recorder)
@@ -36,9 +50,8 @@ def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
         from edgebench.training.data.registry import load_data
     with recorder.span("init"):
         data = load_data(_request(settings))
-        recorder.holds("data", *data_addresses(data))
+        recorder.holds_itself("data", data.nbytes)
         trainee = backend.build(settings, _problem(settings, data), recorder)
-    training = _Training(settings, recorder, data, trainee)
     orders = steps_of(
         len(data.train),
         settings["batch"],
@@ -46,18 +59,18 @@ def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
         epochs=settings["epochs"],
         seed=settings["seed"],
     )
-    for number, rows in enumerate(orders):
-        training.step(number, rows)
-    recorder.note(held_bytes=training.held)
-    if settings["evaluate"]:
-        recorder.note(test_accuracy=training.accuracy())
+    return Training(settings, recorder, data, trainee, orders)
 
 
-def data_addresses(data: DataSet) -> Iterator[int]:
-    """Where the data set's own bytes lie."""
-    for part in (data.train, data.test):
-        yield part.images.untyped_storage().data_ptr()
-        yield part.labels.untyped_storage().data_ptr()
+def _with_last(orders: Iterable[Rows]) -> Iterator[tuple[Rows, bool]]:
+    """Each step's rows, and whether it is the last step."""
+    waiting: Rows | None = None
+    for rows in orders:
+        if waiting is not None:
+            yield waiting, False
+        waiting = rows
+    if waiting is not None:
+        yield waiting, True
 
 
 def _request(settings: dict[str, Any]) -> Any:
@@ -88,22 +101,29 @@ def _problem(settings: dict[str, Any], data: DataSet) -> Problem:
 
 
 @dataclass
-class _Training:
-    """One training under way. ``held`` is what was held before the last update, bytes."""
+class Training:
+    """One training under way.
+
+    Args:
+        orders: which examples each step trains on.
+        held: what was held before the last update, bytes.
+    """
 
     settings: dict[str, Any]
     recorder: Recorder
     data: DataSet
     trainee: Trainee
+    orders: Iterable[Rows]
     held: dict[str, int] = field(default_factory=dict)
 
-    def step(self, number: int, rows: Rows) -> None:
+    def step(self, number: int, rows: Rows, last: bool) -> None:
         """Train on these rows, and record what that came to."""
         where = {"round": number, "network": self.settings["network"]}
         with self.recorder.span("round", **where):
             self.trainee.begin(number)
             loss, right = self._gradients(rows, where)
-            self.held = self.trainee.held_bytes()
+            if last:
+                self.held = self.trainee.held_bytes()
             with self.recorder.span("step", **where):
                 self.trainee.step()
         finite = math.isfinite(loss)
@@ -135,10 +155,8 @@ class _Training:
     def _batch(self, examples: Examples, rows: Rows) -> Any:
         from edgebench.training.batches import widened
 
-        images = examples.images.numpy()[rows]
-        return self.trainee.batch(
-            widened(images, self.settings["image"]), examples.labels.numpy()[rows]
-        )
+        images = widened(examples.images[rows], self.settings["image"])
+        return self.trainee.batch(images, examples.labels[rows])
 
     def accuracy(self) -> float:
         """The share of the test part's labels that it gets right."""

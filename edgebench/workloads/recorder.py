@@ -8,7 +8,7 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +47,7 @@ class Recorder:
 
     def __init__(self, descriptors: Descriptors = NO_DESCRIPTORS, view: View | None = None) -> None:
         self._fds = descriptors
+        self._peak_fd = descriptors["peak"] if descriptors["peak_resets"] else None
         self._view = view
         self._lock = threading.Lock()
         self._open: dict[int, _Open] = {}
@@ -115,34 +116,32 @@ class Recorder:
         if isinstance(self._view, Holding):
             self._view.holds(category, addresses)
 
+    def holds_itself(self, category: str, size_bytes: int) -> None:
+        """Tell it that so many bytes of this category lie past its allocator from now on."""
+        if isinstance(self._view, Holding):
+            self._view.holds_itself(category, size_bytes)
+
     def _boundary(self, whole: bool, ending: _Open | None = None) -> dict[str, Any]:
         """What is seen at a boundary; open spans get the marks, which are then reset.
 
         Usage is read before the view looks, and the marks are reset after: what looking costs
         is in neither.
         """
-        peak = self._peak()
+        peak = None if self._peak_fd is None else int(os.pread(self._peak_fd, 32, 0))
         seen: dict[str, Any] = self._usage()
         # A mark that is the usage is as if reset: it may stay, for the spans that go on to find.
         stays = peak == seen["usage_bytes"] and not self._view
         if peak is not None:
-            self._fold_peak(peak, (ending,) if stays else self._open.values())
+            for span in (ending,) if stays else self._open.values():
+                if span and (span.peak_bytes is None or span.peak_bytes < peak):
+                    span.peak_bytes = peak
         if self._view:
             self._fold_view(self._view.mark())
             seen["view"] = self._view.look(whole)
             self._view.reset()
-        if peak is not None and not stays:
-            os.pwrite(self._fds["peak"], b"0", 0)  # type: ignore[arg-type]
+        if self._peak_fd is not None and not stays:
+            os.pwrite(self._peak_fd, b"0", 0)
         return seen
-
-    def _peak(self) -> int | None:
-        """The kernel's mark since it was last reset, where it can be."""
-        return self._read("peak") if self._fds["peak_resets"] else None
-
-    def _fold_peak(self, peak: int, spans: Iterable[_Open | None]) -> None:
-        for span in spans:
-            if span and (span.peak_bytes is None or span.peak_bytes < peak):
-                span.peak_bytes = peak
 
     def _fold_view(self, mark: int | None) -> None:
         for span in self._open.values() if mark is not None else ():

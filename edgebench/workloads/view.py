@@ -50,6 +50,9 @@ class Holding(Protocol):
     def holds(self, category: str, addresses: Iterable[int]) -> None:
         """What was allocated at these addresses is of this category."""
 
+    def holds_itself(self, category: str, size_bytes: int) -> None:
+        """So many bytes of this category were allocated past the allocator it sees."""
+
 
 def view_of(environment: Mapping[str, str], descriptors: Descriptors) -> View | None:
     """The view that this trial's strategy asks for; None in a timed trial."""
@@ -69,7 +72,7 @@ def view_of(environment: Mapping[str, str], descriptors: Descriptors) -> View | 
     if name == CATEGORIES:
         from edgebench.workloads.categories_view import CategoriesView
 
-        return CategoriesView(Path(environment[FOLDER_VARIABLE]))
+        return CategoriesView(Path(environment[FOLDER_VARIABLE]), descriptors)
     if name == TCMALLOC:
         from edgebench.workloads.tcmalloc_view import TcmallocView
 

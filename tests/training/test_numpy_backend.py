@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -69,3 +71,15 @@ def test_its_optimizers_are_torch_s(optimizer: str):
         torch.testing.assert_close(
             torch.from_numpy(layer.weight.T), weight.detach(), rtol=1e-4, atol=1e-5
         )
+
+
+def test_a_trial_of_it_knows_no_torch():
+    """Trained to its accuracy on real data, no code of torch is imported: its base is NumPy's."""
+    code = (
+        "import sys\n"
+        "from edgebench.training.loop import run_training\n"
+        "from edgebench.workloads.recorder import Recorder\n"
+        f"run_training({settings(network='mlp', framework='numpy', evaluate=True)!r}, Recorder())\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from edgebench.measures.account import REST
+from edgebench.measures.categories import MARK
 from edgebench.records import SCHEMA
 from edgebench.results import Results, load
 from edgebench.scenario import scenario_of
@@ -73,8 +75,35 @@ def test_training_that_needs_more_is_killed_and_told(tmp_path: Path):
     assert dict(outcomes) == {"max": "ok", "260M": "oom-killed"}
 
 
-def added_up(results: Results) -> float:
-    """Base and categories at torch's peak, as a share of the kernel's peak."""
+def test_a_loss_that_is_no_number_is_an_outcome(tmp_path: Path):
+    """It isn't hidden: the trial failed, its record says in which step, its steps what was lost."""
+    results = swept(tmp_path, ["max"], [], network="mlp", learning_rate=1e5, steps=30)
     (trial,) = results.trials.itertuples()
-    peak = results.categories[results.categories["phase"] == "peak"]
-    return float((trial.base_bytes + peak["held_bytes"].sum()) / trial.peak_bytes)
+    assert trial.outcome == "failed"
+    assert "the loss became nan in step" in trial.reason
+    assert results.steps["loss"].isna().sum() == 1
+
+
+def test_the_mark_is_told_item_by_item(tmp_path: Path):
+    """Base, categories and what stands beside them come to the kernel's mark within 3 %."""
+    results = swept(
+        tmp_path,
+        ["max"],
+        ["categories"],
+        network="lenet",
+        data="synthetic",
+        shape="3x96x96",
+        batch=16,
+        optimizer="adam",
+        steps=2,
+    )
+    held = results.categories[results.categories["phase"] == MARK]
+    items = held.set_index("category")["held_bytes"]
+    mark = float(items.sum())
+    (own,) = results.sweeps[0].strategy_records
+    assert mark <= own.peak_bytes
+    assert abs(items[REST]) <= 0.03 * mark
+    steps = results.phases[results.phases["round"] >= 0]
+    assert mark == pytest.approx(steps["peak_bytes"].max(), rel=0.1)
+    (timed,) = results.sweeps[0].records
+    assert items["parameters"] == pytest.approx(timed.notes["held_bytes"]["parameters"], rel=0.01)

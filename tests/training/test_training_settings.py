@@ -28,6 +28,7 @@ def scenario(folder: Path, *lines: str) -> Any:
         (['network = "lennet"'], "did you mean 'lenet'?"),
         (['network = "lenet"', 'optimizer = "adm"'], "no optimizer 'adm'; did you mean 'adam'?"),
         (['network = "lenet"', "learning_rate = -0.1"], "-0.1 is no learning rate"),
+        (['network = "lenet"', "learning_rate = 0"], "0 is no learning rate"),
         (['network = "lenet"', "steps = 2", "epochs = 2"], "steps and epochs can't both be given"),
         (['network = "lenet"', "batch = 10", "accumulation = 4"], "can't be cut into 4 equal"),
         (['network = "lenet"', 'data = "synthetic"'], 'write shape = "3x224x224"'),
@@ -74,8 +75,19 @@ def test_made_up_data_is_as_large_as_a_batch(tmp_path: Path):
     assert [point.settings["examples"] for point in points(made)] == [256, 512]
 
 
-@pytest.mark.parametrize("name", ["training", "cnn-batch"])
+@pytest.mark.parametrize("name", ["training", "cnn-batch", "training-mark"])
 def test_shipped_scenarios_are_right(name: str):
     """They load, and each of their points is one of training."""
     made = points(load_scenario(SHIPPED / f"{name}.toml"))
     assert {point.settings["kind"] for point in made} == {"training"}
+
+
+def test_a_kernel_larger_than_the_image_is_told(tmp_path: Path):
+    """Before any trial, with both sizes and what to change."""
+    file = tmp_path / "given.toml"
+    file.write_text(
+        'schema = 1\nname = "given"\n[workload]\nkind = "convolution"\nkernel = [3, 9]\nimage = 8\n'
+    )
+    with pytest.raises(ScenarioError) as error:
+        load_scenario(file)
+    assert "a kernel of 9 is larger than the image of 8; make image larger" in str(error.value)

@@ -1,10 +1,11 @@
-"""What a data set is: images as bytes, their labels, and batches of them as the network wants."""
+"""What a data set is: images as bytes, and their labels, as NumPy arrays for any framework."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
 from edgebench.errors import WorkloadError
 
@@ -18,8 +19,8 @@ class Examples:
         labels: ``int64``, one an example.
     """
 
-    images: torch.Tensor
-    labels: torch.Tensor
+    images: npt.NDArray[np.uint8]
+    labels: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -49,10 +50,10 @@ class DataSet:
         channels, height, width = self.train.images.shape[1:]
         return channels, height, width
 
-    def batch(self, part: Examples, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Those rows of a part: images as ``float32`` in 0 … 1, labels as ``int64``."""
-        # In place: a batch of images never stands in memory twice as floats.
-        return part.images[rows].float().div_(self.brightest), part.labels[rows]
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all its images and labels."""
+        return sum(part.images.nbytes + part.labels.nbytes for part in (self.train, self.test))
 
 
 def checked(data: DataSet, where: str) -> DataSet:

@@ -11,7 +11,7 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
-import torch
+import numpy.typing as npt
 
 from edgebench.errors import MachineError
 from edgebench.training.data.dataset import DataSet, Examples, checked
@@ -31,8 +31,8 @@ def load_digits() -> DataSet:
     """
     file = _file()
     with gzip.open(file, "rt") as lines:
-        table = torch.from_numpy(np.loadtxt(lines, delimiter=",", dtype=np.int64))
-    order = torch.randperm(len(table), generator=torch.Generator().manual_seed(_SPLIT_SEED))
+        table = np.loadtxt(lines, delimiter=",", dtype=np.int64)
+    order = np.random.default_rng(_SPLIT_SEED).permutation(len(table))
     train, test = table[order[_TEST:]], table[order[:_TEST]]
     data = DataSet("digits", CLASSES, _BRIGHTEST, _examples(train), _examples(test))
     return checked(data, str(file))
@@ -51,6 +51,6 @@ def _file() -> Path:
     )
 
 
-def _examples(table: torch.Tensor) -> Examples:
-    images = table[:, :-1].to(torch.uint8).reshape(-1, 1, _SIDE, _SIDE)
-    return Examples(images, table[:, -1].clone())
+def _examples(table: npt.NDArray[np.int64]) -> Examples:
+    images = table[:, :-1].astype(np.uint8).reshape(-1, 1, _SIDE, _SIDE)
+    return Examples(images, table[:, -1].copy())

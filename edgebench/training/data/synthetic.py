@@ -6,7 +6,8 @@ network can learn them and its loss falls.
 
 from __future__ import annotations
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
 from edgebench.errors import WorkloadError
 from edgebench.training.data.dataset import DataSet, Examples
@@ -17,6 +18,7 @@ _COARSE = 4
 _PATTERN_SHARE = 0.5
 #: One test image to so many training images.
 _TRAIN_TO_TEST = 4
+Images = npt.NDArray[np.uint8]
 
 
 def make_synthetic(
@@ -40,27 +42,25 @@ def make_synthetic(
             f"and {examples} examples",
             remedy="give each a number of at least 1",
         )
-    random = torch.Generator().manual_seed(seed)
+    random = np.random.default_rng(seed)
     patterns = _patterns(shape, classes, random)
     train = _examples(patterns, examples, random)
     test = _examples(patterns, max(1, examples // _TRAIN_TO_TEST), random)
     return DataSet(name, classes, 255, train, test)
 
 
-def _patterns(shape: tuple[int, int, int], classes: int, random: torch.Generator) -> torch.Tensor:
+def _patterns(shape: tuple[int, int, int], classes: int, random: np.random.Generator) -> Images:
     channels, height, width = shape
-    coarse = torch.randint(0, 256, (classes, channels, _COARSE, _COARSE), generator=random)
-    rows = torch.arange(height) * _COARSE // height
-    columns = torch.arange(width) * _COARSE // width
-    return coarse[:, :, rows][:, :, :, columns].to(torch.uint8)
+    coarse = random.integers(0, 256, (classes, channels, _COARSE, _COARSE), dtype=np.uint8)
+    rows, columns = (np.arange(side) * _COARSE // side for side in (height, width))
+    return coarse[:, :, rows[:, None], columns]
 
 
-def _examples(patterns: torch.Tensor, count: int, random: torch.Generator) -> Examples:
-    labels = torch.randint(0, len(patterns), (count,), generator=random)
-    images = torch.empty((count, *patterns.shape[1:]), dtype=torch.uint8)
+def _examples(patterns: Images, count: int, random: np.random.Generator) -> Examples:
+    labels = random.integers(0, len(patterns), count)
+    images = np.empty((count, *patterns.shape[1:]), np.uint8)
     # One by one: all of them as floats would take four times the memory that stays.
-    for row, label in enumerate(labels.tolist()):
-        noise = torch.randint(0, 256, patterns.shape[1:], generator=random)
-        mixed = patterns[label] * _PATTERN_SHARE + noise * (1 - _PATTERN_SHARE)
-        images[row] = mixed.to(torch.uint8)
+    for row, label in enumerate(labels):
+        noise = random.integers(0, 256, patterns.shape[1:], dtype=np.uint8)
+        images[row] = patterns[label] * _PATTERN_SHARE + noise * (1 - _PATTERN_SHARE)
     return Examples(images, labels)

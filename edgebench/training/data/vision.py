@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.training.data.dataset import DataSet, Examples, checked
@@ -64,8 +64,8 @@ def download_vision(name: str, folder: Path) -> None:
 def _read(name: str, folder: Path, *, train: bool) -> Examples:
     try:
         read = _maker(name)(root=str(folder), train=train, download=False)
-        images = torch.as_tensor(read.data)
-        labels = torch.as_tensor(read.targets, dtype=torch.int64)
+        images = np.asarray(read.data)
+        labels = np.asarray(read.targets, dtype=np.int64)
     except Exception as error:
         # Whatever a damaged file makes torchvision's parsers and pickle raise.
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -75,8 +75,8 @@ def _read(name: str, folder: Path, *, train: bool) -> Examples:
             remedy=f"take its files away, then: edgebench data {name} --download --folder {folder}",
         ) from error
     # MNIST has no axis for channels; CIFAR-10's is the last.
-    images = images.unsqueeze(1) if images.ndim == 3 else images.permute(0, 3, 1, 2).contiguous()
-    return Examples(images, labels)
+    images = images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
+    return Examples(np.ascontiguousarray(images), labels)
 
 
 def _maker(name: str) -> Callable[..., Any]:

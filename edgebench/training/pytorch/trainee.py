@@ -34,12 +34,15 @@ class Result(NamedTuple):
 
 
 class TorchTrainee:
-    """As :class:`edgebench.training.backend.Trainee` says."""
+    """As :class:`edgebench.training.backend.Trainee` says.
+
+    ``network`` and ``optimizer`` are torch's own; the latter is None where nothing is trained.
+    """
 
     def __init__(
         self, network: nn.Module, settings: Settings, problem: Problem, recorder: Recorder
     ) -> None:
-        self._network = network
+        self.network = network
         self._settings = settings
         self._problem = problem
         self._recorder = recorder
@@ -47,7 +50,7 @@ class TorchTrainee:
         self._number_type = next(network.parameters()).dtype
         self._freezing = freezing_of(network, settings)
         self._parameters = self._freezing.parameters
-        self._optimizer = make_optimizer(
+        self.optimizer = make_optimizer(
             settings["optimizer"], settings["learning_rate"], self._parameters
         )
         self._spans = LayerSpans(network, settings["network"], recorder)
@@ -63,7 +66,7 @@ class TorchTrainee:
         # A grey image is all three colours at once, in the memory of one.
         numbers = numbers.expand(-1, self._channels, -1, -1)
         made = Batch(numbers, torch.from_numpy(labels))
-        self._recorder.holds("input", address(numbers), address(made.labels))
+        self._tell("input", (numbers, made.labels))
         return made
 
     def begin(self, step: int) -> None:
@@ -79,7 +82,7 @@ class TorchTrainee:
         """
         try:
             with self._spans.forward(), self._told_what_is_saved():
-                scores = self._network(batch.images)
+                scores = self.network(batch.images)
                 loss = functional.cross_entropy(scores.float(), batch.labels) * share
         except (RuntimeError, ValueError, AssertionError) as error:
             raise self._refused(batch, error) from None
@@ -88,11 +91,11 @@ class TorchTrainee:
 
     def backward(self, result: Result) -> None:
         """Autograd's pass; none where nothing is trained."""
-        if self._optimizer is None:
+        if self.optimizer is None:
             return
         with self._spans.backward():
             result.loss.backward()  # type: ignore[no-untyped-call]
-        self._recorder.holds("gradients", *(address(g) for g in self._gradients()))
+        self._tell("gradients", self._gradients())
 
     def told(self, result: Result) -> tuple[float, int]:
         """The loss as a Python number, and how many labels were right."""
@@ -100,19 +103,19 @@ class TorchTrainee:
 
     def step(self) -> None:
         """The optimizer's update; gradients are let go of, not set to zero."""
-        if self._optimizer is None:
+        if self.optimizer is None:
             return
-        self._optimizer.step()
+        self.optimizer.step()
         self._freezing.put_back()
-        self._recorder.holds("optimizer", *(address(s) for s in self._state()))
-        self._optimizer.zero_grad(set_to_none=True)
+        self._tell("optimizer", self._state())
+        self.optimizer.zero_grad(set_to_none=True)
 
     def right(self, batch: Batch) -> int:
         """Evaluated as in use: no dropout, no statistics of the batch, no graph."""
-        self._network.eval()
+        self.network.eval()
         with torch.inference_mode():
-            right = int((self._network(batch.images).argmax(1) == batch.labels).sum())
-        self._network.train()
+            right = int((self.network(batch.images).argmax(1) == batch.labels).sum())
+        self.network.train()
         return right
 
     def held_bytes(self) -> dict[str, int]:
@@ -125,16 +128,21 @@ class TorchTrainee:
 
     def _stored(self) -> Iterable[torch.Tensor]:
         """The network's tensors, and those that are trained in the place of parts of them."""
-        every = (*self._network.state_dict().values(), *self._parameters)
+        every = (*self.network.state_dict().values(), *self._parameters)
         return {address(tensor): tensor for tensor in every}.values()
 
     def _gradients(self) -> Iterator[torch.Tensor]:
         return (p.grad for p in self._parameters if p.grad is not None)
 
     def _state(self) -> Iterator[torch.Tensor]:
-        states = self._optimizer.state.values() if self._optimizer else ()
+        states = self.optimizer.state.values() if self.optimizer else ()
         kept = (value for state in states for value in state.values())
         return (value for value in kept if isinstance(value, torch.Tensor))
+
+    def _tell(self, category: str, tensors: Iterable[torch.Tensor]) -> None:
+        """Where a strategy asks: what these tensors are."""
+        if self._recorder.told_holders:
+            self._recorder.holds(category, *(address(tensor) for tensor in tensors))
 
     def _told_what_is_saved(self) -> AbstractContextManager[object]:
         """Where a strategy asks: each tensor that autograd saves for going backward."""
