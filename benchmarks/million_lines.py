@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,12 +20,19 @@ from edgebench.folder import ResultsFolder
 from edgebench.records import LimitSetting, TrialRecord
 
 _LIMITS = 20
-#: What each child is told to do with the folder.
+_SHOW = (
+    "from click.testing import CliRunner\nfrom edgebench.cli.show import show\n"
+    "done = CliRunner().invoke(show, [path])\nassert done.exit_code == 0, done.output\n"
+)
+_GROWN = 1000
+#: What each child is told to do with the folder, one after the other.
 _PROGRAMS = {
-    "show": "from click.testing import CliRunner\nfrom edgebench.cli.show import show\n"
-    "done = CliRunner().invoke(show, [path])\nassert done.exit_code == 0, done.output\n",
+    "show, the first time": _SHOW,
+    "show": _SHOW,
     "load": "import edgebench\nedgebench.load(path)\n",
-    "load and frame": "import edgebench\nassert len(edgebench.load(path).trials)\n",
+    "load, and the frame of trials": "import edgebench\nassert len(edgebench.load(path).trials)\n",
+    f"show, {_GROWN} lines on": _SHOW,
+    "show, nothing kept": f"import os\nos.unlink(path + '/trials.columns')\n{_SHOW}",
 }
 
 
@@ -50,6 +58,15 @@ def one(number: int) -> TrialRecord:
     )
 
 
+def lines_from(first: int, count: int) -> Iterator[str]:
+    """The lines of so many trials; what tells them apart is put into one line for each limit."""
+    made = [json.dumps(one(at).to_json(), separators=(",", ":")) + "\n" for at in range(_LIMITS)]
+    for number in range(first, first + count):
+        line = made[number % _LIMITS].replace(f"{number % _LIMITS:07d}", f"{number:07d}", 1)
+        repeat = number // _LIMITS
+        yield line.replace('"block":0,"repeat":0', f'"block":{repeat},"repeat":{repeat}', 1)
+
+
 def make(root: Path, lines: int) -> Path:
     """A complete sweep of so many trials."""
     points = [
@@ -59,8 +76,7 @@ def make(root: Path, lines: int) -> Path:
     resolved = {"fingerprint": "f00d", "points": points, "plan": []}
     with ResultsFolder.create(root, "many", "many", "", resolved, {}) as folder:
         with (folder.path / "trials.jsonl").open("a") as file:
-            for number in range(lines):
-                file.write(json.dumps(one(number).to_json(), separators=(",", ":")) + "\n")
+            file.writelines(lines_from(0, lines))
         folder.finish({"trials": lines})
         return folder.path
 
@@ -83,6 +99,9 @@ def main(lines: int) -> None:
         path = make(Path(folder), lines)
         size = (path / "trials.jsonl").stat().st_size
         for name, program in _PROGRAMS.items():
+            if "lines on" in name:
+                with (path / "trials.jsonl").open("a") as file:
+                    file.writelines(lines_from(lines, _GROWN))
             seconds, peak = timed(program, path)
             rows.append([name, f"{seconds:.1f} s", f"{peak / 2**20:.0f} MiB"])
             data[name] = {"seconds": seconds, "peak_bytes": peak}

@@ -1,16 +1,19 @@
-"""Many tiny trials in one sweep: does anything grow? ``python benchmarks/soak.py [TRIALS]``.
+"""Many tiny trials in one sweep, and whether anything grows with them.
 
-Watched between trials: the harness's open descriptors and resident memory, cgroups of ours, the
-kernel's count of memory cgroups (which holds those that were removed but linger), and the time a
-trial takes. The first tenth is warm-up; growth is the last tenth against the second.
+``python benchmarks/soak.py [TRIALS [SECONDS [FOLDER]]]``: after so many seconds it stops, and the
+next start with the same folder goes on. Watched between trials: the harness's open descriptors and
+resident memory, cgroups of ours, the kernel's count of memory cgroups (which holds those that were
+removed but linger), and the time a trial takes. Of each start the first tenth is warm-up; growth is
+its last tenth against its second, and of several starts the largest is told.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,18 +26,21 @@ from edgebench.cgroups.hierarchy import hierarchies
 from edgebench.recording import TrialRequest
 from edgebench.records import TrialRecord
 from edgebench.scenario import scenario_of
-from edgebench.sweep import SweepOptions, run_sweep
+from edgebench.sweep import SweepOptions, SweepSummary, run_sweep
 
 WATCHED = ("descriptors", "rss_bytes", "own_cgroups", "memory_cgroups", "trial_s")
 #: How many trials lie between two looks at the process and the kernel.
 _EVERY = 10
+#: A start with fewer looks than this tells nothing of growth.
+_LEAST_LOOKS = 20
 
 
 class Watcher:
     """Progress that looks at the harness whenever a trial has ended."""
 
-    def __init__(self) -> None:
-        self.rows: list[dict[str, float]] = []
+    def __init__(self, log: Path, seconds: float) -> None:
+        self._log = log
+        self._until = time.monotonic() + seconds
         self._process = psutil.Process()
         self._memory = next(h.folder for h in hierarchies() if "memory" in h.controllers)
         self._began = 0.0
@@ -57,8 +63,12 @@ class Watcher:
         """A trial is recorded: look, now and then."""
         self._times.append(time.monotonic() - self._began)
         if len(self._times) == _EVERY:
-            self.rows.append({**self._look(), "trial_s": statistics.median(self._times)})
+            seen = {"start": os.getpid(), **self._look(), "trial_s": statistics.median(self._times)}
+            with self._log.open("a") as file:
+                file.write(json.dumps(seen) + "\n")
             self._times = []
+            if time.monotonic() > self._until:
+                raise KeyboardInterrupt
 
     def _look(self) -> dict[str, float]:
         assert self._memory
@@ -88,26 +98,51 @@ def scenario(trials: int) -> Mapping[str, Any]:
     }
 
 
-def main(trials: int) -> None:
-    """Make the trials and tell what grew."""
-    watcher = Watcher()
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        summary = run_sweep(
-            scenario_of(scenario(trials)), SweepOptions(Path(folder), "soak"), watcher
-        )
-    rows, data = [], {"trials": summary.trials, "outcomes": summary.outcomes}
-    tenth = len(watcher.rows) // 10
+def grown(values: list[float]) -> tuple[float, float, float, float]:
+    """Medians of the second and of the last tenth, the most, and the growth as a share."""
+    tenth = max(1, len(values) // 10)
+    first = statistics.median(values[tenth : 2 * tenth])
+    last = statistics.median(values[-tenth:])
+    return first, last, max(values), last / first - 1 if first else last - first
+
+
+def tell(log: Path, summary: SweepSummary) -> None:
+    """What grew, of the start in which it grew most."""
+    starts: dict[int, list[dict[str, float]]] = {}
+    for line in log.read_text().splitlines():
+        seen = json.loads(line)
+        starts.setdefault(seen["start"], []).append(seen)
+    long = [seen for seen in starts.values() if len(seen) >= _LEAST_LOOKS]
+    rows, data = [], {"trials": summary.trials, "outcomes": summary.outcomes, "starts": len(starts)}
     for name in WATCHED:
-        values = [row[name] for row in watcher.rows]
-        first = statistics.median(values[tenth : 2 * tenth])
-        last = statistics.median(values[-tenth:])
-        growth = f"{last / first - 1:+.1%}" if first else f"{last - first:+g}"
-        rows.append([name, f"{first:.6g}", f"{last:.6g}", f"{max(values):.6g}", growth])
-        data[name] = {"second_tenth": first, "last_tenth": last, "most": max(values)}
-    says = f"{trials} tiny trials in one sweep: {summary.outcomes}."
+        found = [grown([one[name] for one in seen]) for seen in long]
+        first, last, _, growth = max(found, key=lambda one: one[3])
+        most = max(one[2] for one in found)
+        rows.append([name, f"{first:.6g}", f"{last:.6g}", f"{most:.6g}", f"{growth:+.1%}"])
+        data[name] = {"second_tenth": first, "last_tenth": last, "most": most}
+    says = f"{summary.trials} tiny trials in one sweep, {len(starts)} starts: {summary.outcomes}."
     header = ["watched", "second tenth", "last tenth", "most", "growth"]
     report.write("soak", says, header, rows, data)
 
 
+def main(trials: int, seconds: float, folder: Path) -> None:
+    """Make the trials, as far as the time goes, and tell what grew once all are made."""
+    folder.mkdir(exist_ok=True)
+    watcher = Watcher(folder / "looks.jsonl", seconds)
+    options = SweepOptions(folder, "soak")
+    try:
+        summary = run_sweep(scenario_of(scenario(trials)), options, watcher)
+    except KeyboardInterrupt:
+        print(f"stopped; the next start goes on in {folder}")
+        return
+    tell(folder / "looks.jsonl", summary)
+    shutil.rmtree(folder)
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    asked = sys.argv[1:]
+    main(
+        int(asked[0]) if asked else 10_000,
+        float(asked[1]) if asked[1:] else float("inf"),
+        Path(asked[2] if asked[2:] else "/var/tmp/edgebench-soak"),
+    )

@@ -18,7 +18,8 @@ from edgebench.errors import ResultsError, UsageError
 from edgebench.reading import Sweep
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.significance import moderated
-from edgebench.summary import TIMES, trial_times, workload_key, workload_label
+from edgebench.summary import workload_key, workload_label
+from edgebench.times import TIMES, trial_times
 
 #: How seldom chance alone may call anything a change, over all of the comparisons together.
 ALPHA = 0.05
@@ -38,7 +39,7 @@ REGRESSIONS: tuple[Verdict, ...] = ("slower", "more", "lost")
 class Comparison:
     """One quantity of one point in both sweeps.
 
-    ``quantity`` is one of :data:`~edgebench.summary.TIMES` (seconds), ``demand`` (bytes) or
+    ``quantity`` is one of :data:`~edgebench.times.TIMES` (seconds), ``demand`` (bytes) or
     ``viable`` (share of trials that ended ``ok``). ``ratio`` is b / a, with a 95 % interval.
     ``p`` is corrected. Missing values: too few repeats, or the quantity isn't there.
     """

@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
@@ -42,10 +42,11 @@ from edgebench.layout import (
     whole_length,
     write_atomically,
 )
-from edgebench.reading import read_records
+from edgebench.reading import outcomes_of, read_records
 from edgebench.records import FINAL_OUTCOMES, TrialRecord
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_TAIL_BYTES = 1 << 20
 UNWRITABLE_REMEDY = "free some space or make the folder writable, or name another: --results FOLDER"
 
 
@@ -133,7 +134,7 @@ class ResultsFolder:
             folder.repair()
             for part in path.glob(f".*{PART}"):
                 part.unlink()
-            folder.records()
+            folder.finished_trials()
         except BaseException:
             folder.close()
             raise
@@ -171,21 +172,22 @@ class ResultsFolder:
 
     def repair(self) -> bool:
         """Cut a torn last line; True if there was one."""
-        data = (self.path / TRIALS).read_bytes()
-        whole = whole_length(data)
-        if whole == len(data):
+        size = os.fstat(self._fd).st_size
+        whole = _whole_size(self._fd, size)
+        if whole == size:
             return False
         os.ftruncate(self._fd, whole)
         os.fsync(self._fd)
         return True
 
-    def records(self) -> list[TrialRecord]:
+    def records(self) -> Sequence[TrialRecord]:
         """What is recorded, one record a trial: its final one, else its latest."""
         return read_records(self.path / TRIALS, [])
 
     def finished_trials(self) -> set[str]:
         """Trials that need not be made again: their outcome is a result."""
-        return {record.trial for record in self.records() if record.outcome in FINAL_OUTCOMES}
+        outcomes = outcomes_of(self.records())
+        return {trial for trial, outcome in outcomes.items() if outcome in FINAL_OUTCOMES}
 
     def plan(self) -> list[dict[str, Any]]:
         """The planned trials, in order, as plain data."""
@@ -263,6 +265,20 @@ def find_unfinished(root: Path, device: str, fingerprint: str) -> Path | None:
             if resolved.get("fingerprint") == fingerprint and not (path / COMPLETE).exists():
                 return path
     return None
+
+
+def _whole_size(descriptor: int, size: int) -> int:
+    """How much of the file are whole lines, read from its end: there may be very many."""
+    length = _TAIL_BYTES
+    while True:
+        start = max(0, size - length)
+        data = os.pread(descriptor, size - start, start)
+        # The first line may have been met in its middle.
+        first = data.find(b"\n") + 1 if start else 0
+        whole = whole_length(data[first:])
+        if whole or not start:
+            return start + first + whole
+        length *= 16
 
 
 def _check_name(name: str) -> str:

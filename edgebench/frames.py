@@ -1,4 +1,4 @@
-"""Frames of trials and of phases, made from their records.
+"""Frames of phases, and what all frames share: their columns and types.
 
 Identity columns are strings and ``int64``; whatever may be missing is ``float64`` with NaN (exact
 up to 2**53), so that arithmetic, fits and figures need no special case.
@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from edgebench.reading import Sweep, settings_columns
+from edgebench.reading import Sweep
 from edgebench.records import PhaseSum, SamplerReport, TrialRecord
-from edgebench.shapes import is_number
-from edgebench.summary import workload_key
 
 #: Which trial it is.
 IDENTITY = ("sweep", "device", "trial", "point", "block", "repeat")
@@ -41,8 +39,8 @@ _NOT_COLUMNS = {
 _SCALARS = tuple(f.name for f in fields(TrialRecord) if f.name not in _NOT_COLUMNS)
 _SAMPLER = tuple(f.name for f in fields(SamplerReport))
 _PHASE = ("wall_s", "cpu_s", "peak_bytes", "major_faults", "passes")
-_INTEGERS = {"block", "repeat", "round", "passes"}
-_TEXTS = {
+INTEGERS = {"block", "repeat", "round", "passes"}
+TEXTS = {
     *("sweep", "device", "trial", "point", "limit_label", "swap_kind", "outcome", "reason"),
     *("peak_source", "demand_source", "warnings", "pipeline", "phase"),
     *("kind", "network", "schedule", "loader", "page_cache", "command", "name", "type", "part"),
@@ -58,19 +56,6 @@ TRIAL_COLUMNS = tuple(
     )
 )
 PHASE_COLUMNS = (*IDENTITY, *SETTINGS, "pipeline", *CARRIED, "round", "phase", *_PHASE)
-
-
-def trials_frame(sweeps: Iterable[Sweep]) -> pd.DataFrame:
-    """One row a trial."""
-    made = [(sweep, record) for sweep in sweeps for record in sweep.records]
-    rows = [_trial_row(sweep, record) for sweep, record in made]
-    extra = sorted({key for row in rows for key in row} - set(TRIAL_COLUMNS))
-    frame = typed(rows, (*TRIAL_COLUMNS, *extra))
-    frame["saturated"] = frame["saturated"].astype("boolean")
-    started = pd.to_datetime(frame["started_utc"], utc=True, errors="coerce", format="ISO8601")
-    frame["started_utc"] = started.astype("datetime64[us, UTC]")
-    frame["workload_demand_bytes"] = _workload_demand(frame, [record for _, record in made])
-    return frame
 
 
 def phases_frame(sweeps: Iterable[Sweep], trials: pd.DataFrame) -> pd.DataFrame:
@@ -104,35 +89,10 @@ def typed(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataF
 
 
 def _column(name: str, values: list[Any]) -> pd.Series[Any]:
-    if name in _INTEGERS:
+    if name in INTEGERS:
         return pd.Series(values, dtype="int64")
-    if name in _TEXTS or any(isinstance(value, str) for value in values):
+    if name in TEXTS or any(isinstance(value, str) for value in values):
         return pd.Series([np.nan if v is None else v for v in values], dtype="object")
     if any(isinstance(value, bool) for value in values) or name == "saturated":
         return pd.Series(values, dtype="boolean")
     return pd.Series(values, dtype="float64")
-
-
-def _trial_row(sweep: Sweep, record: TrialRecord) -> dict[str, Any]:
-    limits = asdict(record.limits)
-    sampler = asdict(record.sampler) if record.sampler else {}
-    row = {
-        **settings_columns(record.settings),
-        "sweep": sweep.name,
-        "device": sweep.device,
-        "limit_label": limits.pop("label"),
-        **limits,
-        **{f"sampler_{name}": value for name, value in sampler.items()},
-        **{f"noise_{k}": v for k, v in record.noise.items() if is_number(v)},
-        "warnings": "; ".join(record.warnings),
-    }
-    scalars = {name: getattr(record, name) for name in _SCALARS}
-    scalars["page_cache"] = record.page_cache or row.get("page_cache")
-    return {**row, **scalars}
-
-
-def _workload_demand(trials: pd.DataFrame, records: Sequence[TrialRecord]) -> pd.Series[Any]:
-    """Median demand of the unlimited trials of the same sweep and settings, whatever they are."""
-    workloads = [workload_key(record.settings) for record in records]
-    keys = [trials["sweep"], pd.Series(workloads, dtype="object")]
-    return trials["demand_bytes"].groupby(keys, dropna=False).transform("median")

@@ -31,6 +31,8 @@ EVENTS = "events"
 LOGS = "logs"
 READINGS = "readings"
 LIVE = "live.json"
+#: What readers keep for the next one (:mod:`edgebench.columns.kept`); no result.
+COLUMNS = "trials.columns"
 #: Ends the hidden name of a file or folder that is only half made.
 PART = ".part"
 NEWER_REMEDY = "read it with the edgebench that made it, or a newer one: pip install -U edgebench"

@@ -11,6 +11,9 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
+#: How JSON writes what is none of these: all but quotes, slashes, newlines and tabs.
+_OBEYED = re.compile(rb"\\[bfru]")
+
 #: Later steps climb down what is nested; nothing that edgebench writes goes a quarter as deep.
 _DEEPEST = 64
 _TOO_DEEP = f"nested more than {_DEEPEST} deep"
@@ -34,17 +37,23 @@ def safe_json(line: bytes) -> Any:
     """
     try:
         data = json.loads(line)
-        if _is_suspect(line):
+        if not is_plain(line):
             data = _all_printable(data, _DEEPEST)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     return data
 
 
-def _is_suspect(line: bytes) -> bool:
-    """Only such a line can hold what a terminal obeys, or be nested too deep."""
-    brackets = line.count(b"[") + line.count(b"{")
-    return b"\\u" in line or brackets > _DEEPEST or not line.isascii()
+def is_plain(line: bytes) -> bool:
+    """Whether JSON can hold nothing that a terminal obeys, and be nested no deeper than ours."""
+    return line.count(b"[") + line.count(b"{") <= _DEEPEST and not may_obey(line)
+
+
+def may_obey(line: bytes) -> bool:
+    """Whether JSON may hold something that a terminal obeys."""
+    if not line.isascii() or b"\x7f" in line:
+        return True
+    return b"\\" in line and _OBEYED.search(line) is not None
 
 
 def _all_printable(data: Any, deepest: int) -> Any:

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shlex
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from edgebench.columns import trials as large
+from edgebench.columns.table import Table, table_of
+from edgebench.columns.trials import RecordsOnDisk
 from edgebench.errors import ResultsError
 from edgebench.layout import (
     COMPLETE,
@@ -28,15 +33,14 @@ from edgebench.layout import (
     SCENARIO,
     TRIALS,
     NewerResultsError,
-    check_schema,
     is_being_written,
-    parse_line,
     parse_lines,
     read_json,
 )
+from edgebench.lines import counted, whole_records
 from edgebench.measures.strategy import Reading
-from edgebench.records import FINAL_OUTCOMES, TrialRecord
-from edgebench.shapes import is_number, is_whole
+from edgebench.records import TrialRecord
+from edgebench.shapes import is_number
 from edgebench.units import format_size
 
 NO_RESULTS_REMEDY = "make some: edgebench run scenarios/quickstart.toml"
@@ -51,12 +55,13 @@ class Sweep:
 
     ``complete`` is the completion mark, None while the sweep is not through. ``running``: a sweep
     was writing to it when it was read. ``records`` are the timed trials; those that strategies of
-    telling memory have to themselves are ``strategy_records``.
+    telling memory have to themselves are ``strategy_records``. Of a large file they are read from
+    the disk one by one as they are asked for; ``columns`` serves whoever needs something of all.
     """
 
     path: Path
     device: str
-    records: list[TrialRecord]
+    records: Sequence[TrialRecord]
     resolved: dict[str, Any]
     environment: dict[str, Any]
     networks: dict[str, Any]
@@ -64,12 +69,17 @@ class Sweep:
     complete: dict[str, Any] | None
     running: bool
     warnings: list[str] = field(default_factory=list)
-    strategy_records: list[TrialRecord] = field(default_factory=list)
+    strategy_records: Sequence[TrialRecord] = ()
 
     @property
     def name(self) -> str:
         """The folder's name, which no other sweep has."""
         return self.path.name
+
+    @cached_property
+    def columns(self) -> Table:
+        """The timed trials' columns, in the order of ``records``."""
+        return columns_of(self.records)
 
     @property
     def planned(self) -> int | None:
@@ -136,11 +146,11 @@ def read_sweep(path: Path) -> Sweep:
     environment = _read_or_warn(path / ENVIRONMENT, warnings)
     networks = _read_or_warn(path / NETWORKS, warnings) if (path / NETWORKS).exists() else {}
     complete = _read_or_warn(path / COMPLETE, warnings) if (path / COMPLETE).exists() else None
-    records = read_records(path / TRIALS, warnings)
+    own, timed = _own_and_timed(read_records(path / TRIALS, warnings))
     return Sweep(
         path=path,
         device=path.resolve().parent.name,
-        records=[record for record in records if record.strategy is None],
+        records=timed,
         resolved=resolved,
         environment=environment,
         networks=networks,
@@ -148,7 +158,7 @@ def read_sweep(path: Path) -> Sweep:
         complete=complete,
         running=running,
         warnings=warnings,
-        strategy_records=[record for record in records if record.strategy is not None],
+        strategy_records=own,
     )
 
 
@@ -158,37 +168,45 @@ def timed_in(plan: object) -> list[dict[str, Any]]:
     return [one for one in listed if isinstance(one, dict) and one.get("strategy") is None]
 
 
-def read_records(path: Path, warnings: list[str]) -> list[TrialRecord]:
+def read_records(path: Path, warnings: list[str]) -> Sequence[TrialRecord]:
     """The records of ``trials.jsonl``, one a trial: its final one, else its latest.
+
+    Of a large file each is read when it is asked for.
 
     Raises:
         ResultsError: unreadable, or a newer version's.
     """
     try:
         with path.open("rb") as file:
-            return _one_a_trial(_whole_records(file, path, warnings), warnings)
+            if os.fstat(file.fileno()).st_size >= large.LARGE_BYTES:
+                return large.read_large(path, warnings)
+            records = list(whole_records(file, path, warnings))
     except OSError as error:
         raise ResultsError(f"can't read it: {error.strerror}", where=str(path)) from None
+    rows = counted(((record.trial, record.outcome) for record in records), warnings)
+    return [records[row] for row in rows]
 
 
-def _whole_records(
-    lines: Iterable[bytes], path: Path, warnings: list[str]
-) -> Iterator[TrialRecord]:
-    """Line by line: there may be very many. What isn't whole at the end is torn, not damaged."""
-    torn: list[int] = []
-    for number, line in enumerate(lines, start=1):
-        data = parse_line(line) if line.endswith(b"\n") else None
-        if data is None:
-            torn += [number] if line != b"\n" else []
-            continue
-        record = whole_record(data, path)
-        damaged = torn if record else [*torn, number]
-        warnings += [f"{TRIALS} line {at} is damaged and is left out" for at in damaged]
-        torn = []
-        if record:
-            yield record
-    if torn:
-        warnings.append(f"{TRIALS}: the last line is torn; its trial is not counted")
+def columns_of(records: Sequence[TrialRecord]) -> Table:
+    """Records as columns, in their order."""
+    return records.table if isinstance(records, RecordsOnDisk) else table_of(records)
+
+
+def outcomes_of(records: Sequence[TrialRecord]) -> dict[str, str]:
+    """How each trial ended."""
+    columns, rows = columns_of(records), range(len(records))
+    pairs = zip(columns.words("trial", rows), columns.words("outcome", rows), strict=True)
+    return {str(trial): str(outcome) for trial, outcome in pairs}
+
+
+def _own_and_timed(
+    records: Sequence[TrialRecord],
+) -> tuple[Sequence[TrialRecord], Sequence[TrialRecord]]:
+    """The trials that strategies have to themselves, and the timed ones."""
+    if isinstance(records, RecordsOnDisk):
+        return records.of_strategies(True), records.of_strategies(False)
+    own = [record for record in records if record.strategy is not None]
+    return own, [record for record in records if record.strategy is None]
 
 
 def sweep_folders(path: Path) -> list[Path]:
@@ -254,33 +272,3 @@ def _scenario_text(path: Path, warnings: list[str]) -> str:
     except OSError as error:
         warnings.append(f"can't read {path.name}: {error.strerror}")
         return ""
-
-
-def whole_record(line: dict[str, Any] | None, path: Path) -> TrialRecord | None:
-    """The record in a line of ``trials.jsonl``; None if it is damaged.
-
-    Raises:
-        ResultsError: a newer version wrote it.
-    """
-    if line is None:
-        return None
-    if isinstance(line.get("schema"), int):
-        check_schema(line["schema"], path)
-    try:
-        record = TrialRecord.from_json(line)
-    except (KeyError, TypeError, AttributeError):
-        return None
-    return record if is_whole(record) else None
-
-
-def _one_a_trial(records: Iterable[TrialRecord], warnings: list[str]) -> list[TrialRecord]:
-    latest: dict[str, TrialRecord] = {}
-    for record in records:
-        known = latest.get(record.trial)
-        if known is not None and known.outcome in FINAL_OUTCOMES:
-            warnings.append(f"trial {record.trial} is recorded twice; the first counts")
-            continue
-        if known is not None:
-            warnings.append(f"trial {record.trial} was made again: it ended as {known.outcome}")
-        latest[record.trial] = record
-    return list(latest.values())

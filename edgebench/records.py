@@ -123,11 +123,16 @@ class TrialRecord:
     def from_json(cls, data: dict[str, Any]) -> TrialRecord:
         """The record of :meth:`to_json`; keys this version does not know are left out."""
         data = _known(cls, data)
-        data["limits"] = LimitSetting(**_known(LimitSetting, data["limits"]))
+        data["limits"] = limit_setting(data["limits"])
         if data.get("sampler"):
             data["sampler"] = SamplerReport(**_known(SamplerReport, data["sampler"]))
         data["phases"] = [PhaseSum(**_known(PhaseSum, phase)) for phase in data.get("phases", [])]
         return cls(**data)
+
+
+def limit_setting(data: dict[str, Any]) -> LimitSetting:
+    """The limits of plain data; keys this version does not know are left out."""
+    return LimitSetting(**_known(LimitSetting, data))
 
 
 def _known(kind: Any, data: dict[str, Any]) -> dict[str, Any]:

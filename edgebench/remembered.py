@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ def remember(record: TrialRecord) -> Remembered:
 class ReadWhenAsked(Mapping[str, TrialRecord]):
     """Trial → record, read from the disk only if a planner looks at them."""
 
-    def __init__(self, read: Callable[[], list[TrialRecord]]) -> None:
+    def __init__(self, read: Callable[[], Sequence[TrialRecord]]) -> None:
         self._read = read
 
     @cached_property

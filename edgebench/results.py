@@ -79,7 +79,7 @@ class Results:
     def trials(self) -> pd.DataFrame:
         """One row a trial."""
         need_pandas()
-        from edgebench.frames import trials_frame
+        from edgebench.trial_frames import trials_frame
 
         return trials_frame(self.sweeps)
 

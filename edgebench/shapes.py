@@ -82,7 +82,8 @@ def is_whole(record: TrialRecord) -> bool:
     if record.sampler is not None:
         parts = (*parts, record.sampler)
     return (
-        _has_shape(record)
+        isinstance(record.sampler, SamplerReport | None)
+        and _has_shape(record)
         and all(map(_has_shape, parts))
         and all(phase.passes > 0 for phase in record.phases)
     )

@@ -12,15 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from edgebench.columns.table import NONE, Table
 from edgebench.noise import spread_warnings
 from edgebench.reading import Sweep, settings_columns, timed_in
-from edgebench.records import LimitSetting, TrialRecord
+from edgebench.records import LimitSetting
 from edgebench.shapes import is_whole_limit
-
-#: What a point's times are of. ``total`` is a round's time on the clock, or for a workload
-#: without rounds the whole trial's; ``execute`` is one warm execution.
-TIMES = ("total", "load", "first", "execute", "data", "forward", "backward", "step")
-
+from edgebench.times import TIMES
 
 #: Setting of training → its usual value, and how another one is told.
 _USUAL: dict[str, tuple[Any, str]] = {
@@ -60,9 +57,9 @@ class Spread:
 class PointSummary:
     """What is known of one point so far.
 
-    ``times_s`` and ``slowdowns`` have the keys of :data:`TIMES` that the point has; only trials
-    that ended ``ok`` count in them. ``limit_bytes`` is as the kernel rounded it. ``noise`` says
-    what puts the point's numbers in doubt.
+    ``times_s`` and ``slowdowns`` have the keys of :data:`~edgebench.times.TIMES` that the point
+    has; only trials that ended ``ok`` count in them. ``limit_bytes`` is as the kernel rounded it.
+    ``noise`` says what puts the point's numbers in doubt.
     """
 
     point: str
@@ -90,34 +87,17 @@ def spread_of(values: Iterable[float | None]) -> Spread | None:
     return Spread(statistics.median(known), min(known), max(known), len(known))
 
 
-def trial_times(record: TrialRecord) -> dict[str, float]:
-    """One trial's seconds, by the keys of :data:`TIMES`; empty unless it ended ``ok``.
-
-    A phase is summed over the networks of a round, then the rounds' median is taken.
-    """
-    if record.outcome != "ok":
-        return {}
-    rounds: dict[str, dict[int, float]] = {}
-    for phase in record.phases:
-        by_round = rounds.setdefault(phase.phase, {})
-        seconds = phase.wall_s / phase.passes
-        by_round[phase.round] = by_round.get(phase.round, 0.0) + seconds
-    medians = {name: statistics.median(by_round.values()) for name, by_round in rounds.items()}
-    total = medians.get("round", record.wall_s)
-    known = {name: medians[name] for name in TIMES if name in medians}
-    return known if total is None else {"total": total, **known}
-
-
 def summarise(sweep: Sweep) -> list[PointSummary]:
     """Every point of a sweep in the plan's order, also those with no trial yet."""
-    trials: dict[str, list[TrialRecord]] = {}
-    for record in sweep.records:
-        trials.setdefault(record.point, []).append(record)
+    trials: dict[str, list[int]] = {}
+    points = sweep.columns.words("point", range(len(sweep.records)))
+    for row, point in enumerate(map(str, points)):
+        trials.setdefault(point, []).append(row)
     planned = _planned(sweep.resolved)
     declared = _declared(sweep.resolved)
     ids = dict.fromkeys((*declared, *trials))
     made = [
-        _summary(point, trials.get(point, []), declared.get(point), planned.get(point))
+        _summary(point, sweep, trials.get(point, []), declared.get(point), planned.get(point))
         for point in ids
     ]
     return [_with_slowdowns(point, made) for point in made]
@@ -178,50 +158,53 @@ def _limits(data: Mapping[str, Any]) -> LimitSetting:
 
 def _summary(
     point: str,
-    records: Sequence[TrialRecord],
+    sweep: Sweep,
+    rows: Sequence[int],
     declared: tuple[dict[str, Any], LimitSetting] | None,
     planned: int | None,
 ) -> PointSummary:
-    settings, limits = (
-        (records[-1].settings, records[-1].limits) if records else declared or ({}, LimitSetting())
-    )
-    times = [trial_times(record) for record in records]
-    spreads = {name: spread_of(t.get(name) for t in times) for name in TIMES}
-    last = records[-1] if records else None
+    """One point, of these rows of the sweep's columns."""
+    columns = sweep.columns
+    last = sweep.records[rows[-1]] if rows else None
+    settings, limits = (last.settings, last.limits) if last else declared or ({}, LimitSetting())
+    spreads = {name: spread_of(columns.values(f"times_{name}", rows)) for name in TIMES}
+    demand = spread_of(columns.values("demand_bytes", rows))
     return PointSummary(
         point=point,
         workload=workload_label(settings),
         settings=settings,
         limits=limits,
         planned=planned,
-        outcomes=dict(Counter(record.outcome for record in records)),
+        outcomes=dict(Counter(map(str, columns.words("outcome", rows)))),
         times_s={name: spread for name, spread in spreads.items() if spread},
         limit_bytes=last.limit_bytes if last else limits.memory_bytes,
-        peak_bytes=spread_of(record.peak_bytes for record in records),
-        saturated=any(r.saturated for r in records) if records else None,
-        swap_peak_bytes=spread_of(record.swap_peak_bytes for record in records),
-        demand_bytes=_median(record.demand_bytes for record in records),
-        reasons=_reasons(records),
-        noise=_noise(records, times),
+        peak_bytes=spread_of(columns.values("peak_bytes", rows)),
+        saturated=any(columns.values("saturated", rows)) if rows else None,
+        swap_peak_bytes=spread_of(columns.values("swap_peak_bytes", rows)),
+        demand_bytes=demand.median if demand else None,
+        reasons=_reasons(columns, rows),
+        noise=_noise(columns, rows),
     )
 
 
-def _median(values: Iterable[float | None]) -> float | None:
-    spread = spread_of(values)
-    return spread.median if spread else None
-
-
-def _reasons(records: Iterable[TrialRecord]) -> list[str]:
+def _reasons(columns: Table, rows: Sequence[int]) -> list[str]:
     """Why trials didn't end ``ok``, each wording once."""
-    bad = ((r.outcome, r.reason) for r in records if r.outcome != "ok")
+    pairs = zip(columns.words("outcome", rows), columns.words("reason", rows), strict=True)
+    bad = dict.fromkeys(pair for pair in pairs if pair[0] != "ok")
     words = (f"{outcome}: {reason or 'no reason recorded'}" for outcome, reason in bad)
     # A reason of several lines must not pass for several of ours.
     return list(dict.fromkeys(" ".join(line.split()) for line in words))
 
 
-def _noise(records: Iterable[TrialRecord], times: Sequence[Mapping[str, float]]) -> list[str]:
-    words = spread_warnings([t["total"] for t in times if t.get("total")])
-    return words + [f"trial {r.trial}: {warning}" for r in records for warning in r.warnings]
+def _noise(columns: Table, rows: Sequence[int]) -> list[str]:
+    words = spread_warnings([time_s for time_s in columns.values("times_total", rows) if time_s])
+    doubted = [row for row in rows if columns.texts["warnings"].codes[row] != NONE]
+    trials, lists = columns.words("trial", doubted), columns.words("warnings", doubted)
+    return words + [
+        f"trial {trial}: {warning}"
+        for trial, listed in zip(trials, lists, strict=True)
+        for warning in json.loads(listed or "[]")
+    ]
 
 
 def _with_slowdowns(point: PointSummary, points: Sequence[PointSummary]) -> PointSummary:

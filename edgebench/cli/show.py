@@ -97,7 +97,7 @@ def _print(sweep: Sweep, points: Sequence[PointSummary]) -> None:
 
 def _progress(sweep: Sweep) -> str:
     planned = "?" if sweep.planned is None else sweep.planned
-    outcomes = Counter(record.outcome for record in sweep.records)
+    outcomes = Counter(map(str, sweep.columns.words("outcome", range(len(sweep.records)))))
     words = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     return f"{_state(sweep)}: {len(sweep.records)} of {planned} trials" + (words and f" ({words})")
 
@@ -119,7 +119,7 @@ def _heading(workload: str, group: Sequence[PointSummary]) -> str:
 def _table(group: Sequence[PointSummary]) -> Table:
     from rich.table import Table
 
-    from edgebench.summary import TIMES
+    from edgebench.times import TIMES
 
     times = [name for name in TIMES if any(name in point.times_s for point in group)]
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
