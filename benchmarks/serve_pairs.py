@@ -63,7 +63,7 @@ def _trial(
     trial = threading.Thread(target=lambda: ended.append(made.trial(number, rounds)))
     with watcher as watching:
         trial.start()
-        _wait_for_rounds(made, trial)
+        _wait_for_rounds(made, number, trial)
         halves = [_pair([process, *watching], rng) for _ in range(_IN_A_TRIAL)]
         trial.join()
     (spans,) = ended
@@ -71,16 +71,18 @@ def _trial(
     return [on / off for pair in found if (on := pair[True]) and (off := pair[False])]
 
 
-def _wait_for_rounds(made: Bench, thread: threading.Thread) -> None:
-    """Wait until the trial's first round is surely over."""
+def _wait_for_rounds(made: Bench, number: str, thread: threading.Thread) -> None:
+    """Wait until that trial's first round is surely over."""
     tail = SweepTail(made.folder.path)
-    while thread.is_alive() and not _has_rounds(tail.poll().trial):
+    while thread.is_alive() and not _has_rounds(tail.poll().trial, number):
         time.sleep(0.2)
     time.sleep(_START_S)
 
 
-def _has_rounds(trial: TrialTail | None) -> bool:
-    return trial is not None and any(span.phase == "round" and span.round for span in trial.open)
+def _has_rounds(trial: TrialTail | None, number: str) -> bool:
+    if trial is None or trial.post.trial != number:
+        return False
+    return any(span.phase == "round" and span.round for span in trial.open)
 
 
 def _pair(watching: Sequence[psutil.Process], rng: random.Random) -> dict[bool, tuple[int, int]]:
