@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 #: What runs along an axis, and what then has one line each.
 _OTHER = {"kernel": "batch", "batch": "kernel"}
 _LABELS = {"kernel": "kernel (pixels along a side)", "batch": "batch (images)"}
+_MOST_TICKS = 9
 
 
 def figures(results: Results) -> Iterator[Drawn]:
@@ -107,6 +108,9 @@ def _mark_bends(axes: Axes, bends: Sequence[CostBend], rows: pd.DataFrame) -> No
 def _scale(axes: Axes, rows: pd.DataFrame, way: str) -> None:
     column = rows["field"] if way == "kernel" else rows[way]
     places = np.sort(column.unique())
+    if way == "kernel" and len(places) > _MOST_TICKS:
+        # Odd ones: those of stacks are all odd, and more would run into each other.
+        places = places[places % 2 == 1]
     if way == "batch":
         axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(list(places)))
@@ -125,6 +129,6 @@ def _keys(rows: pd.DataFrame, way: str, bends: Sequence[CostBend]) -> list[Line2
         name = "bend, 90 % interval"
         keys.append(Line2D([], [], marker="v", ms=9, mec=INK, color=MUTED, lw=3, label=name))
     if way == "kernel" and (rows["stack"] > 1).any():
-        name = "stack of small ones, at its field"
+        name = "stacked, at its field"
         keys.append(Line2D([], [], marker="D", ms=5, mfc="none", mec=MUTED, ls="", label=name))
     return keys

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.figures.gallery import draw
 from edgebench.results import Results, load
 from edgebench.scenario import load_scenario
 from edgebench.studies.convolutions import BOTH, cost_frame, pass_frame
@@ -126,6 +127,13 @@ def test_gradients_by_category_in_the_whole_trial(parts: Results):
             held[record.settings["trained"]] = max(sizes, default=0)
     assert held["none"] == 0
     assert 0 < held["filters 20%"] < 0.3 * held["all"]
+
+
+def test_the_mark_of_each_part_is_drawn(parts: Results):
+    """One figure a part: what all of the kernel's mark was, in the trial that told it by item."""
+    drawn = draw(parts, "training-mark")
+    assert len({one.stem for one in drawn}) == len(drawn) == 4
+    assert all(one.figure.axes[0].patches for one in drawn)
 
 
 def test_operators_are_told_by_phase(parts: Results):
