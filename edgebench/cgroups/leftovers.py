@@ -20,6 +20,8 @@ from types import TracebackType
 from edgebench.errors import MachineError
 
 _SUFFIX = ".claims"
+#: Until its process has locked it.
+_NEW = ".new"
 
 
 def state_folder() -> Path:
@@ -56,7 +58,7 @@ def _new_file(folder: Path | None) -> tuple[int, Path]:
     while True:
         try:
             fd, name = tempfile.mkstemp(
-                prefix=f"{os.getpid()}-", suffix=".new", dir=folder or state_folder()
+                prefix=f"{os.getpid()}-", suffix=_NEW, dir=folder or state_folder()
             )
         except FileNotFoundError:
             # Another harness ended at this moment and took the empty folder away.
@@ -66,16 +68,27 @@ def _new_file(folder: Path | None) -> tuple[int, Path]:
             return fd, Path(name)
 
 
+def _locked_file(folder: Path | None) -> tuple[int, Path]:
+    """A state file that nobody may find unlocked: it gets its name only once it is locked."""
+    while True:
+        fd, new = _new_file(folder)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        path = new.with_suffix(_SUFFIX)
+        try:
+            new.rename(path)
+        except FileNotFoundError:
+            # Another harness, starting too, took it for a dead one's before it was locked.
+            os.close(fd)
+        else:
+            return fd, path
+
+
 class Ownership:
     """What this process has made and not yet taken away. A context manager."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        # Nobody may find it unlocked: it gets its name only once it is locked.
-        self._fd, new = _new_file(folder)
+        self._fd, self.path = _locked_file(folder)
         self._folder_is_ours = folder is None
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
-        self.path = new.with_suffix(_SUFFIX)
-        new.rename(self.path)
         self._at_end = contextlib.ExitStack()
 
     def claim(self, kind: str, value: str) -> None:
@@ -151,6 +164,11 @@ def clear_leftovers(folder: Path | None = None) -> list[str]:
         with _locked(path) as ours:
             if ours:
                 sentences += clear_claims(path)
+    for path in folder.glob(f"*{_NEW}"):
+        with _locked(path) as ours:
+            if ours:
+                # Its process died before it could claim anything.
+                path.unlink(missing_ok=True)
     return sentences
 
 

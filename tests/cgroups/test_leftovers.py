@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -63,6 +64,32 @@ def test_the_state_folder_goes_with_the_last(monkeypatch: pytest.MonkeyPatch, tm
             pass
         assert len(list((tmp_path / "s").iterdir())) == 1
     assert not (tmp_path / "s").exists()
+
+
+def test_a_file_of_a_start_that_died_at_once_goes(folder: Path):
+    """A killed process had not locked its state file yet; a living one's stays."""
+    (folder / "1-dead.new").touch()
+    living = folder / "2-living.new"
+    with living.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        clear_leftovers(folder)
+        assert list(folder.iterdir()) == [living]
+
+
+def test_a_start_whose_file_is_cleared_makes_another(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Another start may take a file for a dead one's in the instant before it is locked."""
+    real, stolen = fcntl.flock, []
+
+    def flock(fd: int, how: int) -> None:
+        if not stolen:
+            stolen.extend(folder.glob("*.new"))
+            stolen[0].unlink()
+        real(fd, how)
+
+    monkeypatch.setattr("edgebench.cgroups.leftovers.fcntl.flock", flock)
+    with Ownership(folder) as ownership:
+        assert [ownership.path] == list(folder.iterdir())
+    assert len(stolen) == 1
 
 
 def _made(folder: Path) -> Path:

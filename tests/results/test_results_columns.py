@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -276,6 +278,29 @@ def test_a_folder_that_takes_nothing_is_read(tmp_path: Path, all_large: None):
     (path / COLUMNS).mkdir()
     assert len(edgebench.load(path).trials) == 9
     assert [file.name for file in path.iterdir() if re.search("columns.", file.name)] == []
+
+
+@pytest.mark.root
+def test_a_full_disk_costs_what_would_be_kept(tmp_path: Path, all_large: None):
+    """The results are read, and nothing half made stays."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], check=False
+    )
+    if mounted.returncode:
+        pytest.skip("no small disk can be mounted here")
+    try:
+        path = make_sweep(disk)
+        filler = os.open(disk / "filler", os.O_CREAT | os.O_WRONLY)
+        with contextlib.suppress(OSError):
+            while os.write(filler, b"x" * 4096):
+                pass
+        os.close(filler)
+        assert len(edgebench.load(path).trials) == 9
+        assert [file.name for file in path.iterdir() if "columns" in file.name] == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_large_sweep_is_taken_up_again(tmp_path: Path, all_large: None):

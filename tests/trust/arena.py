@@ -100,6 +100,8 @@ class Arena:
                 wrong.append(f"trials: {final}")
             if not (sweep / "complete.json").exists():
                 wrong.append(f"{sweep.name} is not complete")
+            if (sweep / "live.json").exists():
+                wrong.append(f"{sweep.name} shows a trial under way")
             for trial in final:
                 if not (sweep / "samples" / f"{trial}.npz").exists():
                     wrong.append(f"trial {trial} has no samples")

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,13 @@ from edgebench.cgroups.accounting import parse
 from edgebench.cgroups.hierarchy import parse_mounts, parse_own_paths
 from edgebench.cgroups.leftovers import claims
 from edgebench.cli.show import show
+from edgebench.columns import trials as large
 from edgebench.errors import EdgebenchError, ResultsError, ScenarioError, UsageError
 from edgebench.measures.gnu_time import read_report
 from edgebench.measures.heap.dump import parse_dump
 from edgebench.measures.heap.massif_file import parse_massif
 from edgebench.phases import events_to_phases, unfinished_span
+from edgebench.reading import read_records
 from edgebench.scenario import load_scenario
 from edgebench.slowdown.calibration.device import load_calibration, save_calibration
 from edgebench.units import parse_duration, parse_share, parse_size
@@ -124,6 +127,49 @@ def test_any_bytes_among_the_trials(sweep: Path, data: st.DataObject) -> None:
     """Cut, overwritten or moved bytes are left out and said, or refused."""
     with put(sweep / "trials.jsonl", data.draw(torn((sweep / "trials.jsonl").read_bytes()))):
         assert harmless(said_of(sweep))
+
+
+def judged(path: Path) -> tuple[str, list[str]]:
+    """The records of a file of lines, or why it is refused, and the warnings."""
+    warnings: list[str] = []
+    try:
+        return repr(list(read_records(path, warnings))), warnings
+    except EdgebenchError as error:
+        return error.what, []
+
+
+@fuzz
+@given(st.data())
+def test_any_lines_are_judged_as_of_a_large_file(
+    sweep: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Columns are read another way than records, and tell the same of the same bytes."""
+    lines = lines_of(sweep)[:4]
+    spoilt = json.dumps(data.draw(spoiled(json.loads(lines[1])))).encode() + b"\n"
+    content = b"".join([lines[0], spoilt, *lines[2:]])
+    path = tmp_path_factory.mktemp("large") / "trials.jsonl"
+    path.write_bytes(data.draw(torn(content)) if data.draw(st.booleans()) else content)
+    small = judged(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large, "LARGE_BYTES", 1)
+        assert judged(path) == small
+        assert judged(path) == small
+
+
+@fuzz_sweep
+@given(st.data())
+def test_anything_kept_beside_the_trials(
+    sweep: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """What is kept for the next reader may be any file: the results stay what the lines say."""
+    folder = tmp_path_factory.mktemp("kept") / "sweep"
+    shutil.copytree(sweep, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large, "LARGE_BYTES", 1)
+        said = said_of(folder)
+        kept = folder / "trials.columns"
+        kept.write_bytes(data.draw(torn(kept.read_bytes())))
+        assert said_of(folder) == said
 
 
 @pytest.mark.parametrize("name", ["resolved.json", "environment.json", "networks.json"])

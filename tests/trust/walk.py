@@ -1,0 +1,107 @@
+"""Many steps of the stage at once, each sweep in an arena of its own.
+
+``python -m tests.trust.walk LOG [SECONDS]`` walks every step of every fault piece by piece, writes
+a line for each piece to LOG, and begins none after so many seconds. The next start goes on behind
+what LOG has. Each prints the sums so far.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from edgebench.process import python_path
+
+FAULTS = ("kill", "term", "interrupt", "full-disk", "kill-twice")
+#: How many sweeps at once: a sweep mostly waits, for processes to start and for the disk.
+AT_ONCE = int(os.environ.get("EDGEBENCH_CRASH_AT_ONCE", 2 * (os.cpu_count() or 1)))
+_PIECE = 48
+
+
+def walk(fault: str, first: int, every: int, last: int | None = None) -> dict[str, Any]:
+    """Let the fault strike at each of these steps (up to ``last``), in a sweep of its own each."""
+    # On a disk that can hold a swap file, as /tmp often is not.
+    folder = Path(tempfile.mkdtemp(prefix="trust-", dir="/var/tmp"))
+    stages = [
+        _started(folder / str(number), fault, first + number * every, AT_ONCE * every, last)
+        for number in range(AT_ONCE)
+    ]
+    try:
+        found = [_found(stage) for stage in stages]
+    finally:
+        for stage in stages:
+            stage.terminate()
+            stage.wait()
+        shutil.rmtree(folder)
+    return {
+        "fault": fault,
+        "first": first,
+        "steps": max(one["steps"] for one in found),
+        **{name: sum(one[name] for one in found) for name in ("tried", "struck")},
+        "wrong": [words for one in found for words in one["wrong"]],
+    }
+
+
+def _started(
+    arena: Path, fault: str, first: int, every: int, last: int | None
+) -> subprocess.Popen[str]:
+    words = [str(arena), fault, str(first), str(every), str(last if last is not None else 10**9)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.trust.stage", *words],
+        env={**os.environ, "PYTHONPATH": python_path()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _found(stage: subprocess.Popen[str]) -> dict[str, Any]:
+    out, err = stage.communicate()
+    if stage.returncode:
+        raise RuntimeError(err)
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def pieces(log: Path) -> Iterator[dict[str, Any]]:
+    """Every piece of the whole walk: from the log as far as it goes, then walked and written."""
+    known = {}
+    if log.exists():
+        made = (json.loads(line) for line in log.read_text().splitlines())
+        known = {(one["fault"], one["first"]): one for one in made}
+    for fault in FAULTS:
+        first, steps = 0, 1
+        while first < steps:
+            piece = known.get((fault, first))
+            if piece is None:
+                piece = walk(fault, first, 1, first + _PIECE)
+                with log.open("a") as file:
+                    file.write(json.dumps(piece) + "\n")
+            yield piece
+            first, steps = first + _PIECE, piece["steps"]
+
+
+def main(words: list[str]) -> None:
+    """Walk as far as the time goes and print what was found."""
+    until = time.monotonic() + (float(words[1]) if words[1:] else float("inf"))
+    sums: dict[str, list[int]] = {}
+    wrong: list[str] = []
+    for piece in pieces(Path(words[0])):
+        entry = sums.setdefault(piece["fault"], [0, 0, 0])
+        entry[:] = [piece["steps"], entry[1] + piece["tried"], entry[2] + piece["struck"]]
+        wrong += piece["wrong"]
+        if time.monotonic() > until:
+            break
+    sys.stdout.write(json.dumps({"steps, tried, struck": sums, "wrong": wrong}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
