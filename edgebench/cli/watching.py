@@ -58,13 +58,15 @@ def view(state: SweepState, system: SystemMemory, console: Console) -> Group:
 
     plain = not console.encoding.lower().startswith("utf")
     drawing = _Drawing(console.width, _PLAIN_BLOCKS if plain else _BLOCKS)
+    below = [*_machine(system)]
+    below += [_line("warning", words, "yellow") for words in state.warnings[:_MOST_WARNINGS]]
     lines = [*_sweep(state, drawing)]
     if state.trial is not None:
-        lines += _trial(state.trial, drawing)
+        room = console.height - len(lines) - len(below) if console.is_terminal else None
+        lines += _trial(state.trial, drawing, room)
     elif state.running:
         lines.append(_line("", "between two trials, or one that can't be watched from here", "dim"))
-    lines += _machine(system)
-    lines += [_line("warning", words, "yellow") for words in state.warnings[:_MOST_WARNINGS]]
+    lines += below
     for line in lines if plain else ():
         line.plain = line.plain.encode("ascii", "replace").decode()
     return Group(*lines)
@@ -97,7 +99,16 @@ def _sweep(state: SweepState, drawing: _Drawing) -> Iterator[Text]:
         yield _line("ended", told)
 
 
-def _trial(trial: TrialTail, drawing: _Drawing) -> Iterator[Text]:
+def _trial(trial: TrialTail, drawing: _Drawing, room: int | None) -> list[Text]:
+    """All of it, and of the layers that passed as many as there is room for."""
+    above = [*_about(trial), *_memory(trial, drawing), *_phases(trial.open)]
+    below = [*_training(trial.metrics, drawing)]
+    # The last line is the cursor's.
+    free = _LAYERS if room is None else room - len(above) - len(below) - 1
+    return [*above, *_ended(trial.spans, min(_LAYERS, free)), *below]
+
+
+def _about(trial: TrialTail) -> Iterator[Text]:
     post = trial.post
     whose = f", {post.strategy}'s own" if post.strategy else ""
     size = post.limits.memory_bytes
@@ -108,14 +119,10 @@ def _trial(trial: TrialTail, drawing: _Drawing) -> Iterator[Text]:
     yield _line(
         "", f"{limit}, {swap}, repeat {post.repeat + 1}, {format_duration(trial.elapsed_s)}"
     )
-    yield from _memory(trial, size, drawing)
-    yield from _phases(trial.open)
-    yield from _ended(trial.spans)
-    yield from _training(trial.metrics, drawing)
 
 
-def _memory(trial: TrialTail, limit: int | None, drawing: _Drawing) -> Iterator[Text]:
-    now = trial.now
+def _memory(trial: TrialTail, drawing: _Drawing) -> Iterator[Text]:
+    now, limit = trial.now, trial.post.limits.memory_bytes
     usage = now.get("usage_bytes")
     if usage is not None:
         of = f" of {format_size(limit)}" if limit else ""
@@ -152,10 +159,10 @@ def _span_words(span: OpenSpan) -> str:
     return " ".join(words)
 
 
-def _ended(spans: Sequence[EndedSpan]) -> Iterator[Text]:
+def _ended(spans: Sequence[EndedSpan], most: int) -> Iterator[Text]:
     """The layers that passed lately, the latest last."""
-    layers = [ended for ended in spans if ended.span.layer is not None][-_LAYERS:]
-    for n, ended in enumerate(layers):
+    layers = [ended for ended in spans if ended.span.layer is not None]
+    for n, ended in enumerate(layers[-most:] if most > 0 else []):
         peak = "" if ended.peak_bytes is None else f", peak {format_size(ended.peak_bytes)}"
         faults = f", {ended.major_faults:,} major faults" if ended.major_faults else ""
         words = f"{_span_words(ended.span)}: {format_duration(ended.wall_s)}{peak}{faults}"
@@ -177,7 +184,6 @@ def _machine(system: SystemMemory) -> Iterator[Text]:
     yield _line("", "")
     used = f"{format_size(system.used_bytes)} used ({system.used_share:.0%})"
     free = f"{format_size(system.available_bytes)} available of {format_size(system.total_bytes)}"
-    words = f"{used}, {free}, CPU {system.cpu_share:.0%}"
-    if system.swap_used_bytes:
-        words += f", swap {format_size(system.swap_used_bytes)}"
-    yield _line("machine", words)
+    yield _line("machine", f"{used}, {free}")
+    swap = f", swap {format_size(system.swap_used_bytes)}" if system.swap_used_bytes else ""
+    yield _line(" ", f"CPU {system.cpu_share:.0%}{swap}")

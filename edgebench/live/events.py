@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,10 @@ from typing import Any
 from edgebench.layout import parse_line
 from edgebench.shapes import is_count, is_number
 
-_MOST_BYTES = 1 << 20
+#: Read in pieces: large ones would stay with the process when they have been read. At most so many
+#: at a time: what lies there already must not stall who watches.
+_PIECE_BYTES, _MOST_PIECES = 1 << 16, 16
+_LONGEST_LINE = 1 << 20
 #: Ended spans that are kept for who comes later.
 _KEPT = 64
 #: Of what came since the last look only so many lines are looked at closely: a fast network passes
@@ -82,19 +85,14 @@ class EventTail:
 
     def poll(self) -> tuple[list[EndedSpan], list[Metric]]:
         """Take in what came since; the spans that ended and what training told."""
-        ended, told = [], []
-        lines = self._fresh()
-        for place, line in enumerate(lines, start=_CLOSELY - len(lines)):
-            event = parse_line(line) if place >= 0 or self._matters(line) else None
-            if event is None:
-                continue
-            kind = event.get("event")
-            if kind == "start":
-                self._begin(event)
-            elif kind == "end" and (span := self._end(event)):
-                ended.append(span)
-            elif kind == "note" and (metric := metric_of(event, self._started_ns)):
-                told.append(metric)
+        ended: list[EndedSpan] = []
+        told: list[Metric] = []
+        for _ in range(_MOST_PIECES):
+            data = self._piece()
+            if not data:
+                break
+            for event in self._events(data):
+                self._take(event, ended, told)
         self.ended.extend(ended)
         self.metrics += told
         # Every second one goes: a long training stays a line of bounded length.
@@ -102,23 +100,40 @@ class EventTail:
             self.metrics = self.metrics[::2]
         return ended, told
 
-    def _fresh(self) -> list[bytes]:
-        """The whole lines that came since."""
+    def _piece(self) -> bytes:
+        """What came since, no more than one piece of it."""
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
-            return []
+            return b""
         try:
-            data = os.pread(descriptor, _MOST_BYTES, self._at)
+            data = os.pread(descriptor, _PIECE_BYTES, self._at)
         except OSError:
-            return []
+            return b""
         finally:
             os.close(descriptor)
         self._at += len(data)
+        return data
+
+    def _events(self, data: bytes) -> Iterator[dict[str, Any]]:
+        """The events of the lines that are whole now: the very last; of the others what matters."""
         *lines, self._torn = (self._torn + data).split(b"\n")
         # A line that never ends is none of ours.
-        self._torn = self._torn[:_MOST_BYTES]
-        return lines
+        self._torn = self._torn[:_LONGEST_LINE]
+        closely = _CLOSELY if len(data) < _PIECE_BYTES else 0
+        for place, line in enumerate(lines, start=closely - len(lines)):
+            event = parse_line(line) if place >= 0 or self._matters(line) else None
+            if event is not None:
+                yield event
+
+    def _take(self, event: dict[str, Any], ended: list[EndedSpan], told: list[Metric]) -> None:
+        kind = event.get("event")
+        if kind == "start":
+            self._begin(event)
+        elif kind == "end" and (span := self._end(event)):
+            ended.append(span)
+        elif kind == "note" and (metric := metric_of(event, self._started_ns)):
+            told.append(metric)
 
     def _matters(self, line: bytes) -> bool:
         """Whether a line is of a whole phase, of a span that is shown, or a note; told unparsed."""

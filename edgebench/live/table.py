@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-#: Read at most so much at once: what lies there already must not stall who watches.
-_MOST_BYTES = 1 << 20
+#: Read in pieces: large ones would stay with the process when they have been read. At most so many
+#: at a time: what lies there already must not stall who watches.
+_PIECE_BYTES, _MOST_PIECES = 1 << 16, 16
 
 
 class RawTable:
@@ -32,15 +33,23 @@ class RawTable:
             return False
         return True
 
+    def pieces(self) -> Iterator[array[int]]:
+        """The whole rows that came since the last call, some at a time."""
+        for _ in range(_MOST_PIECES):
+            rows = self.fresh()
+            if not rows:
+                return
+            yield rows
+
     def fresh(self) -> array[int]:
-        """The whole rows that came since the last call, one after the other."""
+        """The next whole rows, one after the other; none where no more came."""
         step = 8 * len(self.columns)
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             return array("q")
         try:
-            data = os.pread(descriptor, _MOST_BYTES // step * step, self._at)
+            data = os.pread(descriptor, _PIECE_BYTES // step * step, self._at)
         except OSError:
             return array("q")
         finally:

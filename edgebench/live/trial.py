@@ -96,15 +96,15 @@ class TrialTail:
 
     def poll(self) -> None:
         """Take in what came since the last poll."""
-        fast, stat = self._fast.fresh(), self._stat.fresh()
-        if fast:
+        changed, kinds_changed = len(self.curve.points), len(self.kinds.rows)
+        for fast in self._fast.pieces():
             self.now.update(self._fast.newest(fast))
             highest = max(fast[1 :: len(self._fast.columns)])
             self.peak_bytes = max(self.peak_bytes or 0, highest)
-        if stat:
+            changed = min(changed, self.curve.add(self._rows(fast)))
+        for stat in self._stat.pieces():
             self.now.update(self._stat.newest(stat))
-        changed = self.curve.add(self._rows(fast))
-        kinds_changed = self.kinds.add(self._kind_rows(stat))
+            kinds_changed = min(kinds_changed, self.kinds.add(self._kind_rows(stat)))
         self.news = TrialNews(changed, kinds_changed, *self._events.poll())
 
     def _rows(self, fast: array[int]) -> Iterator[tuple[float, int, int | None, int | None]]:

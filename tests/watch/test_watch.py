@@ -17,6 +17,7 @@ import sys
 import termios
 import time
 from array import array
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,22 @@ def test_no_line_is_wider_than_the_terminal(tmp_path: Path, width: int):
     text = shown(state, width)
     assert all(len(line) <= width for line in text.splitlines())
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", text)
+
+
+@pytest.mark.parametrize("height", [24, 16])
+def test_all_but_the_layers_that_passed_fits_a_low_terminal(tmp_path: Path, height: int):
+    """At 80 × 24, as over ssh, the machine's line is seen; layers that passed give way to it."""
+    folder = tmp_path / "edgebench-0123456789ab"
+    folder.mkdir()
+    trial = trial_in(folder)
+    for number in range(9):
+        trial._events.ended.append(replace(trial.spans[0], wall_s=float(number)))
+    console = Console(width=80, height=height, force_terminal=True, color_system=None)
+    with console.capture() as captured:
+        console.print(view(state_of(tmp_path / "board" / "sweep", trial), read_system(), console))
+    lines = captured.get().splitlines()
+    assert lines[-2].startswith("machine")
+    assert len(lines) == 23 if height == 24 else not any(x.startswith("passed") for x in lines)
 
 
 def test_a_plain_terminal_gets_plain_characters(tmp_path: Path):
