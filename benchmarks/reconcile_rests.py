@@ -95,7 +95,7 @@ def shown(point: Reconciliation) -> str:
         *(r for lines in made for r in lines),
     ]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-    return f"**{', '.join(about(point))}**\n\n{table}\n"
+    return f"**{', '.join(filter(None, about(point)))}**\n\n{table}\n"
 
 
 def write(path: Path) -> None:

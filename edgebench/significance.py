@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
+#: How often a change of ``least_ratio`` is found.
+POWER = 0.95
 SCIPY_REMEDY = "python3 -m pip install 'edgebench[plot]'"
 #: With fewer spreads than this nothing is known of how spreads differ.
 _LEAST_SPREADS = 4
@@ -34,15 +36,21 @@ Pair = tuple[Sequence[float], Sequence[float]]
 
 @dataclass(frozen=True)
 class Tested:
-    """``p`` of the two-sided test, and the 95 % interval of after / before."""
+    """``p`` of the two-sided test, and the 95 % interval of after / before.
+
+    ``least_ratio``: how many times as large after must be to be called a change with ``POWER``.
+    """
 
     p: float
     ratio_low: float
     ratio_high: float
+    least_ratio: float
 
 
-def moderated(pairs: Sequence[Pair]) -> list[Tested]:
+def moderated(pairs: Sequence[Pair], alpha: float = 0.05) -> list[Tested]:
     """Test each pair; each side has two values or more, logarithms.
+
+    ``alpha`` is what p must stay below for a change, corrected for all comparisons made.
 
     Raises:
         MachineError: scipy isn't installed.
@@ -65,7 +73,8 @@ def moderated(pairs: Sequence[Pair]) -> list[Tested]:
     p = np.asarray(2 * stats.t.sf(size, total))
     half = stats.t.ppf(0.975, total) * error
     low, high = np.exp(difference - half), np.exp(difference + half)
-    return [Tested(*map(float, one)) for one in zip(p, low, high, strict=True)]
+    least = np.exp((stats.t.isf(alpha / 2, total) + stats.t.ppf(POWER, total)) * error)
+    return [Tested(*map(float, one)) for one in zip(p, low, high, least, strict=True)]
 
 
 def _mean(values: Sequence[float]) -> float:

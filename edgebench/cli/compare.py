@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _COLOURS = {"slower": "red", "more": "red", "lost": "red", "unsure": "yellow"}
 _COLOURS |= {"faster": "green", "less": "green", "gained": "green"}
 _TERMINAL = 80
+#: A change that people want to find.
+_WANTED = 0.1
 
 
 @click.command(short_help="Compare two sweeps; exit 4 on a regression.")
@@ -126,7 +128,19 @@ def _summary(compared: Compared) -> list[str]:
     lines = ["", ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))]
     if counts["unsure"]:
         lines.append("unsure: beyond the threshold, but it may be chance; raise `repeats`")
+    lines += _found_from(compared)
     for name, points in (("a", compared.only_a), ("b", compared.only_b)):
         if points:
             lines.append(f"only in {name}: {'; '.join(points)}")
+    return lines
+
+
+def _found_from(compared: Compared) -> list[str]:
+    """What these repeats can tell at all, so that "same" is not taken for more than it is."""
+    least, wanted = compared.least_times_ratio, compared.repeats_for(1 + _WANTED)
+    if least is None or wanted is None:
+        return []
+    lines = [f"with these repeats half of the times show a change from {least - 1:.0%} on"]
+    if least > 1 + _WANTED:
+        lines.append(f"to find {_WANTED:.0%} takes about {wanted} repeats")
     return lines

@@ -17,7 +17,7 @@ POINTS = [
 ]
 
 
-TABLES = [*sorted(KEPT.glob("reconcile*.md")), KEPT / "layer_peaks.md"]
+TABLES = [*sorted(KEPT.glob("reconcile*.md")), *sorted(KEPT.glob("layer_peaks*.md"))]
 
 
 @pytest.mark.parametrize("file", TABLES, ids=lambda file: file.stem)

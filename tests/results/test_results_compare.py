@@ -6,6 +6,7 @@ import json
 import math
 import random
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,40 @@ def test_a_lone_comparison_is_student_s():
     assert alone.p == pytest.approx(stats.ttest_ind(a, b).pvalue)
     assert same.p == pytest.approx(1)
     assert exact.p == 0
+
+
+def test_the_least_change_is_found_19_times_in_20():
+    """Counted: a thousand changes of just that size, at a stricter alpha than usual."""
+    rng = random.Random(5)
+
+    def repeats(mean: float) -> list[float]:
+        return [rng.gauss(mean, 0.08) for _ in range(6)]
+
+    alpha = 0.01
+    least = statistics.median(
+        one.least_ratio for one in moderated([(repeats(0), repeats(0)) for _ in range(1000)], alpha)
+    )
+    changed = moderated([(repeats(0), repeats(math.log(least))) for _ in range(1000)], alpha)
+    assert sum(one.p <= alpha for one in changed) / 1000 == pytest.approx(0.95, abs=0.03)
+
+
+def test_a_noisy_comparison_says_what_it_can_tell(tmp_path: Path):
+    """From which change on, and how many repeats a tenth would take: more than there are."""
+    rng = random.Random(6)
+
+    def noisy(trial: str, label: str, block: int) -> TrialRecord:
+        made, factor = usual_record(trial, label, block), math.exp(rng.gauss(0, 0.2))
+        phases = [replace(phase, wall_s=phase.wall_s * factor) for phase in made.phases]
+        return replace(made, phases=phases)
+
+    a, b = make_sweep(tmp_path, make=noisy), make_sweep(tmp_path, make=noisy)
+    compared = compare_sweeps(load(a).sweeps[0], load(b).sweeps[0])
+    assert compared.least_times_ratio
+    assert compared.least_times_ratio > 1.1
+    assert (compared.repeats_for(1.1) or 0) > 3
+    said = run_compare(a, b).stdout
+    assert f"from {compared.least_times_ratio - 1:.0%} on" in said
+    assert f"to find 10% takes about {compared.repeats_for(1.1)} repeats" in said
 
 
 def test_spreads_that_are_all_one_are_pooled():
