@@ -80,8 +80,7 @@ def main(words: list[str]) -> NoReturn:
 def _prepare_and_join(spec: list[tuple[str, str]]) -> None:
     descriptors = [os.open(value, os.O_WRONLY) for key, value in spec if key == "join"]
     options = {key: value for key, value in spec if key != "join"}
-    if "cores" in options:
-        os.sched_setaffinity(0, _parsed(options["cores"]))
+    cores = _parsed(options["cores"]) if "cores" in options else []
     if "locale" not in options:
         # Python itself may have set it (PEP 538); the command gets what we were given.
         os.environ.pop("LC_CTYPE", None)
@@ -93,6 +92,9 @@ def _prepare_and_join(spec: list[tuple[str, str]]) -> None:
         _become(uid, gid, groups)
     for descriptor in descriptors:
         os.write(descriptor, b"%d" % os.getpid())
+    if cores:
+        # Last: Linux 6.1 gives all cores back to who joins a cgroup with cpusets.
+        os.sched_setaffinity(0, cores)
 
 
 def _parsed(numbers: str) -> list[int]:
