@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from edgebench.errors import MachineError
+from edgebench.errors import EdgebenchError, MachineError
 from edgebench.serve.asking import Clerks
 from edgebench.serve.live import Hub
 from edgebench.serve.queue import Queue
@@ -48,7 +48,7 @@ def make_app(root: Path, guard: Guard, files: Path | None = None) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         reading = asyncio.create_task(hub.run())
-        forming = asyncio.create_task(office.make_form())
+        forming = asyncio.create_task(_have_form(office))
         try:
             yield
         finally:
@@ -56,14 +56,22 @@ def make_app(root: Path, guard: Guard, files: Path | None = None) -> Starlette:
             forming.cancel()
             reader.shutdown(wait=False, cancel_futures=True)
 
-    office = Office(root, queue, hub, Clerks(), reader, files)
+    clerks = Clerks()
+    office = Office(root, queue, hub, clerks, reader, files)
     app = Starlette(
         routes=[*_page(), *office.routes()],
         middleware=[Middleware(Guarded, guard=guard)],
         lifespan=lifespan,
     )
     app.state.hub = hub
+    app.state.clerks = clerks
     return app
+
+
+async def _have_form(office: Office) -> None:
+    # Who opens the form is told why there is none.
+    with contextlib.suppress(EdgebenchError):
+        await office.make_form()
 
 
 def _page() -> list[Route]:
@@ -107,10 +115,11 @@ def make_server(app: Starlette) -> uvicorn.Server:
     import uvicorn
 
     class Server(uvicorn.Server):
-        """Lets the browsers go first: their streams have no end of their own."""
+        """Lets browsers and clerks go first: a stream has no end, and a clerk thinks for long."""
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.hub.close()
+            app.state.clerks.close()
             await super().shutdown(sockets)
 
     return Server(

@@ -22,7 +22,8 @@ State = Literal["queued", "running", "stopping", "done", "stopped", "failed"]
 #: States in which nothing more happens.
 ENDED: tuple[State, ...] = ("done", "stopped", "failed")
 #: Exit codes of ``edgebench run``: all trials made (some of them failed), stopped by a person.
-_MADE = (0, 3)
+SOME_FAILED = 3
+_MADE = (0, SOME_FAILED)
 _STOPPED = (130, 143, -signal.SIGINT, -signal.SIGTERM)
 _ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}")
 _TAIL_BYTES = 2000

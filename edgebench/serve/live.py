@@ -29,6 +29,9 @@ MOST_BROWSERS = 32
 _MOST_BEHIND = 64
 #: Ten minutes of the machine's memory.
 _SYSTEM_KEPT = 600
+#: Outcomes that a person can mend, and how many different reasons are told.
+_FAULTS = ("failed", "harness-error")
+_MOST_REASONS = 5
 
 
 class TooManyBrowsersError(Exception):
@@ -57,6 +60,7 @@ class Hub:
         self._tail: SweepTail | None = None
         self._state: SweepState | None = None
         self._told: dict[str, Any] = {}
+        self._reasons: deque[str] = deque(maxlen=_MOST_REASONS)
         self._system: deque[list[Any]] = deque(maxlen=_SYSTEM_KEPT)
         self._next_slow = 0.0
 
@@ -123,11 +127,13 @@ class Hub:
         if path is not None and (self._tail is None or self._tail.path != path):
             self._tail = SweepTail(path)
             self._state = None
+            self._reasons.clear()
 
     def _follow(self) -> None:
         """Tell what changed in the sweep, and in its trial."""
         before = self._state.trial if self._state else None
         self._state = self._tail.poll() if self._tail else None
+        self._note_reasons()
         trial = self._state.trial if self._state else None
         news = self._progress()
         if news != self._told:
@@ -138,9 +144,16 @@ class Hub:
         elif trial is not None:
             self._tell("news", trial_news(trial))
 
+    def _note_reasons(self) -> None:
+        """Keep why trials failed that ended since: each wording once, the latest ones."""
+        for record in self._state.fresh if self._state else ():
+            told = record.reason if record.outcome in _FAULTS else None
+            if told and told not in self._reasons:
+                self._reasons.append(told)
+
     def _progress(self) -> dict[str, Any]:
         return {
-            "sweep": sweep_data(self._state) if self._state else None,
+            "sweep": sweep_data(self._state, self._reasons) if self._state else None,
             "jobs": [job_data(job) for job in reversed(self._queue.jobs.values())][:50],
         }
 

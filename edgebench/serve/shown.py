@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +12,7 @@ from edgebench.live.sweep import SweepState
 from edgebench.live.system import SystemMemory
 from edgebench.live.trial import KINDS, TrialTail
 from edgebench.reading import settings_columns
-from edgebench.serve.job import Job
+from edgebench.serve.job import SOME_FAILED, Job
 
 #: Columns of the machine's rows, as js/system.js reads them: work B's five, and two more.
 SYSTEM = ("t_s", "total", "available", "used", "used_share", "active", "swap_used", "cpu_share")
@@ -39,12 +39,16 @@ def job_data(job: Job) -> dict[str, Any]:
         "name": job.name,
         "state": job.state,
         "asked_utc": job.asked_utc,
+        "some_failed": job.exit_code == SOME_FAILED,
         "says": job.says,
     }
 
 
-def sweep_data(state: SweepState) -> dict[str, Any]:
-    """How a sweep stands; time left in whole seconds, so that it isn't told at each tick."""
+def sweep_data(state: SweepState, reasons: Iterable[str]) -> dict[str, Any]:
+    """How a sweep stands; time left in whole seconds, so that it isn't told at each tick.
+
+    ``reasons`` is why trials of it failed.
+    """
     return {
         "name": state.name,
         "device": state.device,
@@ -54,6 +58,7 @@ def sweep_data(state: SweepState) -> dict[str, Any]:
         "done": state.done,
         "outcomes": state.outcomes,
         "left_s": None if state.left_s is None else round(state.left_s),
+        "reasons": list(reasons),
         "warnings": state.warnings,
     }
 

@@ -19,6 +19,10 @@ NAP = (
     f'command = ["{sys.executable}", "-c", '
     "\"import time; held = b'x' * 60_000_000; time.sleep(4)\"]\n"
 )
+BAD = (
+    'schema = 1\nname = "bad"\nrepeats = 8\n[workload]\nkind = "command"\n'
+    'command = ["python3", "-c", "import time; time.sleep(0.5); raise SystemExit(3)"]\n'
+)
 
 
 def test_the_machine_is_told_each_second(served: Served):
@@ -88,5 +92,21 @@ def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(served: Serv
             lambda k, d: k in ("progress", "whole") and bool((d["sweep"] or {}).get("complete")),
         )
         assert last[-1][1]["sweep"]["outcomes"] == {"ok": 1}
+    finally:
+        run.wait(60)
+
+
+@pytest.mark.cgroup
+def test_why_a_trial_failed_is_told(served: Served, tmp_path: Path):
+    """The workload's own words reach who watches, also those who come later."""
+    scenario = tmp_path / "bad.toml"
+    scenario.write_text(BAD)
+    words = [sys.executable, "-m", "edgebench", "run", str(scenario), "--results"]
+    run = subprocess.Popen(
+        [*words, str(served.root)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        told = follow(served, lambda _, d: bool(d and (d.get("sweep") or {}).get("reasons")))
+        assert "exit" in told[-1][1]["sweep"]["reasons"][0]
     finally:
         run.wait(60)

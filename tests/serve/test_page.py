@@ -2,96 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import Page
 from made_sweep import Shape, make
 from serving import Served, serving, wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-#: Where screenshots are kept, if somebody wants to look at them.
-SHOTS = os.environ.get("EDGEBENCH_SHOTS")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless Chromium; skipped where there is none."""
-    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if not all(programs):
-        pytest.skip("needs a browser (apt-get install chromium chromium-driver)")
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    options = webdriver.ChromeOptions()
-    options.binary_location = programs[0]
-    for word in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(word)
-    if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(executable_path=programs[1])
-    driver = webdriver.Chrome(options=options, service=service)
-    driver.set_window_size(1280, 1100)
-    try:
-        yield driver
-    finally:
-        driver.quit()
-
-
-class Page:
-    """What a person does on the page."""
-
-    def __init__(self, driver: Any, address: str) -> None:
-        self.driver = driver
-        self.address = address
-
-    def open(self, view: str = "live") -> None:
-        """Load the page anew at one of its views."""
-        self.driver.get("about:blank")
-        self.driver.get(f"{self.address}/#{view}")
-
-    def find(self, css: str) -> Any:
-        """The first element that fits, once it is there and shown."""
-        return wait_for(lambda: next((e for e in self.all(css) if e.is_displayed()), None), 30)
-
-    def all(self, css: str) -> list[Any]:
-        """Every element that fits."""
-        found: list[Any] = self.driver.find_elements("css selector", css)
-        return found
-
-    def text(self, css: str) -> str:
-        """An element's text now."""
-        return str(
-            self.driver.execute_script(f"return document.querySelector({css!r}).textContent")
-        )
-
-    def fill_in(self, key: str, value: str) -> None:
-        """Type into one of the form's fields."""
-        field = self.find(f"[id='field-{key}']")
-        field.clear()
-        field.send_keys(value)
-
-    def choose(self, key: str, *names: str) -> None:
-        """Choose exactly these of a list."""
-        for option in self.find(f"select[id='field-{key}']").find_elements(
-            "css selector", "option"
-        ):
-            if option.is_selected() != (option.get_attribute("value") in names):
-                option.click()
-
-    def shoot(self, name: str) -> None:
-        """Keep a screenshot, where asked."""
-        if SHOTS:
-            self.driver.save_screenshot(str(Path(SHOTS) / f"{name}.png"))
-
-    def faults(self) -> list[str]:
-        """What the browser complained of."""
-        said = [entry["message"] for entry in self.driver.get_log("browser")]
-        return [words for words in said if self.address in words]
 
 
 def mebibytes(text: str) -> float:
@@ -168,7 +89,7 @@ def test_sort_filter_and_what_if(browser: Any, with_results: Served):
     page.find("#trials button[data-column='wall_s']").click()
     assert page.find("#trials th[aria-sort='ascending']")
     rows[0].find_element("css selector", "button[aria-label^='What if']").click()
-    slider = page.find("#what-if-limit")
+    slider = page.find("#what-if-limit", 120)
     before = page.text("#what-if-told")
     slider.send_keys(*["\ue012"] * 5)
     wait_for(lambda: page.text("#what-if-told") != before)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import wait_for
+from serving import serving, wait_for
 
 from edgebench.errors import ResultsError
 from edgebench.serve.job import Job, JobFiles, is_alive
@@ -161,3 +163,24 @@ def test_a_number_used_again_is_not_the_sweep(tmp_path: Path):
     """A process that began at another time is not ours to signal."""
     job = Job("20260102T030405-abcdef", "x", "running", "now", os.getpid(), began_ticks=1)
     assert not is_alive(job)
+
+
+@pytest.mark.root
+def test_a_disk_that_is_really_full(tmp_path: Path):
+    """The page's request is answered with the remedy, nothing is left, and the server goes on."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], check=True)
+    try:
+        with serving(disk) as served:
+            with contextlib.suppress(OSError):
+                (disk / "filler").write_bytes(bytes(1 << 20))
+            workload = {"kind": "inference", "network": ["lenet"]}
+            form = {"scenario": {"name": "x"}, "workload": workload}
+            answer = served.post("/api/jobs", form)
+            assert answer.status == 422
+            assert "free some space" in answer.data["error"]["remedy"]
+            assert served.get("/api/sweeps").data == {"sweeps": []}
+            assert not list(disk.glob(".serve/*.json"))
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

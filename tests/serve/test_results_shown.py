@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-import random
 import shutil
-from array import array
 from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 import pytest
 from made_sweep import Shape, make
+from sampled import write_samples
 from serving import Served, serving
 
-from edgebench.cgroups.sampling import FAST_COLUMNS
 from edgebench.errors import ResultsError
 from edgebench.results import load
 from edgebench.serve import history
 from edgebench.serve.drawn import fast_points, stat_points
-
-
-def write_samples(path: Path, rows: int) -> array[int]:
-    """A sampler's table of so many rows, by numpy's own writer."""
-    chance = random.Random(5)
-    usage = array("q", (chance.randrange(10**6, 10**9) for _ in range(rows)))
-    fast = np.zeros(rows, dtype=[(name, "<i8") for name in FAST_COLUMNS])
-    fast["t_ns"] = np.arange(rows) * 10**6 + 10**12
-    fast["usage_bytes"] = usage
-    fast["swap_bytes"] = -1
-    stat = np.zeros(max(1, rows // 10), dtype=[("t_ns", "<i8"), ("anon_bytes", "<i8")])
-    np.savez_compressed(path, fast=fast, stat=stat)
-    return usage
 
 
 @pytest.mark.parametrize("rows", [1, 999, 1000, 1001, 100_000])

@@ -47,13 +47,15 @@ def status_of(address: str) -> int:
 
 
 def test_it_serves_and_ends_on_ctrl_c_with_a_browser_connected(tmp_path: Path):
-    """It goes within seconds, quietly, though a stream has no end of its own."""
+    """It goes within seconds, quietly, though a stream has no end and a question is under way."""
     with running(tmp_path / "results") as (process, address):
         assert status_of(address) == 200
         parts = urlsplit(address)
         stream = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=30)
         stream.request("GET", "/api/live")
         assert stream.getresponse().readline() == b"event: whole\n"
+        asked = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=30)
+        asked.request("GET", "/api/form")
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
@@ -61,6 +63,7 @@ def test_it_serves_and_ends_on_ctrl_c_with_a_browser_connected(tmp_path: Path):
         assert process.returncode == 130
         assert "Traceback" not in said
         stream.close()
+        asked.close()
 
 
 def test_another_address_asks_for_a_token(tmp_path: Path):

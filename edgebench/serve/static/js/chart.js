@@ -41,6 +41,10 @@ export class Chart {
 
   set(columns, words) {
     this.plot.setData(columns);
+    // Where nobody points at the chart, its legend tells what came last (once uPlot has drawn).
+    queueMicrotask(() => {
+      if (!(this.plot.cursor.left >= 0)) this.plot.setLegend({ idxs: columns.map(lastTold) });
+    });
     if (words) this.box.setAttribute("aria-label", `${this.title}: ${words}`);
   }
 
@@ -55,9 +59,12 @@ export class Chart {
   }
 }
 
+const lastTold = (column) => column.findLastIndex((value) => value !== null && value !== undefined);
+
 function series({ label, colour: name, dash, fill, points, width = 1.6 }, spanGaps) {
   const stroke = () => colour(name);
-  const made = { label, stroke, width, dash, spanGaps, points: { show: false } };
+  const value = (_, shown) => (shown === null || shown === undefined ? "–" : shown.toLocaleString("en", { maximumSignificantDigits: 4 }));
+  const made = { label, stroke, width, dash, spanGaps, value, points: { show: false } };
   if (fill) made.fill = () => `${colour(name)}33`;
   if (points) return { ...made, paths: () => null, points: { show: true, size: 7, stroke, fill: stroke } };
   return made;

@@ -20,9 +20,11 @@ export function control(table, key) {
 }
 
 function hint(id, key) {
-  const several = key.many && key.type !== "limit" ? "; several with commas make an axis" : "";
   const range = [key.least !== null ? `from ${key.least}` : "", key.most !== null ? `to ${key.most}` : ""].filter(Boolean).join(" ");
-  const words = key.type === "choice" ? (key.many ? "one or several" : "") : `${UNITS[key.type] ?? ""} ${range}${several}`;
+  const kind = [UNITS[key.type], range].filter(Boolean).join(" ");
+  const several = key.many && key.type !== "limit" ? "several with commas make an axis" : "";
+  const listed = key.type === "choice" || key.type === "switch";
+  const words = listed ? (key.many ? "one or several" : "") : [kind, several].filter(Boolean).join("; ");
   return el("span", { class: "hint", id: `${id}-hint` }, words);
 }
 

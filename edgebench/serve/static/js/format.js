@@ -12,6 +12,7 @@ export function bytes(value) {
 
 export function seconds(value) {
   if (value === null || value === undefined) return "not told";
+  if (value === 0) return "0 s";
   if (value < 1e-3) return `${(value * 1e6).toFixed(0)} µs`;
   if (value < 1) return `${(value * 1e3).toFixed(1)} ms`;
   if (value < 60) return `${value.toFixed(1)} s`;
@@ -24,6 +25,9 @@ export const percent = (share) => (share === null || share === undefined ? "not 
 
 export const count = (value) => (value === null || value === undefined ? "not told" : value.toLocaleString("en"));
 
+// The networks of a pipeline, that may go into the next line after each.
+export const breakable = (names) => names.replaceAll("+", "+\u200b");
+
 // A cell of a table, by what its column's name says of its unit.
 export function cell(name, value) {
   if (value === null || value === undefined || value === "") return "";
@@ -31,7 +35,7 @@ export function cell(name, value) {
   if (name.endsWith("_s") && typeof value === "number") return seconds(value);
   if (name === "started_utc") return String(value).replace("T", " ").slice(0, 19);
   if (typeof value === "number" && !Number.isInteger(value)) return value.toPrecision(4);
-  return String(value);
+  return name === "network" ? breakable(String(value)) : String(value);
 }
 
 // What sets a trial apart, in one line.

@@ -1,7 +1,7 @@
 // Every sweep and trial that is kept: choose, sort, filter, overlay, compare, download.
 
 import { byId, el, fill, say } from "./dom.js";
-import { cell, count } from "./format.js";
+import { breakable, cell, count } from "./format.js";
 import { get } from "./api.js";
 import { SortedTable } from "./table.js";
 import { showOverlay } from "./overlay.js";
@@ -14,11 +14,14 @@ const HIDDEN = new Set(["sweep", "point", "block", "reason", "peak_source", "sat
   "gnu_time_maxrss_bytes", "minor_faults", "io_read_bytes", "io_write_bytes", "limit_bytes", "memory_bytes", "warnings", "seed"]);
 const MOST_ROWS = 500;
 const MOST_CHOICES = 12;
+const MOST_NAMES = 4;
 
 const sweeps = new Set();
 const trials = new Map();
 let rows = [];
 const filters = new Map();
+// The first of many networks, and how many more.
+const shortList = (names) => breakable(names.slice(0, MOST_NAMES).join(", ")) + (names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "");
 const keyOf = (row) => `${row.sweep} ${row.trial}`;
 
 const sweepTable = new SortedTable(byId("sweeps"), {
@@ -31,15 +34,15 @@ const sweepTable = new SortedTable(byId("sweeps"), {
     showTrials();
   },
   columns: [
-    { name: "sweep", title: "sweep", value: (row) => row.sweep, show: (row) => row.sweep },
+    { name: "sweep", title: "sweep", value: (row) => row.sweep, words: true, show: (row) => row.sweep },
+    { name: "more", title: "", value: () => "", show: (row) => (row.error ? "" : moreOf(row)) },
     { name: "state", title: "state", value: (row) => row.state, words: true,
       show: (row) => (row.error ? el("span", { class: "bad-text" }, `can't be read: ${row.error}`) : row.state) },
     { name: "done", title: "trials", value: (row) => row.done, show: (row) => (row.error ? "" : `${row.done} of ${row.total ?? "?"}`) },
     { name: "outcomes", title: "outcomes", value: (row) => row.outcomes?.ok, words: true,
       show: (row) => Object.entries(row.outcomes ?? {}).map(([name, n]) => `${n} ${name}`).join(", ") },
-    { name: "networks", title: "networks", value: (row) => row.networks?.join(), words: true, show: (row) => row.networks?.join(", ") ?? "" },
+    { name: "networks", title: "networks", value: (row) => row.networks?.join(), words: true, show: (row) => shortList(row.networks ?? []) },
     { name: "started", title: "began (UTC)", value: (row) => row.started_utc, show: (row) => cell("started_utc", row.started_utc) },
-    { name: "more", title: "", value: () => "", words: true, show: (row) => (row.error ? "" : moreOf(row)) },
   ],
 });
 
@@ -129,15 +132,19 @@ function settingNames() {
 
 function drawTrials() {
   const shown = rows.filter((row) => [...filters].every(([name, filter]) => filter.fits(row[name])));
-  const names = [...(sweeps.size > 1 ? ["sweep"] : []), ...FIRST, ...settingNames(), ...LAST];
-  const columns = names.map((name) => ({ name, title: name.replace(/_bytes$|_s$/, "").replaceAll("_", " "), value: (row) => row[name],
+  // What is the same for all stands last: it tells nothing apart.
+  const differs = (name) => new Set(rows.map((row) => String(row[name] ?? ""))).size > 1;
+  const settings = settingNames();
+  const names = [...(sweeps.size > 1 ? ["sweep"] : []), ...FIRST, ...settings.filter(differs), ...LAST, ...settings.filter((name) => !differs(name))];
+  const columns = names.map((name) => ({ name, title: name.replace(/_bytes$|_s$/, "").replaceAll("_", " "), value: (row) => row[name], words: name === "network",
     show: (row) => (name === "outcome" ? outcome(row) : cell(name, row[name])) }));
   const cut = shown.length > MOST_ROWS ? `; the first ${MOST_ROWS} are shown, filter for the others` : "";
   byId("trials-words").textContent = `${count(shown.length)} of ${count(rows.length)} trials${cut}.`;
   trialTable.set(shown.slice(0, MOST_ROWS), columns);
 }
 
+// Of a kill the outcome says all; why a workload failed is told.
 const outcome = (row) =>
-  row.outcome === "ok" ? "ok" : el("span", { class: "bad-text", title: row.reason ?? "" }, row.outcome);
+  row.outcome === "ok" ? "ok" : el("span", { class: "bad-text" }, row.outcome, row.outcome === "failed" ? el("span", { class: "fault" }, row.reason) : null);
 
-byId("overlay").addEventListener("click", () => showOverlay([...trials.values()]));
+byId("overlay").addEventListener("click", () => showOverlay([...trials.values()], settingNames()));

@@ -26,7 +26,7 @@ export function showJobs(jobs) {
 function row(job) {
   const asked = job.asked_utc.replace("T", " ").slice(0, 19);
   return el("li", { "data-state": job.state },
-    el("strong", {}, job.name), el("span", {}, WORDS[job.state]), el("span", { class: "hint" }, `asked for ${asked} UTC`),
+    el("strong", {}, job.name), el("span", {}, job.some_failed ? "done, but some trials failed" : WORDS[job.state]), el("span", { class: "hint" }, `asked for ${asked} UTC`),
     button(job), job.says ? el("pre", { class: "said" }, job.says) : null);
 }
 

@@ -28,7 +28,8 @@ export function startLive() {
 
 function showProgress({ sweep, jobs }) {
   showJobs(jobs);
-  fill(byId("sweep-warnings"), ...(sweep?.warnings ?? []).map((words) => el("li", {}, words)));
+  const doubts = [...(sweep?.reasons ?? []).map((words) => `A trial failed: ${words}`), ...(sweep?.warnings ?? [])];
+  fill(byId("sweep-warnings"), ...doubts.map((words) => el("li", {}, words)));
   byId("sweep-progress").hidden = !sweep;
   if (!sweep) {
     byId("sweep-words").textContent = "No sweep runs now.";

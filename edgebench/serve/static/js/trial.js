@@ -5,6 +5,7 @@ import { bytes, count, MIB, seconds, workload } from "./format.js";
 import { Chart } from "./chart.js";
 
 const SPANS = 12;
+const MOST_METRICS = 2000;
 const KINDS = {
   anon_bytes: ["anonymous", "--c1"], file_bytes: ["file", "--c3"], shmem_bytes: ["shared", "--c4"],
   slab_bytes: ["slab", "--c5"], kernel_bytes: ["kernel", "--c6"], page_tables_bytes: ["page tables", "--c7"],
@@ -14,13 +15,16 @@ const KINDS = {
 export class TrialView {
   constructor() {
     this.data = null;
+    this.drawn = 0;
     this.charts = {};
   }
 
   show(data) {
     for (const chart of Object.values(this.charts)) chart.close();
     this.charts = {};
+    this.drawn = 0;
     this.data = data;
+    delete document.body.dataset.drawnUntil;
     byId("trial-body").hidden = !data;
     if (!data) {
       byId("trial-words").textContent = "No trial is under way.";
@@ -39,6 +43,8 @@ export class TrialView {
     data.kinds.splice(news.kinds_from, Infinity, ...news.kinds);
     data.spans = [...data.spans, ...news.spans].slice(-SPANS);
     data.metrics.push(...news.metrics);
+    // Every second one goes, as on the server: a long training stays a line that is quick to draw.
+    if (data.metrics.length > MOST_METRICS) data.metrics = data.metrics.filter((_, at) => at % 2 === 0);
     for (const name of ["elapsed_s", "peak_bytes", "now", "cpu_cores", "open"]) data[name] = news[name];
     this.draw();
   }
@@ -47,11 +53,15 @@ export class TrialView {
     if (byId("live").hidden || document.hidden) return;
     this.figures();
     this.usage();
-    // How old what is drawn was when it came: benchmarks/serve_cost.py reads it.
-    document.body.dataset.sampleAge = this.data.elapsed_s - (this.data.points.at(-1)?.[0] ?? 0);
-    this.kinds();
-    this.metrics();
-    this.spans();
+    // Until when the trial is drawn: benchmarks/serve_page.py tells by it how old that is.
+    document.body.dataset.drawnUntil = this.data.points.at(-1)?.[0] ?? "";
+    // The rest more seldom: on a small machine drawing takes time from the trial.
+    if (this.drawn % 2 === 0) {
+      this.kinds();
+      this.metrics();
+    }
+    if (this.drawn % 4 === 0) this.spans();
+    this.drawn += 1;
   }
 
   figures() {
@@ -131,10 +141,10 @@ export class TrialView {
   }
 }
 
-const metricNames = (metrics) =>
+export const metricNames = (metrics) =>
   [...new Set(metrics.flatMap((metric) => Object.keys(metric.values)))].filter((name) => /loss|accuracy/.test(name));
 
-export function metricsChart(host, metrics) {
+function metricsChart(host, metrics) {
   const names = metricNames(metrics);
   return new Chart(host, {
     title: "Loss and accuracy", y: "", height: 200,
@@ -142,7 +152,7 @@ export function metricsChart(host, metrics) {
   });
 }
 
-export function setMetrics(chart, metrics) {
+function setMetrics(chart, metrics) {
   const names = chart.plot.series.slice(1).map((series) => series.label);
   const columns = names.map((name) => metrics.map((metric) => metric.values[name] ?? null));
   const last = metrics.at(-1).values;

@@ -1,0 +1,66 @@
+"""What a person does on the page, done in Debian's Chromium through chromedriver."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from serving import wait_for
+
+#: Where screenshots are kept, if somebody wants to look at them.
+SHOTS = os.environ.get("EDGEBENCH_SHOTS")
+
+
+class Page:
+    """What a person does on the page."""
+
+    def __init__(self, driver: Any, address: str) -> None:
+        self.driver = driver
+        self.address = address
+
+    def open(self, view: str = "live") -> None:
+        """Load the page anew at one of its views."""
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.address}/#{view}")
+
+    def find(self, css: str, patience_s: float = 30.0) -> Any:
+        """The first element that fits, once it is there and shown."""
+        return wait_for(
+            lambda: next((e for e in self.all(css) if e.is_displayed()), None), patience_s
+        )
+
+    def all(self, css: str) -> list[Any]:
+        """Every element that fits."""
+        found: list[Any] = self.driver.find_elements("css selector", css)
+        return found
+
+    def text(self, css: str) -> str:
+        """An element's text now."""
+        return str(
+            self.driver.execute_script(f"return document.querySelector({css!r}).textContent")
+        )
+
+    def fill_in(self, key: str, value: str) -> None:
+        """Type into one of the form's fields."""
+        field = self.find(f"[id='field-{key}']")
+        field.clear()
+        field.send_keys(value)
+
+    def choose(self, key: str, *names: str) -> None:
+        """Choose exactly these of a list."""
+        for option in self.find(f"select[id='field-{key}']").find_elements(
+            "css selector", "option"
+        ):
+            if option.is_selected() != (option.get_attribute("value") in names):
+                option.click()
+
+    def shoot(self, name: str) -> None:
+        """Keep a screenshot, where asked."""
+        if SHOTS:
+            self.driver.save_screenshot(str(Path(SHOTS) / f"{name}.png"))
+
+    def faults(self) -> list[str]:
+        """What the browser complained of."""
+        said = [entry["message"] for entry in self.driver.get_log("browser")]
+        return [words for words in said if self.address in words]

@@ -1,0 +1,58 @@
+"""Large results in a real browser: the page goes on answering."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import Page
+from made_sweep import Shape, make
+from sampled import write_samples
+from serving import serving, wait_for
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+#: The browser tells of tasks of 50 ms and more; shorter ones nobody feels.
+WATCH_TASKS = """
+window.tasks = [];
+new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((e) => e.duration)))
+  .observe({type: 'longtask'});
+"""
+SENT = """
+return performance.getEntriesByType('resource').filter((e) => e.name.includes('/api/trial?'))
+  .reduce((sum, e) => sum + e.decodedBodySize, 0)
+"""
+
+
+def test_a_hundred_thousand_samples_do_not_freeze_the_page(browser: Any, tmp_path: Path):
+    """The server thins them out: little is sent, and drawing blocks the page for no half second."""
+    sweep = make(tmp_path, Shape(repeats=1))
+    write_samples(sweep / "samples" / "0001.npz", 100_000)
+    with serving(tmp_path) as served:
+        page = Page(browser, served.address)
+        page.open("history")
+        page.find("#sweeps input").click()
+        page.find("#trials input").click()
+        page.driver.execute_script(WATCH_TASKS)
+        page.find("#overlay").click()
+        wait_for(lambda: "100,000 samples of 1 trial drawn" in page.text("#status"))
+        assert max(page.driver.execute_script("return window.tasks"), default=0) < 500
+        assert 0 < page.driver.execute_script(SENT) < 200_000
+        page.shoot("large")
+        assert page.faults() == []
+
+
+def test_a_trial_that_vanished_is_said(browser: Any, tmp_path: Path):
+    """A sweep that was moved away while somebody looked at it: words, and the page goes on."""
+    sweep = make(tmp_path, Shape(repeats=1))
+    with serving(tmp_path) as served:
+        page = Page(browser, served.address)
+        page.open("history")
+        page.find("#sweeps input").click()
+        page.find("#trials input").click()
+        sweep.rename(tmp_path / "elsewhere")
+        page.find("#overlay").click()
+        wait_for(lambda: "no such sweep here" in page.text("#status"))
+        page.find("nav a[href='#live']").click()
+        page.find("#system-figures dd")
