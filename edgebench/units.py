@@ -78,6 +78,8 @@ def format_size(size_bytes: float | None) -> str:
 
 def format_duration(seconds: float) -> str:
     """``"850 µs"``, ``"12.3 ms"``, ``"4.2 s"``, ``"3 min 20 s"``, ``"1 h 05 min"``."""
+    if seconds == 0:
+        return "0 s"
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 1:

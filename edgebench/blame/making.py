@@ -47,7 +47,7 @@ def blame_tables(results: Results) -> Blamed:
             reasons.append(error.what)
     if not tables:
         where = str(results.sweeps[0].path)
-        what = "; ".join(reasons) or "no trial here"
+        what = "; ".join(dict.fromkeys(reasons)) or "no trial here"
         raise ResultsError(what, where=where, remedy=NO_LAYERS_REMEDY)
     return Blamed(tables, reasons)
 

@@ -31,6 +31,7 @@ def report(results: Path, output: Path | None, markdown: bool, pdf: bool, as_jso
     One HTML file with everything in it: what the trials mean in sentences, tables, figures, the
     environment, what puts it in doubt. It opens offline and prints.
     """
+    from edgebench.report.folding import folded
     from edgebench.report.html import as_html
     from edgebench.report.making import make_report
     from edgebench.report.writing import write_markdown, write_page
@@ -46,7 +47,7 @@ def report(results: Path, output: Path | None, markdown: bool, pdf: bool, as_jso
         paths.append(write_page(target.with_suffix(".pdf"), as_pdf(made)))
     if markdown:
         paths += write_markdown(target.with_suffix(".md"), made)
-    for warning in (*loaded.warnings, *made.left_out):
+    for warning in folded([*loaded.warnings, *made.left_out]):
         click.echo(f"warning: {warning}", err=True)
     if as_json:
         files = [str(path) for path in paths]

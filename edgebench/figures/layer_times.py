@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     from edgebench.results import Results
 
+_Numbers = npt.NDArray[Any]
 _STACKED = ("load", "first")
 _ROW_IN = 1.05
 #: More layers than this are numbered under the axis, not named.
@@ -94,14 +97,25 @@ def _panel(axes: Axes, times: pd.DataFrame, names: dict[int, str]) -> None:
     # Many narrow bars look even only without edges between them.
     width = 0.82 if len(names) <= _MOST_NAMES else 1.0
     for phase in _STACKED:
-        axes.bar(
-            times.index, times[phase], width, below, color=PHASE_COLOURS[phase], lw=0, zorder=2
-        )
-        below = below + times[phase].to_numpy()
+        above = below + times[phase].to_numpy()
+        _bars(axes, times.index.to_numpy(), below, above, width, PHASE_COLOURS[phase])
+        below = above
+    axes.autoscale_view()
     axes.set_title(_blame(times, names), loc="right", fontsize=8, color=MUTED)
     axes.grid(visible=False, axis="x")
     axes.yaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_seconds(value)))
+
+
+def _bars(
+    axes: Axes, places: _Numbers, below: _Numbers, above: _Numbers, width: float, colour: Any
+) -> None:
+    """All bars of one phase at once: a rectangle of its own for each takes many times as long."""
+    left, right = places - width / 2, places + width / 2
+    corners = np.array([(left, below), (left, above), (right, above), (right, below)])
+    bars = PolyCollection(list(np.moveaxis(corners, 2, 0)), facecolor=colour, lw=0, zorder=2)
+    bars.sticky_edges.y.append(0)
+    axes.add_collection(bars)
 
 
 def _blame(times: pd.DataFrame, names: dict[int, str]) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
@@ -150,7 +151,9 @@ def save(figure: Figure, folder: Path, stem: str) -> list[Path]:
 
 def rendered(figure: Figure, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
     """The figure's bytes in each of these formats, without dates or versions in them."""
-    _freeze(figure)
+    # Once is enough: drawn again in another format it stays as it is.
+    if isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
+        _freeze(figure)
     drawn = {}
     for kind in formats:
         data = io.BytesIO()

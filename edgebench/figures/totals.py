@@ -74,7 +74,7 @@ def _trials(results: Results) -> pd.DataFrame:
     named = trials["network"].where(trials["network"].notna(), trials["command"])
     size = trials["limit_bytes"].fillna(trials["memory_bytes"])
     keys = zip(*(trials[name] for name in _TRIAL), strict=True)
-    seconds = [wholes.get(key) for key in keys]
+    seconds = pd.Series([wholes.get(key) for key in keys], trials.index, "float64")
     return trials.assign(workload=named, seconds=seconds, size=size)
 
 

@@ -11,6 +11,7 @@ from edgebench.printable import printable
 from edgebench.reading import settings_columns
 from edgebench.report.buying import bought_said
 from edgebench.report.fitted import fit_said
+from edgebench.report.folding import folded
 from edgebench.report.page import Answer, Chapter, Report
 from edgebench.report.pictures import draw_pictures
 from edgebench.report.sentences import fits_said, slow_said
@@ -23,7 +24,7 @@ from edgebench.report.tables import (
     unfinished_table,
     worst_layer,
 )
-from edgebench.report.workload import Workload, limit_words, workloads
+from edgebench.report.workload import Workload, briefly, limit_words, workloads
 from edgebench.summary import summarise
 
 if TYPE_CHECKING:
@@ -64,14 +65,18 @@ def make_report(results: Results, as_png: bool = False) -> Report:
     tables = [fits_table(found.climbs)] if found.climbs else []
     unfinished = unfinished_table(points)
     tables += [unfinished] if unfinished.rows else []
+    brief, _ = briefly([one.name for one in points])
     blamed = {one.name: table for one in points if (table := _blame_of(one, found.blamed))}
     return Report(
         title=f"{sweep.name} on {sweep.device}",
         about=_about(sweep),
         summary=summary_table(points, {name: worst_layer(t) for name, t in blamed.items()}),
-        chapters=[_chapter(w, blamed.get(w.name), found.climbs) for w in _told_whole(points)],
+        chapters=[
+            _chapter(one, brief[one.name], blamed.get(one.name), found.climbs)
+            for one in _told_whole(points)
+        ],
         pictures=pictures,
-        doubts=_capped([*results.warnings, *found.doubts, *_noise(points)]),
+        doubts=_capped(folded([*results.warnings, *found.doubts, *_noise(points)])),
         tables=[*tables, environment_table(sweep.environment)],
         scenario=printable(sweep.scenario_text),
         footer=_footer(sweep),
@@ -124,7 +129,9 @@ def _minute(started_utc: str) -> str:
     return started_utc[:16].replace("T", " ")
 
 
-def _chapter(workload: Workload, blamed: BlameTable | None, climbs: Sequence[Climb]) -> Chapter:
+def _chapter(
+    workload: Workload, brief: str, blamed: BlameTable | None, climbs: Sequence[Climb]
+) -> Chapter:
     slow = slow_said(workload)
     for climb in climbs:
         if climb.curve.phase == "total" and _is_of(workload, climb.curve.settings, "pipeline"):
@@ -139,7 +146,7 @@ def _chapter(workload: Workload, blamed: BlameTable | None, climbs: Sequence[Cli
     cost = blamed.tightest() if blamed else None
     if blamed and cost and cost.told_apart and cost.extra_s > 0:
         tables.append(layers_table(blamed, cost))
-    return Chapter(workload.name, answers, tables)
+    return Chapter(workload.name, brief, answers, tables)
 
 
 def _blame_said(table: BlameTable | None) -> list[str]:

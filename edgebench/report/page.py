@@ -26,9 +26,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Chapter:
-    """All that is told of one workload."""
+    """All that is told of one workload; ``brief`` is its name without what all of them share."""
 
     name: str
+    brief: str
     answers: list[Answer]
     tables: list[Table]
 
@@ -37,7 +38,7 @@ class Chapter:
 class Picture:
     """A figure: its file's name without an ending, what it shows, and its bytes.
 
-    ``png`` is empty where nothing needs it.
+    ``png`` is empty where nothing needs it, ``svg`` where it would be too large.
     """
 
     stem: str

@@ -12,7 +12,7 @@ from typing import Any
 from edgebench.errors import MachineError
 from edgebench.report.html import REMEDY
 from edgebench.report.page import Picture, Report
-from edgebench.report.pictures import LARGEST_SVG
+from edgebench.report.pictures import is_pixels
 
 _TEMPLATE, _DATA = "report.typ", "report.json"
 
@@ -46,8 +46,8 @@ def _plain(report: Report) -> dict[str, Any]:
 
 
 def _written(folder: Path, number: int, picture: Picture) -> dict[str, str]:
-    """One figure as a file; as PNG where its SVG is too large."""
-    large = len(picture.svg) > LARGEST_SVG
-    file = f"figure{number}.{'png' if large else 'svg'}"
-    (folder / file).write_bytes(picture.png if large else picture.svg)
+    """One figure as a file; as pixels where its SVG is too large."""
+    pixels = is_pixels(picture)
+    file = f"figure{number}.{'png' if pixels else 'svg'}"
+    (folder / file).write_bytes(picture.png if pixels else picture.svg)
     return {"file": file, "shows": picture.shows}

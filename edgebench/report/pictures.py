@@ -12,12 +12,15 @@ from edgebench.errors import ResultsError
 from edgebench.report.page import Picture
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from edgebench.results import Results
 
 #: An SVG larger than this is embedded as PNG, which no number of points makes larger.
 LARGEST_SVG = 150_000
+#: With more points and shapes than this an SVG is too large for sure, and takes long to make.
+_MOST_MARKS = 800
 #: All embedded figures together; a page with its tables stays well below 5 MB.
 LARGEST_ALL = 4_000_000
 #: Enough for lines and shades on paper; a third of the bytes.
@@ -36,7 +39,7 @@ class Embedded:
 def draw_pictures(results: Results, as_png: bool) -> tuple[list[Picture], list[str]]:
     """Every figure that can be drawn, and of each kind that can't the reason.
 
-    Those that are too large as SVG are made as PNG too; with ``as_png`` all are.
+    Those that are too large as SVG are made as PNG; with ``as_png`` all are.
     """
     from edgebench.figures.gallery import KINDS, STUDIES
     from edgebench.figures.style import applied
@@ -69,17 +72,36 @@ def embedded(pictures: Sequence[Picture]) -> tuple[list[Embedded], list[str]]:
     return kept, left_out
 
 
-def _picture(stem: str, figure: Figure, as_png: bool) -> Picture:
-    from edgebench.figures.style import FORMATS, rendered
+def is_pixels(picture: Picture) -> bool:
+    """Whether a figure goes into a page as pixels: as SVG it was not made, or is too large."""
+    return not 0 < len(picture.svg) <= LARGEST_SVG
 
-    drawn = rendered(figure, FORMATS if as_png else ["svg"])
-    if len(drawn["svg"]) > LARGEST_SVG and not as_png:
+
+def _picture(stem: str, figure: Figure, as_png: bool) -> Picture:
+    from edgebench.figures.style import rendered
+
+    drawn = {"svg": b""} if _marks(figure) > _MOST_MARKS else rendered(figure, ["svg"])
+    if as_png or not 0 < len(drawn["svg"]) <= LARGEST_SVG:
         drawn |= rendered(figure, ["png"])
     return Picture(stem, _shows(figure, stem), **drawn)
 
 
+def _marks(figure: Figure) -> int:
+    """How many points and shapes it is made of."""
+    return sum(_marks_of(axes) for axes in figure.axes)
+
+
+def _marks_of(axes: Axes) -> int:
+    import numpy as np
+
+    lines = [line for line in axes.lines if line.get_marker() not in ("None", "")]
+    points = sum(np.size(line.get_xdata()) for line in lines)
+    paths = [(len(one.get_paths()), np.shape(one.get_offsets())[0]) for one in axes.collections]
+    return points + sum(map(max, paths)) + len(axes.patches)
+
+
 def _address(picture: Picture) -> str:
-    if len(picture.svg) <= LARGEST_SVG:
+    if not is_pixels(picture):
         return f"data:image/svg+xml;base64,{base64.b64encode(picture.svg).decode()}"
     return f"data:image/png;base64,{base64.b64encode(_small(picture.png)).decode()}"
 

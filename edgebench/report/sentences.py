@@ -58,7 +58,7 @@ def slow_said(workload: Workload) -> list[str]:
         return said
     said.append(_at_tightest(timed[-1], free))
     if len(timed) > 1:
-        said.append(_hardly(workload, timed))
+        said += _hardly(workload, timed)
     return said
 
 
@@ -74,14 +74,22 @@ def listed(words: Iterable[str]) -> str:
 
 
 def hardly_slowed(workload: Workload) -> PointSummary | None:
-    """The tightest limit down to which no limit slowed it by more than :data:`HARDLY`."""
+    """The tightest limit down to which no limit slowed it by more than :data:`HARDLY`.
+
+    A limit whose repeats overlap with the unlimited ones is not told to have slowed it.
+    """
     found = None
     for point in workload.tried:
-        slowdown = point.slowdowns.get("total")
-        if slowdown is None or slowdown > HARDLY or _lost(point):
+        if "total" not in point.slowdowns or _lost(point) or _slowed(workload, point):
             break
         found = point
     return found
+
+
+def _slowed(workload: Workload, point: PointSummary) -> bool:
+    free = workload.unlimited
+    beyond = point.slowdowns["total"] > HARDLY
+    return beyond and free is not None and slower(point.times_s["total"], free.times_s["total"])
 
 
 def _demand(workload: Workload) -> str:
@@ -128,15 +136,19 @@ def _at_tightest(point: PointSummary, free: Spread) -> str:
     return f"{words}: ×{factor:.3g}{parts}."
 
 
-def _hardly(workload: Workload, timed: Sequence[PointSummary]) -> str:
+def _hardly(workload: Workload, timed: Sequence[PointSummary]) -> list[str]:
     point = hardly_slowed(workload)
     if point is None:
         widest = timed[0]
-        factor = widest.slowdowns["total"]
-        return f"Already at {limit_words(widest)}, the widest limit tried, it is ×{factor:.3g}."
+        words = f"Already at {limit_words(widest)}, the widest limit tried, it is "
+        factor = f"×{widest.slowdowns['total']:.3g}."
+        return [words + factor] if _slowed(workload, widest) else []
+    above = timed[: timed.index(point) + 1]
+    noisy = any(one.slowdowns["total"] > HARDLY for one in above)
+    told = ", as far as repeats can tell" if noisy else ""
     if point is timed[-1]:
-        return "No limit tried slowed it by more than 10 %."
-    return f"Down to {limit_words(point)} it is slower by no more than 10 %."
+        return [f"No limit tried slowed it by more than 10 %{told}."]
+    return [f"Down to {limit_words(point)} it is slower by no more than 10 %{told}."]
 
 
 def _spread(times: Spread) -> str:

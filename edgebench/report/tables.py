@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.report.page import Table
 from edgebench.report.sentences import hardly_slowed
-from edgebench.report.workload import Workload, limit_words
+from edgebench.report.workload import Workload, briefly, limit_words
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -38,10 +38,15 @@ _MACHINE = {
 
 
 def summary_table(chapters: Sequence[Workload], blamed: Mapping[str, str]) -> Table:
-    """One row a workload; ``blamed`` names by workload the layer that costs most."""
+    """One row a workload; ``blamed`` names by workload the layer that costs most.
+
+    What is the same of all is told once, below.
+    """
+    brief, shared = briefly([one.name for one in chapters])
     columns = ("workload", "demand", "finishes down to", "slowdown there", "≤ 10 % slower down to")
-    rows = [[*_in_short(one), blamed.get(one.name, _NOTHING)] for one in chapters]
-    return Table("In short", (*columns, "most to blame there"), rows, frozenset({1, 3}))
+    rows = [[brief[one.name], *_in_short(one), blamed.get(one.name, _NOTHING)] for one in chapters]
+    note = f"All of them: {shared}." if shared else ""
+    return Table("In short", (*columns, "most to blame there"), rows, frozenset({1, 3}), note)
 
 
 def limits_table(workload: Workload) -> Table:
@@ -153,7 +158,6 @@ def _in_short(workload: Workload) -> list[str]:
     hardly = hardly_slowed(workload)
     slowdown = finished[-1].slowdowns.get("total") if finished else None
     return [
-        workload.name,
         _NOTHING if demand is None else format_size(demand),
         limit_words(finished[-1])
         if finished
@@ -163,12 +167,6 @@ def _in_short(workload: Workload) -> list[str]:
         _times(slowdown) or _NOTHING,
         limit_words(hardly) if hardly else _NOTHING,
     ]
-
-
-def _tightest(workload: Workload) -> str:
-    if workload.finished:
-        return limit_words(workload.finished[-1])
-    return "no limit" if workload.tried else "no limit tried"
 
 
 def _limit_row(point: PointSummary, names: Sequence[str]) -> list[str]:

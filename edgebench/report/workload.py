@@ -15,6 +15,8 @@ from edgebench.units import format_size
 
 #: What of the settings is told in a name only where it sets workloads of one name apart.
 _UNTOLD = {"network", "schedule", "loader", "command", "batch"}
+#: What stands between the words of a name.
+_BETWEEN = " · "
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,18 @@ def workloads(points: Iterable[PointSummary]) -> list[Workload]:
         Workload(name, group[0].settings, tuple(sorted(group, key=_order)))
         for name, group in zip(names, groups.values(), strict=True)
     ]
+
+
+def briefly(names: Sequence[str]) -> tuple[dict[str, str], str]:
+    """Each name without the words that all have, and those words; a single name keeps its own."""
+    parts = {name: name.split(_BETWEEN) for name in names}
+    shared = set.intersection(*map(set, parts.values())) if len(parts) > 1 else set()
+    brief = {
+        name: _BETWEEN.join(word for word in own if word not in shared) or name
+        for name, own in parts.items()
+    }
+    first = next(iter(parts.values()), [])
+    return brief, _BETWEEN.join(word for word in first if word in shared)
 
 
 def limit_words(point: PointSummary) -> str:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from edgebench.studies.convolutions import CostBend
 
 _MIB = 1 << 20
+#: What was done, and at which limit: the first columns of each table.
+_WHERE = (Column("work", "pass", words=True), Column("limit_label", "limit", words=True))
 
 
 def convolution_tables(results: Results) -> list[StudyTable]:
@@ -25,8 +27,7 @@ def convolution_tables(results: Results) -> list[StudyTable]:
     keys = ["work", "limit_label", "stack", "kernel", "batch"]
     medians = costs.groupby(keys, as_index=False)[["image_s", "image_bytes"]].median()
     columns = (
-        Column("work", "pass", words=True),
-        Column("limit_label", "limit", words=True),
+        *_WHERE,
         Column("stack", "stacked", "{:g}"),
         Column("kernel", "kernel", "{:g}"),
         Column("batch", "batch", "{:g}"),
@@ -58,8 +59,7 @@ def _bends_table(bends: list[CostBend]) -> StudyTable:
         for cost in bends
     ]
     columns = (
-        Column("work", "pass", words=True),
-        Column("limit_label", "limit", words=True),
+        *_WHERE,
         Column("along", "along", words=True),
         Column("stack", "stacked", "{:g}"),
         Column("other", "at the other's", "{:g}"),
@@ -75,8 +75,7 @@ def _bends_table(bends: list[CostBend]) -> StudyTable:
 
 def _stacked_table(rows: list[dict[str, Any]]) -> StudyTable:
     columns = (
-        Column("work", "pass", words=True),
-        Column("limit_label", "limit", words=True),
+        *_WHERE,
         Column("batch", "batch", "{:g}"),
         Column("stack", "stacked", "{:g}"),
         Column("small", "small kernel", "{:g}"),

@@ -8,8 +8,9 @@ import pytest
 
 from edgebench.records import LimitSetting
 from edgebench.report.buying import bargains, bought_said
+from edgebench.report.folding import folded
 from edgebench.report.sentences import fits_said, hardly_slowed, listed, slow_said
-from edgebench.report.workload import Workload, limit_words, workloads
+from edgebench.report.workload import Workload, briefly, limit_words, workloads
 from edgebench.summary import PointSummary, Spread
 
 MIB = 1 << 20
@@ -131,6 +132,16 @@ def test_what_noise_hides_is_not_told_as_slower():
     assert bought_said(workload) == ["More than 100.0 MiB buys no time that these trials can tell."]
 
 
+def test_a_limit_within_the_noise_did_not_slow_it():
+    """A factor above 1.1 whose repeats overlap with the unlimited ones is told as noise."""
+    noisy = made(
+        point("max", (1.5, 2.0, 2.9)), point("150M", (2.0, 2.3, 2.6)), point("90M", (9.0,))
+    )
+    assert slow_said(noisy)[-1] == (
+        "Down to 150.0 MiB it is slower by no more than 10 %, as far as repeats can tell."
+    )
+
+
 @pytest.mark.parametrize(
     ("times", "expected"),
     [((2.1, 2.2, 4.0), "120M"), ((2.1, 4.0, 2.1), "150M"), ((4.0, 2.0, 2.0), None)],
@@ -184,3 +195,21 @@ def test_a_share_is_told_with_its_size():
 def test_lists_read_as_people_write_them(words: list[str], expected: str):
     """One, two and more words."""
     assert listed(words) == expected
+
+
+def test_sentences_that_differ_in_their_trial_are_told_once():
+    """640 trials without events are one doubt that says how many, not 640."""
+    lost = [f"no events of trial '{n:04d}' (/x/{n:04d}.jsonl.gz)" for n in range(1, 641)]
+    assert folded([*lost, "another", "another one"]) == [
+        "no events of trial '0001' (/x/0001.jsonl.gz), and 639 more like it",
+        "another",
+        "another one",
+    ]
+
+
+def test_what_all_workloads_share_is_told_once():
+    """A table's rows are named by what sets them apart."""
+    brief, shared = briefly(["alexnet · bulk · batch 1", "alexnet · linear · batch 1"])
+    assert list(brief.values()) == ["bulk", "linear"]
+    assert shared == "alexnet · batch 1"
+    assert briefly(["alexnet · bulk"]) == ({"alexnet · bulk": "alexnet · bulk"}, "")
