@@ -51,6 +51,8 @@ STUDIES: dict[str, Callable[[Results], Iterator[Drawn]]] = {
     "training-memory": training_memory.figures,
     "training": training.figures,
 }
+#: The one that a random search has: its points are too many for figures of each.
+_SEARCH = "hyperparameters"
 
 
 class Gallery(NamedTuple):
@@ -71,7 +73,8 @@ def draw_all(results: Results) -> Gallery:
     paths: list[Path] = []
     reasons: dict[str, str] = {}
     searched = (results.resolved.get("scenario") or {}).get("search")
-    for kind, figures in {**({} if searched else KINDS), **STUDIES}.items():
+    kinds = {_SEARCH: STUDIES[_SEARCH]} if searched else {**KINDS, **STUDIES}
+    for kind, figures in kinds.items():
         try:
             paths += _write(results, figures(results))
         except ResultsError as error:
