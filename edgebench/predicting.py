@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgebench.bracketing import Guess
 from edgebench.cgroups.identity import caller_identity
+from edgebench.describing import with_trainings
 from edgebench.preparing import describe_networks
 from edgebench.results import load
 from edgebench.slowdown.asking import Wanted, is_known, subjects
@@ -63,11 +64,11 @@ def source_of(
     if is_stored(path):
         fits = StoredFits(path)
         return Source(fits.knowledge, Predictor(fits.knowledge, learn(()), fits), None, [])
-    results = load(path)
+    results, untold = with_trainings(load(path))
     known, lacking = choose(results, device, swap_kind)
     known = _with_layers(known, wanted)
     predictor = Predictor(known, learn(stands(results)))
-    return Source(known, predictor, results, [*results.warnings, *lacking])
+    return Source(known, predictor, results, [*results.warnings, *lacking, *untold])
 
 
 def predicted_guess(asked: Asked, device: Path, swap_kind: str, swap_bytes: int | None) -> Guess:
@@ -88,7 +89,8 @@ def predicted_guess(asked: Asked, device: Path, swap_kind: str, swap_bytes: int 
 def _with_layers(known: Knowledge, wanted: Wanted) -> Knowledge:
     """Knowing the layers of the network asked about too, if it is none of those that were run."""
     network = wanted.network
-    if network is None or is_known(known, network):
+    was_run = any(wanted.fits(curve) for curve in known.curves)
+    if network is None or was_run or is_known(known, network):
         return known
     own = ":" in network
     made = describe_networks(

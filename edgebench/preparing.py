@@ -72,15 +72,34 @@ def describe_networks(
     return _asked("edgebench.layers.described", request, identity, "no layer table could be made")
 
 
-def _asked(
-    program: str, request: Mapping[str, Any], identity: Identity | None, failed: str
+def describe_trainings(
+    workloads: Mapping[str, Mapping[str, Any]], *, identity: Identity | None
 ) -> dict[str, Any]:
-    """The answer of a program of layers/, which runs as the caller."""
+    """What steps of trainings hold: ``tables``, and ``untold``, a reason for each without one.
+
+    ``workloads`` are settings by any key.
+
+    Raises:
+        MachineError: no torch.
+    """
+    request = {"workloads": workloads}
+    program = "edgebench.training.described"
+    return _asked(program, request, identity, "no layer table could be made", "tables")
+
+
+def _asked(
+    program: str,
+    request: Mapping[str, Any],
+    identity: Identity | None,
+    failed: str,
+    answered: str = "networks",
+) -> dict[str, Any]:
+    """The answer of a program that runs as the caller, and has ``answered`` if it worked."""
     done = _python(["-m", program, json.dumps(request)], identity)
     answer = _last_json(done.stdout)
     if error := answer.get("error"):
         raise WorkloadError(error["what"], where=error.get("where"), remedy=error.get("remedy"))
-    if done.returncode or "networks" not in answer:
+    if done.returncode or answered not in answer:
         raise _broken(failed, done)
     return answer
 

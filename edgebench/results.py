@@ -6,7 +6,8 @@ the first frame is asked for, so that a table can be shown on a machine without 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Results", "Sweep", "latest", "load"]
 
 PANDAS_REMEDY = "python3 -m pip install 'edgebench[plot]'"
+#: Layer tables by name, as rows.
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 class Results:
@@ -33,6 +36,23 @@ class Results:
     def __init__(self, sweeps: Sequence[Sweep], warnings: Sequence[str] = ()) -> None:
         self.sweeps = list(sweeps)
         self._warnings = list(warnings)
+        self._tables: Tables = {}
+
+    @property
+    def tables(self) -> Tables:
+        """Each network's layer table, as rows; and those that :meth:`knowing` added."""
+        kept = {
+            name: network["table"]
+            for sweep in self.sweeps
+            for name, network in sweep.networks.get("networks", {}).items()
+        }
+        return {**kept, **self._tables}
+
+    def knowing(self, tables: Tables) -> Results:
+        """The same results with further layer tables, by any name."""
+        told = copy(self)
+        told._tables = {**self._tables, **tables}
+        return told
 
     @property
     def warnings(self) -> list[str]:

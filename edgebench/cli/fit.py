@@ -31,18 +31,19 @@ def fit(results: Path, as_json: bool) -> None:
     Every model is shown with its error at limits that it was not fitted to. The fits are kept as
     JSON in the sweep's folder, in fits/.
     """
+    from edgebench.describing import with_trainings
     from edgebench.results import latest, load
     from edgebench.slowdown.context import context_of
     from edgebench.slowdown.data import curves
     from edgebench.slowdown.ladder import climb_all
     from edgebench.slowdown.store import climb_as_json, save, sets_as_json
 
-    loaded = load(latest(results))
+    loaded, untold = with_trainings(load(latest(results)))
     found = curves(loaded)
     context, lacking = context_of(loaded, found)
     climbs, skipped = climb_all(found, str(loaded.path), context)
     paths = save(loaded.path, climbs)
-    for warning in (*loaded.warnings, *skipped, *lacking):
+    for warning in (*loaded.warnings, *untold, *skipped, *lacking):
         click.echo(f"warning: {warning}", err=True)
     if as_json:
         fits = {"fits": [climb_as_json(c) for c in climbs], "sets": sets_as_json(climbs)}

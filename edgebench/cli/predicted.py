@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from edgebench.slowdown.prediction import AtLimit, PhaseTime, Prediction
 
+#: Settings that a workload is called by, beside its network: of inference, and of training.
+_TOLD_APART = ("schedule", "loader", "optimizer")
 #: How many of the layers that a limit makes slow are named.
 _LAYERS = 2
 
@@ -50,7 +52,8 @@ def _print(console: Console, one: Prediction) -> None:
 
 def _title(one: Prediction) -> str:
     settings = one.subject.settings
-    words = [one.subject.network, *(str(settings.get(k) or "") for k in ("schedule", "loader"))]
+    about = (str(settings.get(key) or "") for key in _TOLD_APART)
+    words = [one.subject.network, *about]
     batch = settings.get("batch")
     words += [f"batch {batch:g}"] if batch not in (None, 1) else []
     return " · ".join([*(word for word in words if word), f"swap {settings.get('swap_kind')}"])
@@ -128,8 +131,9 @@ def _notes(one: Prediction) -> list[str]:
 
 def print_next(results: object, found: Sequence[Prediction]) -> None:
     """What to type next."""
-    network = found[0].subject.network
-    if "+" in network or ":" in network:
+    subject = found[0].subject
+    network = subject.network
+    if "+" in network or ":" in network or subject.settings.get("kind") == "training":
         click.echo(f"next: edgebench validate {results}")
     else:
         click.echo(f"next: edgebench minimum {network} --slowdown 1.5")

@@ -50,13 +50,20 @@ def validate(results: Path, hold_out: str, phase: str, figures: bool, as_json: b
 
     One limit, network, family and schedule is left out at a time. Errors are of seconds.
     """
+    from edgebench.cli.progress import make_progress
+    from edgebench.describing import with_trainings
     from edgebench.results import load
     from edgebench.slowdown.proof import prove
 
-    loaded = load(results)
-    proof = prove(loaded, [word.strip() for word in hold_out.split(",") if word.strip()])
-    files, why_not = _draw(loaded, proof, results) if figures else ([], [])
-    for warning in (*loaded.warnings, *proof.lacking, *why_not):
+    loaded, untold = with_trainings(load(results))
+    families = [word.strip() for word in hold_out.split(",") if word.strip()]
+    progress = make_progress()
+    try:
+        proof = prove(loaded, families, progress.stage)
+        files, why_not = _draw(loaded, proof, results) if figures else ([], [])
+    finally:
+        progress.close()
+    for warning in (*loaded.warnings, *untold, *proof.lacking, *why_not):
         click.echo(f"warning: {warning}", err=True)
     if as_json:
         click.echo(json.dumps(_as_json(proof, results, files)))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -23,22 +21,16 @@ class LayerCost:
     share: float
 
 
-def layer_costs(
-    workload: Workload,
-    tables: Mapping[str, Sequence[Mapping[str, Any]]],
-    device: Device,
-    limit_bytes: float,
-) -> list[LayerCost]:
+def layer_costs(workload: Workload, device: Device, limit_bytes: float) -> list[LayerCost]:
     """The layers that a limit adds time to, the worst first."""
     simulation = simulate(workload, device, np.array([limit_bytes]))
     costs: list[tuple[float, str, int, str]] = []
     for place, network in enumerate(workload.networks):
-        for row in tables[network]:
-            order = int(row["order"])
-            tasks = simulation.where(None, [place], order)
+        for layer in workload.tables[place]:
+            tasks = simulation.where(None, [place], layer.order)
             added_s = float(simulation.a_round(simulation.io_s, tasks)[0])
             if added_s > 0:
-                costs.append((added_s, network, order, str(row["name"])))
+                costs.append((added_s, network, layer.order, layer.name))
     total = sum(added_s for added_s, *_ in costs)
     worst_first = sorted(costs, key=lambda cost: (-cost[0], cost[1], cost[2]))
     return [LayerCost(n, order, name, s, s / total) for s, n, order, name in worst_first]

@@ -8,7 +8,7 @@ regression alone can.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from edgebench.slowdown.model import (
     TooFewLimitsError,
 )
 from edgebench.slowdown.physics import REACH, reach_over, within
-from edgebench.slowdown.profile import workload_for
+from edgebench.slowdown.profile import inference_for
 from edgebench.slowdown.splits import workload_network
 from edgebench.slowdown.tables import file_bytes, layers_of
 
@@ -127,15 +127,11 @@ def _rows(curve: Curve, context: Context) -> _Rows | None:
 
 def _features(asked: Curve, limit_bytes: FloatArray, context: Context) -> FloatArray:
     """One row a limit; ``inf`` is none."""
-    workload = workload_for(asked, context)
+    workload = inference_for(asked, context)
     here = [asked.network] if asked.network in workload.networks else list(workload.networks)
-    rows = [row for name in here for row in context.tables[name]]
-    files = {(name, part): size for name in here for part, size in _files(context.tables[name])}
-    weights, largest = sum(files.values()), max(files.values(), default=0.0)
-    sums = [sum(float(row[key]) for row in rows) for key in ("flops", "output_bytes")]
-    counts = [sum(name in str(row["type"]) for row in rows) for name in _TYPES]
-    table = [weights / 2**20, sums[0] / 1e9, sums[1] / 2**20, len(files), len(rows)]
-    of_table = np.log1p(np.array([*table, largest / 2**20, *counts], dtype=float))
+    weights, largest, of_table = context.once(
+        ("brouwer", *here), lambda: _of_tables(here, context.tables)
+    )
     of_limit = np.log1p(
         np.array([weights, weights + _BESIDE_BYTES, largest])[None, :] / limit_bytes[:, None]
     )
@@ -151,8 +147,17 @@ def _features(asked: Curve, limit_bytes: FloatArray, context: Context) -> FloatA
     return np.concatenate([np.tile(fixed, (len(limit_bytes), 1)), *moving], axis=1)
 
 
-def _files(rows: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
-    return file_bytes(layers_of(rows)).items()
+def _of_tables(
+    names: Sequence[str], tables: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> tuple[float, float, FloatArray]:
+    """Bytes of all weights, those of the largest part, and the features of networks' tables."""
+    rows = [row for name in names for row in tables[name]]
+    files = [size for name in set(names) for size in file_bytes(layers_of(tables[name])).values()]
+    weights, largest = float(sum(files)), float(max(files, default=0))
+    sums = [sum(float(row[key]) for row in rows) for key in ("flops", "output_bytes")]
+    counts = [sum(name in str(row["type"]) for row in rows) for name in _TYPES]
+    table = [weights / 2**20, sums[0] / 1e9, sums[1] / 2**20, len(files), len(rows)]
+    return weights, largest, np.log1p(np.array([*table, largest / 2**20, *counts], dtype=float))
 
 
 def _strength(rows: Sequence[_Rows]) -> float:

@@ -20,11 +20,7 @@ def context_of(results: Results, curves: Sequence[Curve]) -> tuple[Context, list
 
     The second value says why there is no calibration, if there is none.
     """
-    tables = {
-        name: network["table"]
-        for sweep in results.sweeps
-        for name, network in sweep.networks.get("networks", {}).items()
-    }
+    tables = results.tables
     kinds = {(c.settings.get("device"), c.settings.get("swap_kind")) for c in curves}
     if not tables or len(kinds) != 1:
         return Context(tables), []

@@ -29,7 +29,7 @@ from edgebench.slowdown.model import (
 )
 from edgebench.slowdown.physics import REACH, reach_over, within
 from edgebench.slowdown.profile import physical
-from edgebench.slowdown.regression import Regression, between_groups
+from edgebench.slowdown.regression import Regression, Run, between_groups
 from edgebench.slowdown.splits import workload_network
 from edgebench.slowdown.unlimited import Mixture, mixture, mixture_in
 
@@ -54,10 +54,11 @@ class Corrected(SetRung):
         ground = [found for curve in curves if (found := _ground(unlimited, curve, context))]
         if not ground:
             raise TooFewLimitsError("needs curves of networks with layer tables")
-        x = np.concatenate([one.x for one in ground])
-        y = np.concatenate([one.y for one in ground])
-        groups = [workload_network(g.curve) for g in ground for _ in g.y]
-        own, others = between_groups(x, y, groups)
+        runs = [Run(workload_network(g.curve), g.x, g.y) for g in ground if len(g.y)]
+        if not runs:
+            raise TooFewLimitsError("needs a limit at which a trial finished")
+        own, others = between_groups(runs)
+        y = np.concatenate([run.y for run in runs])
         most = float(np.quantile(np.abs(y), _SEEN))
         ground = [replace(one, most=most) for one in ground]
         residuals = [one.y - one.told(one.x, own.weights) for one in ground]
@@ -182,13 +183,8 @@ def _knots(ground: Sequence[_Ground], residuals: Sequence[FloatArray]) -> Iterab
 
 def _knots_of(fit: Fit, asked: Curve) -> FloatArray:
     """The limits at which the curve was fitted, and its residuals there: two columns."""
-    start = f"{_KNOT}{asked.mark}@"
-    found = [
-        (float(parameter.name.removeprefix(start)), parameter.value)
-        for parameter in fit.parameters
-        if parameter.name.startswith(start)
-    ]
-    return np.array(sorted(found)).reshape(-1, 2)
+    found = fit.starting(f"{_KNOT}{asked.mark}@")
+    return np.array(sorted((float(limit), value) for limit, value in found)).reshape(-1, 2)
 
 
 def _kinship_of(fit: Fit) -> Kinship:

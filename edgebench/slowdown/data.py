@@ -99,7 +99,8 @@ class Curve:
     @property
     def label(self) -> str:
         """``alexnet · linear · copy · load``."""
-        words = [self.network, *(str(self.settings.get(k) or "") for k in ("schedule", "loader"))]
+        apart = ("schedule", "loader", "optimizer")
+        words = [self.network, *(str(self.settings.get(key) or "") for key in apart)]
         return " · ".join([*(word for word in words if word), self.phase])
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -24,17 +24,19 @@ def examine(
     held_out: Collection[str] = (),
     rungs: Sequence[Rung] = RUNGS,
     set_rungs: Sequence[SetRung] = SET_RUNGS,
+    under_way: Callable[[str], None] = lambda text: None,
 ) -> list[Answer]:
-    """All answers, split by split, rung by rung."""
-    return [
-        answer
-        for fold in folds(known.curves, held_out)
-        for asked in (
-            *(_ask(fold, rung) for rung in rungs),
-            *(_ask_set(fold, rung, known.context) for rung in set_rungs),
-        )
-        for answer in asked
-    ]
+    """All answers, split by split, rung by rung; ``under_way`` is told what is asked next."""
+    answers: list[Answer] = []
+    every = folds(known.curves, held_out)
+    for number, fold in enumerate(every, 1):
+        of = f"swap {known.swap_kind} on {known.device}"
+        under_way(f"[{number}/{len(every)}] {of}: without {fold.left_out}")
+        for rung in rungs:
+            answers += _ask(fold, rung)
+        for set_rung in set_rungs:
+            answers += _ask_set(fold, set_rung, known.context)
+    return answers
 
 
 def _ask(fold: Fold, rung: Rung) -> Iterator[Answer]:

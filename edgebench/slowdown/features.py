@@ -6,26 +6,26 @@ import numpy as np
 
 from edgebench.slowdown.data import INFERENCE, Curve, FloatArray
 from edgebench.slowdown.model import Context
-from edgebench.slowdown.profile import device_for, profile, workload_for
+from edgebench.slowdown.profile import Profile, device_for, inference_for, profile
+from edgebench.slowdown.simulator import Device
+from edgebench.slowdown.tables import Workload
 
-#: What a workload is called by, besides its phase; each combination has weights of its own.
-_KINDS = tuple(
-    (loader, schedule)
-    for loader in ("copy", "mmap")
-    for schedule in ("linear", "bulk", "partial", "deepeye")
-)
+_LOADERS = ("copy", "mmap")
+#: Each phase with each loader has weights of its own.
+_KINDS = tuple((phase, loader) for phase in INFERENCE for loader in _LOADERS)
+_EACH = ("", "depth", "physical")
+_ALL = ("physical", "depth", "in", "out", "file")
+#: Reclaim costs time even if nothing is missed: for each byte that is charged at the limit.
+_LOADING = tuple(f"load.{loader}.weights" for loader in _LOADERS)
+_RUNNING = tuple(f"run.{loader}.{what}" for loader in _LOADERS for what in ("weights", "outputs"))
+_AGAIN = ("again", "again·depth")
 #: A limit this much below the demand counts in full, one above it not at all.
 _FULL_DEPTH = 0.05
-#: Of each combination of loader, schedule and phase.
-_EACH = ("", "depth", "physical")
-_ALL = (
-    *("physical", "depth", "depth²", "in", "out", "file", "weights", "layers", "intensity"),
-    *("weights·depth", "layers·depth", "weights·physical", "layers·physical"),
-)
 #: The names of :func:`features`' columns.
 NAMES = (
     *_ALL,
-    *(".".join(filter(None, (*k, p, e))) for k in _KINDS for p in INFERENCE for e in _EACH),
+    *(".".join(filter(None, (*kind, each))) for kind in _KINDS for each in _EACH),
+    *(*_LOADING, *_RUNNING, *_AGAIN),
 )
 
 
@@ -37,26 +37,36 @@ def features(asked: Curve, unlimited_s: float, context: Context) -> FloatArray:
     Raises:
         CannotTellError: no table or no calibration.
     """
+    workload, device = inference_for(asked, context), device_for(asked, context)
     found = profile(asked, unlimited_s, context)
-    workload = workload_for(asked, context)
-    layers = [layer for table in workload.tables for layer in table]
-    ones = np.ones_like(found.depth)
-    depth = np.maximum(found.depth, 0.0)
-    physical = np.log1p(found.io_s / unlimited_s)
-    weights = np.log(max(workload.weight_bytes, 1) / device_for(asked, context).base.bytes) * ones
-    count = np.log(len(layers) / 100) * ones
-    moved = max(1, sum(layer.file_bytes + layer.output_bytes for layer in layers))
-    intensity = np.log(sum(layer.flops for layer in layers) / moved + 1) * ones
-    missed = [np.log1p(s) for s in (found.in_share, found.out_share, found.file_share)]
-    every = [physical, depth, depth**2, *missed, weights, count, intensity]
-    every += [weights * depth, count * depth, weights * physical, count * physical]
-    own = (ones, depth, physical)
-    kind = workload.loader, workload.schedule, asked.phase
-    each = [
-        value if kind == (*named, phase) else 0.0 * ones
-        for named in _KINDS
-        for phase in INFERENCE
-        for value in own
+    depth, physical = np.maximum(found.depth, 0.0), np.log1p(found.io_s / unlimited_s)
+    own = (np.ones_like(depth), depth, physical)
+    kind = asked.phase, workload.loader
+    columns = [
+        *(physical, depth, *_missed(found)),
+        *(value * (kind == other) for other in _KINDS for value in own),
+        *_charged(asked.phase, workload, device, unlimited_s, depth),
     ]
     gate = np.clip(found.depth / _FULL_DEPTH, 0.0, 1.0)
-    return np.asarray(np.stack([*every, *each], axis=1) * gate[:, None])
+    return np.asarray(np.stack(columns, axis=1) * gate[:, None])
+
+
+def _missed(found: Profile) -> list[FloatArray]:
+    return [np.log1p(share) for share in (found.in_share, found.out_share, found.file_share)]
+
+
+def _charged(
+    phase: str, workload: Workload, device: Device, unlimited_s: float, depth: FloatArray
+) -> list[FloatArray]:
+    """Logarithms of 1 + seconds / unlimited seconds, as if each byte took a first touch's time."""
+    layers = [layer for table in workload.tables for layer in table]
+    weights, outputs = workload.weight_bytes, sum(layer.output_bytes for layer in layers)
+    touched = [np.log1p(device.touch_s * size / unlimited_s) for size in (weights, outputs)]
+    again = np.log1p(device.mapped_s * weights / unlimited_s)
+    ones, loads = np.ones_like(depth), phase == "load"
+    here = [workload.loader == loader for loader in _LOADERS]
+    return [
+        *(ones * touched[0] * (loads and own) for own in here),
+        *(ones * size * (own and not loads) for own in here for size in touched),
+        *(also * again * (here[1] and not loads) for also in (ones, depth)),
+    ]

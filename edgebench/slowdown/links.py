@@ -24,7 +24,8 @@ from edgebench.slowdown.calibration.device import Calibration
 from edgebench.slowdown.counted import COUNTED, counted
 from edgebench.slowdown.model import Context
 from edgebench.slowdown.simulator import Simulation, device_of, simulate
-from edgebench.slowdown.tables import Workload, workload_of
+from edgebench.slowdown.tables import Workload
+from edgebench.slowdown.trainings import any_workload_of
 
 if TYPE_CHECKING:
     from edgebench.results import Results
@@ -99,7 +100,7 @@ def _of_workload(rows: pd.DataFrame, context: Context, calibration: Calibration)
     unlimited = rows[rows["memory_bytes"].isna()]
     first = rows.iloc[0]
     try:
-        workload = workload_of(_settings(first.to_dict()), context.tables)
+        workload = any_workload_of(_settings(first.to_dict()), context.tables)
     except KeyError:
         return
     if limited.empty or unlimited.empty:

@@ -7,10 +7,11 @@ used again without the trials. The rung is the code that makes and reads it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgebench.slowdown.data import Curve, FloatArray
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Of the intervals that are reported.
 LEVEL = 0.9
+_Made = TypeVar("_Made")
 
 
 class CannotTellError(Exception):
@@ -39,6 +41,14 @@ class Context:
 
     tables: Mapping[str, Sequence[Mapping[str, Any]]]
     calibration: Calibration | None = None
+    _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+        """What follows from tables and constants alone: made when first asked for by its key."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: _Made = self._made[key]
+        return made
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,19 @@ class Fit:
     def get(self, name: str) -> float | None:
         """A parameter's value; None if there is no such parameter."""
         return self._values.get(name)
+
+    def starting(self, start: str) -> list[tuple[str, float]]:
+        """What follows ``start`` in the parameters' names that begin so, and their values."""
+        at, found = bisect_left(self._sorted, start), []
+        while at < len(self._sorted) and self._sorted[at].startswith(start):
+            name = self._sorted[at]
+            found.append((name.removeprefix(start), self._values[name]))
+            at += 1
+        return found
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return sorted(self._values)
 
     @cached_property
     def _values(self) -> dict[str, float]:

@@ -19,7 +19,7 @@ from edgebench.slowdown.model import (
     Parameter,
     SetRung,
 )
-from edgebench.slowdown.profile import physical, workload_for
+from edgebench.slowdown.profile import inference_for, physical
 from edgebench.slowdown.splits import workload_network
 from edgebench.slowdown.tables import Workload
 
@@ -90,7 +90,7 @@ def times_in(curves: Iterable[Curve], context: Context) -> list[tuple[str, Time]
     for curve in curves:
         if curve.phase in ("load", "first", "execute") and len(curve.unlimited_seconds):
             try:
-                work = workload_for(curve, context)
+                work = inference_for(curve, context)
             except CannotTellError:
                 continue
             if len(work.networks) == 1 and work.loader == "copy":
@@ -123,7 +123,7 @@ def unlimited_s(fit: Fit, asked: Curve, context: Context) -> float:
     rates = rates_in(fit)
     if rates is None:
         raise CannotTellError("no unlimited trial of it, nor of other networks to learn from")
-    return predicted_s(workload_for(asked, context), rates, asked.phase, asked.network)
+    return predicted_s(inference_for(asked, context), rates, asked.phase, asked.network)
 
 
 def reach_over(

@@ -206,7 +206,7 @@ class Predictor:
             workload, device = workload_for(curve, context), device_for(curve, context)
         except CannotTellError:
             return ()
-        return tuple(layer_costs(workload, context.tables, device, limit_bytes))
+        return tuple(layer_costs(workload, device, limit_bytes))
 
 
 @dataclass(frozen=True)

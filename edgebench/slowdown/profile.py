@@ -18,7 +18,8 @@ from edgebench.slowdown.simulator import (
     device_of,
     simulate,
 )
-from edgebench.slowdown.tables import Workload, workload_of
+from edgebench.slowdown.tables import Workload
+from edgebench.slowdown.trainings import any_workload_of, is_training
 
 #: Limits of a profile, a factor of about 1.02 apart, between these shares of the demand.
 _STEPS, _LOWEST, _HIGHEST = 160, 0.06, 1.5
@@ -56,10 +57,23 @@ def workload_for(asked: Curve, context: Context) -> Workload:
     Raises:
         CannotTellError: no layer table of it, or no networks were run.
     """
+    settings = asked.settings
+    key = ("workload", *sorted(settings.items()))
     try:
-        return workload_of(asked.settings, context.tables)
+        return context.once(key, lambda: any_workload_of(settings, context.tables))
     except KeyError as error:
         raise CannotTellError(f"no layer table of this workload: {error.args[0]!r}") from None
+
+
+def inference_for(asked: Curve, context: Context) -> Workload:
+    """The same, of what is told by what networks take that are only run.
+
+    Raises:
+        CannotTellError: a training; or as :func:`workload_for`.
+    """
+    if is_training(asked.settings):
+        raise CannotTellError("it tells of networks that are run, not of training")
+    return workload_for(asked, context)
 
 
 def device_for(asked: Curve, context: Context) -> Device:
@@ -78,7 +92,7 @@ def device_for(asked: Curve, context: Context) -> Device:
             f"the calibration is of {found.device} with swap {found.swap_kind}, "
             f"the trials are of {device} with swap {kind}"
         )
-    return device_of(found)
+    return context.once("device", lambda: device_of(found))
 
 
 def profile(asked: Curve, unlimited_s: float, context: Context) -> Profile:

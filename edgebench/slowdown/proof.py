@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,8 +41,12 @@ class Proof:
     lacking: list[str]
 
 
-def prove(results: Results, held_out: Collection[str] = ()) -> Proof:
-    """Ask everything, of every device and kind of swap apart.
+def prove(
+    results: Results,
+    held_out: Collection[str] = (),
+    under_way: Callable[[str], None] = lambda text: None,
+) -> Proof:
+    """Ask everything, of every device and kind of swap apart; ``under_way`` is told what comes.
 
     Raises:
         ResultsError: nothing to ask: only unlimited trials, all killed, or too few limits.
@@ -58,7 +62,8 @@ def prove(results: Results, held_out: Collection[str] = ()) -> Proof:
             remedy=TOO_FEW_REMEDY,
         )
     known, lacking = knowledge(results)
-    answers = [answer for one in known for answer in examine(one, held_out)]
+    answers = [a for one in known for a in examine(one, held_out, under_way=under_way)]
+    under_way("holding each link of the chain against what the kernel counted")
     found = [link for one in known for link in links(results, one.context)]
     judged, edges = judge_groups(stands(results), held_out)
     return Proof(

@@ -1,4 +1,9 @@
-"""Ridge regression that a few bad trials can't bend, its strength chosen between groups."""
+"""Ridge regression that a few bad trials can't bend, its strength chosen between groups.
+
+Rows come in runs (the limits of one curve) whose errors have a part in common: a curve is held
+against an unlimited time that rests on few trials. What a whole run shares is therefore trusted
+less than how its rows differ (generalised least squares, Aitken, 1936).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,9 @@ from edgebench.slowdown.data import FloatArray
 #: Residuals beyond this count less, by Huber's rule (1964).
 _HUBER = 0.3
 _ROUNDS = 3
-_ALPHAS = (3.0, 30.0, 300.0, 3e3, 3e4)
+_ALPHAS = (3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3)
+#: The part of the errors' variance that rows of one run have in common.
+_SHARED = 0.4
 
 
 @dataclass(frozen=True)
@@ -24,60 +31,69 @@ class Regression:
     alpha: float
 
 
-def robust_ridge(x: FloatArray, y: FloatArray, alpha: float) -> Regression:
+@dataclass(frozen=True)
+class Run:
+    """Rows whose errors go together: columns ``x``, one row each, and what they tell, ``y``."""
+
+    group: str
+    x: FloatArray
+    y: FloatArray
+
+    def apart(self) -> tuple[FloatArray, FloatArray]:
+        """The same with errors that have nothing in common: less a part of their mean."""
+        rest = 1 - _SHARED
+        part = 1 - np.sqrt(rest / (rest + len(self.y) * _SHARED))
+        scale = np.sqrt(rest)
+        return (self.x - part * self.x.mean(axis=0)) / scale, (
+            self.y - part * self.y.mean()
+        ) / scale
+
+
+def robust_ridge(runs: Sequence[Run], alpha: float) -> Regression:
     """Least squares with a penalty ``alpha`` on weights, columns scaled to one spread.
 
     No intercept: where all columns are 0, so is what is told.
     """
-    weights, trust = _weights(x, y, alpha)
-    scale = np.sqrt(np.mean(x**2, axis=0))
+    x, y = _apart(runs)
+    scale = np.sqrt(np.mean(np.concatenate([run.x for run in runs]) ** 2, axis=0))
     used = np.flatnonzero(scale > 0)
-    spread = float(np.average((y - x @ weights) ** 2, weights=trust))
-    covariance = np.zeros((x.shape[1], x.shape[1]))
-    scaled = _covariance(x[:, used] / scale[used], trust, alpha, spread)
-    covariance[np.ix_(used, used)] = scaled / np.outer(scale[used], scale[used])
+    scaled, trust = x[:, used] / scale[used], np.ones(len(y))
+    weights, covariance = np.zeros(len(scale)), np.zeros((len(scale), len(scale)))
+    for _ in range(_ROUNDS):
+        squares = scaled.T @ (scaled * trust[:, None])
+        inverse = np.linalg.inv(squares + alpha * np.eye(len(used)))
+        found = inverse @ (scaled.T @ (trust * y))
+        spread = float(np.average((y - scaled @ found) ** 2, weights=trust))
+        trust = _HUBER / np.maximum(np.abs(y - scaled @ found), _HUBER)
+    weights[used] = found / scale[used]
+    own = spread * inverse @ squares @ inverse
+    covariance[np.ix_(used, used)] = own / np.outer(scale[used], scale[used])
     return Regression(weights, covariance, alpha)
 
 
-def _weights(x: FloatArray, y: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """The columns' weights, and how far each row is trusted."""
-    from sklearn.linear_model import Ridge
-
-    scale = np.sqrt(np.mean(x**2, axis=0))
-    used = np.flatnonzero(scale > 0)
-    scaled, trust = x[:, used] / scale[used], np.ones(len(y))
-    for _ in range(_ROUNDS):
-        model = Ridge(alpha=alpha, fit_intercept=False).fit(scaled, y, sample_weight=trust)
-        trust = _HUBER / np.maximum(np.abs(y - scaled @ model.coef_), _HUBER)
-    weights = np.zeros(x.shape[1])
-    weights[used] = model.coef_ / scale[used]
-    return weights, trust
+def _apart(runs: Sequence[Run]) -> tuple[FloatArray, FloatArray]:
+    each = [run.apart() for run in runs]
+    return np.concatenate([x for x, _ in each]), np.concatenate([y for _, y in each])
 
 
-def _covariance(x: FloatArray, trust: FloatArray, alpha: float, spread: float) -> FloatArray:
-    squares = x.T @ (x * trust[:, None])
-    inverse = np.linalg.inv(squares + alpha * np.eye(len(squares)))
-    return np.asarray(spread * inverse @ squares @ inverse)
-
-
-def between_groups(
-    x: FloatArray, y: FloatArray, groups: Sequence[str]
-) -> tuple[Regression, dict[str, FloatArray]]:
+def between_groups(runs: Sequence[Run]) -> tuple[Regression, dict[str, FloatArray]]:
     """The regression of all rows, and for each group the weights that the rows of all others give.
 
     The strength is that by which groups left out are told best, in the mean of the errors' sizes.
     With one group it is the strongest, and no other group tells of it.
     """
-    labels = np.array(groups)
-    names = sorted(set(groups))
+    names = sorted({run.group for run in runs})
     if len(names) < 2:
-        return robust_ridge(x, y, _ALPHAS[-1]), {}
+        return robust_ridge(runs, _ALPHAS[-1]), {}
     best: tuple[float, float, dict[str, FloatArray]] | None = None
     for alpha in _ALPHAS:
-        others = {n: _weights(x[labels != n], y[labels != n], alpha)[0] for n in names}
-        errors = [y[labels == n] - x[labels == n] @ others[n] for n in names]
-        error = float(np.mean(np.abs(np.concatenate(errors))))
+        others = {
+            name: robust_ridge([run for run in runs if run.group != name], alpha).weights
+            for name in names
+        }
+        errors = np.concatenate([run.y - run.x @ others[run.group] for run in runs])
+        error = float(np.mean(np.abs(errors)))
         if best is None or error < best[0]:
             best = error, alpha, others
     assert best is not None
-    return robust_ridge(x, y, best[1]), best[2]
+    return robust_ridge(runs, best[1]), best[2]

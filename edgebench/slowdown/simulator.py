@@ -20,8 +20,9 @@ from edgebench.slowdown.calibration.device import Calibration
 from edgebench.slowdown.calibration.scans import Scan
 from edgebench.slowdown.cpu import TYPICAL
 from edgebench.slowdown.misses import Memory, Missed, missed
-from edgebench.slowdown.references import Base, BoolArray, FloatArray, References, references_of
+from edgebench.slowdown.references import Base, BoolArray, FloatArray, References
 from edgebench.slowdown.reuse import Reuse, reuse_of
+from edgebench.slowdown.rounds import references_of
 from edgebench.slowdown.tables import Workload
 from edgebench.slowdown.tasks import Task, path_s, tasks_of
 
@@ -40,6 +41,7 @@ class Device:
     Attributes:
         in_s, out_s, file_s: seconds a byte takes that comes back from swap, goes there, or is
             read again from a mapped file, beyond what faults cost.
+        touch_s: seconds a byte takes when anonymous memory is first touched.
         fault_s: seconds of a fault.
         fault_bytes, file_fault_bytes: what a fault brings back from swap, or from a mapped file.
         base: the runtime's footprint.
@@ -50,12 +52,18 @@ class Device:
     in_s: float
     out_s: float
     file_s: float
+    touch_s: float
     fault_s: float
     fault_bytes: float
     file_fault_bytes: float
     base: Base
     cores: int | None
     memory: Memory
+
+    @property
+    def mapped_s(self) -> float:
+        """Seconds a byte takes that is read again from a mapped file, faults and all."""
+        return self.file_s + self.fault_s / self.file_fault_bytes
 
     def swap_fault_bytes(self, threads: int | None) -> float:
         """What a fault brings back from swap when so many threads execute a layer.
@@ -76,6 +84,7 @@ def device_of(calibration: Calibration) -> Device:
         in_s=1 / swap_in.value if swap_in else 0.0,
         out_s=1 / swap_out.value if swap_out else 0.0,
         file_s=1 / calibration.file_fault_bytes_per_s.value,
+        touch_s=calibration.minor_fault_s.value / mmap.PAGESIZE,
         fault_s=calibration.fault_s.value,
         fault_bytes=calibration.pages_per_fault.value * mmap.PAGESIZE,
         file_fault_bytes=calibration.file_pages_per_fault.value * mmap.PAGESIZE,

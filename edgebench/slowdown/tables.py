@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 #: The side of an input that a scenario gives no ``image`` for: that of nearly all networks.
 _IMAGE = 224
+#: The schedule of training: a round is a step.
+STEPS = "steps"
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,9 @@ class Layer:
     weights file, and what the weights take in memory. ``until`` is the order of the last layer
     that needs these weights: its own, but for a container's own parameters, which are needed by
     all that is in the container. ``connected``: it holds a fully connected layer.
+
+    In training ``trained_bytes`` of the weights get a gradient, and until it goes backward
+    ``kept_bytes`` of the output are kept, and ``saved_bytes`` beside it.
     """
 
     order: int
@@ -27,6 +33,22 @@ class Layer:
     flops: float
     until: int
     connected: bool
+    name: str = ""
+    trained_bytes: int = 0
+    kept_bytes: int = 0
+    saved_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Training:
+    """What sets a step of training apart, beside its layers.
+
+    ``parts`` are those that its batch is cut into, each going forward and backward by itself;
+    ``state_copies`` is what the optimizer keeps, in multiples of what is trained.
+    """
+
+    parts: int = 1
+    state_copies: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,6 +57,7 @@ class Workload:
 
     ``tables`` holds each network's layers, in order. ``cold``: the weights are evicted from the
     page cache before each round. ``threads`` execute a layer; None if as many as there are cores.
+    Under the schedule :data:`STEPS` a round is a step of ``training``.
     """
 
     networks: tuple[str, ...]
@@ -47,6 +70,15 @@ class Workload:
     cold: bool = True
     input_bytes: int = 0
     threads: int | None = None
+    training: Training | None = None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Tables are long, and results are looked up by their workload.
+        return hash((self.networks, self.tables, self.schedule, self.loader, self.rounds))
 
     @property
     def overlaps(self) -> bool:
@@ -112,6 +144,7 @@ def layers_of(rows: Sequence[Mapping[str, Any]], batch: int = 1) -> tuple[Layer,
             flops=float(row["flops"]) * batch,
             until=_until(order, rows),
             connected="Linear" in str(row["type"]) or "Attention" in str(row["type"]),
+            name=str(row["name"]),
         )
         for order, row in enumerate(rows)
     )

@@ -16,7 +16,7 @@ from edgebench.slowdown.cpu import Rates, learnt, predicted_s
 from edgebench.slowdown.data import Curve, FloatArray
 from edgebench.slowdown.model import CannotTellError, Context, Fit, Parameter
 from edgebench.slowdown.physics import rate_parameters, rates_in, times_in
-from edgebench.slowdown.profile import workload_for
+from edgebench.slowdown.profile import inference_for
 from edgebench.slowdown.splits import workload_network
 from edgebench.slowdown.tables import Workload
 
@@ -116,7 +116,7 @@ def _share(told: Sequence[tuple[Curve, float]], off: Mapping[str, float]) -> flo
 
 def _workload(curve: Curve, context: Context) -> Workload | None:
     try:
-        return workload_for(curve, context)
+        return inference_for(curve, context)
     except CannotTellError:
         return None
 

@@ -183,8 +183,11 @@ def test_validation_of_all_splits(root: Path):
 
 @pytest.mark.slow
 def test_validation_in_words_and_figures(root: Path):
-    """Tables for people, figures that are named, and what to type next."""
-    told = run(validate, root)
+    """Tables for people, figures that are named, what comes next; and on stderr how far it is."""
+    done = CliRunner().invoke(validate, [str(root)], catch_exceptions=False)
+    told = done.stdout
+    for words in ("without limit 1 …", "without resnet18 …"):
+        assert words in done.stderr
     for words in ("one limit left out", "one network left out", "±10 %", "next: edgebench predict"):
         assert words in told
     for name in ("predicted", "error", "intervals"):

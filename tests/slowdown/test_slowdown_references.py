@@ -6,7 +6,8 @@ import numpy as np
 from made_networks import MIB, row, table, workload
 
 from edgebench.slowdown.cpu import TYPICAL
-from edgebench.slowdown.references import BEFORE, Base, References, references_of
+from edgebench.slowdown.references import BEFORE, Base, References
+from edgebench.slowdown.rounds import references_of
 from edgebench.slowdown.tables import Workload, layers_of, workload_of
 from edgebench.slowdown.tasks import Task, path_s, tasks_of
 

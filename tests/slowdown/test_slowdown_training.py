@@ -1,0 +1,154 @@
+"""Training under a limit: what a step touches, and what of it is missed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from made_networks import MIB, calibration, table, workload
+from pages_by_force import lru_pages
+
+from edgebench.slowdown.cpu import TYPICAL
+from edgebench.slowdown.misses import Memory, missed
+from edgebench.slowdown.references import Base, References
+from edgebench.slowdown.reuse import reuse_of
+from edgebench.slowdown.rounds import references_of
+from edgebench.slowdown.simulator import device_of, simulate
+from edgebench.slowdown.tables import Workload
+from edgebench.slowdown.tasks import tasks_of
+from edgebench.slowdown.trainings import any_workload_of, table_key
+
+PAGE = 4096
+SETTINGS = {
+    "kind": "training",
+    "framework": "pytorch",
+    "pipeline": "made",
+    "data": "synthetic",
+    "shape": "1x16x16",
+    "optimizer": "sgd",
+    "batch": 4,
+    "accumulation": 1,
+    "precision": "float32",
+    "checkpointing": False,
+    "trained": "all",
+    "steps": 3,
+    "threads": 1,
+}
+
+
+def row(order: int, weights: int, output: int, kept: bool = True, beside: int = 0) -> Any:
+    """A layer with so many bytes of weights, of output, and saved beside it."""
+    return {
+        "order": order,
+        "name": f"layer{order}",
+        "type": "Conv2d",
+        "part": f"layer{order}",
+        "file_bytes": weights,
+        "trained_bytes": weights,
+        "output_bytes": output,
+        "kept_bytes": output if kept else 0,
+        "saved_bytes": beside,
+        "flops": 1e7,
+    }
+
+
+def training(*rows: Any, **changed: Any) -> Workload:
+    """A training with these layers."""
+    settings = {**SETTINGS, **changed}
+    return any_workload_of(settings, {table_key(settings): rows})
+
+
+def string(work: Workload, steps: int = 2) -> References:
+    """What its steps touch, with no base."""
+    return references_of(work, tasks_of(work, TYPICAL.seconds), steps, Base(0, 0))
+
+
+def test_a_step_goes_forward_backward_and_updates():
+    """Data, layers in order, in reverse, then each trained part once."""
+    work = training(row(0, PAGE, PAGE), row(1, 0, PAGE), row(2, PAGE, PAGE))
+    told = [f"{t.phase} {t.layer.order}" for t in tasks_of(work, TYPICAL.seconds)]
+    assert told == [
+        *("data 0", "forward 0", "forward 1", "forward 2"),
+        *("backward 2", "backward 1", "backward 0", "step 0", "step 2"),
+    ]
+
+
+def test_parts_of_a_batch_share_gradients():
+    """Each part goes forward and backward; the update comes once, and so do gradients' bytes."""
+    rows = row(0, 8 * PAGE, PAGE), row(1, 8 * PAGE, PAGE)
+    once, twice = training(*rows), training(*rows, accumulation=2)
+    phases = [t.phase for t in tasks_of(twice, TYPICAL.seconds)]
+    assert [phases.count(p) for p in ("data", "forward", "backward", "step")] == [2, 4, 4, 2]
+    assert string(twice).alive.max() <= string(once).alive.max() + 4 * PAGE
+
+
+def test_what_a_step_holds_is_weights_gradients_state_and_activations():
+    """The most alive: weights, their gradients and state, or activations with some gradients."""
+    rows = [row(n, 10 * MIB, MIB) for n in range(4)]
+    plain, adam = (string(training(*rows, optimizer=name)) for name in ("sgd", "adam"))
+    assert plain.alive.max() / MIB == pytest.approx(80, abs=6)
+    assert adam.alive.max() / MIB == pytest.approx(160, abs=6)
+    deep = string(training(*[row(n, 0, 10 * MIB, beside=5 * MIB) for n in range(4)]))
+    assert deep.alive.max() / MIB == pytest.approx(60, abs=11)
+
+
+def test_nothing_outlives_its_step_but_weights_and_state():
+    """After the last reference of a second step no more is alive than after the first."""
+    rows = [row(n, 2 * MIB, MIB, kept=n % 2 == 0, beside=n * 1000) for n in range(6)]
+    work = training(*rows, optimizer="adam")
+    one, two = string(work, 1), string(work, 2)
+    left = [float(s.bytes[s.freed == len(s)].sum()) for s in (one, two)]
+    assert left[0] == left[1]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
+@pytest.mark.parametrize("frames", [8, 20, 35, 50, 70])
+def test_steps_miss_what_lru_misses_page_by_page(optimizer: str, frames: int):
+    """Certified: what each phase brings back is what LRU brings back, page by page."""
+    rows = [row(n, PAGE * (n % 4 > 0), PAGE, n % 5 > 0, PAGE * (n % 3 > 0)) for n in range(20)]
+    work = training(*rows, optimizer=optimizer)
+    tasks, found = tasks_of(work, TYPICAL.seconds), string(work, 3)
+    truth = lru_pages(found, PAGE, frames)
+    told = missed(
+        found,
+        reuse_of(found),
+        3 * len(tasks),
+        np.array([frames * PAGE], dtype=float),
+        Memory(lru_share=1.0),
+    )
+    counted = dict.fromkeys(("data", "forward", "backward", "step"), 0)
+    simulated = dict.fromkeys(counted, 0.0)
+    for number, pages in enumerate(told.in_bytes[:, 0] / PAGE):
+        phase = tasks[number % len(tasks)].phase
+        counted[phase] += truth.back.get(number, 0)
+        simulated[phase] += pages
+    assert simulated == counted
+
+
+def test_training_has_a_ramp_where_inference_has_a_cliff():
+    """Forward and back again, weights and activations come in reverse: no scan misses all."""
+    step = training(*[row(n, 10 * MIB, 10 * MIB) for n in range(20)])
+    run = workload(table(*[20] * 20), schedule="bulk", warm=2, rounds=3)
+    device = device_of(calibration())
+    shares = []
+    for work in (step, run):
+        every = tasks_of(work, TYPICAL.seconds)
+        most = float(references_of(work, every, 2, device.base).alive.max())
+        found = simulate(work, device, np.array([0.75, 0.4]) * most)
+        phase = found.where("backward" if work.training else "execute")
+        back = found.a_round(found.missed.in_bytes, phase)
+        shares.append(float(back[0] / back[1]))
+    assert shares[0] < 0.6 < 0.95 < shares[1]
+
+
+def test_simulated_phases_slow_down_with_less_memory():
+    """Backward and update pay for what forward pushed out; nothing is paid above the demand."""
+    work = training(*[row(n, 10 * MIB, 10 * MIB) for n in range(10)], optimizer="adam")
+    device = device_of(calibration())
+    found = simulate(work, device, np.array([0.5, 0.8, 1.5]) * (60 + 100 * 4 + 100) * MIB)
+    for phase in ("forward", "backward", "step"):
+        added = found.a_round(found.io_s, found.where(phase))
+        assert added[0] > added[2] == 0
+    total = found.a_round(found.io_s, found.where())
+    assert total[0] > total[1] > total[2]
