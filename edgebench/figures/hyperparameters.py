@@ -148,7 +148,7 @@ def _effects(results: Results, found: Sequence[Effect]) -> Any:
         own = [effect for effect in found if tuple(effect.group.items()) == group]
         _forest(axes, own, settings, measures)
         told = {k: v for k, v in group if len({dict(g).get(k) for g in groups}) > 1}
-        axes.set_title(_group_title(told))
+        axes.set_title(_group_title(told).replace(", ", "\n"), fontsize="small")
     panels[0].set_yticks(range(len(settings)), settings)
     panels[0].invert_yaxis()
     looks = [_look(number) for number in range(len(measures))]
