@@ -96,8 +96,10 @@ def _marks_of(axes: Axes) -> int:
 
     lines = [line for line in axes.lines if line.get_marker() not in ("None", "")]
     points = sum(np.size(line.get_xdata()) for line in lines)
-    paths = [(len(one.get_paths()), np.shape(one.get_offsets())[0]) for one in axes.collections]
-    return points + sum(map(max, paths)) + len(axes.patches)
+    shapes = sum(
+        max(len(one.get_paths()), len(np.atleast_2d(one.get_offsets()))) for one in axes.collections
+    )
+    return points + shapes + len(axes.patches)
 
 
 def _address(picture: Picture) -> str:

@@ -158,6 +158,14 @@ def test_keyboard_and_screen_reader(browser: Any, with_results: Served):
     assert nameless == []
 
 
+def test_coming_back_again_and_again_never_stalls(browser: Any, with_results: Served):
+    """A page that was left gives its connection back: a browser makes but six to one server."""
+    page = Page(browser, with_results.address)
+    for _ in range(8):
+        page.open()
+        page.find("#system-figures dd", 20)
+
+
 def test_two_browsers_and_a_reload_see_the_same(browser: Any, with_results: Served):
     """A second window and a reload show what the first shows; the server keeps count."""
     page = Page(browser, with_results.address)

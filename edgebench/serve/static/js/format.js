@@ -34,7 +34,7 @@ export function cell(name, value) {
   if (name.endsWith("_bytes") && typeof value === "number") return bytes(value);
   if (name.endsWith("_s") && typeof value === "number") return seconds(value);
   if (name === "started_utc") return String(value).replace("T", " ").slice(0, 19);
-  if (typeof value === "number" && !Number.isInteger(value)) return value.toPrecision(4);
+  if (typeof value === "number" && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
   return name === "network" ? breakable(String(value)) : String(value);
 }
 

@@ -11,6 +11,16 @@ const trial = new TrialView();
 const system = new SystemChart();
 
 export function startLive() {
+  let stream = open();
+  // A page that was left may be kept for who comes back; its stream would hold one of the few
+  // connections that a browser makes to one server.
+  window.addEventListener("pagehide", () => stream.close());
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) stream = open();
+  });
+}
+
+function open() {
   const stream = new EventSource("/api/live");
   const on = (kind, act) => stream.addEventListener(kind, (event) => act(JSON.parse(event.data)));
   on("whole", (data) => {
@@ -24,6 +34,7 @@ export function startLive() {
   on("news", (data) => trial.news(data));
   stream.onopen = () => say("Connected.");
   stream.onerror = () => say("The connection is lost; trying again …", true);
+  return stream;
 }
 
 function showProgress({ sweep, jobs }) {
