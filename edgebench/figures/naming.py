@@ -24,6 +24,7 @@ _TOLD = {
     "optimizer": "{}",
     "learning_rate": "rate {:g}",
     "data": "{}",
+    "shape": "images of {}",
     "cores": "{:g} cores",
     "cpu_quota": "{:g} CPUs",
 }
