@@ -17,12 +17,12 @@ from pathlib import Path
 import report
 
 from edgebench.cli.progress import LineProgress
-from edgebench.compare import compare_sweeps
-from edgebench.reading import Sweep
-from edgebench.records import TrialRecord
-from edgebench.results import load
-from edgebench.scenario import load_scenario
-from edgebench.sweep import SweepOptions, run_sweep
+from edgebench.comparing.compare import compare_sweeps
+from edgebench.records.records import TrialRecord
+from edgebench.results.reading import Sweep
+from edgebench.results.results import load
+from edgebench.scenario.scenario import load_scenario
+from edgebench.sweep.sweep import SweepOptions, run_sweep
 
 _ROOT = Path("results-of-compare-rates")
 _SCENARIO = Path(__file__).with_name("rates.toml")

@@ -15,11 +15,11 @@ from typing import Any
 import report
 
 from edgebench.measures.registry import strategy_of
-from edgebench.preparing import cache_folder, prepare_networks
-from edgebench.recording import TrialRequest
-from edgebench.records import LimitSetting, TrialRecord
-from edgebench.trial import TrialFiles, run_trial
-from edgebench.workshop import open_workshop
+from edgebench.records.records import LimitSetting, TrialRecord
+from edgebench.trial.recording import TrialRequest
+from edgebench.trial.trial import TrialFiles, run_trial
+from edgebench.workshop.preparing import cache_folder, prepare_networks
+from edgebench.workshop.workshop import open_workshop
 
 PHASES = ("import", "load", "first", "execute")
 

@@ -16,7 +16,7 @@ import report
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "measures"))
 from made_layers import MIB, SIZES_MIB, Error, errors, made_trial
 
-from edgebench.workshop import open_workshop
+from edgebench.workshop.workshop import open_workshop
 
 #: What the sampler is asked for; the first is the default.
 INTERVALS_S = (0.001, 0.01, 0.1)

@@ -23,12 +23,12 @@ from edgebench.cgroups.interface import HotFiles
 from edgebench.cgroups.v1 import V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup
 from edgebench.layers.pipeline import build_pipeline
-from edgebench.measuring import measure_command
-from edgebench.preparing import cache_folder, prepare_networks
-from edgebench.records import LimitSetting
+from edgebench.records.records import LimitSetting
+from edgebench.sweep.measuring import measure_command
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.inference import import_runtime
 from edgebench.workloads.recorder import Recorder
+from edgebench.workshop.preparing import cache_folder, prepare_networks
 
 NETWORKS = ("resnet18", "mobilenet_v2")
 SETTINGS: dict[str, Any] = {

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import report
 
-from edgebench.folder import ResultsFolder
-from edgebench.records import LimitSetting, TrialRecord
+from edgebench.records.records import LimitSetting, TrialRecord
+from edgebench.results.folder import ResultsFolder
 
 _LIMITS = 20
 _SHOW = (

@@ -12,8 +12,8 @@ from pathlib import Path
 import report
 
 from edgebench.measures.gnu_time import find_gnu_time, gnu_time_command
-from edgebench.measuring import measure_command
-from edgebench.records import LimitSetting
+from edgebench.records.records import LimitSetting
+from edgebench.sweep.measuring import measure_command
 
 #: Hashes, and walks over fresh memory; prints its own seconds, so that no start-up counts.
 WORKLOAD = """

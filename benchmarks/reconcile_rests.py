@@ -14,7 +14,7 @@ import report
 
 from edgebench.measures.ledger import Ledger
 from edgebench.reconciling.reconciliation import Reconciliation, reconcile
-from edgebench.results import latest, load
+from edgebench.results.results import latest, load
 
 MIB = 1 << 20
 SAYS = (

@@ -16,14 +16,14 @@ from typing import Any
 
 import psutil
 
-from edgebench.folder import ResultsFolder
-from edgebench.phases import finished_spans
-from edgebench.preparing import cache_folder, prepare_networks
-from edgebench.reading import read_sweep
-from edgebench.recording import TrialRequest
-from edgebench.records import LimitSetting
-from edgebench.trial import TrialFiles, run_trial
-from edgebench.workshop import Workshop, open_workshop
+from edgebench.records.phases import finished_spans
+from edgebench.records.records import LimitSetting
+from edgebench.results.folder import ResultsFolder
+from edgebench.results.reading import read_sweep
+from edgebench.trial.recording import TrialRequest
+from edgebench.trial.trial import TrialFiles, run_trial
+from edgebench.workshop.preparing import cache_folder, prepare_networks
+from edgebench.workshop.workshop import Workshop, open_workshop
 
 NETWORK = "resnet18"
 SETTINGS: dict[str, Any] = {

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from serve_bench import bench, chromium, server
 
-from edgebench.signpost import FAST, read_signpost
+from edgebench.results.signpost import FAST, read_signpost
 
 #: Long tasks (50 ms and more) are told by the browser; shorter ones nobody feels.
 _WATCH_TASKS = """

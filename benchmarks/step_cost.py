@@ -18,9 +18,9 @@ import report
 from layer_peaks_cost import descriptors, own_files
 from overhead import interval
 
-from edgebench.measuring import measure_command
-from edgebench.records import LimitSetting
-from edgebench.scenario import scenario_of
+from edgebench.records.records import LimitSetting
+from edgebench.scenario.scenario import scenario_of
+from edgebench.sweep.measuring import measure_command
 from edgebench.training.loop import Training, prepared
 from edgebench.workloads.recorder import Recorder
 

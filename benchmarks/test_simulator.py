@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from edgebench.preparing import describe_networks
 from edgebench.slowdown.misses import Memory
 from edgebench.slowdown.references import Base
 from edgebench.slowdown.simulator import Device, Simulation, simulate
 from edgebench.slowdown.tables import Workload, workload_of
+from edgebench.workshop.preparing import describe_networks
 
 MIB = 1 << 20
 #: A curve of so many limits should take no longer than this.

@@ -13,7 +13,7 @@ import report
 
 from edgebench.measures.account import BASE, BESIDE, REST
 from edgebench.measures.categories import MARK, NAMES
-from edgebench.results import Results, latest, load
+from edgebench.results.results import Results, latest, load
 
 MIB = 1 << 20
 SAYS = (

@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 __all__ = ["__version__", "load"]
 __version__ = "0.1.0"
@@ -56,11 +56,11 @@ __version__ = "0.1.0"
 def load(path: str | Path) -> Results:
     """Read a results folder (or a folder of them) as pandas frames.
 
-    See :class:`edgebench.results.Results` for the frames and their columns.
+    See :class:`edgebench.results.results.Results` for the frames and their columns.
 
     Raises:
         edgebench.errors.ResultsError: nothing readable there, or made by a newer version.
     """
-    from edgebench.results import load as load_results
+    from edgebench.results.results import load as load_results
 
     return load_results(path)

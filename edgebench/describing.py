@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.cgroups.identity import caller_identity
 from edgebench.errors import EdgebenchError
-from edgebench.preparing import describe_trainings
 from edgebench.slowdown.trainings import KIND, SHAPING, table_key
+from edgebench.workshop.preparing import describe_trainings
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 #: What a data set has if a sweep doesn't say.
 _CLASSES = 10

@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgebench.bracketing import Guess
 from edgebench.cgroups.identity import caller_identity
 from edgebench.describing import with_trainings
-from edgebench.preparing import describe_networks
-from edgebench.results import load
+from edgebench.results.results import load
+from edgebench.searching.bracketing import Guess
 from edgebench.slowdown.asking import Wanted, is_known, subjects
 from edgebench.slowdown.choosing import choose
 from edgebench.slowdown.prediction import Prediction, Predictor
 from edgebench.slowdown.stored import StoredFits, is_stored
 from edgebench.slowdown.viability import learn, stands
+from edgebench.workshop.preparing import describe_networks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgebench.minimum import Asked
-    from edgebench.results import Results
+    from edgebench.results.results import Results
+    from edgebench.searching.minimum import Asked
     from edgebench.slowdown.knowledge import Knowledge
 
 

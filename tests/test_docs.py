@@ -130,7 +130,7 @@ def test_links_lead_somewhere(page: Path):
 
 def test_the_shown_scenario_is_valid(tmp_path: Path):
     """The scenario that docs/verbs/check.md shows passes `edgebench check`'s own reader."""
-    from edgebench.scenario import load_scenario
+    from edgebench.scenario.scenario import load_scenario
 
     text = (ROOT / "docs" / "verbs" / "check.md").read_text()
     (shown,) = re.findall(r"```toml\n(.+?)```", text, re.DOTALL)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgebench.blame.passes import cost_of, known, passes_of, share_of
 from edgebench.blame.table import BlameTable, Cost, LayerRow, Lost, Pass, PassCost, Step, Steps
 from edgebench.errors import ResultsError
-from edgebench.summary import Spread
+from edgebench.results.summary import Spread
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 NO_LAYERS_REMEDY = "layers come of networks: edgebench layers NETWORK"
 #: What sets two workloads of a sweep apart, beside their settings.
@@ -53,7 +53,7 @@ def blame_tables(results: Results) -> Blamed:
 
 
 def _workloads(trials: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    from edgebench.frames import SETTINGS
+    from edgebench.results.frames import SETTINGS
 
     keys = ["sweep", *SETTINGS, *_APART]
     for values, rows in trials.groupby(keys, dropna=False, sort=False):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from edgebench.blame.table import BlameTable
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 #: The first time a layer is loaded and executed: what strategies' own trials are compared by.
 _PHASES = ("load", "first")

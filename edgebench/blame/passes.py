@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgebench.blame.table import Pass, PassCost, Steps
-from edgebench.summary import spread_of
+from edgebench.results.summary import spread_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.summary import Spread
+    from edgebench.results.summary import Spread
 
 
 def passes_of(

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgebench.summary import Spread
+    from edgebench.results.summary import Spread
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,11 @@ from edgebench.calibrating.points import FILE_BYTES, scan_points
 from edgebench.calibrating.scan_file import scan_file
 from edgebench.cgroups.identity import give_to_caller
 from edgebench.cgroups.proof import prove_limit
-from edgebench.environment import capture, device_name
 from edgebench.errors import MachineError, ResultsError
-from edgebench.machine import Machine, swap_devices
-from edgebench.plan import Point, plan
-from edgebench.preparing import cache_folder
-from edgebench.recording import TrialRequest
-from edgebench.records import LimitSetting, TrialRecord
+from edgebench.machine.environment import capture, device_name
+from edgebench.machine.machine import Machine, swap_devices
+from edgebench.plan.plan import Point, plan
+from edgebench.records.records import LimitSetting, TrialRecord
 from edgebench.slowdown.calibration.constants import constants_of
 from edgebench.slowdown.calibration.device import (
     SCHEMA,
@@ -33,9 +31,11 @@ from edgebench.slowdown.calibration.doubts import (
     spread_doubts,
 )
 from edgebench.slowdown.calibration.scans import Scan, blocks_of
-from edgebench.sweep import Progress
-from edgebench.trial import TrialFiles, run_trial
-from edgebench.workshop import Workshop, open_workshop
+from edgebench.sweep.sweep import Progress
+from edgebench.trial.recording import TrialRequest
+from edgebench.trial.trial import TrialFiles, run_trial
+from edgebench.workshop.preparing import cache_folder
+from edgebench.workshop.workshop import Workshop, open_workshop
 
 #: A calibration is of so many blocks, or of as many as fit into this time, but two.
 REPEATS, TIME_S, _LEAST = 5, 115.0, 2

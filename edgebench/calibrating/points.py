@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from edgebench.plan import Point
-from edgebench.records import LimitSetting
+from edgebench.plan.plan import Point
+from edgebench.records.records import LimitSetting
 from edgebench.slowdown.calibration.scans import FITS, WIDE
 from edgebench.units import format_size
 

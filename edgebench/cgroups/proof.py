@@ -16,7 +16,7 @@ from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.place import Place
 from edgebench.errors import CgroupError
-from edgebench.records import Outcome
+from edgebench.records.records import Outcome
 from edgebench.units import format_size
 
 _LIMIT = 64 << 20

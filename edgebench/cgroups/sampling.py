@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from edgebench.cgroups.interface import HotFiles
 from edgebench.errors import MachineError
-from edgebench.records import SamplerReport
+from edgebench.records.records import SamplerReport
 
 FAST_COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")
 #: Column → its key in v1's and in v2's ``memory.stat``; None: told by a file of its own.

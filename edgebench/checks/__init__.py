@@ -14,7 +14,7 @@ from edgebench.checks.base import Advice, Answer, Check, Status
 from edgebench.checks.machine import ForeignLoad, FreePages, Governor, GpuMemory, HugePages, Ram
 from edgebench.checks.tools import Disk, GnuTime, LimitBites, Surveyed, Swap, Torch
 from edgebench.errors import CgroupError
-from edgebench.machine import Machine
+from edgebench.machine.machine import Machine
 
 if TYPE_CHECKING:
     from edgebench.cgroups.place import Place

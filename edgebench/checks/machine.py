@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.checks.base import Advice, Check
-from edgebench.machine import CPU_FREQUENCY, PAGE_REPORTING, Machine, UnreadableError, ram_bytes
-from edgebench.noise import NoiseWatch, noise_warnings
+from edgebench.machine.machine import (
+    CPU_FREQUENCY,
+    PAGE_REPORTING,
+    Machine,
+    UnreadableError,
+    ram_bytes,
+)
+from edgebench.machine.noise import NoiseWatch, noise_warnings
 from edgebench.units import format_size
 
 if TYPE_CHECKING:

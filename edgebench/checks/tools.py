@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from edgebench.checks.base import Advice, Check
-from edgebench.machine import Machine, UnreadableError, swap_devices
+from edgebench.machine.machine import Machine, UnreadableError, swap_devices
 from edgebench.units import format_size
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ import click
 
 from edgebench.cli.options import device_option, results_option, swap_option
 from edgebench.errors import UsageError
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 from edgebench.units import format_size
 
 if TYPE_CHECKING:
-    from edgebench.batching import Fit, Least, Training
-    from edgebench.sweep import Progress
+    from edgebench.searching.batching import Fit, Least, Training
+    from edgebench.sweep.sweep import Progress
 
 FoundT = TypeVar("FoundT")
 
@@ -59,10 +59,10 @@ def batch(
     With --batch instead, the least limit for that batch. The trials are kept as a sweep like any
     other; one that was interrupted is gone on with by the same words.
     """
-    from edgebench.batching import Training, largest_batch, least_memory
     from edgebench.cli.calibrate import parse_swap
     from edgebench.cli.minimum import scenario_swap
-    from edgebench.sweep import SweepOptions
+    from edgebench.searching.batching import Training, largest_batch, least_memory
+    from edgebench.sweep.sweep import SweepOptions
 
     if (memory is None) == (size is None):
         raise UsageError(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from edgebench.preview import Preview
-    from edgebench.scenario import Scenario
+    from edgebench.scenario.preview import Preview
+    from edgebench.scenario.scenario import Scenario
 
 #: Settings shown, in this order, where the scenario has them.
 _SHOWN = (
@@ -33,8 +33,8 @@ def check(scenario: str, as_json: bool) -> None:
 
     All faults are told at once. What only this machine can't give is a warning.
     """
-    from edgebench.preview import preview, this_machine
-    from edgebench.scenario import load_scenario
+    from edgebench.scenario.preview import preview, this_machine
+    from edgebench.scenario.scenario import load_scenario
 
     loaded = load_scenario(scenario)
     seen = preview(loaded, this_machine())

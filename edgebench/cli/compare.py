@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from edgebench.errors import RegressionError, UsageError
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 from edgebench.units import format_duration, format_size, parse_share
 
 if TYPE_CHECKING:
-    from edgebench.compare import Compared, Comparison
-    from edgebench.results import Sweep
+    from edgebench.comparing.compare import Compared, Comparison
+    from edgebench.results.results import Sweep
 
 _COLOURS = {"slower": "red", "more": "red", "lost": "red", "unsure": "yellow"}
 _COLOURS |= {"faster": "green", "less": "green", "gained": "green"}
@@ -45,8 +45,8 @@ def compare(
 
     A change counts if it is beyond the threshold and beyond chance. Exit code 4 on a regression.
     """
-    from edgebench.compare import compare_sweeps
-    from edgebench.results import latest, load
+    from edgebench.comparing.compare import compare_sweeps
+    from edgebench.results.results import latest, load
 
     share = parse_share(threshold)
     if share is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from edgebench.errors import UsageError
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 
 
 @click.command(short_help="Which data sets are there? Fetch one.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgebench.errors import NotFitError
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 
 if TYPE_CHECKING:
     from edgebench.checks import Answer

@@ -14,7 +14,7 @@ from edgebench.errors import MachineError, ResultsError, UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 _FRAMES = ("trials", "phases", "layers", "memory", "networks", "samples", "stat")
 _FORMATS = ("csv", "parquet", "json")
@@ -54,7 +54,7 @@ def export(
     A value that is missing is empty in CSV and null in JSON and Parquet. With --format trace it is
     the trials' layers, threads and memory on one time line, for a trace viewer.
     """
-    from edgebench.results import load
+    from edgebench.results.results import load
 
     kind = kind or _kind_of(output)
     if kind == "parquet" and output is None:
@@ -97,7 +97,7 @@ def _kind_of(output: Path | None) -> str:
 
 def _trace(loaded: Results, only: tuple[str, ...]) -> tuple[bytes, str, str]:
     """The trace, what it holds, and what to do with it."""
-    from edgebench.trace_export import chrome_trace
+    from edgebench.results.trace_export import chrome_trace
 
     _check(loaded, only)
     trace, left_out = chrome_trace(loaded, only)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def fit(results: Path, as_json: bool) -> None:
     JSON in the sweep's folder, in fits/.
     """
     from edgebench.describing import with_trainings
-    from edgebench.results import latest, load
+    from edgebench.results.results import latest, load
     from edgebench.slowdown.context import context_of
     from edgebench.slowdown.data import curves
     from edgebench.slowdown.ladder import climb_all

@@ -13,13 +13,13 @@ from click.core import ParameterSource
 from edgebench.blame.choosing import SORTS
 from edgebench.cli.options import results_option
 from edgebench.errors import EdgebenchError, UsageError
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 
 if TYPE_CHECKING:
     from edgebench.blame.memory import MemoryTable
     from edgebench.blame.table import BlameTable, PassCost
-    from edgebench.results import Results
-    from edgebench.sweep import SweepSummary
+    from edgebench.results.results import Results
+    from edgebench.sweep.sweep import SweepSummary
 
 #: What only measuring has a use for.
 _MEASURING = ("swap", "image", "threads", "rounds", "repeats", "results")
@@ -78,7 +78,7 @@ def layers(
     from edgebench.blame.making import blame_tables
     from edgebench.blame.memory import memory_tables
     from edgebench.cli.layer_tables import print_tables
-    from edgebench.results import latest, load
+    from edgebench.results.results import latest, load
 
     given = {n for n in asked if context.get_parameter_source(n) != ParameterSource.DEFAULT}
     summary = _measure(asked) if source is None else None
@@ -107,9 +107,9 @@ def _measure(asked: dict[str, Any]) -> SweepSummary:
         remedy = "edgebench layers alexnet, or edgebench layers --from results"
         raise UsageError("which network?", remedy=remedy)
     from edgebench.cli.progress import make_progress
-    from edgebench.layer_scenario import Asked, layer_scenario
-    from edgebench.results import need_pandas
-    from edgebench.sweep import SweepOptions, run_sweep
+    from edgebench.results.results import need_pandas
+    from edgebench.scenario.layer_scenario import Asked, layer_scenario
+    from edgebench.sweep.sweep import SweepOptions, run_sweep
 
     # Asked first: it would be a pity to find it lacking after minutes of measuring.
     need_pandas()

@@ -12,7 +12,7 @@ import click
 from edgebench.units import format_duration, format_size, parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from edgebench.records import TrialRecord
+    from edgebench.records.records import TrialRecord
 
 
 @click.command(
@@ -61,8 +61,8 @@ def measure(
     What COMMAND prints goes to stderr. Its exit code is in the record; edgebench itself exits 0
     when the measurement succeeded, also if COMMAND failed or was killed at the limit.
     """
-    from edgebench.measuring import measure_command
-    from edgebench.records import LimitSetting
+    from edgebench.records.records import LimitSetting
+    from edgebench.sweep.measuring import measure_command
 
     kind = swap if swap in ("none", "system") else swap_kind
     limits = LimitSetting(

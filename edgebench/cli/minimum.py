@@ -12,12 +12,12 @@ import click
 
 from edgebench.cli.options import device_option, results_option, swap_option
 from edgebench.errors import EdgebenchError
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from edgebench.bracketing import Found, Guess, Tried
-    from edgebench.minimum import Asked, Minimum
+    from edgebench.searching.bracketing import Found, Guess, Tried
+    from edgebench.searching.minimum import Asked, Minimum
 
 _PHASES = ("total", "load", "first", "execute")
 
@@ -53,8 +53,8 @@ def minimum(results: Path, device: str | None, as_json: bool, swap: str, **asked
     """
     from edgebench.cli.calibrate import parse_swap
     from edgebench.cli.progress import make_progress
-    from edgebench.minimum import Asked, find_minimum
-    from edgebench.sweep import SweepOptions
+    from edgebench.searching.minimum import Asked, find_minimum
+    from edgebench.sweep.sweep import SweepOptions
 
     kind, size_bytes = parse_swap(swap)
     wanted = Asked(**asked, swap=scenario_swap(kind, swap))
@@ -81,8 +81,8 @@ def _guess(
     asked: Asked, results: Path, device: str | None, swap: tuple[str, int | None]
 ) -> tuple[Guess, str]:
     """Where to begin, as predicted from the device's earlier results, and that in words."""
-    from edgebench.bracketing import Guess
-    from edgebench.environment import device_name
+    from edgebench.machine.environment import device_name
+    from edgebench.searching.bracketing import Guess
 
     try:
         from edgebench.predicting import predicted_guess

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 
 
 @click.command(short_help="Draw a sweep's figures.")
@@ -21,7 +21,7 @@ def plot(results: Path, trial: str | None, as_json: bool) -> None:
     with the reason.
     """
     from edgebench.figures.gallery import Gallery, draw_all, draw_trial
-    from edgebench.results import latest, load
+    from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
     gallery = draw_all(loaded) if trial is None else Gallery(draw_trial(loaded, trial), [])

@@ -13,7 +13,7 @@ import click
 from edgebench.choices import LOADERS, SCHEDULES, SWAP_KINDS
 from edgebench.cli.predicted import print_next, print_predictions
 from edgebench.errors import UsageError
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 
 if TYPE_CHECKING:
     from edgebench.predicting import Source
@@ -68,7 +68,7 @@ def predict(results: Path, figure: bool, as_json: bool, **asked: Any) -> None:
 
 def _limits(asked: dict[str, Any]) -> list[str]:
     """The limits given, those of the range, or the usual range."""
-    from edgebench.limit_axes import MemoryRange
+    from edgebench.scenario.limit_axes import MemoryRange
 
     given = list(asked["memory"])
     ranged = [asked["start"], asked["stop"], asked["steps"]]

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-    from edgebench.recording import TrialRequest
-    from edgebench.records import TrialRecord
+    from edgebench.records.records import TrialRecord
+    from edgebench.trial.recording import TrialRequest
 
 
 def describe(request: TrialRequest) -> str:

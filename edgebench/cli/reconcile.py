@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +35,7 @@ def reconcile(results: Path, trial: str | None, network: str | None, as_json: bo
     is unexplained. What the sweep lacks is said, with how to get it.
     """
     from edgebench.reconciling.reconciliation import reconcile as reconcile_sweep
-    from edgebench.results import latest, load
+    from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
     found = reconcile_sweep(loaded.sweeps[0], trial, network)

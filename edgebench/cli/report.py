@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 
 _NAME = "report.html"
 
@@ -35,7 +35,7 @@ def report(results: Path, output: Path | None, markdown: bool, pdf: bool, as_jso
     from edgebench.report.html import as_html
     from edgebench.report.making import make_report
     from edgebench.report.writing import write_markdown, write_page
-    from edgebench.results import latest, load
+    from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
     target = output or loaded.path / _NAME

@@ -14,7 +14,7 @@ from edgebench.errors import SweepIncompleteError
 from edgebench.units import format_duration
 
 if TYPE_CHECKING:
-    from edgebench.sweep import SweepSummary
+    from edgebench.sweep.sweep import SweepSummary
 
 _UNEXPECTED = ("failed", "timeout", "harness-error")
 
@@ -31,8 +31,8 @@ def run(scenario: str, results: Path, device: str | None, fresh: bool, as_json: 
     Interrupted at any time, the same command goes on where it stopped.
     """
     from edgebench.cli.progress import make_progress
-    from edgebench.scenario import load_scenario
-    from edgebench.sweep import SweepOptions, run_sweep
+    from edgebench.scenario.scenario import load_scenario
+    from edgebench.sweep.sweep import SweepOptions, run_sweep
 
     plan = load_scenario(scenario)
     progress = make_progress()

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 from edgebench.units import format_size
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from edgebench.results import Sweep
-    from edgebench.summary import PointSummary, Spread
+    from edgebench.results.results import Sweep
+    from edgebench.results.summary import PointSummary, Spread
 
 _SHORT = {
     "oom-killed": "oom",
@@ -39,8 +39,8 @@ def show(results: Path, as_json: bool) -> None:
 
     Works on a sweep that is running, was cut short or is damaged: it shows what is there.
     """
-    from edgebench.results import latest, load
-    from edgebench.summary import summarise
+    from edgebench.results.results import latest, load
+    from edgebench.results.summary import summarise
 
     loaded = load(latest(results))
     sweep = loaded.sweeps[0]
@@ -119,7 +119,7 @@ def _heading(workload: str, group: Sequence[PointSummary]) -> str:
 def _table(group: Sequence[PointSummary]) -> Table:
     from rich.table import Table
 
-    from edgebench.times import TIMES
+    from edgebench.results.times import TIMES
 
     times = [name for name in TIMES if any(name in point.times_s for point in group)]
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")

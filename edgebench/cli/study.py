@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from edgebench.errors import ResultsError
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
     from edgebench.studies.tables import StudyTable
 
 _WIDTH = 120
@@ -27,7 +27,7 @@ def study(results: Path, as_json: bool) -> None:
     Which tables there are is told by what the sweep ran; docs/lowpower.md and
     docs/hyperparameters.md explain them.
     """
-    from edgebench.results import latest, load
+    from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
     tables = study_tables(loaded)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +52,7 @@ def validate(results: Path, hold_out: str, phase: str, figures: bool, as_json: b
     """
     from edgebench.cli.progress import make_progress
     from edgebench.describing import with_trainings
-    from edgebench.results import load
+    from edgebench.results.results import load
     from edgebench.slowdown.proof import prove
 
     loaded, untold = with_trainings(load(results))

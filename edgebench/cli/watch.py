@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 
 if TYPE_CHECKING:
     from edgebench.live.sweep import SweepState, SweepTail
@@ -29,7 +29,7 @@ def watch(results: Path, once: bool, as_json: bool) -> None:
     watching alone: the sweep goes on.
     """
     from edgebench.live.sweep import SweepTail, newest_running
-    from edgebench.results import latest
+    from edgebench.results.results import latest
 
     tail = SweepTail(newest_running(results) or latest(results))
     if as_json:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from edgebench.printable import printable
-from edgebench.summary import workload_label
+from edgebench.results.summary import workload_label
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:

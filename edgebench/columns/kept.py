@@ -22,9 +22,9 @@ from typing import Any, BinaryIO
 
 from edgebench import __version__
 from edgebench.columns.table import GOOD, NONE, TEXTS, Table, Texts
-from edgebench.layout import COLUMNS, PART
 from edgebench.printable import safe_json
-from edgebench.shapes import is_count
+from edgebench.records.shapes import is_count
+from edgebench.results.layout import COLUMNS, PART
 
 #: Raise it when a column's meaning changes.
 _VERSION = 1

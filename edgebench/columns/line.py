@@ -1,8 +1,8 @@
 """One line of ``trials.jsonl`` decoded fast: what :mod:`.table` needs of it, checked.
 
-What is decoded here is what :func:`edgebench.lines.whole_record` makes of the line, key by key.
-Whatever is refused here, for damage or only for looking strange, is then read the careful way, so
-refusing costs time and nothing else.
+What is decoded here is what :func:`edgebench.results.lines.whole_record` makes of the line, key by
+key. Whatever is refused here, for damage or only for looking strange, is then read the careful way,
+so refusing costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 
 from edgebench.printable import safe_json
-from edgebench.records import (
+from edgebench.records.records import (
     SCHEMA,
     LimitSetting,
     Outcome,
@@ -22,7 +22,7 @@ from edgebench.records import (
     TrialRecord,
     limit_setting,
 )
-from edgebench.shapes import LARGEST, is_whole_limit
+from edgebench.records.shapes import LARGEST, is_whole_limit
 
 _Count = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 #: The bounds are just outside what fits 64 bits.

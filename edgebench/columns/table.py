@@ -14,9 +14,9 @@ from typing import Any
 from msgspec import Raw
 
 from edgebench.columns.line import is_limit, is_list, is_outcome, is_table
-from edgebench.records import LimitSetting, SamplerReport, TrialRecord
-from edgebench.shapes import is_number
-from edgebench.times import TIMES, trial_times
+from edgebench.records.records import LimitSetting, SamplerReport, TrialRecord
+from edgebench.records.shapes import is_number
+from edgebench.results.times import TIMES, trial_times
 
 #: The code of a text that is missing.
 NONE = -1
@@ -54,8 +54,8 @@ class Table:
     """The columns of so many whole lines.
 
     ``numbers`` has :data:`NUMBERS`, ``sampler_…``, ``noise_…`` and ``times_…`` (the keys of
-    :data:`~edgebench.times.TIMES`): NaN where missing, and no column where all are. ``places`` is
-    where each line begins in its file.
+    :data:`~edgebench.results.times.TIMES`): NaN where missing, and no column where all are.
+    ``places`` is where each line begins in its file.
     """
 
     places: array[int] = field(default_factory=lambda: array("q"))

@@ -12,10 +12,10 @@ from edgebench.columns.kept import Extent, keep_table, kept_table
 from edgebench.columns.line import decoded
 from edgebench.columns.table import NONE, Table, TableMaker
 from edgebench.errors import ResultsError
-from edgebench.layout import parse_line
-from edgebench.lines import TORN, counted, damaged, whole_record
 from edgebench.printable import is_plain, may_obey
-from edgebench.records import TrialRecord
+from edgebench.records.records import TrialRecord
+from edgebench.results.layout import parse_line
+from edgebench.results.lines import TORN, counted, damaged, whole_record
 
 #: A file of fewer bytes is read into records at once, and so many new bytes are worth keeping.
 LARGE_BYTES = 8 << 20
@@ -110,7 +110,7 @@ def _table(path: Path, warnings: list[str]) -> Table:
 
 
 class _Reader:
-    """Reads lines into a table, as :func:`edgebench.lines.whole_records` reads them to records."""
+    """Reads lines into a table, as ``whole_records`` of ``results/lines.py`` reads them."""
 
     def __init__(self, path: Path, maker: TableMaker, extent: Extent) -> None:
         self.maker = maker

@@ -18,7 +18,7 @@ from edgebench.studies.convolutions import SHARED, CostBend, cost_bends, cost_fr
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 #: What runs along an axis, and what then has one line each.
 _OTHER = {"kernel": "batch", "batch": "kernel"}
@@ -41,7 +41,7 @@ def figures(results: Results) -> Iterator[Drawn]:
 
 
 def _stem(shared: Mapping[str, Any]) -> str:
-    from edgebench.derived import file_stem
+    from edgebench.results.derived import file_stem
 
     words = [shared["work"], shared["limit_label"], f"{shared['channels']:g}x{shared['image']:g}"]
     return file_stem("convolution", *words)

@@ -28,7 +28,7 @@ from edgebench.figures.style import applied, save
 
 if TYPE_CHECKING:
     from edgebench.blame.table import BlameTable, PassCost
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 FOLDER = "figures"
 #: Each kind of figure and what draws it.

@@ -29,7 +29,7 @@ from edgebench.units import format_size
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 _COLOURS = sns.color_palette("colorblind")
 _MARKERS = ("o", "s", "^", "D", "v", "P")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from edgebench.blame.table import BlameTable, LayerRow, PassCost, Steps
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 #: So many layers are drawn one by one, if they have this share of the worst one's time; the others
 #: are summed.

@@ -36,7 +36,7 @@ from edgebench.slowdown.data import lost_limits
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 _Numbers = npt.NDArray[Any]
 _STACKED = ("load", "first")

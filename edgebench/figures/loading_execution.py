@@ -34,7 +34,7 @@ from edgebench.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 _HEIGHT_IN = 4.6
 _PHASES = ("load", "first", "execute")

@@ -18,13 +18,13 @@ from edgebench.figures.style import (
     legend_beside,
     new_figure,
 )
-from edgebench.phases import Span, finished_spans
+from edgebench.records.phases import Span, finished_spans
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 _HEIGHT_IN = 4.9
 _MIB = 1 << 20

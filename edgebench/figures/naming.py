@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib.figure import Figure
 
-from edgebench.derived import file_stem
-from edgebench.frames import TRAINING
+from edgebench.results.derived import file_stem
+from edgebench.results.frames import TRAINING
 from edgebench.units import format_size
 
 MIB = 1 << 20

@@ -9,15 +9,15 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.patches import Patch
 
-from edgebench.derived import file_stem
 from edgebench.figures.naming import Drawn
 from edgebench.figures.style import legend_beside, new_figure
+from edgebench.results.derived import file_stem
 from edgebench.studies.operators import operator_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 #: Training's phases, in a step's order, each with its colour in every figure.
 _PHASES = ("data", "forward", "backward", "step")

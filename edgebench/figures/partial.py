@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from edgebench.derived import file_stem
 from edgebench.errors import ResultsError
 from edgebench.figures.axes import MIB
 from edgebench.figures.naming import Drawn
 from edgebench.figures.style import PHASE_COLOURS, new_figure
+from edgebench.results.derived import file_stem
 from edgebench.studies.partial import SHARED, WHOLE, partial_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 #: Column → the panel's label and its unit.
 _PANELS = {

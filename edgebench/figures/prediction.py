@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
     from edgebench.slowdown.data import Curve
     from edgebench.slowdown.prediction import Prediction, Predictor
     from edgebench.slowdown.voices import Told

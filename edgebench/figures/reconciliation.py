@@ -22,15 +22,15 @@ from edgebench.figures.style import (
 )
 from edgebench.measures.registry import strategy_of
 from edgebench.measures.strategy import SpanReading
-from edgebench.reading import settings_columns
 from edgebench.reconciling.observed import Observed, SpanKey
 from edgebench.reconciling.reconciliation import Reconciliation, reconcile
+from edgebench.results.reading import settings_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 _HEIGHT_IN = 6.2
 _MIB = 1 << 20

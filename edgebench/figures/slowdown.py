@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 _HEIGHT_IN = 4.3
 #: A band from its lower to its upper end; one wider than this tells nothing.

@@ -20,12 +20,12 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
 from edgebench import __version__
-from edgebench.derived import write_derived
+from edgebench.results.derived import write_derived
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 Colour = tuple[float, float, float]
 

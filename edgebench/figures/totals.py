@@ -26,7 +26,7 @@ from edgebench.slowdown.data import lost_limits, trial_times
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 _COLUMNS = 3
 #: What names a trial: another sweep has trials of the same numbers.

@@ -36,7 +36,7 @@ from edgebench.slowdown.data import trial_times
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 #: With more batches than these, ticks stand at powers of two.
 _MOST_TICKS = 9

@@ -17,7 +17,7 @@ from edgebench.measures.categories import MARK
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 _OTHER = "everything else"
 #: What is stacked, from below. The rest of what is beside the categories is little, and together.

@@ -17,7 +17,7 @@ from edgebench.studies.memory import HEAPS, memory_frame
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 _COLOURS = sns.color_palette("colorblind")
 _TITLES = {"demand_bytes": "cgroup's demand", "above_bytes": "kernel's peak above the base"}

@@ -31,7 +31,7 @@ from edgebench.slowdown.scores import Answer
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 FOLDER = "figures"
 #: The splits that are drawn, and how they are called.

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgebench.layout import parse_line
-from edgebench.shapes import is_count, is_number
+from edgebench.records.shapes import is_count, is_number
+from edgebench.results.layout import parse_line
 
 #: Read in pieces: large ones would stay with the process when they have been read. At most so many
 #: at a time: what lies there already must not stall who watches.

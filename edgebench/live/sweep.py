@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import ResultsError
-from edgebench.layout import COMPLETE, RESOLVED, TRIALS, is_being_written, parse_lines, read_json
-from edgebench.lines import whole_record
 from edgebench.live.trial import TrialTail
-from edgebench.reading import sweep_folders
-from edgebench.records import FINAL_OUTCOMES, TrialRecord
-from edgebench.signpost import read_signpost
+from edgebench.records.records import FINAL_OUTCOMES, TrialRecord
+from edgebench.results.layout import (
+    COMPLETE,
+    RESOLVED,
+    TRIALS,
+    is_being_written,
+    parse_lines,
+    read_json,
+)
+from edgebench.results.lines import whole_record
+from edgebench.results.reading import sweep_folders
+from edgebench.results.signpost import read_signpost
 
 
 @dataclass(frozen=True)

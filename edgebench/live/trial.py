@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from edgebench.live.curve import Bucket, Curve, Series
 from edgebench.live.events import EndedSpan, EventTail, Metric, OpenSpan
 from edgebench.live.table import RawTable
-from edgebench.signpost import EVENTS, FAST, STAT, Signpost
+from edgebench.results.signpost import EVENTS, FAST, STAT, Signpost
 
 #: Over how long CPU use is told.
 _CPU_WINDOW_S = 1.0

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any
 
 from edgebench.measures.strategy import ErrorBar, Reading, Seen, SpanReading, Strategy
-from edgebench.phases import Span
+from edgebench.records.phases import Span
 
 _EXECUTIONS = ("first", "execute")
 #: Schedules that keep a network's weights until all of it has run.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgebench.measures.strategy import ErrorBar, Reading, Seen, SpanReading, Strategy
-from edgebench.phases import Span
+from edgebench.records.phases import Span
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from edgebench.phases import Span, finished_spans
-from edgebench.records import TrialRecord
+from edgebench.records.phases import Span, finished_spans
+from edgebench.records.records import TrialRecord
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ErrorBar:
 class SpanReading:
     """What a strategy saw of one span, bytes; None where it did not see it.
 
-    ``id`` is the span's in its trial's events (:class:`edgebench.phases.Span`).
+    ``id`` is the span's in its trial's events (:class:`edgebench.records.phases.Span`).
     """
 
     id: int

@@ -13,7 +13,7 @@ from typing import Any
 from edgebench.errors import ResultsError
 from edgebench.measures.inside import ALLOCATIONS, FOLDER_VARIABLE, TORCH, VIEW_VARIABLE
 from edgebench.measures.strategy import ErrorBar, Reading, Seen, SpanReading, Strategy
-from edgebench.phases import Span
+from edgebench.records.phases import Span
 
 _THREADS = "it ran in a thread of its own, which torch's profiler does not follow"
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgebench.measures.process import resident
-from edgebench.phases import Span
 from edgebench.reconciling.observed import Observed, SpanKey
+from edgebench.records.phases import Span
 
 Look = Mapping[str, int]
 

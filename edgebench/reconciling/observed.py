@@ -12,9 +12,9 @@ from edgebench.errors import ResultsError
 from edgebench.measures.process import Process
 from edgebench.measures.registry import always, beside_process
 from edgebench.measures.strategy import Reading, Seen, SpanReading
-from edgebench.phases import Span
-from edgebench.reading import Sweep
-from edgebench.records import TrialRecord
+from edgebench.records.phases import Span
+from edgebench.records.records import TrialRecord
+from edgebench.results.reading import Sweep
 
 
 class SpanKey(NamedTuple):
@@ -106,7 +106,7 @@ def _events(sweep: Sweep, record: TrialRecord) -> list[dict[str, Any]]:
 
 
 def _samples(sweep: Sweep, trial: str, table: str) -> dict[str, Any]:
-    from edgebench.layer_frames import sample_table
+    from edgebench.results.layer_frames import sample_table
 
     try:
         frame = sample_table(sweep.samples_file(trial), table)

@@ -10,12 +10,12 @@ from typing import Any
 from edgebench.errors import ResultsError
 from edgebench.measures.ledger import Ledger
 from edgebench.measures.registry import own, strategy_of
-from edgebench.phases import Span
-from edgebench.reading import Sweep
 from edgebench.reconciling.chain import Chain
 from edgebench.reconciling.observed import Observed, SpanKey, observed
-from edgebench.records import TrialRecord
-from edgebench.summary import workload_label
+from edgebench.records.phases import Span
+from edgebench.records.records import TrialRecord
+from edgebench.results.reading import Sweep
+from edgebench.results.summary import workload_label
 
 #: Phases whose layers have ledgers of their own.
 _LAYER_PHASES = ("load", "first", "forward", "backward")

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from edgebench.report.sentences import slower
 from edgebench.report.workload import Workload, limit_size, limit_words
-from edgebench.summary import PointSummary
+from edgebench.results.summary import PointSummary
 from edgebench.units import format_duration, format_size
 
 

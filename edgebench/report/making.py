@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import ResultsError
 from edgebench.printable import printable
-from edgebench.reading import settings_columns
 from edgebench.report.buying import bought_said
 from edgebench.report.fitted import fit_said
 from edgebench.report.folding import folded
@@ -25,11 +24,12 @@ from edgebench.report.tables import (
     worst_layer,
 )
 from edgebench.report.workload import Workload, briefly, limit_words, workloads
-from edgebench.summary import summarise
+from edgebench.results.reading import settings_columns
+from edgebench.results.summary import summarise
 
 if TYPE_CHECKING:
     from edgebench.blame.table import BlameTable
-    from edgebench.results import Results, Sweep
+    from edgebench.results.results import Results, Sweep
     from edgebench.slowdown.ladder import Climb
 
 #: What tells workloads apart beside what a network or command is called.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 #: An SVG larger than this is embedded as PNG, which no number of points makes larger.
 LARGEST_SVG = 150_000

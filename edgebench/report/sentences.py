@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from edgebench.report.workload import Workload, limit_size, limit_words
-from edgebench.summary import PointSummary, Spread
+from edgebench.results.summary import PointSummary, Spread
 from edgebench.units import format_duration, format_size
 
 #: A round that is slower by no more than this is hardly slowed.

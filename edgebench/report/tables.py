@@ -12,8 +12,8 @@ from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from edgebench.blame.table import BlameTable, LayerRow, PassCost
+    from edgebench.results.summary import PointSummary, Spread
     from edgebench.slowdown.ladder import Climb
-    from edgebench.summary import PointSummary, Spread
 
 _TIMES = {"total": "whole", "load": "loading", "first": "first", "execute": "warm"}
 _MOST_LAYERS = 10

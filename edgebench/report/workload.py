@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from edgebench.reading import settings_columns
-from edgebench.records import LimitSetting
-from edgebench.summary import PointSummary, workload_key, workload_label
+from edgebench.records.records import LimitSetting
+from edgebench.results.reading import settings_columns
+from edgebench.results.summary import PointSummary, workload_key, workload_label
 from edgebench.units import format_size
 
 #: What of the settings is told in a name only where it sets workloads of one name apart.

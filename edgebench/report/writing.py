@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgebench.derived import write_derived, write_file
 from edgebench.report.markdown import as_markdown
 from edgebench.report.page import Report
+from edgebench.results.derived import write_derived, write_file
 
 FIGURES = "figures"
 

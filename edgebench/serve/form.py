@@ -13,9 +13,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from edgebench.faults import faults_of
-from edgebench.preview import preview, this_machine
-from edgebench.scenario import SCHEMA, Scenario, scenario_of
+from edgebench.scenario.faults import faults_of
+from edgebench.scenario.preview import preview, this_machine
+from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
 from edgebench.serve.form_keys import example_of, keys_of
 from edgebench.serve.offered import Offered
 

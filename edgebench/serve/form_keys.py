@@ -16,8 +16,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from edgebench.keys import LimitLabel, OneOf, Seconds, Size
-from edgebench.limit_axes import Swap
+from edgebench.scenario.keys import LimitLabel, OneOf, Seconds, Size
+from edgebench.scenario.limit_axes import Swap
 from edgebench.workloads.training_settings import PartLabel, ShapeLabel
 
 #: Validators that make a text more than a text.

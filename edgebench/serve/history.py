@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import ResultsError
-from edgebench.layout import TRIALS
 from edgebench.live.events import metric_of
 from edgebench.live.sweep import sweeps_below
-from edgebench.phases import finished_spans
-from edgebench.reading import Sweep, read_sweep
-from edgebench.records import TrialRecord
+from edgebench.records.phases import finished_spans
+from edgebench.records.records import TrialRecord
+from edgebench.results.layout import TRIALS
+from edgebench.results.reading import Sweep, read_sweep
 from edgebench.serve.drawn import fast_points, stat_points
 from edgebench.serve.shown import plain_settings
 

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from edgebench.cgroups.identity import give_to_caller
 from edgebench.errors import ResultsError
-from edgebench.layout import json_bytes, read_json, write_atomically
 from edgebench.process import python_path
+from edgebench.results.layout import json_bytes, read_json, write_atomically
 
 State = Literal["queued", "running", "stopping", "done", "stopped", "failed"]
 #: States in which nothing more happens.

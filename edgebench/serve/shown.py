@@ -11,7 +11,7 @@ from edgebench.live.events import EndedSpan, Metric, OpenSpan
 from edgebench.live.sweep import SweepState
 from edgebench.live.system import SystemMemory
 from edgebench.live.trial import KINDS, TrialTail
-from edgebench.reading import settings_columns
+from edgebench.results.reading import settings_columns
 from edgebench.serve.job import SOME_FAILED, Job
 
 #: Columns of the machine's rows, as js/system.js reads them: work B's five, and two more.

@@ -13,7 +13,7 @@ from edgebench.slowdown.knowledge import Knowledge, knowledge
 from edgebench.slowdown.splits import unseen
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 
 def choose(

@@ -12,7 +12,7 @@ from edgebench.slowdown.data import Curve
 from edgebench.slowdown.model import Context
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 
 def context_of(results: Results, curves: Sequence[Curve]) -> tuple[Context, list[str]]:

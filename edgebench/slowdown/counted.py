@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from edgebench.errors import ResultsError
-from edgebench.phases import finished_spans
+from edgebench.records.phases import finished_spans
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 #: Of the sampler's table, in pages; and of the worker's own events.
 SAMPLED = ("refault_anon", "refault_file")

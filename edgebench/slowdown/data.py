@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from edgebench.errors import ResultsError
-from edgebench.frames import TRAINING
+from edgebench.results.frames import TRAINING
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from edgebench.slowdown.data import Curve, curves
 from edgebench.slowdown.model import Context
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from edgebench.frames import SETTINGS
+from edgebench.results.frames import SETTINGS
 from edgebench.slowdown.calibration.device import Calibration
 from edgebench.slowdown.counted import COUNTED, counted
 from edgebench.slowdown.model import Context
@@ -28,7 +28,7 @@ from edgebench.slowdown.tables import Workload
 from edgebench.slowdown.trainings import any_workload_of
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 LINKS = ("missed", "missed-file", "faults", "io")
 #: Less than this on both sides tells nothing of a link: a few pages, some scheduling.

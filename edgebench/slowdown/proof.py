@@ -19,7 +19,7 @@ from edgebench.slowdown.viability_scores import Edge, Judged, ViabilityScore, ju
 from edgebench.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 
 @dataclass(frozen=True)

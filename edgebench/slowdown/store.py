@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from edgebench.derived import file_stem, write_derived
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
+from edgebench.results.derived import file_stem, write_derived
 from edgebench.slowdown.data import Curve
 from edgebench.slowdown.ladder import Climb, SetStep, Step
 from edgebench.slowdown.model import LEVEL, Fit, Parameter

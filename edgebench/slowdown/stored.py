@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from edgebench.errors import ResultsError
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
 from edgebench.slowdown.data import Curve
 from edgebench.slowdown.knowledge import Knowledge
 from edgebench.slowdown.ladder import RUNGS

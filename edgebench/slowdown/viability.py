@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 from scipy import optimize
 
-from edgebench.frames import SETTINGS
 from edgebench.layers.names import family_of
+from edgebench.results.frames import SETTINGS
 from edgebench.slowdown.context import context_of
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 #: Network → the rows of its layer table.
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -9,7 +9,7 @@ from edgebench.studies.convolutions import cost_bends, cost_frame, stacked
 from edgebench.studies.tables import Column, StudyTable
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
     from edgebench.studies.convolutions import CostBend
 
 _MIB = 1 << 20

@@ -14,7 +14,7 @@ from edgebench.studies.bend import LEVEL, Bend, find_bend
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 KIND = "convolution"
 FORWARD, BOTH = "forward", "forward + backward"

@@ -17,9 +17,9 @@ from edgebench.studies.effects import Effect, effects
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.reading import Sweep
-    from edgebench.records import TrialRecord
-    from edgebench.results import Results
+    from edgebench.records.records import TrialRecord
+    from edgebench.results.reading import Sweep
+    from edgebench.results.results import Results
 
 #: The trial's own memory; the system's are ``system_<interval>s_bytes``.
 OWN = "own_bytes"

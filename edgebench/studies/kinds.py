@@ -12,7 +12,7 @@ from edgebench.studies.partial import partial_tables
 from edgebench.studies.search_tables import search_tables
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
     from edgebench.studies.tables import StudyTable
 
 #: Kind → its tables; it raises ResultsError where the sweep has nothing for it.

@@ -11,7 +11,7 @@ from edgebench.studies.tables import Column, StudyTable
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 KIND, INFERENCE = "training", "none"
 #: Heap profilers, as strategies are named.

@@ -14,8 +14,8 @@ from edgebench.studies.tables import Column, StudyTable
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.records import TrialRecord
-    from edgebench.results import Results
+    from edgebench.records.records import TrialRecord
+    from edgebench.results.results import Results
 
 #: A word in an operator's name → the family it belongs to; the first that fits.
 _FAMILIES = {

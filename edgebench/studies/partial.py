@@ -10,9 +10,9 @@ from edgebench.studies.tables import Column, StudyTable
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.reading import Sweep
-    from edgebench.records import TrialRecord
-    from edgebench.results import Results
+    from edgebench.records.records import TrialRecord
+    from edgebench.results.reading import Sweep
+    from edgebench.results.results import Results
 
 WHOLE = "all"
 #: What is compared only within itself.

@@ -15,7 +15,7 @@ from edgebench.studies.convolutions import KIND, pass_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.results import Results
+    from edgebench.results.results import Results
 
 REMEDY = "python3 -m pip install 'edgebench[benchmark]'"
 _PARAMETERS = ("work", "kernel", "stack", "batch", "channels", "image", "limit_label")

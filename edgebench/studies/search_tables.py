@@ -19,7 +19,7 @@ from edgebench.studies.hyperparameters import (
 from edgebench.studies.tables import Column, StudyTable
 
 if TYPE_CHECKING:
-    from edgebench.results import Results
+    from edgebench.results.results import Results
     from edgebench.studies.effects import Effect
 
 _MIB = 1 << 20

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
-from edgebench.keys import Axis, Seconds, Size, Table
+from edgebench.scenario.keys import Axis, Seconds, Size, Table
 from edgebench.surroundings.around import BACKGROUND, INTERVALS
 
 

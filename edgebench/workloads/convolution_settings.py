@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
-from edgebench.keys import Axis, Count, Table, one_of
+from edgebench.scenario.keys import Axis, Count, Table, one_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from edgebench.choices import LOADERS, SCHEDULES
-from edgebench.keys import Axis, Count, Table, one_of, tag_of
+from edgebench.scenario.keys import Axis, Count, Table, one_of, tag_of
 from edgebench.suggest import did_you_mean
 from edgebench.workloads.convolution_settings import ConvolutionWorkload
 from edgebench.workloads.training_settings import TrainingWorkload

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
-from edgebench.keys import Axis, Count, Table, one_of
+from edgebench.scenario.keys import Axis, Count, Table, one_of
 from edgebench.training.data.names import DATA_SETS, FROM_FOLDER, SHAPES, SYNTHETIC
 from edgebench.training.names import (
     ACTIVATIONS,

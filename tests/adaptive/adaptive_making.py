@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from edgebench.plan import PlannedTrial, Point
-from edgebench.planner import Planner, limits_of
-from edgebench.records import LimitSetting, PhaseSum, TrialRecord
+from edgebench.plan.plan import PlannedTrial, Point
+from edgebench.plan.planner import Planner, limits_of
+from edgebench.records.records import LimitSetting, PhaseSum, TrialRecord
 from edgebench.units import parse_share
 
 MIB = 1 << 20

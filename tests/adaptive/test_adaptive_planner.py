@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from adaptive_making import DEMAND, World, cliff, hinge, points_of
 
-from edgebench.adaptive import AdaptivePlanner, most_trials
-from edgebench.doubt import doubt, knots, noise_of
-from edgebench.planner import GridPlanner
+from edgebench.plan.adaptive import AdaptivePlanner, most_trials
+from edgebench.plan.doubt import doubt, knots, noise_of
+from edgebench.plan.planner import GridPlanner
 
 SHARES = list(range(120, 28, -4))
 

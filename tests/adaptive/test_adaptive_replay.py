@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.adaptive import AdaptivePlanner, seconds_of
-from edgebench.doubt import Knot, knots
-from edgebench.plan import Point, points
-from edgebench.reading import read_sweep
-from edgebench.records import TrialRecord
-from edgebench.scenario import load_scenario
+from edgebench.plan.adaptive import AdaptivePlanner, seconds_of
+from edgebench.plan.doubt import Knot, knots
+from edgebench.plan.plan import Point, points
+from edgebench.records.records import TrialRecord
+from edgebench.results.reading import read_sweep
+from edgebench.scenario.scenario import load_scenario
 
 RESULTS = Path(__file__).parents[2] / "results"
 REPEATS = 5

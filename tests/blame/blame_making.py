@@ -15,10 +15,10 @@ import numpy as np
 
 from edgebench.blame.making import blame_tables
 from edgebench.blame.table import BlameTable
-from edgebench.folder import ResultsFolder
-from edgebench.phases import events_to_phases
-from edgebench.records import LimitSetting, Outcome, TrialRecord
-from edgebench.results import load
+from edgebench.records.phases import events_to_phases
+from edgebench.records.records import LimitSetting, Outcome, TrialRecord
+from edgebench.results.folder import ResultsFolder
+from edgebench.results.results import load
 
 MIB = 1 << 20
 #: name, type, parameter bytes.

@@ -22,7 +22,7 @@ from edgebench.blame.choosing import choose, ordered, shown_costs
 from edgebench.blame.making import blame_tables
 from edgebench.blame.table import BlameTable, LayerRow
 from edgebench.errors import ResultsError, UsageError
-from edgebench.results import load
+from edgebench.results.results import load
 
 
 def row_of(table: BlameTable, name: str) -> LayerRow:

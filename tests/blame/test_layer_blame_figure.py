@@ -9,7 +9,7 @@ from blame_making import LIMITED, Made, make
 from matplotlib.figure import Figure
 
 from edgebench.figures import layer_blame
-from edgebench.results import load
+from edgebench.results.results import load
 
 
 def figure_of(path: Path) -> Figure:

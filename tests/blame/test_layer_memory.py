@@ -10,7 +10,7 @@ from blame_making import Made, make
 
 from edgebench.blame.making import blame_tables
 from edgebench.blame.memory import memory_tables
-from edgebench.results import load
+from edgebench.results.results import load
 
 
 def seen(trial: str, own: bool, strategy: str, layer: int, phase: str, peak: float) -> Any:

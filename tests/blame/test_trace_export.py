@@ -13,8 +13,8 @@ from trace_format import checked
 
 from edgebench.cli.export import export
 from edgebench.errors import ResultsError, UsageError
-from edgebench.results import load
-from edgebench.trace_export import chrome_trace
+from edgebench.results.results import load
+from edgebench.results.trace_export import chrome_trace
 
 
 def named(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 from edgebench.checks import Answer, is_fit
 from edgebench.checks.machine import ForeignLoad, FreePages, Governor, GpuMemory, HugePages, Ram
 from edgebench.checks.tools import Disk, GnuTime, LimitBites, Surveyed, Swap, Torch
-from edgebench.machine import Machine
+from edgebench.machine.machine import Machine
 
 if TYPE_CHECKING:
     from tests.environment.conftest import PlainMachine

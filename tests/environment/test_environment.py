@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgebench import __version__
-from edgebench.environment import capture, device_name
 from edgebench.errors import UsageError
-from edgebench.machine import Machine, UnreadableError, swap_devices, temperatures, throttle_counts
+from edgebench.machine.environment import capture, device_name
+from edgebench.machine.machine import (
+    Machine,
+    UnreadableError,
+    swap_devices,
+    temperatures,
+    throttle_counts,
+)
 
 if TYPE_CHECKING:
     from tests.environment.conftest import PlainMachine
@@ -156,7 +162,7 @@ def test_the_device_can_be_named_by_hand(monkeypatch: pytest.MonkeyPatch):
 def test_capture_imports_nothing_heavy():
     """Versions come from metadata: torch and its like stay unloaded."""
     code = (
-        "import sys; from edgebench.environment import capture; capture();"
+        "import sys; from edgebench.machine.environment import capture; capture();"
         "heavy = {'torch', 'numpy', 'pandas', 'scipy', 'pydantic'} & set(sys.modules);"
         "sys.exit(', '.join(heavy) or 0)"
     )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgebench.noise import NoiseWatch, noise_warnings, repeats_wanted, spread_warnings
+from edgebench.machine.noise import NoiseWatch, noise_warnings, repeats_wanted, spread_warnings
 
 if TYPE_CHECKING:
     from tests.environment.conftest import PlainMachine

@@ -23,7 +23,7 @@ from edgebench.figures import layer_times, loading_execution, memory_time, slowd
 from edgebench.figures.axes import LimitAxis, short_seconds, short_size
 from edgebench.figures.gallery import KINDS, draw_all
 from edgebench.figures.style import applied, limit_colours
-from edgebench.results import Results, load
+from edgebench.results.results import Results, load
 
 MIB = 1 << 20
 SMALL = Shape(networks={"lenet": 4}, limits=(None, 150, 100, 60), repeats=2, killed_below=80)
@@ -193,7 +193,7 @@ def test_the_same_data_give_the_same_bytes(tmp_path: Path):
     """PNG and SVG are equal, byte for byte, also from another process."""
     path = make(tmp_path, SMALL)
     first = {file.name: file.read_bytes() for file in draw_all(load(path)).paths}
-    code = "import sys; from edgebench.results import load\n"
+    code = "import sys; from edgebench.results.results import load\n"
     code += "from edgebench.figures.gallery import draw_all; draw_all(load(sys.argv[1]))"
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     assert first == {name: (path / "figures" / name).read_bytes() for name in first}
@@ -259,7 +259,8 @@ def test_the_callers_matplotlib_is_left_alone(small: Results):
     """Drawing changes none of the caller's parameters and leaves no pyplot figure."""
     code = "import sys, matplotlib as mpl; mpl.rcParams['font.size'] = 33\n"
     code += "before = dict(mpl.rcParams)\n"
-    code += "from edgebench.results import load; from edgebench.figures.gallery import draw_all\n"
+    code += "from edgebench.results.results import load\n"
+    code += "from edgebench.figures.gallery import draw_all\n"
     code += "draw_all(load(sys.argv[1])); assert dict(mpl.rcParams) == before\n"
     code += "import matplotlib.pyplot as plt; assert not plt.get_fignums()"
     subprocess.run([sys.executable, "-c", code, str(small.path)], check=True)

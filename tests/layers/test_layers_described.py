@@ -11,7 +11,7 @@ from edgebench.errors import WorkloadError
 from edgebench.layers.described import described
 from edgebench.layers.names import NETWORKS, family_of
 from edgebench.layers.table import table
-from edgebench.preparing import describe_networks
+from edgebench.workshop.preparing import describe_networks
 
 OWN = """
     import sys

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 from made_sweep import Shape, make
 
-from edgebench.layout import open_locked
 from edgebench.live.curve import MOST_BUCKETS, Curve, Series
 from edgebench.live.events import EventTail
 from edgebench.live.sweep import SweepTail, newest_running, sweeps_below
 from edgebench.live.system import read_system
 from edgebench.live.table import RawTable
 from edgebench.live.trial import TrialTail
-from edgebench.records import LimitSetting
-from edgebench.signpost import Signpost, boot_id, read_signpost
+from edgebench.records.records import LimitSetting
+from edgebench.results.layout import open_locked
+from edgebench.results.signpost import Signpost, boot_id, read_signpost
 
 COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.process import python_path
-from edgebench.reading import Sweep
 from edgebench.reconciling.observed import Observed, observed
-from edgebench.recording import TrialRequest
-from edgebench.records import LimitSetting, TrialRecord
-from edgebench.trial import Apparatus, TrialFiles, run_trial
+from edgebench.records.records import LimitSetting, TrialRecord
+from edgebench.results.reading import Sweep
+from edgebench.trial.recording import TrialRequest
+from edgebench.trial.trial import Apparatus, TrialFiles, run_trial
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.registry import KINDS, Launch, Settings

@@ -18,7 +18,7 @@ from edgebench.cgroups.interface import Cgroup, HotFiles
 from edgebench.cgroups.v1 import V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup
 from edgebench.measures.kernel import BATCH_PAGES, CANT_RESET
-from edgebench.workshop import Workshop, open_workshop
+from edgebench.workshop.workshop import Workshop, open_workshop
 
 pytestmark = pytest.mark.cgroup
 

@@ -10,12 +10,12 @@ import pytest
 from edgebench.errors import ResultsError, ScenarioError
 from edgebench.measures import registry
 from edgebench.measures.strategy import ErrorBar, Reading, Seen, Strategy
-from edgebench.plan import PlannedTrial, Point, own_trials
-from edgebench.records import LimitSetting, TrialRecord
-from edgebench.results import Results, load
-from edgebench.scenario import load_scenario
-from edgebench.summary import summarise
-from edgebench.sweep import SweepOptions, SweepSummary, run_sweep
+from edgebench.plan.plan import PlannedTrial, Point, own_trials
+from edgebench.records.records import LimitSetting, TrialRecord
+from edgebench.results.results import Results, load
+from edgebench.results.summary import summarise
+from edgebench.scenario.scenario import load_scenario
+from edgebench.sweep.sweep import SweepOptions, SweepSummary, run_sweep
 
 SCENARIO = """
 schema = 1

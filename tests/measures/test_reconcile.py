@@ -15,9 +15,9 @@ from edgebench.errors import EdgebenchError
 from edgebench.figures import reconciliation as figure_of
 from edgebench.figures.style import applied
 from edgebench.reconciling.reconciliation import reconcile
-from edgebench.results import Results, load
-from edgebench.scenario import load_scenario
-from edgebench.sweep import SweepOptions, run_sweep
+from edgebench.results.results import Results, load
+from edgebench.scenario.scenario import load_scenario
+from edgebench.sweep.sweep import SweepOptions, run_sweep
 
 SCENARIO = """
 schema = 1

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from edgebench.reconciling.reconciliation import reconcile
-from edgebench.results import load
-from edgebench.scenario import load_scenario
-from edgebench.sweep import SweepOptions, run_sweep
+from edgebench.results.results import load
+from edgebench.scenario.scenario import load_scenario
+from edgebench.sweep.sweep import SweepOptions, run_sweep
 
 SCENARIO = """
 schema = 1

@@ -19,7 +19,7 @@ from edgebench.measures.registry import always, beside_process, own
 from edgebench.measures.sampled import Sampled
 from edgebench.measures.strategy import ErrorBar, Reading, Seen, SpanReading
 from edgebench.measures.torch_view import TorchAllocations
-from edgebench.records import LimitSetting, SamplerReport, TrialRecord
+from edgebench.records.records import LimitSetting, SamplerReport, TrialRecord
 
 SETTINGS = {"kind": "inference", "networks": ["net"], "schedule": "linear", "batch": 2}
 

@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.bracketing import PRECISION, BracketingPlanner, Found, Guess, viable, within
 from edgebench.errors import UsageError
-from edgebench.minimum import Asked, find_minimum, minimum_scenario
-from edgebench.plan import Point, points
+from edgebench.plan.plan import Point, points
+from edgebench.searching.bracketing import (
+    PRECISION,
+    BracketingPlanner,
+    Found,
+    Guess,
+    viable,
+    within,
+)
+from edgebench.searching.minimum import Asked, find_minimum, minimum_scenario
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "adaptive"))
 

@@ -12,8 +12,8 @@ from made_sweep import MIB, Shape, make
 from verb_making import SHAPE, calibration
 
 from edgebench.describing import with_trainings
-from edgebench.records import PhaseSum, TrialRecord
-from edgebench.results import Results, load
+from edgebench.records.records import PhaseSum, TrialRecord
+from edgebench.results.results import Results, load
 from edgebench.slowdown.calibration.device import save_calibration
 from edgebench.slowdown.knowledge import knowledge
 from edgebench.slowdown.ladder import climb_all

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from edgebench.records import LimitSetting
+from edgebench.records.records import LimitSetting
 from edgebench.report.buying import bargains, bought_said
 from edgebench.report.folding import folded
 from edgebench.report.sentences import fits_said, hardly_slowed, listed, slow_said
 from edgebench.report.workload import Workload, briefly, limit_words, workloads
-from edgebench.summary import PointSummary, Spread
+from edgebench.results.summary import PointSummary, Spread
 
 MIB = 1 << 20
 NETWORK = {"kind": "inference", "networks": ["alexnet"], "schedule": "bulk", "batch": 1}

@@ -23,11 +23,11 @@ import edgebench
 from edgebench.cli.show import show
 from edgebench.columns import trials as large
 from edgebench.columns.table import JSON_TEXTS, TEXTS
-from edgebench.folder import ResultsFolder
-from edgebench.layout import COLUMNS, TRIALS
-from edgebench.reading import read_records, read_sweep
-from edgebench.records import FINAL_OUTCOMES, TrialRecord
-from edgebench.summary import summarise
+from edgebench.records.records import FINAL_OUTCOMES, TrialRecord
+from edgebench.results.folder import ResultsFolder
+from edgebench.results.layout import COLUMNS, TRIALS
+from edgebench.results.reading import read_records, read_sweep
+from edgebench.results.summary import summarise
 
 #: What is put in place of a piece of a sound line, or is a line itself.
 ODD_LINES = {

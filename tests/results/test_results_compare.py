@@ -15,11 +15,11 @@ from results_making import MIB, make_sweep, record, usual_record
 from scipy import stats
 
 from edgebench.cli.compare import compare
-from edgebench.compare import compare_sweeps, holm
+from edgebench.comparing.compare import compare_sweeps, holm
+from edgebench.comparing.significance import moderated
 from edgebench.errors import RegressionError, ResultsError, UsageError
-from edgebench.records import TrialRecord
-from edgebench.results import load
-from edgebench.significance import moderated
+from edgebench.records.records import TrialRecord
+from edgebench.results.results import load
 
 
 def run_compare(*words: str | Path) -> Result:

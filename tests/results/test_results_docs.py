@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.frames import PHASE_COLUMNS, TRIAL_COLUMNS
-from edgebench.layer_frames import LAYER_COLUMNS, NETWORK_COLUMNS
-from edgebench.records import LimitSetting, PhaseSum, SamplerReport, TrialRecord
+from edgebench.records.records import LimitSetting, PhaseSum, SamplerReport, TrialRecord
+from edgebench.results.frames import PHASE_COLUMNS, TRIAL_COLUMNS
+from edgebench.results.layer_frames import LAYER_COLUMNS, NETWORK_COLUMNS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
 

@@ -17,9 +17,9 @@ from results_making import NETWORKS, make_sweep, record, write_files
 
 from edgebench import load
 from edgebench.errors import ResultsError
-from edgebench.folder import ResultsFolder, find_unfinished, is_being_written
-from edgebench.layout import write_atomically
-from edgebench.records import SCHEMA
+from edgebench.records.records import SCHEMA
+from edgebench.results.folder import ResultsFolder, find_unfinished, is_being_written
+from edgebench.results.layout import write_atomically
 
 HERE = Path(__file__).parent
 TRIALS = 12
@@ -27,7 +27,7 @@ TRIALS = 12
 WRITER = f"""
 import sys
 from pathlib import Path
-from edgebench.folder import ResultsFolder, find_unfinished
+from edgebench.results.folder import ResultsFolder, find_unfinished
 from results_making import NETWORKS, record, write_files
 root = Path(sys.argv[1])
 found = find_unfinished(root, "board", "f00d")

@@ -13,8 +13,8 @@ from results_making import MIB, make_sweep, record, usual_record
 
 import edgebench
 from edgebench.errors import ResultsError
-from edgebench.records import SCHEMA
-from edgebench.results import latest
+from edgebench.records.records import SCHEMA
+from edgebench.results.results import latest
 
 
 def test_trials_have_plain_columns(tmp_path: Path):

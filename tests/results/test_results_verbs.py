@@ -16,9 +16,9 @@ import edgebench
 from edgebench.cli.export import export
 from edgebench.cli.show import show
 from edgebench.errors import ResultsError, UsageError
-from edgebench.folder import ResultsFolder
-from edgebench.results import load
-from edgebench.summary import summarise
+from edgebench.results.folder import ResultsFolder
+from edgebench.results.results import load
+from edgebench.results.summary import summarise
 
 
 def run_show(*words: str | Path) -> Result:

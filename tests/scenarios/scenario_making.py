@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.errors import ScenarioError
-from edgebench.scenario import Scenario, load_scenario
+from edgebench.scenario.scenario import Scenario, load_scenario
 
 INFERENCE = """\
 schema = 1

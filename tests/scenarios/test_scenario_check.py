@@ -15,11 +15,11 @@ from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
 from edgebench.cli.check import check
 from edgebench.errors import ScenarioError
-from edgebench.plan import points
-from edgebench.planner import planner_of
-from edgebench.preview import Machine, preview, this_machine
+from edgebench.plan.plan import points
+from edgebench.plan.planner import planner_of
 from edgebench.process import python_path
-from edgebench.scenario import SHIPPED, load_scenario
+from edgebench.scenario.preview import Machine, preview, this_machine
+from edgebench.scenario.scenario import SHIPPED, load_scenario
 
 BOARD = Machine(ram_bytes=4 << 30, cores=4, root=True, system_swap=False, free_bytes=8 << 30)
 NAMES = sorted(file.stem for file in SHIPPED.glob("*.toml"))

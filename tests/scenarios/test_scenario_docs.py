@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel
 from scenario_making import COMMAND, CONVOLUTION, INFERENCE, TRAINING, load_text, with_key
 
-from edgebench.limit_axes import LimitAxes, MemoryRange, Swap
-from edgebench.scenario import MemoryKeys, SamplerKeys, Scenario
-from edgebench.search import Choices, Range, Search
+from edgebench.scenario.limit_axes import LimitAxes, MemoryRange, Swap
+from edgebench.scenario.scenario import MemoryKeys, SamplerKeys, Scenario
+from edgebench.scenario.search import Choices, Range, Search
 from edgebench.surroundings.keys import Surroundings
 from edgebench.workloads.convolution_settings import ConvolutionWorkload
 from edgebench.workloads.settings import CommandWorkload, InferenceWorkload

@@ -8,7 +8,7 @@ import pytest
 from scenario_making import COMMAND, INFERENCE, load_text, refusal, with_key
 
 from edgebench.errors import ScenarioError
-from edgebench.scenario import load_scenario
+from edgebench.scenario.scenario import load_scenario
 
 
 def test_a_scenario_is_read_with_defaults(tmp_path: Path) -> None:

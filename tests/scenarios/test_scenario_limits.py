@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scenario_making import COMMAND, INFERENCE, load_text, refusal, with_key
 
-from edgebench.limit_axes import LimitAxes, MemoryRange
-from edgebench.records import LimitSetting
+from edgebench.records.records import LimitSetting
+from edgebench.scenario.limit_axes import LimitAxes, MemoryRange
 from edgebench.units import parse_share, parse_size
 
 SIZES = st.integers(1, 4096).map("{}M".format)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
-from edgebench.plan import Point, plan, points, resolve
-from edgebench.records import LimitSetting
+from edgebench.plan.plan import Point, plan, points, resolve
+from edgebench.records.records import LimitSetting
 from edgebench.units import parse_share, parse_size
 
 LABELS = st.lists(st.sampled_from(["90%", "75%", "50%", "64M", "1G"]), unique=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from scenario_making import COMMAND, load_text, refusal
 
-from edgebench.plan import points
-from edgebench.scenario import Scenario
+from edgebench.plan.plan import points
+from edgebench.scenario.scenario import Scenario
 
 SEARCH = """\
 schema = 1

@@ -9,7 +9,7 @@ import pytest
 from serving import Served
 
 from edgebench.errors import ScenarioError
-from edgebench.scenario import load_scenario
+from edgebench.scenario.scenario import load_scenario
 from edgebench.serve.form import check as check_with
 from edgebench.serve.form import tables as tables_of
 from edgebench.serve.offered import Offered

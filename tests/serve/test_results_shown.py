@@ -15,7 +15,7 @@ from sampled import write_samples
 from serving import Served, serving
 
 from edgebench.errors import ResultsError
-from edgebench.results import load
+from edgebench.results.results import load
 from edgebench.serve import history
 from edgebench.serve.drawn import fast_points, stat_points
 

@@ -11,7 +11,7 @@ from made_sweep import Shape, make, slowdown
 
 from edgebench.cli.fit import fit
 from edgebench.errors import ResultsError
-from edgebench.results import load
+from edgebench.results.results import load
 from edgebench.slowdown.data import curves
 
 MIB = 1 << 20

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.folder import ResultsFolder
-from edgebench.records import LimitSetting, PhaseSum, TrialRecord
+from edgebench.records.records import LimitSetting, PhaseSum, TrialRecord
+from edgebench.results.folder import ResultsFolder
 
 MIB = 1 << 20
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.plan import points
-from edgebench.scenario import SHIPPED, load_scenario
+from edgebench.plan.plan import points
+from edgebench.scenario.scenario import SHIPPED, load_scenario
 
 STUDIES = [*sorted((SHIPPED / "lowpower").glob("*.toml")), SHIPPED / "hyperparameters.toml"]
 

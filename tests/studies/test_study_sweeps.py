@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from edgebench.figures.gallery import draw
-from edgebench.results import Results, load
-from edgebench.scenario import load_scenario
+from edgebench.results.results import Results, load
+from edgebench.scenario.scenario import load_scenario
 from edgebench.studies.convolutions import BOTH, cost_frame, pass_frame
 from edgebench.studies.hyperparameters import background_shift, draw_frame
 from edgebench.studies.operators import operator_frame, operator_tables
 from edgebench.studies.partial import partial_frame
-from edgebench.sweep import SweepOptions, run_sweep
+from edgebench.sweep.sweep import SweepOptions, run_sweep
 
 pytestmark = [pytest.mark.cgroup, pytest.mark.slow]
 

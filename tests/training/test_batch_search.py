@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from edgebench.batch_search import BatchPlanner, LargestBatch, candidates
-from edgebench.plan import PlannedTrial, Point
-from edgebench.records import LimitSetting, TrialRecord
+from edgebench.plan.plan import PlannedTrial, Point
+from edgebench.records.records import LimitSetting, TrialRecord
+from edgebench.searching.batch_search import BatchPlanner, LargestBatch, candidates
 
 LIMIT = LimitSetting("1G", 1 << 30)
 

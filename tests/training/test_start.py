@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from training_making import Told, settings, trained
 
 from edgebench.errors import WorkloadError
-from edgebench.scenario import scenario_of
+from edgebench.scenario.scenario import scenario_of
 from edgebench.training.backend import Problem
 from edgebench.training.pytorch.backend import build
 

@@ -9,10 +9,10 @@ import pytest
 
 from edgebench.measures.account import REST
 from edgebench.measures.categories import MARK
-from edgebench.records import SCHEMA
-from edgebench.results import Results, load
-from edgebench.scenario import scenario_of
-from edgebench.sweep import SweepOptions, run_sweep
+from edgebench.records.records import SCHEMA
+from edgebench.results.results import Results, load
+from edgebench.scenario.scenario import scenario_of
+from edgebench.sweep.sweep import SweepOptions, run_sweep
 
 pytestmark = pytest.mark.cgroup
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from edgebench.errors import ScenarioError
-from edgebench.plan import points
-from edgebench.scenario import load_scenario
+from edgebench.plan.plan import points
+from edgebench.scenario.scenario import load_scenario
 
 SHIPPED = Path(__file__).parents[2] / "scenarios"
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgebench.scenario import scenario_of
+from edgebench.scenario.scenario import scenario_of
 from edgebench.training.loop import run_training
 from edgebench.workloads.recorder import Recorder
 

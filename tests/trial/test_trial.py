@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from edgebench.process import python_path
-from edgebench.recording import TrialRequest
-from edgebench.records import LimitSetting, TrialRecord
-from edgebench.trial import TrialFiles, run_trial
-from edgebench.workshop import Workshop, open_workshop
+from edgebench.records.records import LimitSetting, TrialRecord
+from edgebench.trial.recording import TrialRequest
+from edgebench.trial.trial import TrialFiles, run_trial
+from edgebench.workshop.workshop import Workshop, open_workshop
 
 pytestmark = pytest.mark.cgroup
 MIB = 1 << 20

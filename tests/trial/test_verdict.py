@@ -8,7 +8,7 @@ import pytest
 
 from edgebench.cgroups.interface import Counters
 from edgebench.process import Ended
-from edgebench.verdict import judge
+from edgebench.trial.verdict import judge
 
 OPEN_LOAD: list[dict[str, Any]] = [
     {"event": "start", "id": 1, "phase": "import", "round": None, "network": None, "layer": None},

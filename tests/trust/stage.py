@@ -22,10 +22,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from edgebench import cli, workshop
+from edgebench import cli
 from edgebench.cgroups import leftovers
 from edgebench.cgroups.swap import SwapControl
 from edgebench.process import Watched
+from edgebench.workshop import workshop
 from tests.trust.arena import Arena
 
 #: Imported here, so that no step is an import.

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.compare import compare_sweeps
+from edgebench.comparing.compare import compare_sweeps
 from edgebench.errors import UsageError
-from edgebench.reading import Sweep
-from edgebench.records import LimitSetting, PhaseSum, TrialRecord
+from edgebench.records.records import LimitSetting, PhaseSum, TrialRecord
+from edgebench.results.reading import Sweep
 
 _POINTS, _REPEATS = 10, 3
 _PAIRS = 100

@@ -26,9 +26,9 @@ from edgebench.errors import EdgebenchError, ResultsError, ScenarioError, UsageE
 from edgebench.measures.gnu_time import read_report
 from edgebench.measures.heap.dump import parse_dump
 from edgebench.measures.heap.massif_file import parse_massif
-from edgebench.phases import events_to_phases, unfinished_span
-from edgebench.reading import read_records
-from edgebench.scenario import load_scenario
+from edgebench.records.phases import events_to_phases, unfinished_span
+from edgebench.results.reading import read_records
+from edgebench.scenario.scenario import load_scenario
 from edgebench.slowdown.calibration.device import load_calibration, save_calibration
 from edgebench.units import parse_duration, parse_share, parse_size
 from tests.results.results_making import inference_events, make_sweep
@@ -316,7 +316,7 @@ def test_a_small_file_that_unpacks_to_more_than_memory(
     sweep: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Zeros pack a thousandfold: such events are refused before they are unpacked."""
-    monkeypatch.setattr("edgebench.reading._MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("edgebench.results.reading._MOST_BYTES", 1 << 20)
     packed = put(sweep / "events" / "0001.jsonl.gz", gzip.compress(bytes(1 << 22)))
     with packed, pytest.raises(ResultsError, match="unpacks to more than"):
         edgebench.load(sweep).events("0001")

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from edgebench import trial as trial_module
 from edgebench.process import OUTPUT_CAP_BYTES, python_path
-from edgebench.recording import TrialRequest
-from edgebench.records import LimitSetting, TrialRecord
-from edgebench.trial import TrialFiles, run_trial
-from edgebench.workshop import Workshop, open_workshop
+from edgebench.records.records import LimitSetting, TrialRecord
+from edgebench.trial import trial as trial_module
+from edgebench.trial.recording import TrialRequest
+from edgebench.trial.trial import TrialFiles, run_trial
+from edgebench.workshop.workshop import Workshop, open_workshop
 
 pytestmark = pytest.mark.cgroup
 MIB = 1 << 20

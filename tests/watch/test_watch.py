@@ -31,8 +31,8 @@ from edgebench.cli.watching import view
 from edgebench.live.sweep import SweepState
 from edgebench.live.system import read_system
 from edgebench.live.trial import TrialTail
-from edgebench.records import LimitSetting
-from edgebench.signpost import Signpost, boot_id
+from edgebench.records.records import LimitSetting
+from edgebench.results.signpost import Signpost, boot_id
 
 MIB = 1 << 20
 HOSTILE = "\x1b[2J[red]x[/]\u202e\nnext\r" + "long" * 60

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.phases import events_to_phases
+from edgebench.records.phases import events_to_phases
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
 

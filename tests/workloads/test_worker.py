@@ -20,8 +20,8 @@ from edgebench.layers.pipeline import make_input
 from edgebench.layers.schedules import SCHEDULES
 from edgebench.layers.weights import prepare_weights, weight_files
 from edgebench.layers.zoo import ZOO
-from edgebench.phases import events_to_phases, unfinished_span
 from edgebench.process import python_path
+from edgebench.records.phases import events_to_phases, unfinished_span
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 

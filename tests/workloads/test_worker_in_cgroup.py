@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from edgebench.layers.weights import prepare_weights
-from edgebench.recording import TrialRequest
-from edgebench.records import LimitSetting, TrialRecord
-from edgebench.trial import TrialFiles, run_trial
-from edgebench.workshop import Workshop, open_workshop
+from edgebench.records.records import LimitSetting, TrialRecord
+from edgebench.trial.recording import TrialRequest
+from edgebench.trial.trial import TrialFiles, run_trial
+from edgebench.workshop.workshop import Workshop, open_workshop
 
 pytestmark = pytest.mark.cgroup
 NETWORK = "resnet18"

@@ -14,7 +14,7 @@ from typing import Any
 
 from edgebench.measures.heap.profile import Point, Stack
 from edgebench.measures.strategy import SpanReading
-from edgebench.phases import Span
+from edgebench.records.phases import Span
 
 #: (a span's id, ``start`` or ``end``) → the number the profiler was told there, and the moment.
 Boundaries = dict[tuple[int, str], tuple[int, int]]

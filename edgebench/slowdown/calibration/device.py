@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from edgebench.derived import write_derived
 from edgebench.errors import MachineError, ResultsError
+from edgebench.results.derived import write_derived
 from edgebench.slowdown.calibration.scans import Scan
 
 #: Version of the calibration's file.

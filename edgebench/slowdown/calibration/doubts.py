@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from edgebench.noise import FOREIGN_SHARE, STEAL_SHARE
+from edgebench.machine.noise import FOREIGN_SHARE, STEAL_SHARE
 from edgebench.slowdown.calibration.device import Constant
 from edgebench.units import format_size
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.measures.strategy import Reading
-from edgebench.phases import Span, finished_spans
-from edgebench.preparing import cache_folder, prepare_networks
-from edgebench.recording import TrialRequest
-from edgebench.records import LimitSetting, TrialRecord
-from edgebench.trial import TrialFiles, run_trial
-from edgebench.workshop import open_workshop
+from edgebench.records.phases import Span, finished_spans
+from edgebench.records.records import LimitSetting, TrialRecord
+from edgebench.trial.recording import TrialRequest
+from edgebench.trial.trial import TrialFiles, run_trial
+from edgebench.workshop.preparing import cache_folder, prepare_networks
+from edgebench.workshop.workshop import open_workshop
 
 
 @dataclass(frozen=True)

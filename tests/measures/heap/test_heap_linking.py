@@ -8,7 +8,7 @@ import pytest
 
 from edgebench.measures.heap.linking import SpanHeap, boundaries, link, moments
 from edgebench.measures.heap.profile import Point, Stack, largest
-from edgebench.phases import finished_spans
+from edgebench.records.phases import finished_spans
 
 
 def span(number: int, start: int, end: int, seen: tuple[int, int] | None) -> list[dict[str, Any]]:

@@ -13,14 +13,14 @@ import pytest
 from edgebench.calibrating.calibration import scans_of
 from edgebench.calibrating.scan_file import scan_file
 from edgebench.errors import MachineError, WorkloadError
-from edgebench.recording import TrialRequest
-from edgebench.records import LimitSetting
+from edgebench.records.records import LimitSetting
 from edgebench.slowdown.calibration.scans import Scan
-from edgebench.trial import TrialFiles, run_trial
+from edgebench.trial.recording import TrialRequest
+from edgebench.trial.trial import TrialFiles, run_trial
 from edgebench.workloads.pages import Area
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.scan import run_scan
-from edgebench.workshop import Workshop, open_workshop
+from edgebench.workshop.workshop import Workshop, open_workshop
 
 MIB = 1 << 20
 LIMIT = 32 * MIB

@@ -1,0 +1,1 @@
+"""Two sweeps held against each other."""

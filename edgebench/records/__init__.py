@@ -1,0 +1,1 @@
+"""What a trial leaves behind, as data: its record, and its events as phases."""

@@ -1,0 +1,1 @@
+"""The results folder: its files, written safely, and read back as frames."""

@@ -1,0 +1,144 @@
+"""Frames of layers (from events), of networks (from their tables), and of samples."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from edgebench.errors import ResultsError
+from edgebench.records.phases import finished_spans
+from edgebench.records.shapes import is_count, is_number
+from edgebench.results.frames import CARRIED, IDENTITY, SETTINGS, typed, with_trial
+from edgebench.results.reading import Sweep
+
+#: What ``networks.json`` knows of a layer.
+TABLE = ("type", "parameter_bytes", "buffer_bytes", "output_bytes", "flops", "file_bytes", "part")
+_SPAN = (
+    *("round", "phase", "layer", "name", "pass_number", "thread", "start_ns", "end_ns", "wall_s"),
+    *("cpu_s", "peak_bytes", "usage_before_bytes", "usage_after_bytes", "swap_before_bytes"),
+    *("swap_after_bytes", "major_faults", "minor_faults"),
+)
+LAYER_COLUMNS = (*IDENTITY, *SETTINGS, "pipeline", *CARRIED, *_SPAN, *TABLE)
+NETWORK_COLUMNS = (
+    *("sweep", "network", "layers", "parameter_bytes", "file_bytes", "flops", "output_bytes"),
+)
+#: Missing, on disk.
+_MISSING = -1
+
+
+def layers_frame(
+    sweeps: Iterable[Sweep], trials: pd.DataFrame, warnings: list[str]
+) -> pd.DataFrame:
+    """One row per trial, round, network, layer, phase and pass."""
+    rows: list[dict[str, Any]] = []
+    tables: list[dict[str, Any]] = []
+    for sweep in sweeps:
+        tables += _table_rows(sweep)
+        for record in sweep.records:
+            try:
+                events = sweep.events(record.trial)
+            except ResultsError as error:
+                warnings.append(f"layers: {error.what} ({error.where})")
+                continue
+            rows += _layer_rows(sweep.name, record.trial, events)
+    frame = typed(rows, ("sweep", "trial", "network", *(n for n in _SPAN if n != "pass_number")))
+    same = ["sweep", "trial", "round", "network", "layer", "phase"]
+    frame["pass_number"] = frame.groupby(same, dropna=False).cumcount()
+    table = typed(tables, ("sweep", "network", "layer", *TABLE))
+    frame = frame.merge(table, on=["sweep", "network", "layer"], how="left")
+    frame = with_trial(frame, trials, LAYER_COLUMNS)
+    return frame.astype({"layer": "int64", "start_ns": "int64", "end_ns": "int64"})
+
+
+def networks_frame(sweeps: Iterable[Sweep]) -> pd.DataFrame:
+    """One row per network: its bytes, operations and number of layers."""
+    rows = []
+    for sweep in sweeps:
+        layers = _table_rows(sweep)
+        for name, network in _networks(sweep).items():
+            own = [layer for layer in layers if layer["network"] == name]
+            rows.append(
+                {
+                    "sweep": sweep.name,
+                    "network": name,
+                    "layers": len(own),
+                    "parameter_bytes": network.get("parameter_bytes"),
+                    "file_bytes": network.get("file_bytes"),
+                    "flops": _sum(own, "flops"),
+                    "output_bytes": _sum(own, "output_bytes"),
+                }
+            )
+    return typed(rows, NETWORK_COLUMNS)
+
+
+def sample_table(path: Path, name: str) -> pd.DataFrame:
+    """One of the sampler's tables: ``fast`` or ``stat``; a missing value is NaN.
+
+    Raises:
+        ResultsError: the file is damaged.
+    """
+    try:
+        # Opened here: numpy leaves a damaged file open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as tables:
+            table = tables[name]
+        frame = pd.DataFrame({column: table[column] for column in table.dtype.names})
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        # Of a zip file's and an array's own parsers.
+        MemoryError,
+        NotImplementedError,
+        SyntaxError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise ResultsError(f"damaged samples: {error}", where=str(path)) from None
+    values = frame.drop(columns="t_ns").astype("float64")
+    return frame[["t_ns"]].join(values.mask(values == _MISSING))
+
+
+def _layer_rows(sweep: str, trial: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"sweep": sweep, "trial": trial, **vars(span), "wall_s": span.wall_s}
+        for span in finished_spans(events)
+        if span.layer is not None
+    ]
+
+
+def _networks(sweep: Sweep) -> dict[str, dict[str, Any]]:
+    networks = sweep.networks.get("networks")
+    found = networks if isinstance(networks, dict) else {}
+    return {name: network for name, network in found.items() if isinstance(network, dict)}
+
+
+def _table_rows(sweep: Sweep) -> list[dict[str, Any]]:
+    return [
+        {**layer, "sweep": sweep.name, "network": name, "layer": layer.get("order")}
+        for name, network in _networks(sweep).items()
+        for layer in _layers_of(network)
+    ]
+
+
+def _layers_of(network: dict[str, Any]) -> list[dict[str, Any]]:
+    """The layers whose figures are numbers: the file may come from anywhere."""
+    table = network.get("table")
+    return [
+        layer
+        for layer in (table if isinstance(table, list) else [])
+        if isinstance(layer, dict) and is_count(layer.get("order"))
+    ]
+
+
+def _sum(layers: list[dict[str, Any]], key: str) -> float | None:
+    values: list[Any] = [layer.get(key) for layer in layers]
+    return sum(values) if all(map(is_number, values)) else None

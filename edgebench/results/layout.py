@@ -1,0 +1,188 @@
+"""The results folder's layout, and how each of its files is written and read whole.
+
+docs/results.md is the contract for every file and key. This module knows names and bytes only;
+:mod:`edgebench.results.folder` writes a sweep with it, :mod:`edgebench.results.results` reads one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from edgebench.errors import ResultsError
+from edgebench.printable import safe_json
+from edgebench.records.records import SCHEMA
+
+TRIALS = "trials.jsonl"
+SCENARIO = "scenario.toml"
+RESOLVED = "resolved.json"
+ENVIRONMENT = "environment.json"
+NETWORKS = "networks.json"
+COMPLETE = "complete.json"
+SAMPLES = "samples"
+EVENTS = "events"
+LOGS = "logs"
+READINGS = "readings"
+LIVE = "live.json"
+#: What readers keep for the next one (:mod:`edgebench.columns.kept`); no result.
+COLUMNS = "trials.columns"
+#: Ends the hidden name of a file or folder that is only half made.
+PART = ".part"
+NEWER_REMEDY = "read it with the edgebench that made it, or a newer one: pip install -U edgebench"
+LOCKED_REMEDY = "let that sweep end or stop it first; two sweeps at once would disturb each other"
+DAMAGED_REMEDY = "move this folder away; the next run of the scenario starts a new one"
+_LOCK_TRIES = 20
+_LOCK_PAUSE_S = 0.05
+
+
+class NewerResultsError(ResultsError):
+    """A newer version wrote this; what it means isn't known here."""
+
+
+def json_bytes(data: dict[str, Any]) -> bytes:
+    """A JSON file's bytes, with the schema version in it."""
+    return (json.dumps({"schema": SCHEMA} | data | {"schema": SCHEMA}, indent=1) + "\n").encode()
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Put the file there whole or not at all, even through a power cut.
+
+    Raises:
+        OSError: it could not be written; nothing is left of the attempt.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
+    try:
+        with part.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    sync_to_disk(path.parent)
+
+
+def sync_to_disk(path: Path) -> None:
+    """Wait until the file, or the folder's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """One of the folder's JSON files.
+
+    Raises:
+        ResultsError: missing, damaged, or written by a newer version.
+    """
+    try:
+        data = parse_line(path.read_bytes())
+    except OSError as error:
+        raise ResultsError(f"can't read {path.name}: {error.strerror}", where=str(path)) from None
+    if data is None:
+        raise ResultsError(f"{path.name} is damaged", where=str(path), remedy=DAMAGED_REMEDY)
+    check_schema(data.get("schema"), path)
+    return data
+
+
+def check_schema(schema: object, path: Path) -> None:
+    """Refuse what a newer version wrote; what an older one wrote is read.
+
+    Raises:
+        ResultsError: a newer schema, or none.
+    """
+    if not isinstance(schema, int):
+        raise ResultsError(
+            f"{path.name} has no schema version", where=str(path), remedy=DAMAGED_REMEDY
+        )
+    if schema > SCHEMA:
+        raise NewerResultsError(
+            f"{path.name} has schema {schema}; this edgebench reads up to {SCHEMA}",
+            where=str(path),
+            remedy=NEWER_REMEDY,
+        )
+
+
+def whole_length(data: bytes) -> int:
+    """How many bytes of ``trials.jsonl`` are whole lines; the rest is a torn tail.
+
+    A power cut may also leave a last line of zeros: a last line that is no JSON is torn too.
+    """
+    end = data.rfind(b"\n") + 1
+    while end:
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        if parse_line(data[start:end]) is not None:
+            break
+        end = start
+    return end
+
+
+def parse_line(line: bytes) -> dict[str, Any] | None:
+    """The object in one line, its texts safe to print; None if the line is damaged."""
+    try:
+        data = safe_json(line)
+    except ValueError:
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def parse_lines(data: bytes) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Each line's number (from 1) and object; None for a damaged one."""
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if line:
+            yield number, parse_line(line)
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether a sweep is writing to this folder now."""
+    try:
+        descriptor = os.open(Path(path) / TRIALS, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def open_locked(path: Path, flags: int = 0) -> int:
+    """Open for appending, as the one process that writes; the lock goes with the descriptor.
+
+    Raises:
+        ResultsError: another process has it.
+        OSError: it can't be opened.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | flags, 0o644)
+    try:
+        _lock(descriptor, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    # A reader asking is_being_written holds the lock for a moment, so one refusal is no answer.
+    for _ in range(_LOCK_TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_LOCK_PAUSE_S)
+    raise ResultsError(
+        "another sweep is writing to this folder", where=str(path.parent), remedy=LOCKED_REMEDY
+    )

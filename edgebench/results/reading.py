@@ -1,0 +1,274 @@
+"""One sweep's folder read back, whole or torn, complete or still being written.
+
+Nothing here needs pandas. What is damaged is left out and said in the sweep's warnings; only what
+a newer version wrote is refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shlex
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from edgebench.columns import trials as large
+from edgebench.columns.table import Table, table_of
+from edgebench.columns.trials import RecordsOnDisk
+from edgebench.errors import ResultsError
+from edgebench.measures.strategy import Reading
+from edgebench.records.records import TrialRecord
+from edgebench.records.shapes import is_number
+from edgebench.results.layout import (
+    COMPLETE,
+    ENVIRONMENT,
+    EVENTS,
+    NETWORKS,
+    READINGS,
+    RESOLVED,
+    SAMPLES,
+    SCENARIO,
+    TRIALS,
+    NewerResultsError,
+    is_being_written,
+    parse_lines,
+    read_json,
+)
+from edgebench.results.lines import counted, whole_records
+from edgebench.units import format_size
+
+NO_RESULTS_REMEDY = "make some: edgebench run scenarios/quickstart.toml"
+#: Twice what a trial's events may come to.
+_MOST_BYTES = 512 << 20
+_TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one results folder holds, but for its big tables.
+
+    ``complete`` is the completion mark, None while the sweep is not through. ``running``: a sweep
+    was writing to it when it was read. ``records`` are the timed trials; those that strategies of
+    telling memory have to themselves are ``strategy_records``. Of a large file they are read from
+    the disk one by one as they are asked for; ``columns`` serves whoever needs something of all.
+    """
+
+    path: Path
+    device: str
+    records: Sequence[TrialRecord]
+    resolved: dict[str, Any]
+    environment: dict[str, Any]
+    networks: dict[str, Any]
+    scenario_text: str
+    complete: dict[str, Any] | None
+    running: bool
+    warnings: list[str] = field(default_factory=list)
+    strategy_records: Sequence[TrialRecord] = ()
+
+    @property
+    def name(self) -> str:
+        """The folder's name, which no other sweep has."""
+        return self.path.name
+
+    @cached_property
+    def columns(self) -> Table:
+        """The timed trials' columns, in the order of ``records``."""
+        return columns_of(self.records)
+
+    @property
+    def planned(self) -> int | None:
+        """How many timed trials the sweep has in all; None if its plan can't be read."""
+        plan = self.resolved.get("plan")
+        return len(timed_in(plan)) if isinstance(plan, list) else None
+
+    def events(self, trial: str) -> list[dict[str, Any]]:
+        """The worker's events of one trial; lines torn by a kill are left out.
+
+        Raises:
+            ResultsError: no such file, or a damaged one.
+        """
+        path = self.path / EVENTS / f"{_checked(trial)}.jsonl.gz"
+        try:
+            data = _unzipped(path)
+        except FileNotFoundError:
+            raise ResultsError(f"no events of trial {trial!r}", where=str(path)) from None
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise ResultsError(f"damaged events: {error}", where=str(path)) from None
+        return [event for _, event in parse_lines(data) if event is not None]
+
+    def reading(self, trial: str) -> Reading:
+        """What the strategy saw whose own trial this is.
+
+        Raises:
+            ResultsError: it left no figures, or they are damaged.
+        """
+        path = self.path / READINGS / f"{_checked(trial)}.json.gz"
+        try:
+            return Reading.from_json(json.loads(_unzipped(path)))
+        except FileNotFoundError:
+            raise ResultsError(
+                f"no strategy's figures of trial {trial!r}", where=str(path)
+            ) from None
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
+            raise ResultsError(f"damaged figures: {error}", where=str(path)) from None
+
+    def samples_file(self, trial: str) -> Path:
+        """Where the sampler's tables of one trial lie.
+
+        Raises:
+            ResultsError: there are none.
+        """
+        path = self.path / SAMPLES / f"{_checked(trial)}.npz"
+        if not path.is_file():
+            raise ResultsError(f"no samples of trial {trial!r}", where=str(path))
+        return path
+
+
+def read_sweep(path: Path) -> Sweep:
+    """Read one results folder.
+
+    Raises:
+        ResultsError: no results folder, or one that a newer version wrote.
+    """
+    path = Path(path)
+    if not (path / TRIALS).is_file():
+        raise ResultsError("no results here", where=str(path), remedy=NO_RESULTS_REMEDY)
+    # Asked first: a sweep that ends meanwhile then shows as complete rather than as cut short.
+    running = is_being_written(path)
+    warnings: list[str] = []
+    resolved = _read_or_warn(path / RESOLVED, warnings)
+    environment = _read_or_warn(path / ENVIRONMENT, warnings)
+    networks = _read_or_warn(path / NETWORKS, warnings) if (path / NETWORKS).exists() else {}
+    complete = _read_or_warn(path / COMPLETE, warnings) if (path / COMPLETE).exists() else None
+    own, timed = _own_and_timed(read_records(path / TRIALS, warnings))
+    return Sweep(
+        path=path,
+        device=path.resolve().parent.name,
+        records=timed,
+        resolved=resolved,
+        environment=environment,
+        networks=networks,
+        scenario_text=_scenario_text(path / SCENARIO, warnings),
+        complete=complete,
+        running=running,
+        warnings=warnings,
+        strategy_records=own,
+    )
+
+
+def timed_in(plan: object) -> list[dict[str, Any]]:
+    """The timed trials of a plan as ``resolved.json`` keeps it."""
+    listed = plan if isinstance(plan, list) else []
+    return [one for one in listed if isinstance(one, dict) and one.get("strategy") is None]
+
+
+def read_records(path: Path, warnings: list[str]) -> Sequence[TrialRecord]:
+    """The records of ``trials.jsonl``, one a trial: its final one, else its latest.
+
+    Of a large file each is read when it is asked for.
+
+    Raises:
+        ResultsError: unreadable, or a newer version's.
+    """
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size >= large.LARGE_BYTES:
+                return large.read_large(path, warnings)
+            records = list(whole_records(file, path, warnings))
+    except OSError as error:
+        raise ResultsError(f"can't read it: {error.strerror}", where=str(path)) from None
+    rows = counted(((record.trial, record.outcome) for record in records), warnings)
+    return [records[row] for row in rows]
+
+
+def columns_of(records: Sequence[TrialRecord]) -> Table:
+    """Records as columns, in their order."""
+    return records.table if isinstance(records, RecordsOnDisk) else table_of(records)
+
+
+def outcomes_of(records: Sequence[TrialRecord]) -> dict[str, str]:
+    """How each trial ended."""
+    columns, rows = columns_of(records), range(len(records))
+    pairs = zip(columns.words("trial", rows), columns.words("outcome", rows), strict=True)
+    return {str(trial): str(outcome) for trial, outcome in pairs}
+
+
+def _own_and_timed(
+    records: Sequence[TrialRecord],
+) -> tuple[Sequence[TrialRecord], Sequence[TrialRecord]]:
+    """The trials that strategies have to themselves, and the timed ones."""
+    if isinstance(records, RecordsOnDisk):
+        return records.of_strategies(True), records.of_strategies(False)
+    own = [record for record in records if record.strategy is not None]
+    return own, [record for record in records if record.strategy is None]
+
+
+def sweep_folders(path: Path) -> list[Path]:
+    """The results folders at or below a path (a sweep's, a device's or a root), oldest first.
+
+    Raises:
+        ResultsError: none there.
+    """
+    path = Path(path)
+    if (path / TRIALS).is_file():
+        return [path]
+    found = [file.parent for depth in ("*", "*/*") for file in path.glob(f"{depth}/{TRIALS}")]
+    shown = [folder for folder in found if not folder.name.startswith(".")]
+    if not shown:
+        what = "no results here" if path.exists() else "no such folder"
+        raise ResultsError(what, where=str(path), remedy=NO_RESULTS_REMEDY)
+    # Names begin with the time the sweep began.
+    return sorted(shown, key=lambda folder: folder.name)
+
+
+def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as plain columns: networks joined by ``+``, a command as one would type it.
+
+    Mappings and lists (weights' folders, environment variables) stay in the record alone.
+    """
+    columns = {k: v for k, v in settings.items() if isinstance(v, (str, bool)) or is_number(v)}
+    networks = settings.get("networks") or settings.get("network")
+    if isinstance(networks, list):
+        columns["network"] = "+".join(map(str, networks))
+    if isinstance(command := settings.get("command"), list):
+        columns["command"] = shlex.join(map(str, command))
+    return columns
+
+
+def _unzipped(path: Path) -> bytes:
+    """A packed file's bytes; a few of them may stand for more than any memory holds."""
+    with gzip.open(path) as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it unpacks to more than {format_size(_MOST_BYTES)}")
+    return data
+
+
+def _checked(trial: str) -> str:
+    if not _TRIAL.fullmatch(trial):
+        raise ResultsError(f"{trial!r} is no trial's id")
+    return trial
+
+
+def _read_or_warn(path: Path, warnings: list[str]) -> dict[str, Any]:
+    try:
+        return read_json(path)
+    except NewerResultsError:
+        raise
+    except ResultsError as error:
+        warnings.append(error.what)
+        return {}
+
+
+def _scenario_text(path: Path, warnings: list[str]) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError as error:
+        warnings.append(f"can't read {path.name}: {error.strerror}")
+        return ""

@@ -1,0 +1,196 @@
+"""The frame of trials, made from the sweeps' columns: no row of it is ever a record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from edgebench.columns.line import limits_in
+from edgebench.columns.table import NUMBERS, Texts
+from edgebench.columns.table import TEXTS as TEXTS_OF_LINES
+from edgebench.results.frames import INTEGERS, LIMITS, TEXTS, TRIAL_COLUMNS
+from edgebench.results.reading import Sweep, settings_columns
+from edgebench.results.summary import workload_key
+
+#: The texts that stand in the frame as they are.
+_AS_THEY_ARE = set(TEXTS_OF_LINES) - {"settings", "limits", "warnings"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A column of few values: each row's code says which; a row without any has -1."""
+
+    codes: NDArray[np.int32]
+    values: Sequence[Any] | NDArray[Any]
+
+    @classmethod
+    def of(cls, texts: Texts, make: Callable[[str], Any] = str) -> Choice:
+        """A column of texts; ``make`` says what each of them comes to."""
+        return cls(np.array(texts.codes, dtype=np.int32), list(map(make, texts.words)))
+
+    @classmethod
+    def constant(cls, value: Any, rows: int) -> Choice:
+        """The same in all rows."""
+        return cls(np.zeros(rows, dtype=np.int32), [value])
+
+    @cached_property
+    def used(self) -> list[Any]:
+        """The values that a row has, but for None."""
+        there = np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:]
+        pairs = zip(self.values, there, strict=True)
+        return [value for value, count in pairs if count and value is not None]
+
+    def taken(self, dtype: str) -> NDArray[Any]:
+        """Each row's value; NaN, for a time NaT, where there is none."""
+        nothing = np.datetime64("NaT") if dtype.startswith("datetime") else np.nan
+        # The last one is for the code -1.
+        values = [nothing if value is None else value for value in (*self.values, None)]
+        return np.fromiter(values, dtype=dtype, count=len(values))[self.codes]
+
+
+_UTC: dict[str, Any] = {"utc": True, "errors": "coerce", "format": "ISO8601"}
+Column: TypeAlias = "Choice | NDArray[np.float64]"
+
+
+def trials_frame(sweeps: Sequence[Sweep]) -> pd.DataFrame:
+    """One row a trial."""
+    sources = [_Source(sweep) for sweep in sweeps]
+    extra = sorted({name for one in sources for name in one.names()} - set(TRIAL_COLUMNS))
+    joiner = _Joiner(sum(len(sweep.records) for sweep in sweeps))
+    made = {
+        name: joiner.joined(name, [one.column(name) for one in sources])
+        for name in (*TRIAL_COLUMNS, *extra)
+    }
+    # Before pandas 3 two columns that share their bytes would change together.
+    frame = pd.DataFrame(made, copy=int(pd.__version__.partition(".")[0]) < 3)
+    frame["workload_demand_bytes"] = _workload_demand(frame["demand_bytes"], sources)
+    return frame
+
+
+class _Source:
+    """The columns of one sweep's trials."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self._sweep = sweep
+        self._table = sweep.columns
+        self._settings = Choice.of(self._table.texts["settings"], json.loads)
+
+    @cached_property
+    def _set(self) -> list[dict[str, Any]]:
+        """Each of the settings as plain columns."""
+        return [settings_columns(one) for one in self._settings.values]
+
+    @cached_property
+    def _limits(self) -> Choice:
+        return Choice.of(self._table.texts["limits"], lambda text: asdict(limits_in(text)))
+
+    def names(self) -> set[str]:
+        """The columns that not all sweeps have."""
+        used = Choice(self._settings.codes, self._set).used
+        noise = (name for name in self._table.numbers if name.startswith("noise_"))
+        return {name for one in used for name in one} | set(noise)
+
+    def column(self, name: str) -> Column:
+        """One column of the frame."""
+        rows = len(self._table)
+        if name in ("sweep", "device"):
+            return Choice.constant(getattr(self._sweep, "name" if name == "sweep" else name), rows)
+        if name in LIMITS:
+            key = name.removeprefix("limit_")
+            return Choice(self._limits.codes, [one[key] for one in self._limits.values])
+        if name == "page_cache":
+            return self._page_cache()
+        if name == "warnings":
+            return self._warnings()
+        if name == "started_utc":
+            return self._started()
+        if name in _AS_THEY_ARE:
+            return Choice.of(self._table.texts[name])
+        if name in self._table.numbers:
+            return np.array(self._table.numbers[name], dtype=np.float64)
+        if name in NUMBERS or name.startswith("sampler_"):
+            return Choice(np.full(rows, -1, dtype=np.int32), [])
+        return Choice(self._settings.codes, [one.get(name) for one in self._set])
+
+    def workloads(self) -> NDArray[np.int64]:
+        """The same number for trials that ran the same, wherever their weights lay."""
+        keys = list(map(workload_key, self._settings.values))
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        return np.array([numbers[key] for key in keys], dtype=np.int64)[self._settings.codes]
+
+    def _started(self) -> Choice:
+        texts = self._table.texts["started_utc"]
+        utc = pd.to_datetime(pd.Series(texts.words, dtype="object"), **_UTC).dt.tz_localize(None)
+        times = utc.astype("datetime64[us]").to_numpy()
+        return Choice(np.array(texts.codes, dtype=np.int32), times)
+
+    def _page_cache(self) -> Choice:
+        """As it was found; else as it was asked for."""
+        own = Choice.of(self._table.texts["page_cache"], lambda word: word or None)
+        asked = [one.get("page_cache") for one in self._set]
+        found = np.array([value is not None for value in (*own.values, None)])[own.codes]
+        codes = np.where(found, own.codes, self._settings.codes + np.int32(len(own.values)))
+        return Choice(codes.astype(np.int32), [*own.values, *asked])
+
+    def _warnings(self) -> Choice:
+        listed = Choice.of(self._table.texts["warnings"], lambda text: "; ".join(json.loads(text)))
+        return Choice(listed.codes + np.int32(1), ["", *listed.values])
+
+
+class _Joiner:
+    """Puts the sweeps' pieces of each column one after the other.
+
+    Columns in which nothing is known share the bytes that say so: there are many of them.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._nothing: dict[str, pd.Series[Any]] = {}
+
+    def joined(self, name: str, pieces: Sequence[Column]) -> pd.Series[Any]:
+        """A column, of its one type."""
+        if name == "started_utc":
+            return pd.Series(_stacked(pieces, "datetime64[us]")).dt.tz_localize("UTC")
+        if name in TEXTS or _any(pieces, str):
+            return self._filled("object", pieces)
+        if name == "saturated" or _any(pieces, bool):
+            numbers = _stacked(pieces, "float64")
+            return pd.Series(pd.arrays.BooleanArray(numbers == 1, np.isnan(numbers)))
+        if name in INTEGERS:
+            return pd.Series(_stacked(pieces, "float64").astype("int64"), copy=False)
+        return self._filled("float64", pieces)
+
+    def _filled(self, dtype: str, pieces: Sequence[Column]) -> pd.Series[Any]:
+        if any(not isinstance(piece, Choice) or piece.used for piece in pieces):
+            return pd.Series(_stacked(pieces, dtype), dtype=dtype, copy=False)
+        if dtype not in self._nothing:
+            self._nothing[dtype] = pd.Series(np.full(self._rows, np.nan, dtype), dtype=dtype)
+        return self._nothing[dtype]
+
+
+def _any(pieces: Sequence[Column], kind: type) -> bool:
+    choices = (piece for piece in pieces if isinstance(piece, Choice))
+    return any(isinstance(value, kind) for one in choices for value in one.used)
+
+
+def _stacked(pieces: Sequence[Column], dtype: str) -> NDArray[Any]:
+    arrays = [
+        one.taken(dtype) if isinstance(one, Choice) else one.astype(dtype, copy=False)
+        for one in pieces
+    ]
+    return arrays[0] if len(arrays) == 1 else np.concatenate([np.empty(0, dtype), *arrays])
+
+
+def _workload_demand(demand: pd.Series[Any], sources: Sequence[_Source]) -> pd.Series[Any]:
+    """Median demand of the unlimited trials of the same sweep and settings, whatever they are."""
+    keys = [one.workloads() for one in sources]
+    sweeps = np.repeat(np.arange(len(keys)), [len(key) for key in keys])
+    workloads = np.concatenate([np.empty(0, np.int64), *keys])
+    return demand.groupby([sweeps, workloads]).transform("median")

@@ -1,0 +1,1 @@
+"""What a person asks for: the TOML file, read, checked and typed, key by key."""

@@ -1,0 +1,1 @@
+"""Questions that trials answer one after the other: least limits, largest batches."""

@@ -1,0 +1,1 @@
+"""Many trials, in order and resumable; or one of any command."""

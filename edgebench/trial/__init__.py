@@ -1,0 +1,1 @@
+"""One trial: a fresh cgroup, a fresh process, watched from outside."""
