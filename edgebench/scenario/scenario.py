@@ -37,7 +37,7 @@ SCHEMA = 1
 #: A dump takes half a second: more of them, and a trial would do nothing else.
 _LEAST_DUMP = 1 << 20
 #: Scenarios that come with edgebench; looked for below the working folder first.
-SHIPPED = Path(__file__).resolve().parents[1] / "scenarios"
+SHIPPED = Path(__file__).resolve().parents[2] / "scenarios"
 
 
 def _own_strategies() -> Sequence[str]:

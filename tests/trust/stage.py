@@ -30,7 +30,10 @@ from edgebench.workshop import workshop
 from tests.trust.arena import Arena
 
 #: Imported here, so that no step is an import.
-for _module in ("cli.run", "cli.show", "cli.progress", "sweep", "scenario", "results", "summary"):
+for _module in (
+    *("cli.run", "cli.show", "cli.progress"),
+    *("sweep.sweep", "scenario.scenario", "results.results", "results.summary"),
+):
     __import__(f"edgebench.{_module}")
 
 FULL = "full-disk"
