@@ -212,6 +212,8 @@ class _Sweep:
             self._make(further)
         # What the harness could not make, the next start makes.
         if self._folder.finished_trials() >= {planned.trial for planned in self._plan}:
+            # Before the mark: nobody comes back to a complete sweep to take it down.
+            withdraw(self._folder.live_path)
             self._folder.finish({"trials": len(self._plan), "outcomes": self._outcomes()})
 
     def _make(self, left: list[PlannedTrial]) -> None:
