@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import statistics
 import sys
 import time
 from typing import Any
 
 import report
-from overhead import interval
+from pairing import in_pairs, interval
 
 from edgebench.cgroups.hierarchy import hierarchies
 from edgebench.cgroups.identity import caller_identity
@@ -83,15 +82,9 @@ def rounds(network: str, weights: str, pairs: int) -> list[tuple[float, float]]:
         pipeline.schedule.run(pipeline.inputs, 0)
         return time.perf_counter() - start
 
-    rng = random.Random(3)
     for _ in range(WARM_UP):
         seconds(True)
-    found = []
-    for _ in range(pairs):
-        first = rng.random() < 0.5
-        took = {first: seconds(first), not first: seconds(not first)}
-        found.append((took[True], took[False]))
-    return found
+    return in_pairs(seconds, pairs, seed=3)
 
 
 def in_cgroup(network: str, weights: str, pairs: int) -> list[tuple[float, float]]:

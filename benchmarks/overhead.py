@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import statistics
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import report
+from pairing import in_pairs, interval
 
 from edgebench.measures.gnu_time import find_gnu_time, gnu_time_command
 from edgebench.records.records import LimitSetting
@@ -44,24 +44,9 @@ def alone() -> float:
         return float(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
-def interval(ratios: list[float]) -> tuple[float, float]:
-    """95 % of the medians of resampled pairs (bootstrap, 10,000 draws)."""
-    rng = random.Random(1)
-    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(10_000))
-    return medians[250], medians[9750]
-
-
 def main(pairs: int) -> None:
     """Measure that many alternating pairs, the order within each drawn at random."""
-    rng = random.Random(2)
-    seconds: list[tuple[float, float]] = []
-    for _ in range(pairs):
-        if rng.random() < 0.5:
-            harness = in_harness()
-            seconds.append((harness, alone()))
-        else:
-            plain = alone()
-            seconds.append((in_harness(), plain))
+    seconds = in_pairs(lambda watched: in_harness() if watched else alone(), pairs, seed=2)
     ratios = [harness / plain for harness, plain in seconds]
     low, high = interval(ratios)
     says = "Workload time in the harness, sampled at 1 kHz, ÷ under GNU time alone."

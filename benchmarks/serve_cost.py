@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import report
-from overhead import interval
+from pairing import interval
 from serve_bench import MIB, server, stream
 
 #: Connects after which the server's memory is taken as its own.

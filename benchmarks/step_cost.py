@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import report
 from layer_peaks_cost import descriptors, own_files
-from overhead import interval
+from pairing import in_pairs, interval
 
 from edgebench.records.records import LimitSetting
 from edgebench.scenario.scenario import scenario_of
@@ -73,12 +73,7 @@ def steps(network: str, pairs: int) -> list[tuple[float, float]]:
     for _ in range(WARM_UP):
         seconds(True)
         seconds(False)
-    found = []
-    for _ in range(pairs):
-        first = rng.random() < 0.5
-        took = {first: seconds(first), not first: seconds(not first)}
-        found.append((took[True], took[False]))
-    return found
+    return in_pairs(seconds, pairs, seed=4)
 
 
 def in_cgroup(network: str, pairs: int) -> list[tuple[float, float]]:
