@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgebench.columns.line import limits_in
 from edgebench.columns.table import NUMBERS, Texts
 from edgebench.columns.table import TEXTS as TEXTS_OF_LINES
-from edgebench.results.frames import INTEGERS, LIMITS, TEXTS, TRIAL_COLUMNS
+from edgebench.results.frames import LIMITS, TEXTS, TRIAL_COLUMNS
 from edgebench.results.reading import Sweep, settings_columns
 from edgebench.results.summary import workload_key
 
@@ -55,6 +55,8 @@ class Choice:
         return np.fromiter(values, dtype=dtype, count=len(values))[self.codes]
 
 
+#: What every trial has. A setting of only some kinds of workload may be missing, whatever its name.
+_COUNTS = {"block", "repeat"}
 _UTC: dict[str, Any] = {"utc": True, "errors": "coerce", "format": "ISO8601"}
 Column: TypeAlias = "Choice | NDArray[np.float64]"
 
@@ -163,7 +165,7 @@ class _Joiner:
         if name == "saturated" or _any(pieces, bool):
             numbers = _stacked(pieces, "float64")
             return pd.Series(pd.arrays.BooleanArray(numbers == 1, np.isnan(numbers)))
-        if name in INTEGERS:
+        if name in _COUNTS:
             return pd.Series(_stacked(pieces, "float64").astype("int64"), copy=False)
         return self._filled("float64", pieces)
 

@@ -195,6 +195,14 @@ def test_latest_is_the_newest_by_name(tmp_path: Path):
     assert latest(old) == old
 
 
+def test_kinds_side_by_side_miss_each_others_settings():
+    """A convolution's passes are no number in a training's row, and not a wrong one either."""
+    trials = edgebench.load(Path(__file__).parents[2] / "results" / "vm-2core-24g").trials
+    passes = trials.groupby("kind")["passes"]
+    assert set(passes.first()[["convolution"]]) == {3}
+    assert passes.count()[["inference", "training"]].sum() == 0
+
+
 def test_nothing_there_says_what_to_do(tmp_path: Path):
     """An empty folder and a missing one are told apart; both name the next command."""
     for path, words in ((tmp_path, "no results here"), (tmp_path / "x", "no such folder")):
