@@ -113,13 +113,16 @@ class Predictor:
         demand = self._demand(subject)
         edge = self._edge(subject, demand, subject.settings.get("swap_bytes"))
         fitted = self._fitted(subject)
+        viable = edge.least_bytes(0.5) if edge else None
+        unslowed = self._least_within(voice, subject, UNSLOWED)
         return Prediction(
             subject=subject,
             rung=voice.rung,
             demand_bytes=demand,
-            least_viable_bytes=edge.least_bytes(0.5) if edge else None,
+            least_viable_bytes=viable,
             sure_bytes=edge.least_bytes(CONFIDENT) if edge else None,
-            unslowed_bytes=self._least_within(voice, subject, UNSLOWED),
+            # What is killed is not fast.
+            unslowed_bytes=None if unslowed is None else max(unslowed, viable or 0),
             fitted=fitted,
             at=tuple(
                 AtLimit(

@@ -66,6 +66,8 @@ def test_not_viable_is_said(tmp_path: Path):
     (one,) = predicted(tmp_path, "--network", "alexnet", "--schedule", "linear", "--memory", "90M")
     assert not one["at"][0]["viable"]
     assert 115 * MIB < one["least_viable_bytes"] < 145 * MIB
+    # What is killed is not called hardly slowed.
+    assert one["unslowed_bytes"] is None or one["unslowed_bytes"] >= one["least_viable_bytes"]
     told = run(predict, tmp_path, "--network", "alexnet", "--memory", "90M")
     assert "not viable: it would be killed below" in told
 
