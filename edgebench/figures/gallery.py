@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgebench.errors import ResultsError, UsageError
 from edgebench.figures import (
     convolution,
+    cores,
     hyperparameters,
     layer_blame,
     layer_times,
@@ -44,6 +45,7 @@ KINDS: dict[str, Callable[[Results], Iterator[Drawn]]] = {
 #: What only a study's sweep has anything for: no other sweep lacks it.
 STUDIES: dict[str, Callable[[Results], Iterator[Drawn]]] = {
     "convolution": convolution.figures,
+    "cores": cores.figures,
     "hyperparameters": hyperparameters.figures,
     "operators": operators.figures,
     "partial": partial.figures,

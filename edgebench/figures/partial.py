@@ -12,7 +12,7 @@ from edgebench.figures.axes import MIB
 from edgebench.figures.naming import Drawn
 from edgebench.figures.style import PHASE_COLOURS, new_figure
 from edgebench.results.derived import file_stem
-from edgebench.studies.partial import SHARED, WHOLE, partial_frame
+from edgebench.studies.partial import SHARED, WHOLE, partial_frame, start_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,13 +45,12 @@ def figures(results: Results) -> Iterator[Drawn]:
 
 
 def _figure(results: Results, rows: pd.DataFrame, told: Mapping[str, Any]) -> Any:
-    start = "from scratch" if told["start"] == "scratch" else "from a checkpoint"
     parts = list(dict.fromkeys(rows["trained"]))
     panels = {name: how for name, how in _PANELS.items() if rows[name].notna().any()}
     figure = new_figure(
         f"Training a part of {told['network']}",
-        f"{told['data']}, batch {told['batch']:g}, {start}, limit {told['limit_label']}: "
-        "bars are medians, marks are trials",
+        f"{told['data']}, batch {told['batch']:g}, {start_of(told['start'])}, "
+        f"limit {told['limit_label']}: bars are medians, marks are trials",
         results,
         1.4 + 0.36 * max(len(parts), 4),
     )

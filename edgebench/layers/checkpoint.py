@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,6 @@ import torch
 from edgebench.errors import WorkloadError
 
 FORMATS = "give a .safetensors file, or a .pt file that holds a state dictionary only"
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of the file, so that a changed one is not taken for the same.
-
-    Raises:
-        WorkloadError: it can't be read.
-    """
-    found = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                found.update(chunk)
-    except OSError as error:
-        raise WorkloadError(
-            f"a checkpoint can't be read: {error.strerror}", where=str(path)
-        ) from error
-    return found.hexdigest()
 
 
 def take(

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import torch
 
+from edgebench.digest import digest
 from edgebench.errors import WorkloadError
-from edgebench.layers.checkpoint import digest, take
+from edgebench.layers.checkpoint import take
 from edgebench.layers.cut import Part, cut
 from edgebench.layers.files import write
 from edgebench.layers.networks import build, computed_buffers, input_shape

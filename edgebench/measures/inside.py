@@ -7,7 +7,11 @@ import re
 #: Variables of the worker's environment: which view it has, and the folder that may write to.
 VIEW_VARIABLE, FOLDER_VARIABLE = "EDGEBENCH_VIEW", "EDGEBENCH_VIEW_FOLDER"
 PROCESS, TORCH, CATEGORIES = "process", "torch", "categories"
-OPERATORS = "operators"
+OPERATORS, CORES = "operators", "cores"
+#: In a look at cores: what begins the CPU time on each, before the core's number.
+CORE_NS = "core_ns_"
+#: There too: when it was.
+LOOKED_NS = "looked_ns"
 #: In a look at categories: what begins the figures of the highest usage; when the look was.
 HIGHEST, MARKED = "highest_", "marked_ns"
 #: What its file has: allocations, boundaries, what is held where, what lies past the allocator.

@@ -10,6 +10,7 @@ from functools import cache
 
 from edgebench.measures.analytic import Analytic
 from edgebench.measures.categories import TorchCategories
+from edgebench.measures.cores import Cores
 from edgebench.measures.gnu_time import GnuTimeStrategy
 from edgebench.measures.kernel import KernelMark
 from edgebench.measures.operators import Operators
@@ -34,7 +35,7 @@ def own() -> dict[str, Strategy]:
     """Strategies that need a trial of their own, by name."""
     from edgebench.measures import heap
 
-    inside = (Process(), TorchAllocations(), TorchCategories(), Operators())
+    inside = (Process(), TorchAllocations(), TorchCategories(), Operators(), Cores())
     strategies = (*inside, *getattr(heap, "STRATEGIES", ()))
     return {strategy.name: strategy for strategy in strategies}
 

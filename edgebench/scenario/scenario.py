@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
+from edgebench.digest import digest
 from edgebench.errors import ScenarioError
 from edgebench.measures.strategy import Asked
 from edgebench.scenario.faults import Fault, faults_of
@@ -22,6 +23,7 @@ from edgebench.scenario.limit_axes import LimitAxes
 from edgebench.scenario.search import Search
 from edgebench.suggest import did_you_mean
 from edgebench.surroundings.keys import Surroundings
+from edgebench.training.names import SCRATCH
 from edgebench.workloads.settings import Workload
 
 if sys.version_info >= (3, 11):
@@ -130,7 +132,13 @@ class Scenario(Table):
         return self._text
 
     def fingerprint(self) -> str:
-        """Hash of what the scenario means: comments, layout and description don't change it."""
+        """Hash of what the scenario means: comments, layout and description don't change it.
+
+        What checkpoints hold does.
+
+        Raises:
+            WorkloadError: a checkpoint can't be read.
+        """
         # Without keys that came later it means what it meant before there were any.
         unsaid: dict[str, Any] = {"description": True}
         if not self.memory.strategies:
@@ -144,7 +152,15 @@ class Scenario(Table):
         if self.limits.plan == "grid":
             unsaid["limits"] = {"plan", "target_error"}
         meaning = self.model_dump(mode="json", exclude=unsaid)
+        if checkpoints := _checkpoints(self.workload):
+            meaning["contents"] = {file: digest(Path(file)) for file in checkpoints}
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
+
+
+def _checkpoints(workload: object) -> list[str]:
+    """The files that parameters come from, of inference or of training."""
+    named = {*getattr(workload, "checkpoint", {}).values(), *getattr(workload, "start", ())}
+    return sorted(named - {SCRATCH})
 
 
 def load_scenario(source: str | Path) -> Scenario:

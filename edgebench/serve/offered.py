@@ -13,7 +13,8 @@ from typing import Any
 
 from edgebench.serve.form_keys import Key
 from edgebench.training.data.names import DATA_SETS, FROM_FOLDER, VISION_FILES
-from edgebench.workloads.training_settings import CHECKPOINTS, KIND, SCRATCH
+from edgebench.training.names import SCRATCH
+from edgebench.workloads.training_settings import CHECKPOINTS, KIND
 
 
 @dataclass(frozen=True)

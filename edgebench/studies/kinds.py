@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgebench.studies.convolution_tables import convolution_tables
+from edgebench.studies.cores import core_tables
 from edgebench.studies.memory import memory_tables
 from edgebench.studies.operators import operator_tables
 from edgebench.studies.partial import partial_tables
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 KINDS: dict[str, Callable[[Results], list[StudyTable]]] = {
     "convolution": convolution_tables,
     "operators": operator_tables,
+    "cores": core_tables,
     "partial training": partial_tables,
     "memory": memory_tables,
     "search": search_tables,

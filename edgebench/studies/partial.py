@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import ResultsError
 from edgebench.studies.tables import Column, StudyTable
+from edgebench.training.names import SCRATCH
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,9 +100,8 @@ def partial_tables(results: Results) -> list[StudyTable]:
         for name in ("step_s", "own_bytes"):
             share = medians[name] / whole[name].iloc[0] if len(whole) else float("nan")
             medians[f"{name}_share"] = share
-        title = (
-            f"{told['network']} on {told['data']}, batch {told['batch']:g}, {_start(told['start'])}"
-        )
+        setting = f"{told['network']} on {told['data']}, batch {told['batch']:g}"
+        title = f"{setting}, {start_of(told['start'])}"
         rows_ = [{str(k): v for k, v in row.items()} for row in medians.to_dict("records")]
         tables.append(StudyTable("partial", title, _COLUMNS, rows_))
     return tables
@@ -119,5 +120,6 @@ _COLUMNS = (
 )
 
 
-def _start(start: object) -> str:
-    return "from scratch" if start == "scratch" else "from a checkpoint"
+def start_of(start: object) -> str:
+    """Where training began, in words: the checkpoint without its folder."""
+    return "from scratch" if start == SCRATCH else f"from {Path(str(start)).name}"

@@ -24,3 +24,5 @@ OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad")
 PRECISIONS = ("float32", "bfloat16")
 #: The part of the last update that ``momentum`` makes again.
 MOMENTUM = 0.9
+#: Where parameters come from, unless a checkpoint is named: the seed.
+SCRATCH = "scratch"

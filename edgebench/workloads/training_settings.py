@@ -20,6 +20,7 @@ from edgebench.training.names import (
     NUMPY,
     OPTIMIZERS,
     PRECISIONS,
+    SCRATCH,
     SIZED,
     TRAINED,
 )
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 KIND = "training"
-#: Where parameters come from, unless a checkpoint is named: the seed.
-SCRATCH = "scratch"
 #: What holds parameters to start from.
 CHECKPOINTS = (".safetensors", ".pt", ".pth")
 #: Steps where neither steps nor epochs are given.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from edgebench.measures.inside import (
     CATEGORIES,
+    CORES,
     FOLDER_VARIABLE,
     MEMRAY,
     OPERATORS,
@@ -69,6 +70,10 @@ def view_of(environment: Mapping[str, str], descriptors: Descriptors) -> View | 
         from edgebench.workloads.operator_view import OperatorView
 
         return OperatorView(Path(environment[FOLDER_VARIABLE]))
+    if name == CORES:
+        from edgebench.workloads.cores_view import CoresView
+
+        return CoresView()
     if name == CATEGORIES:
         from edgebench.workloads.categories_view import CategoriesView
 

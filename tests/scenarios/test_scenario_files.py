@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scenario_making import COMMAND, INFERENCE, load_text, refusal, with_key
+from scenario_making import COMMAND, INFERENCE, TRAINING, load_text, refusal, with_key
 
-from edgebench.errors import ScenarioError
+from edgebench.errors import ScenarioError, WorkloadError
 from edgebench.scenario.scenario import load_scenario
 
 
@@ -235,3 +235,21 @@ def test_the_fingerprint_is_of_the_meaning(tmp_path: Path) -> None:
     for line in ("seed = 4", "repeats = 3", 'name = "other"', 'timeout = "1s"'):
         changed = load_text(tmp_path, with_key(INFERENCE, "", line))
         assert changed.fingerprint() not in prints
+
+
+@pytest.mark.parametrize("text", [INFERENCE, TRAINING])
+def test_what_a_checkpoint_holds_is_part_of_the_meaning(tmp_path: Path, text: str) -> None:
+    """Under the same name another network is another sweep, of inference and of training."""
+    file = tmp_path / "own.safetensors"
+    file.write_bytes(b"first")
+    line = 'checkpoint = {lenet = "own.safetensors"}'
+    if text is TRAINING:
+        line = 'start = ["scratch", "own.safetensors"]'
+    scenario = load_text(tmp_path, with_key(text, "workload", line))
+    before = scenario.fingerprint()
+    assert scenario.fingerprint() == before
+    file.write_bytes(b"second")
+    assert scenario.fingerprint() != before
+    file.unlink()
+    with pytest.raises(WorkloadError, match="can't be read"):
+        scenario.fingerprint()

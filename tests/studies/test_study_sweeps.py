@@ -10,6 +10,7 @@ from edgebench.figures.gallery import draw
 from edgebench.results.results import Results, load
 from edgebench.scenario.scenario import load_scenario
 from edgebench.studies.convolutions import BOTH, cost_frame, pass_frame
+from edgebench.studies.cores import core_frame, core_tables
 from edgebench.studies.hyperparameters import background_shift, draw_frame
 from edgebench.studies.operators import operator_frame, operator_tables
 from edgebench.studies.partial import partial_frame
@@ -47,7 +48,7 @@ batch = 16
 steps = 6
 evaluate = true
 [memory]
-strategies = ["categories", "operators"]
+strategies = ["categories", "operators", "cores"]
 """
 SEARCH = """
 schema = 1
@@ -147,6 +148,19 @@ def test_operators_are_told_by_phase(parts: Results):
     assert whole["share"].sum() == pytest.approx(1)
     families = operator_tables(parts)[0]
     assert "convolution" in {row["family"] for row in families.rows[:4]}
+
+
+def test_each_core_s_part_of_each_phase(parts: Results):
+    """Together no busier than there are cores, and in all the process's own time."""
+    frame = core_frame(parts)
+    assert {"data", "forward", "backward", "step", "round"} <= set(frame["phase"])
+    rounds = frame[frame["phase"] == "round"].groupby("trial")["busy"].agg(["sum", "count"])
+    assert (rounds["sum"] <= rounds["count"] * 1.02).all()
+    whole = frame[(frame["phase"] == "round") & (frame["trained"] == "all")]
+    assert whole["busy"].sum() == pytest.approx(whole["cores_busy"].iloc[0], rel=0.1)
+    (table,) = core_tables(parts)
+    assert {row["trained"] for row in table.rows} == {"all", "last", "none", "filters 20%"}
+    assert len(draw(parts, "cores")) == 4
 
 
 def test_a_neighbour_fools_the_systems_measure_and_not_the_trials(tmp_path: Path):

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from edgebench.errors import WorkloadError
+from edgebench.training.names import SCRATCH
 from edgebench.training.partial import FILTERS, LAST, LAYERS, NOTHING, WHOLE, Part, parse_part
 from edgebench.training.pytorch.filters import Filters
 
@@ -99,7 +100,7 @@ def start_from(network: nn.Module, settings: Mapping[str, Any]) -> None:
     """
     from edgebench.layers.checkpoint import read_checkpoint
 
-    if settings["start"] == "scratch":
+    if settings["start"] == SCRATCH:
         return
     file = Path(settings["start"])
     tensors = read_checkpoint(file)
