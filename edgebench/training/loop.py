@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import WorkloadError
 from edgebench.training.registry import backend_of
-from edgebench.workloads.recorder import Recorder
+from edgebench.workloads.recorder import Phases, Recorder
 
 if TYPE_CHECKING:
     from edgebench.training.backend import Problem, Trainee
@@ -118,14 +118,14 @@ class Training:
 
     def step(self, number: int, rows: Rows, last: bool) -> None:
         """Train on these rows, and record what that came to."""
-        where = {"round": number, "network": self.settings["network"]}
-        with self.recorder.span("round", **where):
+        with self.recorder.phases(number, self.settings["network"]) as phases:
             self.trainee.begin(number)
-            loss, right = self._gradients(rows, where)
+            loss, right = self._gradients(rows, phases)
             if last:
+                phases.pause()
                 self.held = self.trainee.held_bytes()
-            with self.recorder.span("step", **where):
-                self.trainee.step()
+            phases.begin("step")
+            self.trainee.step()
         finite = math.isfinite(loss)
         accuracy = right / self.settings["batch"]
         self.recorder.note(step=number, loss=loss if finite else None, accuracy=accuracy)
@@ -135,17 +135,17 @@ class Training:
                 remedy="lower learning_rate, or take another optimizer",
             )
 
-    def _gradients(self, rows: Rows, where: dict[str, Any]) -> tuple[float, int]:
+    def _gradients(self, rows: Rows, phases: Phases) -> tuple[float, int]:
         """The gradients of all parts of the batch; its loss, and how many labels were right."""
         parts = self.settings["accumulation"]
         size, loss, right = len(rows) // parts, 0.0, 0
         for part in range(parts):
-            with self.recorder.span("data", **where):
-                batch = self._batch(self.data.train, rows[part * size : (part + 1) * size])
-            with self.recorder.span("forward", **where):
-                result = self.trainee.forward(batch, 1 / parts)
-            with self.recorder.span("backward", **where):
-                self.trainee.backward(result)
+            phases.begin("data")
+            batch = self._batch(self.data.train, rows[part * size : (part + 1) * size])
+            phases.begin("forward")
+            result = self.trainee.forward(batch, 1 / parts)
+            phases.begin("backward")
+            self.trainee.backward(result)
             of_part, right_in_part = self.trainee.told(result)
             loss, right = loss + of_part, right + right_in_part
             # Or the next part's forward would still hold them.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from edgebench.scenario.scenario import scenario_of
 from edgebench.training.loop import run_training
-from edgebench.workloads.recorder import Recorder
+from edgebench.workloads.event_lines import Place
+from edgebench.workloads.recorder import Recorder, Started
 
 
 @dataclass
@@ -26,11 +26,10 @@ class Told(Recorder):
         """Keep it."""
         self.notes.append(data)
 
-    @contextmanager
-    def span(self, phase: str, **where: Any) -> Iterator[None]:
-        """Keep it once it began: its phase, round and layer."""
-        self.spans.append((phase, where.get("round"), where.get("layer")))
-        yield
+    def start(self, place: Place, *ending: Started) -> Started:
+        """Keep it once it begins: its phase, round and layer."""
+        self.spans.append((place.phase, place.round, place.layer))
+        return super().start(place, *ending)
 
     @property
     def losses(self) -> list[float]:

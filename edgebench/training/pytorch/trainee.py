@@ -83,7 +83,8 @@ class TorchTrainee:
         try:
             with self._spans.forward(), self._told_what_is_saved():
                 scores = self.network(batch.images)
-                loss = functional.cross_entropy(scores.float(), batch.labels) * share
+                loss = functional.cross_entropy(scores.float(), batch.labels)
+                loss = loss * share if share != 1 else loss
         except (RuntimeError, ValueError, AssertionError) as error:
             raise self._refused(batch, error) from None
         right = int((scores.detach().argmax(1) == batch.labels).sum())
