@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from edgebench.results.results import Results
     from edgebench.studies.tables import StudyTable
 
-_WIDTH = 120
+#: A file or pipe has no width: a table of many columns keeps its rows in one line each.
+_WIDTH = 1000
 
 
 @click.command(short_help="Show what a study's sweep came to.")
@@ -72,7 +73,7 @@ def _print(table: StudyTable) -> None:
 
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
-        console.width = max(console.width, _WIDTH)
+        console.width = _WIDTH
     console.print(table.title, style="bold")
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in table.columns:

@@ -58,5 +58,5 @@ def _bars(axes: Axes, rows: pd.DataFrame, measures: list[str]) -> None:
             places + offset, rows[measure] / MIB, width * 0.92, color=_COLOURS[number], label=title
         )
     names = [f"{row.network}\nbatch {row.batch:g}" for row in rows.itertuples()]
-    axes.set_xticks(places, names)
+    axes.set_xticks(places, names, fontsize="x-small")
     axes.grid(visible=False, axis="x")

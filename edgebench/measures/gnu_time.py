@@ -15,6 +15,7 @@ from pathlib import Path
 
 from edgebench.errors import MachineError
 from edgebench.measures.strategy import ErrorBar, Reading, Seen, Strategy
+from edgebench.records.shapes import is_number
 
 INSTALL_REMEDY = "apt-get install time"
 _FORMAT = (
@@ -65,10 +66,12 @@ def read_report(path: Path) -> GnuTime | None:
     """The report; None if there is none, as when GNU time was killed with the workload."""
     try:
         lines = path.read_text().splitlines()
-        figures = json.loads(lines[-1])
+        figures = dict(json.loads(lines[-1]))
+        if not all(map(is_number, figures.values())):
+            return None
         maxrss_bytes = int(figures.pop("maxrss_kib")) * 1024
         return GnuTime(maxrss_bytes=maxrss_bytes, **figures)
-    except (OSError, ValueError, IndexError, KeyError, TypeError):
+    except (OSError, ValueError, IndexError, KeyError, TypeError, RecursionError):
         return None
 
 

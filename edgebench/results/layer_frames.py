@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pandas as pd
 from edgebench.errors import ResultsError
 from edgebench.records.phases import finished_spans
 from edgebench.records.shapes import is_count, is_number
-from edgebench.results.frames import CARRIED, IDENTITY, SETTINGS, typed, with_trial
+from edgebench.results.frames import CARRIED, IDENTITY, SETTINGS, TEXTS, typed, with_trial
 from edgebench.results.reading import Sweep
 
 #: What ``networks.json`` knows of a layer.
@@ -68,8 +68,7 @@ def networks_frame(sweeps: Iterable[Sweep]) -> pd.DataFrame:
                     "sweep": sweep.name,
                     "network": name,
                     "layers": len(own),
-                    "parameter_bytes": network.get("parameter_bytes"),
-                    "file_bytes": network.get("file_bytes"),
+                    **_only(is_number, network, ("parameter_bytes", "file_bytes")),
                     "flops": _sum(own, "flops"),
                     "output_bytes": _sum(own, "output_bytes"),
                 }
@@ -123,14 +122,31 @@ def _networks(sweep: Sweep) -> dict[str, dict[str, Any]]:
 
 def _table_rows(sweep: Sweep) -> list[dict[str, Any]]:
     return [
-        {**layer, "sweep": sweep.name, "network": name, "layer": layer.get("order")}
+        {
+            "sweep": sweep.name,
+            "network": name,
+            "layer": layer["order"],
+            **_only(is_number, layer, [key for key in TABLE if key not in TEXTS]),
+            **_only(_is_text, layer, [key for key in TABLE if key in TEXTS]),
+        }
         for name, network in _networks(sweep).items()
         for layer in _layers_of(network)
     ]
 
 
+def _only(
+    sound: Callable[[Any], bool], told: Mapping[str, Any], keys: Iterable[str]
+) -> dict[str, Any]:
+    """What is told under these keys; None where it is not of the kind that it should be."""
+    return {key: value if sound(value := told.get(key)) else None for key in keys}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 def _layers_of(network: dict[str, Any]) -> list[dict[str, Any]]:
-    """The layers whose figures are numbers: the file may come from anywhere."""
+    """The layers that have a place: the file may come from anywhere."""
     table = network.get("table")
     return [
         layer

@@ -6,9 +6,11 @@ import contextlib
 import gzip
 import io
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,9 @@ from edgebench.measures.gnu_time import read_report
 from edgebench.measures.heap.dump import parse_dump
 from edgebench.measures.heap.massif_file import parse_massif
 from edgebench.records.phases import events_to_phases, unfinished_span
+from edgebench.records.shapes import is_number
 from edgebench.results.reading import read_records
+from edgebench.results.results import load
 from edgebench.scenario.scenario import load_scenario
 from edgebench.slowdown.calibration.device import load_calibration, save_calibration
 from edgebench.units import parse_duration, parse_share, parse_size
@@ -182,11 +186,26 @@ def test_any_other_file_of_the_sweep(sweep: Path, name: str, data: st.DataObject
         assert harmless(said_of(sweep))
 
 
+@pytest.mark.parametrize("value", [["x"], {}, "x", True, float("inf"), 10**30])
+def test_odd_figures_of_networks(sweep: Path, value: Any) -> None:
+    """Of a whole network and of a layer: told as missing, and the trials are shown."""
+    good = json.loads((sweep / "networks.json").read_bytes())
+    network = next(iter(good["networks"].values()))
+    network["parameter_bytes"] = network["table"][0]["flops"] = network["table"][0]["type"] = value
+    with put(sweep / "networks.json", json.dumps(good).encode()):
+        assert harmless(said_of(sweep))
+        networks = load(sweep).networks.iloc[0]
+        assert math.isnan(networks["parameter_bytes"])
+        assert math.isnan(networks["flops"])
+        assert networks["file_bytes"] > 0
+
+
 @fuzz_sweep
 @given(data=st.data())
 def test_any_events(sweep: Path, data: st.DataObject) -> None:
     """From events of any shape whole spans are summed, and nothing raises."""
-    events = [e for e in data.draw(spoiled(inference_events())) or [] if isinstance(e, dict)]
+    drawn = data.draw(spoiled(inference_events()))
+    events = [e for e in drawn if isinstance(e, dict)] if isinstance(drawn, list) else []
     events_to_phases(e for e in events if isinstance(e.get("event"), str))
     unfinished_span(e for e in events if isinstance(e.get("event"), str))
     lines = "".join(json.dumps(event) + "\n" for event in events).encode()
@@ -293,13 +312,29 @@ def test_any_state_file(tmp_path_factory: pytest.TempPathFactory, data: bytes) -
     assert all(isinstance(word, str) for claim in claims(file) for word in claim)
 
 
+REPORT = (
+    b'{"wall_s":1.5,"user_s":1.0,"system_s":0.1,"maxrss_kib":9000,"major_faults":1,'
+    b'"minor_faults":9,"voluntary_switches":3,"involuntary_switches":2,"exit_code":0}\n'
+)
+
+
 @fuzz
-@given(torn(b'{"maxrss_kib": 5, "wall_s": 1.0}\n'))
+@given(torn(REPORT))
 def test_any_report_of_gnu_time(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     """The workload could write to it: figures, or None."""
     file = tmp_path_factory.getbasetemp() / "report"
     file.write_bytes(data)
-    read_report(file)
+    told = read_report(file)
+    assert told is None or all(map(is_number, asdict(told).values()))
+
+
+def test_reports_of_gnu_time_that_are_json_and_no_report(tmp_path: Path) -> None:
+    """What random bytes seldom come to."""
+    (tmp_path / "whole").write_bytes(REPORT)
+    assert read_report(tmp_path / "whole")
+    for text in (b"0", b"[]", b"[[]]", b'"a"', REPORT.replace(b"1.5", b'"1.5"'), b"[" * 10**5):
+        (tmp_path / "report").write_bytes(text)
+        assert read_report(tmp_path / "report") is None
 
 
 @fuzz
