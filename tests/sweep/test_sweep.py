@@ -70,6 +70,17 @@ def leftovers() -> list[Path]:
     return [p for p in found if not Path("/proc", p.name.split("-")[1]).exists()]
 
 
+def wait_for_the_program(process: subprocess.Popen[bytes]) -> None:
+    """Until it heeds SIGTERM: before that Python is starting, which ends in its own ways."""
+    heeded = 1 << (signal.SIGTERM - 1)
+    while process.poll() is None:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+        if int(caught.split()[1], 16) & heeded:
+            return
+        time.sleep(0.01)
+
+
 def test_a_sweep_records_every_trial_once(scenario: Path, tmp_path: Path) -> None:
     """Every point is tried as often as asked; kills are results; nothing stays behind."""
     before = set(leftovers())
@@ -107,7 +118,8 @@ def test_stopped_anywhere_the_next_start_completes_it(
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        time.sleep(moments.uniform(0.2, 1.6))
+        wait_for_the_program(process)
+        time.sleep(moments.uniform(0, 1.4))
         process.send_signal(stop)
         assert process.wait(20) in {0, -stop, 128 + stop}
         if list(tmp_path.glob("results/*/*/complete.json")):

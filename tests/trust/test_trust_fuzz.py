@@ -38,6 +38,7 @@ from edgebench.units import parse_duration, parse_share, parse_size
 from tests.results.results_making import inference_events, make_sweep
 from tests.slowdown.calibration.calibration_making import calibration
 from tests.trust.garbage import EVIL, spoiled, texts, torn, values
+from tests.trust.sound import CGROUP_FILE, DUMP, MASSIF, MOUNTS, REPORT, SCENARIO
 
 #: How many times as many inputs as in a usual run, and at random.
 _MORE = int(os.environ.get("EDGEBENCH_FUZZ", "0"))
@@ -56,19 +57,6 @@ def _tried(examples: int) -> settings:
 fuzz = _tried(60)
 #: Where each input makes every table and frame of a sweep.
 fuzz_sweep = _tried(8)
-_SCENARIO = Path(__file__).parents[2] / "scenarios" / "quickstart.toml"
-_DUMP = (
-    "heap profile:   1234:  5678 [  2345:   9876] @ heapprofile\n"
-    "     1: 65536 [     1:    65536] @ 0x7f11 0x7f02\n\nMAPPED_LIBRARIES:\n"
-    "7f00-7fff r-xp 00000000 fe:00 123 /usr/lib/libtorch.so\n"
-)
-_MASSIF = (
-    "desc: --time-unit=ms\ncmd: ./program\ntime_unit: ms\n#-----------\nsnapshot=0\n#-----------\n"
-    "time=120\nmem_heap_B=1000\nmem_heap_extra_B=24\nmem_stacks_B=0\nheap_tree=peak\n"
-    "n1: 1000 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.\n"
-    " n0: 1000 0x109156: main (program.c:7)\n"
-)
-_MOUNTS = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +223,7 @@ def test_evil_names_of_trials_read_nothing_else(sweep: Path, name: str) -> None:
 
 
 @fuzz
-@given(torn(_SCENARIO.read_bytes()) | st.binary(max_size=200))
+@given(torn(SCENARIO) | st.binary(max_size=200))
 def test_any_bytes_as_a_scenario(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     """A scenario is loaded, or refused with what is wrong."""
     file = tmp_path_factory.getbasetemp() / "any.toml"
@@ -250,7 +238,7 @@ def test_any_value_of_a_scenarios_key(
     tmp_path_factory: pytest.TempPathFactory, key: str, value: Any
 ) -> None:
     """Wrong types and huge numbers are faults of the file, not of the program."""
-    text = _SCENARIO.read_text().splitlines()
+    text = SCENARIO.decode().splitlines()
     kept = [line for line in text if not line.startswith(key)]
     file = tmp_path_factory.getbasetemp() / "value.toml"
     line = f"{key} = {json.dumps(value, ensure_ascii=True)}"
@@ -260,7 +248,7 @@ def test_any_value_of_a_scenarios_key(
 
 
 @fuzz
-@given(torn(_DUMP.encode()))
+@given(torn(DUMP))
 def test_any_heap_dump(data: bytes) -> None:
     """Dumps of gperftools, cut or overwritten, are read or refused."""
     with contextlib.suppress(ResultsError):
@@ -268,7 +256,7 @@ def test_any_heap_dump(data: bytes) -> None:
 
 
 @fuzz
-@given(torn(_MASSIF.encode()))
+@given(torn(MASSIF))
 def test_any_massif_file(data: bytes) -> None:
     """Massif's files likewise."""
     with contextlib.suppress(ResultsError):
@@ -288,7 +276,7 @@ def test_any_calibration(tmp_path_factory: pytest.TempPathFactory, data: st.Data
 
 
 @fuzz
-@given(torn(b"total_rss 5\nsome avg10=0.0 total=7\n253:0 rbytes=1 wbytes=2\n8:0 Read 4096\n12\n"))
+@given(torn(CGROUP_FILE))
 def test_any_cgroup_file(data: bytes) -> None:
     """Counters are whole numbers, whatever the kernel writes one day."""
     text = data.decode(errors="replace")
@@ -296,7 +284,7 @@ def test_any_cgroup_file(data: bytes) -> None:
 
 
 @fuzz
-@given(torn(_MOUNTS.encode()), torn(b"4:memory:/docker/abc\n0::/x\n"))
+@given(torn(MOUNTS), torn(b"4:memory:/docker/abc\n0::/x\n"))
 def test_any_mounts_and_paths(mounts: bytes, paths: bytes) -> None:
     """Lines of a shape that is not known are passed over."""
     parse_mounts(mounts.decode(errors="replace"))
@@ -310,12 +298,6 @@ def test_any_state_file(tmp_path_factory: pytest.TempPathFactory, data: bytes) -
     file = tmp_path_factory.getbasetemp() / "1.claims"
     file.write_bytes(data)
     assert all(isinstance(word, str) for claim in claims(file) for word in claim)
-
-
-REPORT = (
-    b'{"wall_s":1.5,"user_s":1.0,"system_s":0.1,"maxrss_kib":9000,"major_faults":1,'
-    b'"minor_faults":9,"voluntary_switches":3,"involuntary_switches":2,"exit_code":0}\n'
-)
 
 
 @fuzz

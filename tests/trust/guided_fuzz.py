@@ -1,0 +1,90 @@
+"""Fuzzing that follows coverage (atheris): whatever reads bytes that come from elsewhere.
+
+``python -m tests.trust.guided_fuzz TARGET [SECONDS]``; without words, the targets. A reader may
+refuse in words; with anything else it fails, and the input is kept in the working folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["edgebench"]):
+    from edgebench.cgroups.accounting import parse
+    from edgebench.cgroups.hierarchy import parse_mounts, parse_own_paths
+    from edgebench.errors import EdgebenchError
+    from edgebench.measures.gnu_time import read_report
+    from edgebench.measures.heap.dump import parse_dump
+    from edgebench.measures.heap.massif_file import parse_massif
+    from edgebench.process import Watched
+    from edgebench.records.phases import events_to_phases, unfinished_span
+    from edgebench.results.reading import read_records
+    from edgebench.scenario.scenario import load_scenario
+
+from tests.trust import sound
+
+_LONGEST = 1 << 14
+
+
+def _file(read: Callable[[Path], object]) -> Callable[[bytes], object]:
+    """What reads a file, given its bytes."""
+    path = Path(tempfile.mkdtemp(prefix="guided-")) / "any.toml"
+
+    def target(data: bytes) -> object:
+        path.write_bytes(data)
+        return read(path)
+
+    return target
+
+
+def _text(read: Callable[[str], object]) -> Callable[[bytes], object]:
+    return lambda data: read(data.decode(errors="replace"))
+
+
+def _events(data: bytes) -> object:
+    watched = Watched()
+    try:
+        watched.events.data += data
+        events, _ = watched.event_list()
+    finally:
+        watched.close()
+    return events_to_phases(events), unfinished_span(events)
+
+
+#: Name → what it feeds, and an input that is sound.
+TARGETS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
+    "scenario": (_file(load_scenario), sound.SCENARIO),
+    "trials": (_file(lambda path: list(read_records(path, []))), sound.trials()),
+    "events": (_events, sound.events()),
+    "gnu-time": (_file(read_report), sound.REPORT),
+    "heap-dump": (_text(lambda text: parse_dump(text, "any")), sound.DUMP),
+    "massif": (_text(lambda text: parse_massif(text, "any")), sound.MASSIF),
+    "cgroup-file": (_text(parse), sound.CGROUP_FILE),
+    "mounts": (_text(lambda text: (parse_mounts(text), parse_own_paths(text))), sound.MOUNTS),
+}
+
+
+def main(name: str, seconds: int) -> None:
+    """Feed one target for so long; atheris ends the process."""
+    feed, good = TARGETS[name]
+    corpus = Path(tempfile.mkdtemp(prefix="guided-"))
+    (corpus / "sound").write_bytes(good)
+
+    def once(data: bytes) -> None:
+        with contextlib.suppress(EdgebenchError):
+            feed(data)
+
+    words = [f"-max_total_time={seconds}", f"-max_len={_LONGEST}", str(corpus)]
+    atheris.Setup([sys.argv[0], *words], once)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    if not sys.argv[1:]:
+        sys.exit(" ".join(TARGETS))
+    main(sys.argv[1], int(sys.argv[2]) if sys.argv[2:] else 60)
