@@ -23,7 +23,7 @@ nox.options.error_on_missing_interpreters = False
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
     """The tests that need no torch."""
-    session.install("-c", "constraints.txt", "-e", ".[plot]")
+    session.install("-c", "constraints.txt", "-e", ".[plot,parquet]")
     session.install("-c", "constraints.txt", "hypothesis", "pytest", "pytest-timeout")
     folders = [str(Path("tests", name)) for name in TESTS]
     session.run("python", "-m", "pytest", "-q", "-m", "not slow", *(session.posargs or folders))

@@ -88,7 +88,8 @@ def test_the_command_gets_signals_and_locale_as_they_were(monkeypatch: pytest.Mo
     monkeypatch.delenv("LC_CTYPE", raising=False)
     monkeypatch.setenv("LANG", "C")
     done = helper("sh", "-c", "grep SigIgn /proc/$$/status; env")
-    assert int(done.stdout.split()[1], 16) == 0
+    # Beyond 31 are the C library's own, which its posix_spawn leaves ignored.
+    assert int(done.stdout.split()[1], 16) % (1 << 31) == 0
     assert "LC_CTYPE" not in done.stdout
 
 
