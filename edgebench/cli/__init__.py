@@ -94,8 +94,14 @@ def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
 
 def main() -> NoReturn:
     """The program ``edgebench``: run the verb, word its errors, exit with its code."""
-    signal.signal(signal.SIGTERM, _on_sigterm)
-    sys.exit(_run_verb())
+    try:
+        signal.signal(signal.SIGTERM, _on_sigterm)
+        code = _run_verb()
+        # Nothing is left to be finished: from here on it may end the process as it is.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    except KeyboardInterrupt as stop:
+        code = _interrupted(stop)
+    sys.exit(code)
 
 
 def _run_verb() -> int:
@@ -113,10 +119,15 @@ def _run_verb() -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as stop:
-        click.echo("edgebench: interrupted; everything finished is kept", err=True)
-        terminated = isinstance(stop, _Terminated) or isinstance(stop.__cause__, _Terminated)
-        return 143 if terminated else 130
+        return _interrupted(stop)
     return 0
+
+
+def _interrupted(stop: BaseException) -> int:
+    """Say so; the exit code of Ctrl-C or of SIGTERM, whichever it was."""
+    click.echo("edgebench: interrupted; everything finished is kept", err=True)
+    terminated = isinstance(stop, _Terminated) or isinstance(stop.__cause__, _Terminated)
+    return 143 if terminated else 130
 
 
 def _nobody_reads() -> int:
