@@ -12,15 +12,14 @@ from pathlib import Path
 
 from edgebench.errors import ResultsError
 from edgebench.measures.inside import CORES, LOOKED_NS, VIEW_VARIABLE
-from edgebench.measures.strategy import ErrorBar, Reading, Seen, Strategy
+from edgebench.measures.of_time import SEPARATOR, OfTime
+from edgebench.measures.strategy import Reading, Seen
 from edgebench.records.phases import Span
 
-#: Between the words of a part's name: phase, what is counted.
-SEPARATOR = "|"
 WALL_NS, ALL_NS = "wall_ns", "cpu_ns"
 
 
-class Cores(Strategy):
+class Cores(OfTime):
     """CPU time by phase and core, over the rounds after the first."""
 
     name = CORES
@@ -31,9 +30,7 @@ class Cores(Strategy):
         "then, or by halves to the two that it was seen on; other processes. Looking takes a "
         "good part of a phase that is shorter than a millisecond"
     )
-    own_trial = True
-    tells_memory = False
-    inside_worker = True
+    method = "each thread's CPU clock, and the core it is on, at each boundary"
 
     def wrap(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path
@@ -62,21 +59,25 @@ class Cores(Strategy):
                 parts[SEPARATOR.join((span.phase, key))] += value - before.get(key, 0)
         if not parts:
             raise ResultsError("no round was seen whole: the worker ended in its first")
-        return Reading(
-            strategy=self.name,
-            peak_bytes=None,
-            method="each thread's CPU clock, and the core it is on, at each boundary",
-            error=ErrorBar(None, "it tells no memory"),
-            parts=dict(parts),
-            missing={"peak_bytes": "it tells time, not memory"},
-        )
+        return self.of_parts(parts)
 
 
 def _counted(spans: Sequence[Span]) -> list[Span]:
-    """Those of whole phases within rounds; without the first round, if there are others."""
+    """Those within rounds, without the first round if there are others.
+
+    Of a phase's layers where it has any, else of the whole phase, as in sums of phases.
+    """
     rounds = {span.round for span in spans if span.round >= 0}
     wanted = rounds - {min(rounds, default=0)} or rounds
-    return [span for span in spans if span.round in wanted and span.layer is None]
+    groups: dict[tuple[int, str | None, str], list[Span]] = defaultdict(list)
+    for span in spans:
+        if span.round in wanted:
+            groups[span.round, span.network, span.phase].append(span)
+    return [
+        span
+        for group in groups.values()
+        for span in [one for one in group if one.layer is not None] or group
+    ]
 
 
 def _looks(seen: Seen) -> dict[int, tuple[dict[str, int], dict[str, int]]]:

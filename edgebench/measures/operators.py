@@ -17,23 +17,20 @@ from edgebench.measures.inside import (
     OPERATORS_FILE,
     VIEW_VARIABLE,
 )
-from edgebench.measures.strategy import ErrorBar, Reading, Seen, Strategy
+from edgebench.measures.of_time import SEPARATOR, OfTime
+from edgebench.measures.strategy import Reading, Seen
 
-#: Between the words of a part's name: phase, operator, what is counted.
-SEPARATOR = "|"
 CALLS, OWN_NS = "calls", "own_ns"
 
 
-class Operators(Strategy):
+class Operators(OfTime):
     """How often each of torch's operators was called within rounds, and its own time in all."""
 
     name = OPERATORS
     title = "torch's operators"
     counts = "no memory: calls of torch's operators and the time each spent itself"
     blind_to = "what runs outside torch's operators: Python between them, the loader's own reads"
-    own_trial = True
-    tells_memory = False
-    inside_worker = True
+    method = "torch's profiler"
 
     def wrap(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path
@@ -53,14 +50,7 @@ class Operators(Strategy):
             if phase := phases.get(boundary):
                 parts[SEPARATOR.join((phase, operator, CALLS))] += calls
                 parts[SEPARATOR.join((phase, operator, OWN_NS))] += own_ns
-        return Reading(
-            strategy=self.name,
-            peak_bytes=None,
-            method="torch's profiler",
-            error=ErrorBar(None, "it tells no memory"),
-            parts=dict(parts),
-            missing={"peak_bytes": "it tells time, not memory"},
-        )
+        return self.of_parts(parts)
 
 
 def _told(folder: Path | None) -> list[tuple[int, str, int, int]]:

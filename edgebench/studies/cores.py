@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import ResultsError
-from edgebench.measures.cores import ALL_NS, SEPARATOR, WALL_NS
+from edgebench.measures.cores import ALL_NS, WALL_NS
 from edgebench.measures.inside import CORE_NS, CORES, LOOKED_NS
+from edgebench.measures.of_time import SEPARATOR
 from edgebench.results.reading import settings_columns
 from edgebench.studies.tables import Column, StudyTable
 

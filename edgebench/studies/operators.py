@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import ResultsError
 from edgebench.measures.inside import OPERATORS
-from edgebench.measures.operators import CALLS, SEPARATOR
+from edgebench.measures.of_time import SEPARATOR
+from edgebench.measures.operators import CALLS
 from edgebench.studies.tables import Column, StudyTable
 
 if TYPE_CHECKING:

@@ -11,12 +11,19 @@ from edgebench.measures.cores import Cores
 from edgebench.measures.strategy import Seen
 
 
-def span(number: int, phase: str, round_: int, ms: tuple[int, int], **cores: Any) -> list[Any]:
+def span(
+    number: int,
+    phase: str,
+    round_: int,
+    ms: tuple[int, int],
+    layer: int | None = None,
+    **cores: Any,
+) -> list[Any]:
     """A span's two events; each of ``cores`` is its milliseconds so far, before and after."""
     before = {f"core_ns_{name[1:]}": at[0] * 10**6 for name, at in cores.items()}
     after = {f"core_ns_{name[1:]}": at[1] * 10**6 for name, at in cores.items()}
     before["looked_ns"], after["looked_ns"] = ((at + 1000) * 10**6 for at in ms)
-    told = {"id": number, "layer": None}
+    told = {"id": number, "layer": layer}
     start = {**told, "event": "start", "phase": phase, "round": round_, "view": before}
     end = {**told, "event": "end", "cpu_ns": 7 * 10**6, "view": after}
     return [{**start, "t_ns": ms[0] * 10**6}, {**end, "t_ns": ms[1] * 10**6}]
@@ -49,6 +56,17 @@ def test_a_single_round_counts() -> None:
     """Or there would be nothing."""
     events = span(1, "forward", 0, (0, 10), c0=(0, 9))
     assert Cores().read(Seen(events)).parts["forward|core_ns_0"] == 9 * 10**6
+
+
+def test_layers_count_where_there_are_any() -> None:
+    """The whole phase around them would count twice."""
+    events = [
+        *span(1, "load", 0, (0, 5), layer=0, c0=(0, 4)),
+        *span(2, "load", 0, (5, 9), layer=1, c0=(4, 5)),
+        *span(3, "load", 0, (0, 10), c0=(0, 5)),
+    ]
+    parts = Cores().read(Seen(events)).parts
+    assert (parts["load|wall_ns"], parts["load|core_ns_0"]) == (9 * 10**6, 5 * 10**6)
 
 
 def test_nothing_seen_is_said() -> None:
