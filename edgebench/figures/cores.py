@@ -9,6 +9,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.ticker import PercentFormatter
 
+from edgebench.errors import ResultsError
 from edgebench.figures.naming import SETTINGS, Drawn, groups, stem_of, subtitle, title_of
 from edgebench.figures.style import PHASE_TITLES, legend_beside, new_figure
 from edgebench.studies.cores import core_frame
@@ -27,11 +28,13 @@ def figures(results: Results) -> Iterator[Drawn]:
     """One a workload and limit.
 
     Raises:
-        ResultsError: no trial of this sweep was looked at by core.
+        ResultsError: no network of this sweep was looked at by core.
     """
     taken: set[str] = set()
     frame = core_frame(results)
-    frame = frame[frame["phase"] != _ROUND]
+    frame = frame[frame["phase"].ne(_ROUND) & frame["network"].notna()]
+    if frame.empty:
+        raise ResultsError("no network was looked at by core", where=str(results.path))
     for settings, rows in groups(frame, ("network", "schedule", "limit_label", *_BUT_BATCH)):
         title = f"CPU time by core: {title_of(settings['network'])}"
         limit = "unlimited" if settings["limit_label"] == "max" else settings["limit_label"]

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from edgebench.results.results import Results
 
 
+#: The settings that a table tells where trials differ in them.
+_TOLD = (
+    *("network", "schedule", "loader", "data", "shape", "image", "kernel", "channels", "stack"),
+    *("batch", "optimizer", "trained", "threads"),
+)
+
+
 def core_frame(results: Results) -> pd.DataFrame:
     """One row per trial that was looked at by core, phase and core.
 
@@ -40,7 +47,8 @@ def core_frame(results: Results) -> pd.DataFrame:
                 rows += _rows(record, sweep.reading(record.trial).parts)
     if not rows:
         raise ResultsError('no trial was looked at by core: strategies = ["cores"]')
-    return pd.DataFrame(rows)
+    # A convolution has no network.
+    return pd.DataFrame(rows).assign(network=lambda frame: frame.get("network"))
 
 
 def _rows(record: TrialRecord, parts: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -54,19 +62,20 @@ def _rows(record: TrialRecord, parts: Mapping[str, int]) -> list[dict[str, Any]]
         "limit_label": record.limits.label,
     }
     # A core that no phase used is told as idle in all of them alike.
-    cores = sorted({key for told in by_phase.values() for key in told if key.startswith(CORE_NS)})
+    told_of = {key for told in by_phase.values() for key in told if key.startswith(CORE_NS)}
+    numbers = sorted(int(n) for key in told_of if (n := key.removeprefix(CORE_NS)).isdecimal())
     return [
         {
             **about,
             "phase": phase,
-            "core": int(core.removeprefix(CORE_NS)),
-            "busy": told.get(core, 0) / told[LOOKED_NS],
+            "core": number,
+            "busy": told.get(f"{CORE_NS}{number}", 0) / told[LOOKED_NS],
             "wall_s": told[WALL_NS] / 1e9,
-            "cores_busy": told[ALL_NS] / told[WALL_NS],
+            "cores_busy": told.get(ALL_NS, 0) / told[WALL_NS],
         }
         for phase, told in by_phase.items()
-        if told.get(WALL_NS)
-        for core in cores
+        if told.get(WALL_NS) and told.get(LOOKED_NS)
+        for number in numbers
     ]
 
 
@@ -92,9 +101,8 @@ def core_tables(results: Results) -> list[StudyTable]:
 
 def _set_apart(frame: pd.DataFrame) -> list[str]:
     """The settings in which the trials differ, and always the network."""
-    known = ("network", "schedule", "loader", "data", "shape", "image", "batch", "optimizer")
-    there = [key for key in (*known, "trained", "threads") if key in frame]
-    return [key for key in there if key == "network" or frame[key].nunique() > 1]
+    there = [key for key in _TOLD if key in frame]
+    return [key for key in there if frame[key].nunique() > (0 if key == "network" else 1)]
 
 
 def _wide(rows: pd.DataFrame) -> dict[str, Any]:

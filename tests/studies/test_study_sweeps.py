@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.errors import ResultsError
 from edgebench.figures.gallery import draw
 from edgebench.results.results import Results, load
 from edgebench.scenario.scenario import load_scenario
@@ -32,6 +33,8 @@ channels = 16
 image = 64
 warm = 1
 passes = 3
+[memory]
+strategies = ["cores"]
 """
 PARTIAL = """
 schema = 1
@@ -97,6 +100,14 @@ def test_a_convolution_is_timed_pass_by_pass(tmp_path: Path):
     image = 16 * 64 * 64 * 4
     # Input, output, and a gradient of each stand there at once.
     assert costs["image_bytes"].min() > 3 * image
+    # By core too, though it has no network to draw a figure of.
+    (table,) = core_tables(results)
+    assert {(row["kernel"], row["phase"]) for row in table.rows} >= {
+        (3, "forward"),
+        (7, "backward"),
+    }
+    with pytest.raises(ResultsError, match="no network"):
+        draw(results, "cores")
 
 
 @pytest.fixture(scope="module")
