@@ -87,7 +87,8 @@ def _plain(row: pd.Series[Any]) -> dict[str, Any]:
 
 
 def _stem(row: dict[str, Any], taken: set[str]) -> str:
-    words = (row.get("network", row.get("command", row["kind"])), row.get("schedule", ""), row["limit_label"])
+    workload = row.get("network", row.get("command", row["kind"]))
+    words = (workload, row.get("schedule", ""), row["limit_label"])
     return stem_of("memory-time", row, taken, *words, row["trial"])
 
 
