@@ -39,6 +39,13 @@ def aarch64(session: nox.Session) -> None:
     session.run("python", "-m", "pip", "install", *quiet, *platforms, *target, *wanted)
 
 
+@nox.session
+def mutation(session: nox.Session) -> None:
+    """What share of small faults the quick tests find; minutes to an hour, so only by its name."""
+    session.install("-c", "constraints.txt", "-e", ".[dev]", "mutmut==3.8.1")
+    session.run("python", "benchmarks/mutation.py", *session.posargs)
+
+
 def _dependencies() -> list[str]:
     """What all of edgebench's extras name, as in pyproject.toml."""
     project = nox.project.load_toml("pyproject.toml")["project"]

@@ -6,8 +6,8 @@ import sys
 
 import report
 
-from edgebench.records.records import LimitSetting
-from edgebench.sweep.measuring import measure_command
+from edgebench.records import LimitSetting
+from edgebench.run.command import measure_command
 
 
 def main(trials: int) -> None:

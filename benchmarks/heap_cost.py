@@ -15,11 +15,11 @@ from typing import Any
 import report
 
 from edgebench.measures.registry import strategy_of
-from edgebench.records.records import LimitSetting, TrialRecord
-from edgebench.trial.recording import TrialRequest
-from edgebench.trial.trial import TrialFiles, run_trial
-from edgebench.workshop.preparing import cache_folder, prepare_networks
-from edgebench.workshop.workshop import open_workshop
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.session import open_session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
+from edgebench.workloads.preparation import cache_folder, prepare_networks
 
 PHASES = ("import", "load", "first", "execute")
 
@@ -57,12 +57,12 @@ def request_of(network: str, strategy: str | None) -> TrialRequest:
 
 def trial_of(request: TrialRequest) -> TrialRecord:
     """Make that trial."""
-    with open_workshop() as workshop:
+    with open_session() as session:
         names = ("samples.npz", "events.jsonl.gz", "log")
-        samples, events, log = (workshop.folder / name for name in names)
-        reading = workshop.folder / "reading.json.gz"
-        files = TrialFiles(samples, events, log, workshop.folder, reading)
-        record = run_trial(workshop.apparatus, request, files)
+        samples, events, log = (session.folder / name for name in names)
+        reading = session.folder / "reading.json.gz"
+        files = TrialFiles(samples, events, log, session.folder, reading)
+        record = run_trial(session.setup, request, files)
     assert record.outcome == "ok", record.reason
     return record
 

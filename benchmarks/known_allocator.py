@@ -14,8 +14,8 @@ from pathlib import Path
 
 import report
 
-from edgebench.records.records import LimitSetting, TrialRecord
-from edgebench.sweep.measuring import measure_command
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.command import measure_command
 
 MIB = 1 << 20
 #: X MiB of anonymous memory held for 5 ms.

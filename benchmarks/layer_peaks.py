@@ -16,7 +16,7 @@ import report
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "measures"))
 from made_layers import MIB, SIZES_MIB, Error, errors, made_trial
 
-from edgebench.workshop.workshop import open_workshop
+from edgebench.run.session import open_session
 
 #: What the sampler is asked for; the first is the default.
 INTERVALS_S = (0.001, 0.01, 0.1)
@@ -31,14 +31,12 @@ def worst(found: Sequence[Error], of: Callable[[Error], int | None]) -> str:
 def main(repeats: int) -> None:
     """Measure each size so many times, at each of the sampler's intervals."""
     found: dict[float, list[Error]] = {}
-    with open_workshop() as workshop, tempfile.TemporaryDirectory() as folder:
+    with open_session() as session, tempfile.TemporaryDirectory() as folder:
         for interval_s in INTERVALS_S:
-            apparatus = replace(
-                workshop.apparatus, interval_s=interval_s, stat_interval_s=interval_s
-            )
+            setup = replace(session.setup, interval_s=interval_s, stat_interval_s=interval_s)
             where = Path(folder) / str(interval_s)
-            timed = made_trial(apparatus, where, repeats=repeats)
-            process = made_trial(apparatus, where, "process", repeats=repeats)
+            timed = made_trial(setup, where, repeats=repeats)
+            process = made_trial(setup, where, "process", repeats=repeats)
             found[interval_s] = errors(timed, process)
     first = found[INTERVALS_S[0]]
     rows = []

@@ -17,17 +17,17 @@ import report
 from pairing import in_pairs, interval
 
 from edgebench.cgroups.hierarchy import hierarchies
-from edgebench.cgroups.identity import caller_identity
 from edgebench.cgroups.interface import HotFiles
 from edgebench.cgroups.v1 import V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup
+from edgebench.identity import caller_identity
 from edgebench.layers.pipeline import build_pipeline
-from edgebench.records.records import LimitSetting
-from edgebench.sweep.measuring import measure_command
+from edgebench.records import LimitSetting
+from edgebench.run.command import measure_command
+from edgebench.workloads.engines.torch import import_torch
 from edgebench.workloads.events import Descriptors
-from edgebench.workloads.inference import import_runtime
+from edgebench.workloads.preparation import cache_folder, prepare_networks
 from edgebench.workloads.recorder import Recorder
-from edgebench.workshop.preparing import cache_folder, prepare_networks
 
 NETWORKS = ("resnet18", "mobilenet_v2")
 SETTINGS: dict[str, Any] = {
@@ -65,6 +65,7 @@ def descriptors(files: HotFiles) -> Descriptors:
         "swap_is_memsw": files.swap_is_memsw,
         "stat": None,
         "kernel": None,
+        "control": None,
     }
 
 
@@ -72,7 +73,7 @@ def rounds(network: str, weights: str, pairs: int) -> list[tuple[float, float]]:
     """Seconds of a round with marks and of one without, in pairs; runs inside the cgroup."""
     recorder = Recorder(descriptors(own_files()))
     peak_fd = recorder._peak_fd
-    import_runtime(recorder, [network])
+    import_torch(recorder, [network])
     settings = {**SETTINGS, "networks": [network], "weights": {network: weights}}
     pipeline = build_pipeline(settings, recorder)
 

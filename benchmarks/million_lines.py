@@ -16,7 +16,7 @@ from pathlib import Path
 
 import report
 
-from edgebench.records.records import LimitSetting, TrialRecord
+from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.folder import ResultsFolder
 
 _LIMITS = 20

@@ -1,7 +1,7 @@
 """What is left unexplained between two strategies' figures, of finished sweeps with strategies.
 
 Of each sweep a table of rests and, of the points in ``SHOWN``, the ledgers themselves;
-docs/why-numbers-differ.md has both.
+docs/explanation/why-numbers-differ.md has both.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import report
 
+from edgebench.analysis.reconcile.reconciliation import Reconciliation, reconcile_sweep
 from edgebench.measures.ledger import Ledger
-from edgebench.reconciling.reconciliation import Reconciliation, reconcile
 from edgebench.results.results import latest, load
 
 MIB = 1 << 20
@@ -102,7 +102,7 @@ def write(path: Path) -> None:
     """The tables of one sweep."""
     results = load(latest(path))
     scenario = results.path.name.split("-", 1)[1].rpartition("-")[0]
-    points = reconcile(results.sweeps[0])
+    points = reconcile_sweep(results.sweeps[0])
     header = ["network", "loader", "limit", "peak", *(f"{a} → {b}" for a, b in STEPS), "layers"]
     head, *rows = without_empty([header, *map(row, points)])
     data = [

@@ -17,8 +17,8 @@ from pathlib import Path
 import report
 
 from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.place import find_place
-from edgebench.cgroups.sampling import SamplerProcess
+from edgebench.cgroups.parent import find_parent
+from edgebench.cgroups.sampler_process import SamplerProcess
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 SLEEPER = ["sleep", "3600"]
@@ -45,9 +45,9 @@ def watch(pid: int, seconds: float) -> tuple[float, float]:
 def ours(seconds: float, folder: Path) -> tuple[float, float, str]:
     """Our sampler at 1 kHz on a cgroup."""
     with Ownership() as ownership:
-        cgroup = find_place(ownership).create(f"{os.getpid()}-cost")
+        cgroup = find_parent(ownership).create(f"{os.getpid()}-cost")
         try:
-            sampler = SamplerProcess(cgroup.hot_files(), folder)
+            sampler = SamplerProcess(cgroup.hot_files(), folder, interval_s=0.001)
             sampler.start()
             assert sampler.pid is not None
             share, peak = watch(sampler.pid, seconds)

@@ -16,14 +16,14 @@ from typing import Any
 
 import psutil
 
-from edgebench.records.phases import finished_spans
-from edgebench.records.records import LimitSetting
+from edgebench.records import LimitSetting
 from edgebench.results.folder import ResultsFolder
-from edgebench.results.reading import read_sweep
-from edgebench.trial.recording import TrialRequest
-from edgebench.trial.trial import TrialFiles, run_trial
-from edgebench.workshop.preparing import cache_folder, prepare_networks
-from edgebench.workshop.workshop import Workshop, open_workshop
+from edgebench.results.sweep_reader import read_sweep
+from edgebench.run.session import Session, open_session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
+from edgebench.spans import finished_spans
+from edgebench.workloads.preparation import cache_folder, prepare_networks
 
 NETWORK = "resnet18"
 SETTINGS: dict[str, Any] = {
@@ -46,7 +46,7 @@ MIB = 1 << 20
 def server(root: Path) -> Iterator[tuple[psutil.Process, int]]:
     """A server over the results, and its port."""
     words = [sys.executable, "-m", "edgebench", "serve", str(root), "--port", "0", "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*words, "--no-token"], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
             yield psutil.Process(process.pid), json.loads(process.stdout.readline())["port"]
@@ -109,10 +109,10 @@ def browser(port: int) -> Iterator[list[psutil.Process]]:
 class Bench:
     """Trials in a results folder that a server watches, as a sweep makes them."""
 
-    def __init__(self, workshop: Workshop, root: Path) -> None:
-        self.workshop = workshop
+    def __init__(self, session: Session, root: Path) -> None:
+        self.session = session
         self.root = root
-        cache = cache_folder(workshop.apparatus.identity)
+        cache = cache_folder(session.setup.identity)
         made = prepare_networks(
             [NETWORK],
             cache=cache,
@@ -120,7 +120,7 @@ class Bench:
             checkpoints={},
             batch=1,
             image=None,
-            identity=workshop.apparatus.identity,
+            identity=session.setup.identity,
         )["networks"]
         self.weights = {NETWORK: made[NETWORK]["folder"]}
         about = ("bench", "cost", 'name = "cost"\n', {"points": [], "plan": []}, {})
@@ -132,12 +132,12 @@ class Bench:
             self.folder.samples_path(name),
             self.folder.events_path(name),
             self.folder.log_path(name),
-            self.workshop.folder,
+            self.session.folder,
             live=self.folder.live_path,
         )
         settings = {**SETTINGS, "rounds": rounds}
         request = TrialRequest(name, "p1", 0, 0, settings, LimitSetting(), 600, self.weights)
-        record = run_trial(self.workshop.apparatus, request, files)
+        record = run_trial(self.session.setup, request, files)
         assert record.outcome == "ok", record.reason
         self.folder.append(record)
         spans = finished_spans(read_sweep(self.folder.path).events(name))
@@ -152,8 +152,8 @@ class Bench:
 @contextlib.contextmanager
 def bench() -> Iterator[Bench]:
     """A bench in a folder that goes afterwards."""
-    with tempfile.TemporaryDirectory() as scratch, open_workshop() as workshop:
-        made = Bench(workshop, Path(scratch) / "results")
+    with tempfile.TemporaryDirectory() as scratch, open_session() as session:
+        made = Bench(session, Path(scratch) / "results")
         try:
             yield made
         finally:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from serve_bench import bench, chromium, server
 
-from edgebench.results.signpost import FAST, read_signpost
+from edgebench.results.live_file import FAST, read_live_trial
 
 #: Long tasks (50 ms and more) are told by the browser; shorter ones nobody feels.
 _WATCH_TASKS = """
@@ -47,7 +47,7 @@ def _ages(driver: Any, sweep: Path, trial: threading.Thread) -> list[float]:
     ages = []
     while trial.is_alive():
         drawn = driver.execute_script("return document.body.dataset.drawnUntil")
-        post = read_signpost(sweep)
+        post = read_live_trial(sweep)
         if drawn and post and post.file(FAST).exists():
             ages.append((time.monotonic_ns() - post.started_ns) / 1e9 - float(drawn))
         time.sleep(0.05)
@@ -64,8 +64,8 @@ def samples(rows: int) -> dict[str, float]:
                 _wait(driver, f"return document.querySelector('{box}')").click()
             driver.execute_script(_WATCH_TASKS)
             began = time.monotonic()
-            driver.find_element("id", "overlay").click()
-            said = "return document.querySelector('#status').textContent.includes('drawn.')"
+            driver.find_element("id", "compare").click()
+            said = "return document.querySelector('#status').textContent.includes('drawn from')"
             _wait(driver, said)
             drawn_s = time.monotonic() - began
             time.sleep(1)

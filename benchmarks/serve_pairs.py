@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 from serve_bench import MIB, Bench, bench, browser, reader, server
 
-from edgebench.live.sweep import SweepTail
-from edgebench.live.trial import TrialTail
+from edgebench.results.live.sweep import SweepTail
+from edgebench.results.live.trial import TrialTail
 
 #: Seconds of a half, and how much of its beginning doesn't count: who wakes up has to catch up.
 _HALF_S, _SETTLING_S = 5.0, 1.0
@@ -80,7 +80,7 @@ def _wait_for_rounds(made: Bench, number: str, thread: threading.Thread) -> None
 
 
 def _has_rounds(trial: TrialTail | None, number: str) -> bool:
-    if trial is None or trial.post.trial != number:
+    if trial is None or trial.live.trial != number:
         return False
     return any(span.phase == "round" and span.round for span in trial.open)
 

@@ -23,10 +23,10 @@ import psutil
 import report
 
 from edgebench.cgroups.hierarchy import hierarchies
-from edgebench.records.records import TrialRecord
+from edgebench.records import TrialRecord
+from edgebench.run.sweep import SweepOptions, SweepSummary, run_sweep
+from edgebench.run.trial_record import TrialRequest
 from edgebench.scenario.scenario import scenario_of
-from edgebench.sweep.sweep import SweepOptions, SweepSummary, run_sweep
-from edgebench.trial.recording import TrialRequest
 
 WATCHED = ("descriptors", "rss_bytes", "own_cgroups", "memory_cgroups", "trial_s")
 #: How many trials lie between two looks at the process and the kernel.

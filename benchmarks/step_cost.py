@@ -18,11 +18,11 @@ import report
 from layer_peaks_cost import descriptors, own_files
 from pairing import in_pairs, interval
 
-from edgebench.records.records import LimitSetting
+from edgebench.records import LimitSetting
+from edgebench.run.command import measure_command
 from edgebench.scenario.scenario import scenario_of
-from edgebench.sweep.measuring import measure_command
-from edgebench.training.loop import Training, prepared
 from edgebench.workloads.recorder import Recorder
+from edgebench.workloads.training.loop import TrainingLoop, prepared
 
 #: Network → what it is trained on: shape of an image, batch.
 WORKLOADS = {"lenet": ("1x28x28", 64), "resnet18": ("3x64x64", 16)}
@@ -39,19 +39,19 @@ def settings(network: str) -> dict[str, Any]:
     return made
 
 
-def plain_step(training: Training, rows: Any) -> float:
+def plain_step(training: TrainingLoop, rows: Any) -> float:
     """One step in torch's own words; its loss."""
     import torch
     from torch.nn.functional import cross_entropy
 
-    trainee: Any = training.trainee
+    trained: Any = training.trained
     examples = training.data.train
     images = torch.from_numpy(examples.images[rows])
     numbers = images.to(torch.float32).div_(training.data.brightest)
-    loss = cross_entropy(trainee.network(numbers), torch.from_numpy(examples.labels[rows]))
+    loss = cross_entropy(trained.network(numbers), torch.from_numpy(examples.labels[rows]))
     loss.backward()
-    trainee.optimizer.step()
-    trainee.optimizer.zero_grad(set_to_none=True)
+    trained.optimizer.step()
+    trained.optimizer.zero_grad(set_to_none=True)
     return float(loss.item())
 
 

@@ -1,21 +1,31 @@
-"""``edgebench --help``: how long a person waits, and what it drags in."""
+"""What a person waits for before anything is measured: help, first lines, a Tab; what they load."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-COMMAND = [sys.executable, "-m", "edgebench", "--help"]
-HEAVY = ("torch", "torchvision", "pandas", "seaborn", "scipy", "numpy", "matplotlib", "lmfit")
+COMMAND = [sys.executable, "-m", "edgebench"]
+HEAVY = ("torch", "torchvision", "pandas", "seaborn", "scipy", "numpy", "matplotlib")
+HEAVY += ("pydantic", "rich", "msgspec")
+#: What is typed → its variables: a Tab after `edgebench m`.
+TAB = {"_EDGEBENCH_COMPLETE": "bash_complete", "COMP_WORDS": "edgebench m", "COMP_CWORD": "1"}
+CALLS = {"first lines": ([], {}), "--help": (["--help"], {}), "Tab": ([], TAB)}
 
 
-def test_help_takes_a_blink(benchmark: BenchmarkFixture) -> None:
-    """The whole process, from start to end; the aim is under 0.2 s."""
+@pytest.mark.parametrize("name", CALLS)
+def test_the_first_answer_takes_a_blink(benchmark: BenchmarkFixture, name: str) -> None:
+    """The whole process, from start to end; the aim is under 0.1 s."""
+    words, variables = CALLS[name]
+    command, env = [*COMMAND, *words], {**os.environ, **variables}
     benchmark.pedantic(
-        lambda: subprocess.run(COMMAND, check=True, capture_output=True), rounds=20, warmup_rounds=2
+        lambda: subprocess.run(command, env=env, check=True, capture_output=True),
+        rounds=20,
+        warmup_rounds=2,
     )
 
 
@@ -23,7 +33,7 @@ def test_help_takes_a_blink(benchmark: BenchmarkFixture) -> None:
 def test_help_loads_nothing_heavy(name: str) -> None:
     """No heavy library is imported for help."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", *COMMAND[1:]],
+        [sys.executable, "-X", "importtime", *COMMAND[1:], "--help"],
         check=True,
         capture_output=True,
         text=True,

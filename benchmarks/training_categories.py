@@ -1,6 +1,6 @@
 """The kernel's mark of training, item by item, and whether the items add up to it.
 
-Of a finished sweep of scenarios/training-mark.toml; docs/training.md has its table.
+Of a finished sweep of scenarios/training-mark.toml; docs/how-to/training.md has its table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import report
 
 from edgebench.measures.account import BASE, BESIDE, REST
-from edgebench.measures.categories import MARK, NAMES
+from edgebench.measures.strategies.categories import MARK, NAMES
 from edgebench.results.results import Results, latest, load
 
 MIB = 1 << 20

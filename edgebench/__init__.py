@@ -28,6 +28,11 @@ base
     The footprint of the runtime before any model exists.
 peak
     A high-water mark. It always says whose: kernel's, sampled, process's, heap's.
+storage
+    The disk that swap and weights are read from, with its speed: as it is, or
+    held to a declared one.
+board
+    A preset of limits named after a small computer: memory, cores, storage, swap.
 demand
     What a trial needs when nothing limits it. A peak equal to the limit is
     *saturated* and is never shown as demand.
@@ -37,19 +42,23 @@ viable
     The trial finishes at that limit. A limit at which it is killed is a
     result, not an error.
 outcome
-    ``ok``, ``oom-killed``, ``timeout``, ``failed`` (the workload's own error),
-    ``harness-error`` or ``interrupted``.
+    ``ok``, ``oom-killed`` (the kernel killed a process of it for memory, whichever),
+    ``timeout``, ``failed`` (the workload's own error), ``harness-error`` or ``interrupted``.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgebench.results.results import Results
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-__all__ = ["__version__", "load"]
+    from edgebench.records import TrialRecord
+    from edgebench.results.results import Results
+    from edgebench.run.minimum_answer import Minimum
+
+__all__ = ["__version__", "load", "measure", "minimum"]
 __version__ = "0.1.0"
 
 
@@ -64,3 +73,143 @@ def load(path: str | Path) -> Results:
     from edgebench.results.results import load as load_results
 
     return load_results(path)
+
+
+def measure(
+    workload: str | Sequence[str] | Callable[[], object],
+    *,
+    memory: str | int | None = None,
+    swap: str | int = "none",
+    storage: str = "as-is",
+    cores: int | None = None,
+    cpu_quota: float | None = None,
+    timeout: str | float | None = None,
+    interval: str | float | None = None,
+    samples: str | Path | None = None,
+    quiet: bool = False,
+) -> TrialRecord:
+    """Run a command or a Python function once under the limits, as ``edgebench measure`` does.
+
+    It runs in a fresh process in a fresh cgroup. A kill at the limit, a timeout and a failure are
+    outcomes of the record, not exceptions.
+
+    Args:
+        workload: a command (``"python3 train.py"``, split as a shell would, but no shell is
+            involved; or a list of words), or a function without arguments
+            (:func:`functools.partial` binds some). A function runs in a fresh interpreter, so its
+            memory includes the interpreter's and that of its imports; one defined in a notebook,
+            a script or another function needs cloudpickle (``edgebench[notebook]``). What it
+            returns is dropped.
+        memory: ``"300M"``, a number of bytes, ``"75%"`` of its own demand (it then runs without a
+            limit first), or None: no limit.
+        swap: ``"none"``, a size as ``"2G"`` (a temporary swap file; needs root), ``"zram:1G"`` or
+            ``"system"``.
+        storage: ``"as-is"``, or the speed that swap and the files it reads are held to, as
+            ``"read=100MB/s"`` (needs root).
+        cores: how many CPU cores it may use.
+        cpu_quota: CPU time it may use, in cores, as 1.5.
+        timeout: kill it after this time, as ``"90s"``; a number is seconds.
+        interval: the sampling interval; None: 1 ms while memory use changes, up to 5 ms while it
+            doesn't.
+        samples: store the samples in this ``.npz`` file.
+        quiet: don't copy what it prints to stderr.
+
+    Raises:
+        edgebench.errors.UsageError: a value that is not possible, or a function that can't be
+            sent to another process.
+        edgebench.errors.WorkloadError: a share of a demand that is unknown.
+        edgebench.errors.MachineError: no cgroup can be made here (``CgroupError``), the storage
+            can't be held, or the command, GNU time or the swap is missing.
+    """
+    from edgebench.run.asked_limits import asked_limits
+    from edgebench.run.workload_measure import measure_workload
+
+    asked = asked_limits(memory, swap, cores, cpu_quota, storage)
+    return measure_workload(
+        *(workload, asked), timeout=timeout, interval=interval, samples=samples, quiet=quiet
+    )
+
+
+def minimum(
+    workload: str | Sequence[str] | Callable[[], object] | None = None,
+    *,
+    network: str | None = None,
+    slowdown: float | None = None,
+    swap: str = "none",
+    storage: str = "as-is",
+    within: str | None = None,
+    confirm: int = 3,
+    killed: bool = False,
+    timeout: str | None = None,
+    budget: str | None = None,
+    throughput: float | None = None,
+    throughput_pattern: str | None = None,
+    throughput_json: str | None = None,
+    unit: str | None = None,
+    files: Sequence[str | Path] | None = None,
+    prompt: int | None = None,
+    new_tokens: int | None = None,
+    stop_after: str | None = None,
+    reset: str | Sequence[str] | None = None,
+    results: str | Path = "results",
+) -> Minimum:
+    """Find the least memory that a program, function or network needs, as ``edgebench minimum``.
+
+    It is run several times, each in a fresh process at another limit; the trials are kept as a
+    sweep. How far it is shows on stderr.
+
+    Args:
+        workload: a command or a function, as for :func:`measure`; or None, with a network.
+        network: the name of a network (needs the extra ``torch``).
+        slowdown: also find the least limit with at most this slowdown, as 1.5; with swap 2.
+        swap: as for :func:`measure`.
+        storage: as for :func:`measure`.
+        within: only try this limit, as ``"300M"``; the answer is then in ``fits``.
+        confirm: how many more trials the least limit must finish.
+        killed: also find where it is killed, though swap can hold all that it needs.
+        timeout: the time limit of a trial, as ``"2m"``.
+        budget: stop searching after this time.
+        throughput: also find the least limit at which it prints so many lines a second.
+        throughput_pattern: a rate that it prints instead, a regular expression with one group.
+        throughput_json: or the path to a rate in JSON that it prints, as ``"results.0.rate"``.
+        unit: what the throughput counts, as ``"tokens"``.
+        files: weights that it reads, evicted from the page cache before each trial.
+        prompt: how many tokens a language model is given.
+        new_tokens: have it generate so many tokens of text.
+        stop_after: stop a program that never ends after this time, as ``"20s"``.
+        reset: a command to run before each trial.
+        results: the folder that holds the results of all devices.
+
+    Raises:
+        edgebench.errors.UsageError: a value that is not possible.
+        edgebench.errors.WorkloadError: it does not finish without a limit.
+        edgebench.errors.MachineError: as for :func:`measure`.
+    """
+    from pathlib import Path
+
+    from edgebench.cli.progress import shown_progress
+    from edgebench.run.sweep import SweepOptions
+    from edgebench.run.workload_minimum import workload_minimum
+
+    settings = {
+        "slowdown": slowdown,
+        "swap": swap,
+        "storage": storage,
+        "within": within,
+        "confirm": confirm,
+        "killed": killed,
+        "timeout": timeout,
+        "budget": budget,
+        "throughput": throughput,
+        "throughput_pattern": throughput_pattern,
+        "throughput_json": throughput_json,
+        "unit": unit,
+        "files": files,
+        "prompt": prompt,
+        "new_tokens": new_tokens,
+        "stop_after": stop_after,
+        "reset": reset,
+    }
+    where = SweepOptions(Path(results))
+    with shown_progress() as progress:
+        return workload_minimum(workload, network, settings, where, progress)

@@ -1,15 +1,15 @@
-"""The one exception tree. Each error says what is wrong, where, and what mends it."""
+"""Every error that a user sees: what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
 
 class EdgebenchError(Exception):
-    """Any failure that a person can mend.
+    """A failure that the user can fix.
 
     Args:
         what: what is wrong, one sentence.
         where: file, key or line at fault.
-        remedy: the command or edit that mends it.
+        remedy: the command or edit that fixes it.
     """
 
     exit_code = 1
@@ -30,7 +30,7 @@ class EdgebenchError(Exception):
 
 
 class UsageError(EdgebenchError):
-    """The command line's words are off."""
+    """The command line has a wrong argument or flag."""
 
     exit_code = 2
 
@@ -51,8 +51,12 @@ class ResultsError(EdgebenchError):
     """A results folder can't be read or written."""
 
 
+class UnsafePathError(EdgebenchError):
+    """The path to write to is not a plain file or folder: it is a link, a FIFO."""
+
+
 class WorkloadError(EdgebenchError):
-    """The workload itself can't do what was asked of it: no such network, no checkpoint."""
+    """The workload can't run: no such network, no checkpoint."""
 
 
 class SweepIncompleteError(EdgebenchError):
@@ -67,13 +71,13 @@ class RegressionError(EdgebenchError):
     exit_code = 4
 
 
+class MemoryBudgetError(EdgebenchError):
+    """``minimum --within`` found that more memory is needed."""
+
+    exit_code = 4
+
+
 class NotFitError(EdgebenchError):
     """``doctor`` found this machine not fit for measuring."""
 
     exit_code = 5
-
-
-class InterruptedSweepError(EdgebenchError):
-    """The person stopped the work; everything finished is kept."""
-
-    exit_code = 130

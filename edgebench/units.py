@@ -1,4 +1,4 @@
-"""Sizes, shares and durations as people write them."""
+"""Sizes, swap, shares and durations as people write them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 
 from edgebench.errors import UsageError
 
+#: Bytes of one MiB.
+MIB = 1 << 20
 _POWERS = {"": 1, "B": 1}
 _POWERS |= {unit: 1024**n for n, unit in enumerate("KMGT", start=1)}
 _POWERS |= {f"{unit}iB": 1024**n for n, unit in enumerate("KMGT", start=1)}
@@ -13,6 +15,11 @@ _POWERS |= {f"{unit}B": 1000**n for n, unit in enumerate("kMGT", start=1)}
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _NUMBER = re.compile(r"^\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z%]*)\s*$")
 SIZE_HELP = 'write a size as "300M", "1.5GiB", "2GB" (powers of 1000) or "max"'
+SWAP_HELP = 'write swap as "2G" (a temporary swap file), "zram:1G", "system" or "none"'
+#: Where pages go that a limit pushes out (:mod:`edgebench.cgroups.swap`).
+SWAP_KINDS = ("none", "file", "zram", "system")
+#: Words for no swap, beside a size of zero; in any case.
+_NO_SWAP = ("none", "off", "no")
 DURATION_HELP = 'write a duration as "500ms", "90s", "10m" or "2h"'
 
 
@@ -37,8 +44,39 @@ def parse_size(text: str | int) -> int | None:
     return size
 
 
+def parse_swap(text: str | int) -> tuple[str, int | None]:
+    """Kind and bytes of ``"2G"``, ``"file:2G"``, ``"zram:1G"``, ``"system"`` or ``"none"``.
+
+    ``"off"``, ``"no"``, ``False`` and zero of any unit (``0``, ``"0M"``) are ``"none"`` too. Words
+    may have capitals. Bytes are None where the kind has no size.
+
+    Raises:
+        UsageError: none of these; the remedy lists them.
+    """
+    word = "none" if text is False else str(text).strip()
+    if word.lower() in _NO_SWAP or _is_zero(word):
+        return "none", None
+    if word.lower() == "system":
+        return "system", None
+    kind, _, size = word.rpartition(":")
+    if (kind.lower() or "file") not in ("file", "zram"):
+        raise UsageError(f"no swap of kind {kind!r}", remedy=SWAP_HELP)
+    try:
+        size_bytes = parse_size(size)
+    except UsageError:
+        size_bytes = None
+    if size_bytes is None or isinstance(text, int):
+        raise UsageError(f"{text!r} is not a swap setting", remedy=SWAP_HELP)
+    return kind.lower() or "file", size_bytes
+
+
+def _is_zero(text: str) -> bool:
+    match = _NUMBER.match(text)
+    return match is not None and float(match[1]) == 0 and match[2] in _POWERS
+
+
 def parse_share(text: str) -> float | None:
-    """0.75 for ``"75%"``; None if the text is no share.
+    """0.75 for ``"75%"``; None if the text is not a share.
 
     Raises:
         UsageError: a share of 0 %.
@@ -48,7 +86,7 @@ def parse_share(text: str) -> float | None:
         return None
     share = float(match[1]) / 100
     if share <= 0:
-        raise UsageError(f"{text!r} is no share of anything", remedy='write a share as "75%"')
+        raise UsageError(f"{text!r} is not a share above 0%", remedy='write a share as "75%"')
     return share
 
 
@@ -74,6 +112,32 @@ def format_size(size_bytes: float | None) -> str:
             return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.2f} GiB"
+
+
+def brief_size(size_bytes: float) -> str:
+    """``"412 MiB"``, ``"8.4 MiB"``, ``"1.52 GiB"``: as many digits as a sentence needs."""
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if round(value) < 1024:
+            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.2f} GiB"
+
+
+def format_limit(label: str, size_bytes: float | None) -> str:
+    """``150.0 MiB``, or ``75% (242.1 MiB)`` for a share; ``unlimited``."""
+    if size_bytes is None:
+        return "unlimited" if label == "max" else label
+    size = format_size(size_bytes)
+    return f"{label} ({size})" if label.endswith("%") else size
+
+
+def swap_words(kind: str, size_bytes: int | None) -> str:
+    """``"no swap"``, ``"2.00 GiB of swap (file)"``, ``"the machine's own swap"``."""
+    if kind == "none":
+        return "no swap"
+    amount = "" if size_bytes is None else f"{format_size(size_bytes)} of "
+    return amount + ("the machine's own swap" if kind == "system" else f"swap ({kind})")
 
 
 def format_duration(seconds: float) -> str:

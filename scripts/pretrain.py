@@ -15,9 +15,8 @@ from safetensors.torch import save_file
 from torch.nn.functional import cross_entropy
 
 from edgebench.layers.zoo import LeNet
-from edgebench.training.batches import steps_of, widened
-from edgebench.training.data.dataset import Examples
-from edgebench.training.data.digits import load_digits
+from edgebench.workloads.training.data.dataset import Examples, steps_of, widened
+from edgebench.workloads.training.data.digits import load_digits
 
 TARGET = Path(__file__).parents[1] / "scenarios" / "lowpower" / "lenet-digits-0-4.safetensors"
 KNOWN, EDGE, BATCH, EPOCHS, RATE, SEED = 5, 28, 32, 20, 0.1, 1

@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import signal
+import sys
 
 import pytest
+from hypothesis import settings
 
 from edgebench.errors import EdgebenchError
 
@@ -15,11 +18,11 @@ from edgebench.errors import EdgebenchError
 def why_no_cgroup() -> str | None:
     """Why no cgroup can be made here; None if one can."""
     from edgebench.cgroups.leftovers import Ownership
-    from edgebench.cgroups.place import find_place
+    from edgebench.cgroups.parent import find_parent
 
     try:
         with Ownership() as ownership:
-            find_place(ownership)
+            find_parent(ownership)
     except EdgebenchError as error:
         return error.what
     return None
@@ -37,7 +40,35 @@ def why_no_swap() -> str | None:
     return why_no_root()
 
 
+#: What these mark looks at, or changes, what there is but once: never two of them at a time.
+ONE_AT_A_TIME = ("browser", "cgroup", "root", "swap")
 NEEDS = {"cgroup": why_no_cgroup, "root": why_no_root, "swap": why_no_swap}
+
+
+# No test asserts seconds, and a second worker or a small board makes any of them slow.
+settings.register_profile("any-speed", deadline=None)
+settings.load_profile("any-speed")
+
+
+def pytest_configure() -> None:
+    """Ctrl-C works in what tests start, also where a shell started us deaf to it (``… &``)."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Beside other workers: a file on one of them, all files that share the machine on one."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    marked = [item for item in items if any(map(item.get_closest_marker, ONE_AT_A_TIME))]
+    # Any server that starts clears what a dead one left.
+    shared = {item.path for item in [*marked, *(i for i in items if i.path.parent.name == "serve")]}
+    for item in items:
+        group = "machine" if item.path in shared else item.nodeid.split("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+    if torch := sys.modules.get("torch"):
+        # Threads of two workers on two cores mostly wait for each other.
+        torch.set_num_threads(1)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

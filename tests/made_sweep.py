@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.records.phases import events_to_phases
-from edgebench.records.records import LimitSetting, SamplerReport, TrialRecord
+from edgebench.records import LimitSetting, SamplerReport, TrialRecord
 from edgebench.results.folder import ResultsFolder
+from edgebench.spans import events_to_phases
 
 MIB = 1 << 20
 #: How much more a phase suffers than the sweep's ``a`` says.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import click
 import pytest
+from terminal import Terminal
 
+import edgebench
 from edgebench.cli import VERBS
 
 if sys.version_info >= (3, 11):
@@ -71,7 +74,7 @@ def tracked_files() -> list[Path]:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_a_page(verb: str):
-    """docs/verbs/ has a page for the verb, and the index leads to it."""
+    """docs/verbs/ has a page for the verb, and the index links to it."""
     assert (ROOT / "docs" / "verbs" / f"{verb}.md").is_file()
     assert f"verbs/{verb}.md" in (ROOT / "docs" / "index.md").read_text()
 
@@ -100,8 +103,9 @@ def test_every_verb_and_flag_explains_itself(verb: str):
 def test_shown_commands_exist(page: Path):
     """What a page tells to type names a verb, flags, scripts and scenarios that are there."""
     for words in console_lines(page):
-        if words[0] in ("edgebench", "sudo", "systemd-run"):
-            check_edgebench(words[words.index("edgebench") + 1 :])
+        programs = [Path(word).name for word in words]
+        if programs[0] in ("edgebench", "sudo", "systemd-run"):
+            check_edgebench(words[programs.index("edgebench") + 1 :])
         for word in words:
             if word.startswith("scripts/"):
                 assert (ROOT / word).is_file(), word
@@ -120,12 +124,71 @@ def check_edgebench(words: list[str]) -> None:
             assert (ROOT / word).is_file(), word
 
 
+def test_the_glossary_has_the_packages_words():
+    """Each word of the package's docstring has an entry in the glossary."""
+    assert edgebench.__doc__
+    words = re.findall(r"^([a-z]+)$", edgebench.__doc__, re.MULTILINE)
+    entries = re.findall(r"^### (.+)$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    assert len(words) > 10
+    assert set(words) <= set(entries)
+
+
+def test_the_site_links_a_words_first_use(tmp_path: Path):
+    """On the built site the first use of a word, and no other, leads to its entry."""
+    (tmp_path / "conf.py").write_text((ROOT / "docs" / "conf.py").read_text())
+    shutil.copytree(ROOT / "docs" / "_ext", tmp_path / "_ext")
+    (tmp_path / "glossary.md").write_text("# Glossary\n\n## Words\n\n### limit\nThe most memory.\n")
+    (tmp_path / "index.md").write_text(
+        "# A limit\n\n`limit` is code. Limits bite; a limit kills; [a limit](glossary.md).\n\n"
+        "```{toctree}\nglossary\n```\n"
+    )
+    out = tmp_path / "site"
+    words = [sys.executable, "-m", "sphinx", "-q", "-W", str(tmp_path), str(out)]
+    subprocess.run(words, check=True, capture_output=True)
+    html = (out / "index.html").read_text()
+    assert re.findall(r'<a[^>]*title="limit"[^>]*>([^<]+)<', html) == ["Limits"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path):
     """Every relative link and picture of a page is a file of the project."""
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_files_exist(page: Path):
+    """A file of the package, the tests or the docs that a page names is there."""
+    if page.name.startswith("0051"):  # replaced: it speaks of what was
+        return
+    named = re.findall(
+        r"`((?:edgebench|tests|docs|benchmarks|scripts)/[\w./-]*)`", page.read_text()
+    )
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_the_readmes_first_answer_was_printed():
+    """The command and the sentence on README's first screen are those of the recording below it."""
+    text = (ROOT / "README.md").read_text()
+    command, shown = re.findall(r"\$ (edgebench minimum [^\n]+)\n(.+?)```", text, re.DOTALL)[0]
+    recording = (ROOT / "docs" / "figures" / "minimum.svg").read_text()
+    recorded = re.findall(r"<text[^>]*>(.*?)</text>", recording, re.DOTALL)
+    lines = [" ".join(re.sub(r"<[^>]+>", " ", line).split()) for line in recorded]
+    assert f"$ {command}" in lines
+    for line in shown.splitlines():
+        assert line.strip() in lines
+
+
+@pytest.mark.slow
+def test_the_readmes_answer_is_real(tmp_path: Path):
+    """What README shows of `edgebench report` is what a terminal shows of the kept quick start."""
+    text = (ROOT / "README.md").read_text()
+    ((sweep, shown),) = re.findall(r"\$ edgebench report (results/\S+)\n(.+?)```", text, re.DOTALL)
+    terminal = Terminal(["report", str(ROOT / sweep), "-o", str(tmp_path / "r.html")], 80)
+    assert terminal.close() == 0, terminal.text
+    printed = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text).replace("\r\n", "\n")
+    assert printed.startswith(shown)
 
 
 def test_the_shown_scenario_is_valid(tmp_path: Path):

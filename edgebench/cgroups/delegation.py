@@ -1,8 +1,8 @@
-"""Version 2: find or make a base below which limited cgroups may be.
+"""Version 2: find the cgroup in which limited cgroups can be created, and enable its controllers.
 
-A cgroup with processes in it can't pass controllers down (the kernel's no-internal-processes
-rule). The hierarchy's real root is exempt; elsewhere the harness moves itself, and the
-processes that called it, into a leaf beside the trials' cgroups, and back at its end.
+A cgroup that has processes can't enable controllers for its children (the kernel's
+no-internal-processes rule). The root of the hierarchy is exempt; elsewhere the harness moves
+itself, and the processes that called it, into a leaf cgroup, and back when it ends.
 """
 
 from __future__ import annotations
@@ -14,72 +14,87 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import psutil
+
 from edgebench.cgroups.files import unified_files
-from edgebench.cgroups.remedies import (
-    NO_MEMORY_BELOW,
-    NOT_DELEGATED,
-    NOT_OURS_V2,
-    OTHERS_INSIDE,
-)
 from edgebench.cgroups.scope import systemd_runs
 from edgebench.errors import CgroupError
 
-#: The leaf that the harness waits in while trials run beside it.
+#: The leaf cgroup that the harness is in while trials run.
 LEAF = "edgebench-harness"
-#: What is passed down where it is there to pass; memory must be.
+#: Controllers that are enabled where they are available; memory must be.
 _WANTED = ("memory", "cpu", "cpuset", "io", "pids")
 _DELEGATED_XATTRS = ("user.delegate", "trusted.delegate")
 
+NOT_OURS = """\
+this cgroup belongs to root. Run edgebench in a scope that systemd delegates to you:
+    systemd-run --user --scope -p Delegate=yes -- edgebench run …
+or under sudo (the workload still runs as you):
+    sudo edgebench run …"""
+
+NOT_DELEGATED = """\
+systemd manages this cgroup and has not delegated it. Run edgebench in a scope of its own:
+    systemd-run --scope -p Delegate=yes -- edgebench run …"""
+
+NO_MEMORY_CONTROLLER = """\
+the memory controller is not enabled for this cgroup. With systemd, ask for a delegated scope:
+    systemd-run --user --scope -p Delegate=yes -- edgebench run …
+else as root, in each cgroup from the top down to this one:
+    echo +memory > cgroup.subtree_control"""
+
+OTHER_PROCESSES = """\
+version 2 allows no processes in a cgroup that has limited child cgroups, and this one has processes
+other than edgebench's. Move them into a child cgroup first, as root:
+    mkdir {folder}/others
+    for pid in $(cat {folder}/cgroup.procs); do echo $pid > {folder}/others/cgroup.procs; done"""
+
 
 @dataclass(frozen=True)
-class Base:
-    """A cgroup that limited cgroups may be made in."""
+class DelegatedFolder:
+    """A cgroup in which limited cgroups can be created."""
 
     folder: Path
     controllers: frozenset[str]
 
 
-def find_base(own: Path, mount: Path) -> Base:
-    """The base for a process in the cgroup ``own``; looks only, changes nothing.
+def find_base(own: Path, mount: Path) -> DelegatedFolder:
+    """Where a process in the cgroup ``own`` can create cgroups; changes nothing.
 
     Raises:
-        CgroupError: none; says which of the kernel's or systemd's rules stands against it.
+        CgroupError: nowhere; says which rule of the kernel's or systemd's forbids it.
     """
-    # An earlier or a parallel harness of the same shell has moved us there.
+    # Another harness started from the same shell has moved us there.
     folder = own.parent if own.name == LEAF else own
     controllers = frozenset(unified_files(folder).controllers)
-    if not all(os.access(path, os.W_OK) for path in _must_write(folder)):
+    must_write = (folder, folder / "cgroup.procs", folder / "cgroup.subtree_control")
+    if not all(os.access(path, os.W_OK) for path in must_write):
         raise CgroupError(
-            "no cgroup can be made below ours: it is not ours",
+            "can't create a cgroup: the current one belongs to another user",
             where=str(folder),
-            remedy=NOT_OURS_V2,
+            remedy=NOT_OURS,
         )
     if "memory" not in controllers:
         raise CgroupError(
-            "the memory controller is not passed down to our cgroup",
+            "the memory controller is not enabled for the current cgroup",
             where=str(folder / "cgroup.controllers"),
-            remedy=NO_MEMORY_BELOW,
+            remedy=NO_MEMORY_CONTROLLER,
         )
-    if not is_root(folder) and not _delegated(folder, mount):
+    if not is_root_cgroup(folder) and not _delegated(folder, mount):
         raise CgroupError(
-            "our cgroup is systemd's and not delegated to us",
+            "the current cgroup is managed by systemd and not delegated",
             where=str(folder),
             remedy=NOT_DELEGATED,
         )
-    return Base(folder, controllers & frozenset(_WANTED))
+    return DelegatedFolder(folder, controllers & frozenset(_WANTED))
 
 
-def is_root(folder: Path) -> bool:
-    """Whether it is the hierarchy's real root: the only cgroup without a type."""
+def is_root_cgroup(folder: Path) -> bool:
+    """Whether it is the root of the hierarchy: the only cgroup without a type."""
     return not (folder / "cgroup.type").exists()
 
 
-def _must_write(folder: Path) -> tuple[Path, ...]:
-    return folder, folder / "cgroup.procs", folder / "cgroup.subtree_control"
-
-
 def _delegated(folder: Path, mount: Path) -> bool:
-    """Whether systemd leaves it alone. A user can write only where something was delegated."""
+    """Whether systemd delegated it. A user who isn't root can write to delegated ones only."""
     if os.geteuid() != 0 or not systemd_runs():
         return True
     above = [folder, *(path for path in folder.parents if path.is_relative_to(mount))]
@@ -94,25 +109,25 @@ def _marked(folder: Path) -> bool:
     return False
 
 
-def pass_down(base: Base) -> Callable[[], None]:
-    """Pass the controllers down to what is made in the base; returns what undoes it.
+def enable_controllers(base: DelegatedFolder) -> Callable[[], None]:
+    """Enable the controllers for new child cgroups; returns a function that undoes it.
 
     Raises:
-        CgroupError: processes that are not ours to move are in the way.
+        CgroupError: the cgroup has processes that can't be moved.
     """
     already = frozenset(unified_files(base.folder).subtree_control)
-    moved = [] if is_root(base.folder) else _step_aside(base.folder)
-    undo = partial(_switch_back, base, already, moved)
+    moved = [] if is_root_cgroup(base.folder) else _move_to_leaf(base.folder)
+    undo = partial(_undo, base, already, moved)
     try:
-        _switch_on(base, already)
+        _enable(base, already)
     except CgroupError:
         undo()
         raise
     return undo
 
 
-def _switch_on(base: Base, already: frozenset[str]) -> None:
-    """One by one: a controller that can't be passed down must not take memory with it."""
+def _enable(base: DelegatedFolder, already: frozenset[str]) -> None:
+    """One by one: if one can't be enabled, memory still is."""
     files = unified_files(base.folder)
     for name in sorted(base.controllers - already):
         try:
@@ -125,34 +140,34 @@ def _switch_on(base: Base, already: frozenset[str]) -> None:
 def _refused(folder: Path, error: OSError) -> CgroupError:
     pids = [pid for pid in _pids(folder) if pid]
     if pids:
-        what = f"{len(pids)} processes that are not edgebench's are in our cgroup: {pids[:5]}"
-        return CgroupError(what, where=str(folder), remedy=OTHERS_INSIDE.format(folder=folder))
+        what = f"{len(pids)} other processes are in the current cgroup: {pids[:5]}"
+        return CgroupError(what, where=str(folder), remedy=OTHER_PROCESSES.format(folder=folder))
     return CgroupError(
-        f"memory can't be passed down: {error.strerror}",
+        f"can't enable the memory controller: {error.strerror}",
         where=str(folder / "cgroup.subtree_control"),
-        remedy=NO_MEMORY_BELOW,
+        remedy=NO_MEMORY_CONTROLLER,
     )
 
 
-def _step_aside(folder: Path) -> list[int]:
-    """Move this process and those that called it from the base into the leaf."""
-    ours = [pid for pid in _ancestry() if pid in _pids(folder)]
-    if ours:
+def _move_to_leaf(folder: Path) -> list[int]:
+    """Move this process and its parents from the cgroup into its leaf; the pids moved."""
+    there = [pid for pid in _own_and_parents() if pid in _pids(folder)]
+    if there:
         (folder / LEAF).mkdir(exist_ok=True)
-    return [pid for pid in ours if _move(pid, folder / LEAF)]
+    return [pid for pid in there if _move(pid, folder / LEAF)]
 
 
 def _move(pid: int, folder: Path) -> bool:
     try:
         (folder / "cgroup.procs").write_text(str(pid))
     except OSError:
-        # Not ours to move, or gone: switching the controllers on tells whether it matters.
+        # Not allowed, or gone: enabling the controllers shows whether it matters.
         return False
     return True
 
 
-def _switch_back(base: Base, already: frozenset[str], moved: list[int]) -> None:
-    """As it was, unless another harness is at work beside us."""
+def _undo(base: DelegatedFolder, already: frozenset[str], moved: list[int]) -> None:
+    """Restore the cgroup, unless another harness uses it."""
     if any(path.name != LEAF for path in base.folder.glob("edgebench-*/")):
         return
     files = unified_files(base.folder)
@@ -168,14 +183,6 @@ def _pids(folder: Path) -> tuple[int, ...]:
     return tuple(int(line) for line in (folder / "cgroup.procs").read_text().split())
 
 
-def _ancestry() -> list[int]:
-    """Our own process, its parent, and so on up to the first."""
-    chain = [os.getpid()]
-    while chain[-1] > 1:
-        try:
-            stat = Path(f"/proc/{chain[-1]}/stat").read_text()
-        except OSError:
-            break
-        # The name in parentheses may hold anything; the parent is the second word after it.
-        chain.append(int(stat.rpartition(")")[2].split()[1]))
-    return [pid for pid in chain if pid > 0]
+def _own_and_parents() -> list[int]:
+    """The process itself, its parent, and so on up to the first."""
+    return [os.getpid(), *(process.pid for process in psutil.Process().parents())]

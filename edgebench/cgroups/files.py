@@ -6,7 +6,9 @@ are declared here with its interfaces. The hot path of sampling does not come th
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from cgroupspy.nodes import Node
 
 from edgebench.errors import CgroupError
 
+PAGE = os.sysconf("SC_PAGE_SIZE")
 #: The kernel's own default period, µs.
 CPU_PERIOD_US = 100_000
 
@@ -130,9 +133,50 @@ def put(files: Any, name: str, value: object) -> None:
         ) from error
 
 
+def is_busy(error: CgroupError) -> bool:
+    """Whether the kernel refused a limit since it could not reclaim enough just then."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EBUSY
+
+
 _REFUSALS = {
-    13: "run it as root, or in a cgroup that is yours (edgebench doctor says how)",
-    16: "something is in the way there: for a limit, memory that can't be reclaimed",
-    22: "the value is beyond what the cgroup above allows, or no such cores exist",
-    34: "the value is out of the kernel's range",
+    13: "run it as root, or in a cgroup that you own; see how with: edgebench doctor",
+    16: "the memory in use can't be reclaimed down to that limit: set a larger one",
+    22: "the parent cgroup doesn't allow that value, or the cores don't exist: see nproc",
+    34: "choose a value in the kernel's range",
 }
+
+
+def check_applied(asked: int | None, got: int | None, file: Path) -> None:
+    """Check that the kernel applied a limit, rounded down to whole pages.
+
+    Raises:
+        CgroupError: it didn't; names the file, what was asked for and what was read back.
+    """
+    if asked is None or (got is not None and asked - PAGE < got <= asked):
+        return
+    raise CgroupError(
+        f"a limit of {asked} bytes was not applied: the kernel has {'max' if got is None else got}",
+        where=str(file),
+        remedy="choose another size, in whole pages: 64M",
+    )
+
+
+def check_cores(cores: tuple[int, ...] | None) -> None:
+    """Check that this process may use the cores, where no cpuset controller checks it.
+
+    Raises:
+        CgroupError: it may not.
+    """
+    usable = os.sched_getaffinity(0)
+    if unusable := sorted(set(cores or ()) - usable):
+        raise CgroupError(
+            f"this process can't use the cores {unusable}", remedy=f"choose from {sorted(usable)}"
+        )
+
+
+def missing_controller(name: str, what: str) -> CgroupError:
+    """The error for a limit whose controller is not available."""
+    return CgroupError(
+        f"{what} needs the {name} controller, which is not available in edgebench's cgroup",
+        remedy="see why with: edgebench doctor; or remove that limit",
+    )

@@ -1,17 +1,23 @@
-"""Which cgroup hierarchies are mounted, and where in each of them this process is.
+"""Which cgroup hierarchies are mounted, where this process is in each, and its limits there.
 
-Told by ``/proc/self/mountinfo`` and ``/proc/self/cgroup`` (proc(5), cgroups(7)). A mount
+Read from ``/proc/self/mountinfo`` and ``/proc/self/cgroup`` (proc(5), cgroups(7)). A mount
 may show a part of its hierarchy only, as containers have it; its root field says which.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from edgebench.cgroups.files import cpu_files, memory_files, unified_files
+from edgebench.cgroups.v1 import UNLIMITED
+
 #: Controllers edgebench uses where it can have them; memory it must have.
 CONTROLLERS = ("memory", "cpu", "cpuacct", "cpuset", "blkio", "io", "pids")
+#: A space or the like in a path of ``mountinfo``: ``\\040``.
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,9 @@ def parse_mounts(mountinfo: str) -> list[Mount]:
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         kind, *rest = after.split(" ")
-        about = [_unescape(word) for word in before.split(" ")[3:6]]
+        about = [
+            _OCTAL.sub(lambda match: chr(int(match[1], 8)), word) for word in before.split(" ")[3:6]
+        ]
         if kind not in ("cgroup", "cgroup2") or len(about) < 3 or not rest:
             continue
         root, point, own_options = about
@@ -108,6 +116,42 @@ def _unified_controllers(folder: Path) -> frozenset[str]:
         return frozenset()
 
 
-def _unescape(word: str) -> str:
-    """Undo ``mountinfo``'s octal escapes: ``\\040`` is a space."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
+def memory_limit_above(version: int, memory: Path) -> int | None:
+    """The lowest memory limit at or above the current cgroup, as far as it shows; None for none."""
+    if version == 1:
+        ceiling: int = memory_files(memory).stat["hierarchical_memory_limit"]
+        return None if ceiling >= UNLIMITED else ceiling
+    limits = [unified_files(folder).memory_max for folder in _upwards(memory, "memory.max")]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def memory_high_above(memory: Path) -> tuple[int, Path] | None:
+    """The lowest ``memory.high`` at or above the current cgroup and its file (version 2)."""
+    found = []
+    for folder in _upwards(memory, "memory.high"):
+        high = unified_files(folder).memory_high
+        if high is not None:
+            found.append((high, folder / "memory.high"))
+    return min(found, default=None)
+
+
+def cpu_quota_above(version: int, cpu: Path) -> float | None:
+    """The lowest CPU quota at or above the current cgroup, in cores; None for none."""
+    quotas: Iterable[float | None]
+    if version == 1:
+        quotas = _quotas_v1(cpu)
+    else:
+        quotas = [unified_files(folder).cpu_max for folder in _upwards(cpu, "cpu.max")]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _quotas_v1(cpu: Path) -> Iterator[float | None]:
+    for folder in _upwards(cpu, "cpu.cfs_quota_us"):
+        files = cpu_files(folder)
+        quota = files.cfs_quota_us
+        yield None if quota is None or quota < 0 else quota / files.cfs_period_us
+
+
+def _upwards(folder: Path, name: str) -> list[Path]:
+    """The folder and those above it that have such a file."""
+    return [path for path in (folder, *folder.parents) if (path / name).exists()]

@@ -1,22 +1,29 @@
-"""What a cgroup is to the rest of edgebench, whatever the kernel's interface.
+"""One cgroup as the rest of edgebench uses it, the same on cgroup versions 1 and 2.
 
-A value the kernel doesn't offer is ``None``, never a guessed 0. Which files are
-there is asked of the file system, never concluded from a version number.
+``v1.py`` and ``v2.py`` implement :meth:`Cgroup.set_limits` and what else differs. A value that the
+kernel doesn't offer is ``None``, never a guessed 0. Whether a file exists is checked in the file
+system, never inferred from a version number.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+from edgebench.cgroups.counters import Counters, Sources, read_counters
+from edgebench.cgroups.disk_limits import DiskLimit, set_disk_limits
+from edgebench.cgroups.removal import kill_all, pids_in, remove_all
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a cgroup may use. ``None`` is unlimited.
+    """What a cgroup may use at most. ``None`` is unlimited.
 
-    ``swap_bytes`` is swap alone, on top of ``memory_bytes`` (v1's memsw is derived from it);
-    ``cpu_quota`` is in cores (1.5 is one and a half).
+    ``swap_bytes`` is swap alone, in addition to ``memory_bytes`` (v1's memsw is derived from it);
+    ``cpu_quota`` is in cores, as 1.5. ``disks`` are those held to a speed.
     """
 
     memory_bytes: int | None = None
@@ -24,39 +31,7 @@ class Limits:
     cores: tuple[int, ...] | None = None
     cpu_quota: float | None = None
     pids: int | None = None
-
-
-@dataclass(frozen=True)
-class Counters:
-    """One reading of a cgroup's accounting. Bytes, or nanoseconds, or counts."""
-
-    usage_bytes: int | None = None
-    peak_bytes: int | None = None
-    swap_bytes: int | None = None
-    swap_peak_bytes: int | None = None
-    anon_bytes: int | None = None
-    file_bytes: int | None = None
-    mapped_file_bytes: int | None = None
-    shmem_bytes: int | None = None
-    kernel_bytes: int | None = None
-    page_tables_bytes: int | None = None
-    slab_bytes: int | None = None
-    minor_faults: int | None = None
-    major_faults: int | None = None
-    swapped_in_bytes: int | None = None
-    swapped_out_bytes: int | None = None
-    refault_anon: int | None = None
-    refault_file: int | None = None
-    cpu_ns: int | None = None
-    user_ns: int | None = None
-    system_ns: int | None = None
-    throttled_ns: int | None = None
-    io_read_bytes: int | None = None
-    io_write_bytes: int | None = None
-    pressure_some_us: int | None = None
-    pressure_full_us: int | None = None
-    oom_kills: int | None = None
-    limit_hits: int | None = None
+    disks: tuple[DiskLimit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,6 +42,8 @@ class HotFiles:
     ``kernel`` holds the kernel's memory alone where ``stat`` has no line for it (v1).
     ``cpu_unit_ns`` is how many nanoseconds one unit in ``cpu`` is (v1: a bare number of ns;
     v2: ``usage_usec`` of ``cpu.stat``). ``peak_resets``: a write to ``peak`` resets it.
+    ``flushing`` names the fields whose files make the kernel flush the statistics by which it
+    reclaims: reading them can prevent a kill.
     """
 
     usage: Path
@@ -81,58 +58,102 @@ class HotFiles:
     cpu_unit_ns: int = 1
     pressure: Path | None = None
     io: Path | None = None
+    flushing: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True)
-class Missing:
-    """Why a value is ``None`` here: key of :class:`Counters` → reason."""
-
-    reasons: dict[str, str] = field(default_factory=dict)
+    def without_flushing(self) -> HotFiles:
+        """The files that can be read without such an effect."""
+        nothing: dict[str, Any] = dict.fromkeys(self.flushing)
+        return replace(self, **nothing, flushing=())
 
 
 class Cgroup(ABC):
-    """One cgroup of ours, made by a :class:`~edgebench.cgroups.place.Place`."""
+    """One cgroup made by edgebench, by :meth:`edgebench.cgroups.parent.ParentCgroup.create`.
+
+    Args:
+        folders: controller → the cgroup's folder; ``memory`` is always there.
+        removed: called once the folders are gone.
+    """
 
     version: int
-    #: The folder whose memory files count.
-    path: Path
+    #: Key of :class:`Counters` → where it is found, and why the others never are.
+    sources: Sources
+    unavailable: Mapping[str, str] = {}
+
+    def __init__(self, folders: Mapping[str, Path], removed: Callable[[], None]) -> None:
+        #: The folder whose memory files count.
+        self.path = folders["memory"]
+        self._folders = dict(folders)
+        self._removed = removed
 
     @abstractmethod
-    def apply(self, limits: Limits) -> Limits:
+    def set_limits(self, limits: Limits) -> Limits:
         """Set the limits and read them back as the kernel rounded them.
 
+        ``cores`` without a cpuset controller are enforced by the affinity that the join helper
+        sets.
+
         Raises:
-            CgroupError: the kernel refused one, or it didn't take (names file and value).
+            CgroupError: the kernel refused one or ignored it; names the file and the value.
         """
 
     @abstractmethod
-    def read(self) -> Counters:
-        """Everything the kernel tells at this moment."""
+    def move_memory_limit(self, memory_bytes: int | None, swap_bytes: int | None) -> int | None:
+        """Change the memory limit while processes live in it; as the kernel rounded it.
 
-    @abstractmethod
-    def missing(self) -> Missing:
-        """Which counters this kernel lacks, and why."""
+        ``swap_bytes`` is the limit of swap that :meth:`set_limits` was given; it stays.
+
+        Raises:
+            CgroupError: the kernel refused it: on version 1 where what is in use can't be reclaimed
+                down to it (version 2 kills instead).
+        """
 
     @abstractmethod
     def reset_peak(self) -> bool:
-        """Set the kernel's high-water mark back to current usage; False if it can't be."""
+        """Set the kernel's high-water mark back to current usage; False if it can't be reset."""
 
     @abstractmethod
     def hot_files(self) -> HotFiles:
         """The files to keep open for sampling."""
 
-    @abstractmethod
+    def read(self) -> Counters:
+        """All counters that the kernel has, now."""
+        return read_counters(self._folders, self.sources, self.unavailable)[0]
+
+    def missing(self) -> dict[str, str]:
+        """Key of each counter that this kernel lacks → why."""
+        return read_counters(self._folders, self.sources, self.unavailable)[1]
+
+    def file(self, controller: str, name: str) -> Path | None:
+        """A controller's file of this cgroup; None if the kernel has no such file."""
+        folder = self._folders.get(controller)
+        return folder / name if folder and (folder / name).exists() else None
+
     def join_files(self) -> tuple[Path, ...]:
-        """The ``cgroup.procs`` files a process writes its pid into to join."""
+        """The ``cgroup.procs`` files into which a process writes its pid to join.
 
-    @abstractmethod
+        Memory's is last: memory is charged from then on.
+        """
+        others = dict.fromkeys(f for f in self._folders.values() if f != self.path)
+        return tuple(folder / "cgroup.procs" for folder in (*others, self.path))
+
     def pids(self) -> tuple[int, ...]:
-        """Processes in it now."""
+        """The processes in it now."""
+        return pids_in(self.path)
 
-    @abstractmethod
+    def hold_disks(self, limits: tuple[DiskLimit, ...]) -> tuple[DiskLimit, ...]:
+        """Hold its disks to a speed until its processes are killed; as the kernel has it.
+
+        Raises:
+            CgroupError: the kernel can't, or refused or ignored a speed.
+        """
+        controller = "blkio" if self.version == 1 else "memory"
+        return set_disk_limits(self.version, self._folders.get(controller), limits)
+
     def kill(self) -> None:
-        """Kill all that runs in it and wait until nothing does. Safe to call twice."""
+        """Kill all processes in it and wait until they are gone. Safe to call twice."""
+        kill_all(self._folders.values())
 
-    @abstractmethod
     def remove(self) -> None:
-        """Kill, then take the cgroup away. Safe to call twice."""
+        """Kill all processes in it, then remove the cgroup. Safe to call twice."""
+        remove_all(self._folders.values())
+        self._removed()

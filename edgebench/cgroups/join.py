@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-    from edgebench.cgroups.identity import Identity
     from edgebench.cgroups.interface import Cgroup
+    from edgebench.identity import Identity
 
 #: Exit codes as env(1) and chroot(1) have them.
 FAILED_BEFORE, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
@@ -82,14 +82,19 @@ def _prepare_and_join(spec: list[tuple[str, str]]) -> None:
     options = {key: value for key, value in spec if key != "join"}
     cores = _parsed(options["cores"]) if "cores" in options else []
     if "locale" not in options:
-        # Python itself may have set it (PEP 538); the command gets what we were given.
+        # Python itself may have set it (PEP 538); the command gets what edgebench was given.
         os.environ.pop("LC_CTYPE", None)
     libc = ctypes.CDLL(None)
-    _restore_signals(libc)
-    _no_new_rights(libc)
+    for number in _IGNORED_BY_PYTHON:
+        libc.signal(number, None)
+    # No set-user-id program below the limit: prctl(2).
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError("prctl(PR_SET_NO_NEW_PRIVS) failed")
     if "user" in options:
         uid, gid, *groups = _parsed(options["user"])
-        _become(uid, gid, groups)
+        os.setgroups(groups)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
     for descriptor in descriptors:
         os.write(descriptor, b"%d" % os.getpid())
     if cores:
@@ -99,23 +104,6 @@ def _prepare_and_join(spec: list[tuple[str, str]]) -> None:
 
 def _parsed(numbers: str) -> list[int]:
     return [int(number) for number in numbers.split(",")]
-
-
-def _restore_signals(libc: ctypes.CDLL) -> None:
-    for number in _IGNORED_BY_PYTHON:
-        libc.signal(number, None)
-
-
-def _no_new_rights(libc: ctypes.CDLL) -> None:
-    """No set-user-id program below the limit: prctl(2)."""
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise OSError("prctl(PR_SET_NO_NEW_PRIVS) failed")
-
-
-def _become(uid: int, gid: int, groups: list[int]) -> None:
-    os.setgroups(groups)
-    os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
 
 
 def _end(code: int, message: str) -> NoReturn:

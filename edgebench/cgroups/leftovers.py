@@ -1,7 +1,7 @@
-"""What a harness process has made, written down before it is made, so that it can be cleared.
+"""Records what a harness process creates, so that the next one can remove it after a crash.
 
-Each harness process has one state file, locked for as long as it lives. The kernel frees the
-lock when the process ends, however it ends: a state file that can be locked is a dead one's.
+Each harness process has one state file, which it keeps locked. The kernel frees the lock when the
+process ends, however it ends: a state file that can be locked belongs to a process that ended.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ import errno
 import fcntl
 import json
 import os
+import secrets
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 
 from edgebench.errors import MachineError
+from edgebench.safe_files import (
+    make_private_folder,
+    open_file,
+    remove_empty_folder,
+    remove_file,
+    rename,
+)
 
 _SUFFIX = ".claims"
 #: Until its process has locked it.
@@ -37,19 +44,20 @@ def state_folder() -> Path:
     else:
         folder = Path(tempfile.gettempdir()) / f"edgebench-state-{os.geteuid()}"
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            make_private_folder(folder)
     except OSError as error:
         raise MachineError(
-            f"what edgebench makes can't be written down: {error.strerror}",
+            f"can't record what edgebench creates: {error.strerror}",
             where=str(folder),
             remedy="set XDG_RUNTIME_DIR to a folder of your own",
         ) from error
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise MachineError(
-            "others may write where edgebench keeps what it has made",
+            "other users can write to the folder of edgebench's state files",
             where=str(folder),
-            remedy=f"look what it is, then: rm -r {folder}",
+            remedy=f"check what is in it, then: rm -r {folder}",
         )
     return folder
 
@@ -57,15 +65,15 @@ def state_folder() -> Path:
 def _new_file(folder: Path | None) -> tuple[int, Path]:
     while True:
         try:
-            fd, name = tempfile.mkstemp(
-                prefix=f"{os.getpid()}-", suffix=_NEW, dir=folder or state_folder()
-            )
+            name = f"{os.getpid()}-{secrets.token_hex(4)}{_NEW}"
+            path = (folder or state_folder()) / name
+            fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         except FileNotFoundError:
-            # Another harness ended at this moment and took the empty folder away.
+            # Another harness ended at this moment and removed the empty folder.
             if folder:
                 raise
         else:
-            return fd, Path(name)
+            return fd, path
 
 
 def _locked_file(folder: Path | None) -> tuple[int, Path]:
@@ -75,24 +83,24 @@ def _locked_file(folder: Path | None) -> tuple[int, Path]:
         fcntl.flock(fd, fcntl.LOCK_EX)
         path = new.with_suffix(_SUFFIX)
         try:
-            new.rename(path)
+            rename(new, path.name)
         except FileNotFoundError:
-            # Another harness, starting too, took it for a dead one's before it was locked.
+            # Another harness, starting too, removed it as abandoned before it was locked.
             os.close(fd)
         else:
             return fd, path
 
 
 class Ownership:
-    """What this process has made and not yet taken away. A context manager."""
+    """What this process has created and not yet removed. A context manager."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._fd, self.path = _locked_file(folder)
-        self._folder_is_ours = folder is None
+        self._may_remove_folder = folder is None
         self._at_end = contextlib.ExitStack()
 
     def claim(self, kind: str, value: str) -> None:
-        """Write down what is about to be made: before it is made, not after.
+        """Record what is about to be created, before it is created.
 
         Args:
             kind: ``cgroup``, ``swap-file``, ``zram`` or ``temp-folder``.
@@ -105,13 +113,13 @@ class Ownership:
             self._write("claim", kind, value)
         except OSError as error:
             raise MachineError(
-                f"what edgebench makes can't be written down: {error.strerror}",
+                f"can't record what edgebench creates: {error.strerror}",
                 where=str(self.path),
                 remedy="free some space there",
             ) from error
 
     def release(self, kind: str, value: str) -> None:
-        """Write down that it is gone; if that can't be, clearing will find it gone."""
+        """Record that it is removed; if that fails, cleaning up will find it gone."""
         with contextlib.suppress(OSError):
             self._write("release", kind, value)
 
@@ -126,7 +134,7 @@ class Ownership:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
-        """Take away what is still claimed, then the state file. Safe to call twice."""
+        """Remove what is still claimed, then the state file. Safe to call twice."""
         if self._fd < 0:
             return
         fd, self._fd = self._fd, -1
@@ -135,59 +143,54 @@ class Ownership:
             self._at_end.close()
         finally:
             os.close(fd)
-            if self._folder_is_ours:
-                # Only the last one out finds it empty.
+            if self._may_remove_folder:
+                # Only the last harness finds it empty.
                 with contextlib.suppress(OSError):
-                    self.path.parent.rmdir()
+                    remove_empty_folder(self.path.parent)
 
     def __enter__(self) -> Ownership:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def clear_leftovers(folder: Path | None = None) -> list[str]:
-    """Take away what dead harness processes left, and only that; a sentence for each thing.
+    """Clean up what crashed harness processes left, nothing else; a sentence for each thing.
 
     Raises:
-        MachineError: something of theirs can't be taken away (says how to do it by hand).
+        MachineError: something of theirs can't be removed (says how to do it by hand).
     """
     folder = folder or state_folder()
     sentences = []
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
-        with _locked(path) as ours:
-            if ours:
+        with _locked(path) as abandoned:
+            if abandoned:
                 sentences += clear_claims(path)
     for path in folder.glob(f"*{_NEW}"):
-        with _locked(path) as ours:
-            if ours:
+        with _locked(path) as abandoned:
+            if abandoned:
                 # Its process died before it could claim anything.
-                path.unlink(missing_ok=True)
+                remove_file(path)
     return sentences
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Whether the state file is a dead one's; held while its things are cleared."""
+    """Whether the state file's process has ended; locked while its things are removed."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        fd = open_file(path, os.O_RDWR)
     except FileNotFoundError:
         yield False
         return
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another start may have cleared it between our open and our lock.
-        ours = os.fstat(fd).st_nlink > 0
+        # Another start may have cleared it before it was locked here.
+        abandoned = os.fstat(fd).st_nlink > 0
     except BlockingIOError:
-        ours = False
+        abandoned = False
     try:
-        yield ours
+        yield abandoned
     finally:
         os.close(fd)
 
@@ -209,19 +212,23 @@ def claims(path: Path) -> list[tuple[str, str]]:
 
 
 def clear_claims(path: Path) -> list[str]:
-    """Take away all that a state file claims, then the file; a sentence for each thing.
+    """Remove all that a state file claims, then the file; a sentence for each thing.
 
     Raises:
-        MachineError: something can't be taken away; the state file then stays.
+        MachineError: something can't be removed; the state file then stays.
     """
-    from edgebench.cgroups.clearing import CLEARERS
+    from edgebench.cgroups.cleanup import CLEARERS, lift_limits
 
     held = claims(path)
     sentences = []
+    # A cgroup of version 1 has a folder for memory and another for its disks.
+    for kind, value in held:
+        if kind == "cgroup":
+            lift_limits(Path(value))
     # Processes first: they hold swap and files.
     for kind, clear in CLEARERS.items():
         for value in (value for held_kind, value in held if held_kind == kind):
             if sentence := clear(Path(value)):
                 sentences.append(sentence)
-    path.unlink(missing_ok=True)
+    remove_file(path)
     return sentences

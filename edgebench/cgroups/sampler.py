@@ -1,15 +1,19 @@
 """Poll one cgroup's accounting from outside. Run: ``python -I -S sampler.py KEY=VALUE …``.
 
 It imports next to nothing (parsing JSON alone would double its start) and keeps every file
-open, so that it costs a few megabytes and a few hundredths of one core at 1 kHz. Rows of int64
-go to two raw files; -1 is "not told". It says ``ready`` on stdout after its first row, and ends
-when its stdin does: with the harness, however that dies. Then it tells its cost: seconds of CPU
-and bytes resident.
+open, so that it costs a few megabytes. Rows of int64 go to two raw files; -1 is "not available".
+It prints ``ready`` on stdout after its first row, and ends when its stdin does: with the harness,
+however that ends. Then it prints its cost: seconds of CPU and bytes resident.
+
+Waking up is most of what it costs. So the time between two readings doubles while usage and swap
+stay the same, up to ``quiet_interval_ns``, and is ``interval_ns`` again after the first reading
+that differs by more than :data:`SAME_BYTES`.
 
 Keys: ``usage``, ``swap``, ``cpu``, ``stat`` (files, empty where there is none),
 ``swap_is_memsw``, ``cpu_unit_ns``, ``stat_keys`` (of ``memory.stat``, joined by commas),
 ``small`` (``SHAPE,SHAPE…:PATH``, any number of times; shapes: see :func:`numbers`),
-``fast_fd``, ``stat_fd`` (open for writing), ``interval_ns``, ``stat_interval_ns``.
+``fast_fd``, ``stat_fd`` (open for writing), ``interval_ns``, ``quiet_interval_ns``,
+``stat_interval_ns``.
 """
 
 from __future__ import annotations
@@ -27,28 +31,32 @@ if TYPE_CHECKING:
 #: Rows kept in memory before they are written, and for how long: who watches sees them then.
 _BUFFERED = 512
 _WRITTEN_EACH_NS = 500_000_000
+#: A smaller change is none: that of two batches of 64 pages, in which the kernel charges each CPU.
+SAME_BYTES = 128 * os.sysconf("SC_PAGE_SIZE")
 
 
 def main(words: Sequence[str]) -> None:
     """Sample until stdin ends, then print what it cost."""
     pairs = [word.split("=", 1) for word in words]
     spec = dict(pairs)
-    read, clock = _reader(spec), time.monotonic_ns
+    read, clock, sleep = _reader(spec), time.monotonic_ns, time.sleep
     stat_read = _stat_reader(spec, [value for key, value in pairs if key == "small"])
-    fast_fd, stat_fd = int(spec["fast_fd"]), int(spec["stat_fd"])
-    interval, stat_interval = int(spec["interval_ns"]), int(spec["stat_interval_ns"])
+    interval, quiet_interval = int(spec["interval_ns"]), int(spec["quiet_interval_ns"])
+    stat_interval = int(spec["stat_interval_ns"])
     stdin = select.poll()
     stdin.register(0, select.POLLIN | select.POLLHUP)
     fast, stat = array("q"), array("q")
-    room = max(1, min(_BUFFERED, _WRITTEN_EACH_NS // interval)) * 4
-    next_fast = next_stat = clock()
-    fast.extend(read(clock()))
+    fds = int(spec["fast_fd"]), int(spec["stat_fd"])
+    wait, due = interval, clock()
+    next_stat, next_write = due, due + _WRITTEN_EACH_NS
+    _, usage, swap, _ = row = read(due)
+    fast.extend(row)
     os.write(1, b"ready\n")
-    sleep = time.sleep
     while True:
         now = clock()
         try:
-            fast.extend(read(now))
+            row = read(now)
+            fast.extend(row)
             if now >= next_stat:
                 stat.extend(stat_read(now))
                 next_stat = max(next_stat + stat_interval, now)
@@ -57,19 +65,30 @@ def main(words: Sequence[str]) -> None:
                     break
         except OSError:
             break
-        if len(fast) >= room:
-            os.write(fast_fd, fast)
-            os.write(stat_fd, stat)
-            fast, stat = array("q"), array("q")
-        next_fast += interval
-        wait = next_fast - clock()
-        if wait > 0:
-            sleep(wait / 1e9)
+        same = abs(row[1] - usage) <= SAME_BYTES and abs(row[2] - swap) <= SAME_BYTES
+        wait = min(2 * wait, quiet_interval) if same else interval
+        _, usage, swap, _ = row
+        if now >= next_write or len(fast) >= _BUFFERED * len(row):
+            _write(fds, fast, stat)
+            next_write = now + _WRITTEN_EACH_NS
+        due += wait
+        if wait > interval:
+            # One wake for both tables.
+            due = min(due, max(next_stat, now + interval))
+        left = due - clock()
+        if left > 0:
+            sleep(left / 1e9)
         else:
-            next_fast = clock()
-    os.write(fast_fd, fast)
-    os.write(stat_fd, stat)
+            due = clock()
+    _write(fds, fast, stat)
     _report()
+
+
+def _write(fds: tuple[int, int], *tables: array[int]) -> None:
+    """Write out these rows, and forget them."""
+    for fd, table in zip(fds, tables, strict=True):
+        os.write(fd, table)
+        del table[:]
 
 
 def _reader(spec: dict[str, str]) -> Callable[[int], tuple[int, ...]]:
@@ -85,8 +104,9 @@ def _reader(spec: dict[str, str]) -> Callable[[int], tuple[int, ...]]:
         if swap_fd is not None:
             swap = int(pread(swap_fd, 32, 0))
             if together:
-                # Two reads a microsecond apart may disagree by a batch of charges.
-                swap = max(0, swap - usage)
+                # What came or went between two reads would pass for swap.
+                more = swap - usage
+                swap = 0 if more <= 0 else max(0, swap - max(usage, int(pread(usage_fd, 32, 0))))
         if cpu_fd is not None:
             text = pread(cpu_fd, 64, 0)
             cpu = int(text.split(None, 2)[1] if text[:1] == b"u" else text) * unit
@@ -98,22 +118,43 @@ def _reader(spec: dict[str, str]) -> Callable[[int], tuple[int, ...]]:
 def _stat_reader(spec: dict[str, str], small: Sequence[str]) -> Callable[[int], list[int]]:
     """A function from a time to one slow row: t, ``stat_keys``, each small file's shapes."""
     stat_fd = os.open(spec["stat"], os.O_RDONLY) if spec["stat"] else None
-    files = []
-    for word in small:
-        shapes, path = word.split(":", 1)
-        files.append((os.open(path, os.O_RDONLY), shapes.split(",")))
+    files = [_small_reader(word) for word in small]
     keys = [b"\n" + key.encode() + b" " for key in spec["stat_keys"].split(",") if key]
     pread = os.pread
+    order: list[int] = []
 
     def read(now: int) -> list[int]:
-        row = [now]
+        row = [-1] * (1 + len(keys))
+        row[0], at = now, 0
         text = b"\n" + pread(stat_fd, 8192, 0) if stat_fd is not None else b""
-        for key in keys:
-            at = text.find(key)
-            row.append(-1 if at < 0 else int(text[at + len(key) : text.find(b"\n", at + 1)]))
-        for fd, shapes in files:
-            row.extend(numbers(pread(fd, 4096, 0), shapes))
+        if not order:
+            # The kernel's own, which never changes: one pass then finds all.
+            order.extend(sorted(range(len(keys)), key=lambda column: text.find(keys[column])))
+        for column in order:
+            found = text.find(keys[column], at)
+            if found >= 0:
+                at = text.find(b"\n", found + 1)
+                row[1 + column] = int(text[found + len(keys[column]) : at])
+        for told in files:
+            row.extend(told())
         return row
+
+    return read
+
+
+def _small_reader(word: str) -> Callable[[], list[int]]:
+    """A function that reads a small file, and its numbers anew only where its text is new."""
+    shapes, path = word.split(":", 1)
+    fd, pread = os.open(path, os.O_RDONLY), os.pread
+    seen: bytes | None = None
+    told: list[int] = []
+
+    def read() -> list[int]:
+        nonlocal seen, told
+        text = pread(fd, 4096, 0)
+        if text != seen:
+            seen, told = text, numbers(text, shapes.split(","))
+        return told
 
     return read
 
@@ -136,7 +177,7 @@ def _number(text: bytes, shape: str) -> int:
     if shape[-1] == "=":
         return sum(int(word[len(key) :]) for word in words if word.startswith(key))
     found = [int(words[i + 1]) for i, word in enumerate(words) if word == key]
-    # Version 1 without a device line counts throttled devices only: not told, rather than 0.
+    # Version 1 without a device line counts throttled devices only: not available, rather than 0.
     return sum(found) if found else -1
 
 

@@ -1,7 +1,7 @@
-"""Ask systemd for a delegated scope around this process, as ``systemd-run --scope`` does.
+"""Moves this process into a scope delegated by systemd, as ``systemd-run --scope`` does.
 
-On a machine that systemd manages, a login session's cgroup is not ours to divide, not even as
-root. A scope is, and systemd takes it away by itself once the last process in it has ended.
+On a machine that systemd manages, not even root may divide a login session's cgroup. A delegated
+scope may be divided, and systemd removes it once its last process has ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Swap for a sweep: none, a temporary file, zram, or what the machine has. Only ours is undone."""
+"""Swap for a sweep: none, a temporary file, zram, or the machine's own, which is never changed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
-from edgebench.cgroups.clearing import clear_swap_file, clear_zram
+from edgebench.cgroups.cleanup import clear_swap_file, clear_zram
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import MachineError
+from edgebench.safe_files import make_private_folder, open_file, remove_empty_folder
 from edgebench.units import format_size
 
-KINDS = ("none", "file", "zram", "system")
 SWAPS = Path("/proc/swaps")
 _ZRAM_CONTROL = Path("/sys/class/zram-control")
 #: Left free on the disk besides the swap file itself.
@@ -38,10 +37,10 @@ class SwapState:
 
 
 class SwapControl:
-    """Sets up one kind of swap at a time and takes ours away again. A context manager.
+    """Sets up one kind of swap at a time and removes it again. A context manager.
 
     Args:
-        ownership: where each file and device is written down before it is made.
+        ownership: records each file and device before it is created.
         folder: where a swap file's own folder is made; None takes ``/var/tmp``, which is a disk
             where ``/tmp`` often is not.
     """
@@ -52,7 +51,7 @@ class SwapControl:
         self.state = SwapState("none")
 
     def use(self, kind: str, size_bytes: int | None = None) -> SwapState:
-        """Have this kind of swap from now on; nothing is done if it is there already.
+        """Use this kind of swap from now on; does nothing if it is already set up.
 
         Raises:
             MachineError: not root, no room, no zram, no swap of the machine's own.
@@ -67,14 +66,14 @@ class SwapControl:
         return self.state
 
     def off(self) -> None:
-        """Take our swap away. Safe to call twice; never touches anybody else's."""
+        """Remove edgebench's swap. Safe to call twice; never touches other swap."""
         state, self.state = self.state, SwapState("none")
         if state.device is None:
             return
         if state.kind == "file":
             clear_swap_file(state.device)
             self._ownership.release("swap-file", str(state.device))
-            state.device.parent.rmdir()
+            remove_empty_folder(state.device.parent)
             self._ownership.release("temp-folder", str(state.device.parent))
         elif state.kind == "zram":
             clear_zram(state.device)
@@ -90,7 +89,7 @@ class SwapControl:
             _make_file(file, size_bytes)
         except OSError as error:
             raise MachineError(
-                f"a swap file of {format_size(size_bytes)} can't be made: {error.strerror}",
+                f"a swap file of {format_size(size_bytes)} can't be created: {error.strerror}",
                 where=str(self._folder),
                 remedy=ANOTHER_SWAP,
             ) from error
@@ -104,7 +103,7 @@ class SwapControl:
             Path(f"/sys/block/{device.name}/disksize").write_text(str(size_bytes))
         except OSError as error:
             raise MachineError(
-                f"zram swap of {format_size(size_bytes)} can't be made: {error.strerror}",
+                f"zram swap of {format_size(size_bytes)} can't be created: {error.strerror}",
                 where=str(device),
                 remedy=ANOTHER_SWAP,
             ) from error
@@ -123,7 +122,7 @@ class SwapControl:
                 self._claim_zram(device)
         except OSError as error:
             raise MachineError(
-                f"no zram device can be had: {error.strerror}",
+                f"can't create a zram device: {error.strerror}",
                 remedy="modprobe zram, or use swap of kind file",
             ) from error
         return device
@@ -138,12 +137,7 @@ class SwapControl:
     def __enter__(self) -> SwapControl:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.off()
 
 
@@ -166,7 +160,9 @@ def _system(size_bytes: int | None) -> SwapState:
 
 def _required(kind: str, size_bytes: int | None) -> int:
     if size_bytes is None:
-        raise MachineError(f"swap of kind {kind} needs a size", remedy='as size = "2G"')
+        raise MachineError(
+            f"swap of kind {kind} needs a size", remedy='add to its table: size = "2G"'
+        )
     return size_bytes
 
 
@@ -177,8 +173,8 @@ def _need_root(what: str) -> None:
 
 def _make_file(file: Path, size_bytes: int) -> None:
     """A file of full size that nobody else can read or replace."""
-    file.parent.mkdir(mode=0o700)
-    fd = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    make_private_folder(file.parent)
+    fd = open_file(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         os.posix_fallocate(fd, 0, size_bytes)
     finally:

@@ -1,65 +1,73 @@
-"""One cgroup on version 1: a folder in each hierarchy that could be had."""
+"""One cgroup on version 1: its limits, counters and files, in a folder of each hierarchy."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from edgebench.cgroups.accounting import Source, Sources, read_counters
+from edgebench.cgroups.counters import Counters, CounterSource, Sources, sum_counter
 from edgebench.cgroups.files import (
     CPU_PERIOD_US,
+    PAGE,
+    check_applied,
+    check_cores,
     cpu_files,
     cpuset_files,
     has,
+    is_busy,
     memory_files,
+    missing_controller,
     pids_files,
     put,
 )
-from edgebench.cgroups.folders import kill_all, pids_in, remove_all
-from edgebench.cgroups.interface import Cgroup, Counters, HotFiles, Limits, Missing
-from edgebench.cgroups.taken import PAGE, no_controller, require_cores, require_taken
+from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
+from edgebench.cgroups.removal import tree
+from edgebench.errors import CgroupError
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 #: What the kernel shows where there is no limit, whatever its page size.
 UNLIMITED = sys.maxsize // PAGE * PAGE
-#: Where there is to be no swap, memory + swap is let this much above memory: two equal limits
-#: are both hit, and the kernel (seen on 6.18) then counts the hit in neither. Swappiness 0
-#: keeps the headroom unused. It is larger than the kernel's largest single charge, a huge page.
+#: Where there is to be no swap, the limit of memory + swap is this much above memory's: of
+#: two equal limits, the kernel (seen on 6.18) counts a hit in neither. Swappiness 0 keeps the
+#: headroom unused. It is larger than the kernel's largest single charge, a huge page.
 _HEADROOM = max(2 << 20, 64 * PAGE)
+#: How often a limit is tried that the kernel could not reclaim down to at once, and how long apart.
+_TRIES, _PAUSE_S = 20, 0.05
 _STAT = "memory.stat"
 _IO = "blkio.throttle.io_service_bytes_recursive"
 
 #: memory.stat's ``total_`` keys count the cgroups below too. Kernel documentation:
 #: admin-guide/cgroup-v1/memory.rst, cpuacct.rst, blkio-controller.rst.
 SOURCES: Sources = {
-    "usage_bytes": Source("memory", "memory.usage_in_bytes"),
-    "peak_bytes": Source("memory", "memory.max_usage_in_bytes"),
-    "swap_bytes": Source("memory", _STAT, "total_swap"),
-    "anon_bytes": Source("memory", _STAT, "total_rss"),
-    "file_bytes": Source("memory", _STAT, "total_cache"),
-    "mapped_file_bytes": Source("memory", _STAT, "total_mapped_file"),
-    "shmem_bytes": Source("memory", _STAT, "total_shmem"),
-    "kernel_bytes": Source("memory", "memory.kmem.usage_in_bytes"),
-    "minor_faults": Source("memory", _STAT, "total_pgfault", minus="total_pgmajfault"),
-    "major_faults": Source("memory", _STAT, "total_pgmajfault"),
-    "swapped_in_bytes": Source("memory", _STAT, "total_pswpin", PAGE),
-    "swapped_out_bytes": Source("memory", _STAT, "total_pswpout", PAGE),
-    "refault_anon": Source("memory", _STAT, "total_workingset_refault_anon"),
-    "refault_file": Source("memory", _STAT, "total_workingset_refault_file"),
-    "cpu_ns": Source("cpuacct", "cpuacct.usage"),
-    "user_ns": Source("cpuacct", "cpuacct.stat", "user", _TICK_NS),
-    "system_ns": Source("cpuacct", "cpuacct.stat", "system", _TICK_NS),
-    "throttled_ns": Source("cpu", "cpu.stat", "throttled_time"),
+    "usage_bytes": CounterSource("memory", "memory.usage_in_bytes"),
+    "peak_bytes": CounterSource("memory", "memory.max_usage_in_bytes"),
+    "swap_bytes": CounterSource("memory", _STAT, "total_swap"),
+    "anon_bytes": CounterSource("memory", _STAT, "total_rss"),
+    "file_bytes": CounterSource("memory", _STAT, "total_cache"),
+    "mapped_file_bytes": CounterSource("memory", _STAT, "total_mapped_file"),
+    "shmem_bytes": CounterSource("memory", _STAT, "total_shmem"),
+    "kernel_bytes": CounterSource("memory", "memory.kmem.usage_in_bytes"),
+    "minor_faults": CounterSource("memory", _STAT, "total_pgfault", minus="total_pgmajfault"),
+    "major_faults": CounterSource("memory", _STAT, "total_pgmajfault"),
+    "swapped_in_bytes": CounterSource("memory", _STAT, "total_pswpin", PAGE),
+    "swapped_out_bytes": CounterSource("memory", _STAT, "total_pswpout", PAGE),
+    "refault_anon": CounterSource("memory", _STAT, "total_workingset_refault_anon"),
+    "refault_file": CounterSource("memory", _STAT, "total_workingset_refault_file"),
+    "cpu_ns": CounterSource("cpuacct", "cpuacct.usage"),
+    "user_ns": CounterSource("cpuacct", "cpuacct.stat", "user", _TICK_NS),
+    "system_ns": CounterSource("cpuacct", "cpuacct.stat", "system", _TICK_NS),
+    "throttled_ns": CounterSource("cpu", "cpu.stat", "throttled_time"),
     # No device line at all means that the kernel counts only throttled devices, not a real 0.
-    "io_read_bytes": Source("blkio", _IO, "Read"),
-    "io_write_bytes": Source("blkio", _IO, "Write"),
-    "oom_kills": Source("memory", "memory.oom_control", "oom_kill"),
-    "limit_hits": Source("memory", "memory.failcnt"),
+    "io_read_bytes": CounterSource("blkio", _IO, "Read"),
+    "io_write_bytes": CounterSource("blkio", _IO, "Write"),
+    "oom_kills": CounterSource("memory", "memory.oom_control", "oom_kill"),
+    "limit_hits": CounterSource("memory", "memory.failcnt"),
 }
-UNTOLD: Mapping[str, str] = {
+UNAVAILABLE: Mapping[str, str] = {
     "swap_peak_bytes": "cgroup v1 keeps a mark of memory and swap together only",
     "page_tables_bytes": "cgroup v1's memory.stat has no page tables",
     "slab_bytes": "cgroup v1's memory.stat has no slab",
@@ -69,19 +77,14 @@ UNTOLD: Mapping[str, str] = {
 
 
 class V1Cgroup(Cgroup):
-    """A cgroup of ours on version 1.
-
-    Args:
-        folders: controller → folder; ``memory`` is always there.
-        removed: called once the folders are gone.
-    """
+    """A cgroup on version 1: a folder in each controller's hierarchy."""
 
     version = 1
+    sources = SOURCES
+    unavailable = UNAVAILABLE
 
     def __init__(self, folders: Mapping[str, Path], removed: Callable[[], None]) -> None:
-        self.path = folders["memory"]
-        self._folders = dict(folders)
-        self._removed = removed
+        super().__init__(folders, removed)
         self._memory = memory_files(self.path)
         self._swappiness = self._memory.swappiness
         if has(self._memory, "oom_control") and self._memory.oom_control["oom_kill_disable"]:
@@ -97,17 +100,16 @@ class V1Cgroup(Cgroup):
         put(files, "mems", above.mems)
         put(files, "cpus", set(cores) if cores else above.cpus)
 
-    def apply(self, limits: Limits) -> Limits:
-        """Set the limits and read them back. Swap alone can't be limited on version 1.
+    def set_limits(self, limits: Limits) -> Limits:
+        """Set the limits and read them back. Version 1 limits memory + swap, not swap alone.
 
-        ``swap_bytes`` comes back as None where memory is unlimited: only the sum has a limit.
-        ``cores`` without a cpuset hold by the affinity that the join helper sets.
+        So ``swap_bytes`` comes back as None where memory is unlimited.
         """
         self._set_swap_use(limits.swap_bytes)
         self._set_memory(limits)
         self._set_cpu(limits)
-        applied = self._applied(limits)
-        require_taken(
+        applied = replace(self._applied(limits), disks=self.hold_disks(limits.disks))
+        check_applied(
             limits.memory_bytes, applied.memory_bytes, self.path / "memory.limit_in_bytes"
         )
         return applied
@@ -128,22 +130,36 @@ class V1Cgroup(Cgroup):
         for name, value in writes:
             put(self._memory, name, value)
 
+    def move_memory_limit(self, memory_bytes: int | None, swap_bytes: int | None) -> int | None:
+        """Change the memory limit; the kernel reclaims at once, and may need several tries."""
+        for left in reversed(range(_TRIES)):
+            try:
+                self._set_memory(Limits(memory_bytes, swap_bytes))
+                break
+            except CgroupError as error:
+                if not left or not is_busy(error):
+                    raise
+                time.sleep(_PAUSE_S)
+        applied = _limit(self._memory.limit_in_bytes)
+        check_applied(memory_bytes, applied, self.path / "memory.limit_in_bytes")
+        return applied
+
     def _set_cpu(self, limits: Limits) -> None:
         if "cpuset" in self._folders:
             self._fill_cpuset(limits.cores)
         else:
-            require_cores(limits.cores)
+            check_cores(limits.cores)
         if "cpu" in self._folders:
             files = cpu_files(self._folders["cpu"])
             quota = limits.cpu_quota
             put(files, "cfs_period_us", CPU_PERIOD_US)
             put(files, "cfs_quota_us", None if quota is None else round(quota * CPU_PERIOD_US))
         elif limits.cpu_quota is not None:
-            raise no_controller("cpu", "a CPU quota")
+            raise missing_controller("cpu", "a CPU quota")
         if "pids" in self._folders:
             put(pids_files(self._folders["pids"]), "max", limits.pids)
         elif limits.pids is not None:
-            raise no_controller("pids", "a limit of processes")
+            raise missing_controller("pids", "a limit of processes")
 
     def _applied(self, asked: Limits) -> Limits:
         memory = _limit(self._memory.limit_in_bytes)
@@ -174,19 +190,17 @@ class V1Cgroup(Cgroup):
         return limit
 
     def read(self) -> Counters:
-        """Everything the kernel tells at this moment."""
-        counters = read_counters(self._folders, SOURCES, UNTOLD)[0]
+        """All counters that the kernel has, now."""
+        # A kill in a child cgroup is counted in that one only.
+        kills = sum_counter(tree(self.path), SOURCES["oom_kills"])
+        counters = replace(super().read(), oom_kills=kills)
         if counters.limit_hits is None or not has(self._memory, "memsw_failcnt"):
             return counters
-        # Where swap is used up or not allowed, it is the sum's limit that is hit.
+        # Where swap is full or not allowed, it is the limit of memory + swap that is hit.
         return replace(counters, limit_hits=counters.limit_hits + self._memory.memsw_failcnt)
 
-    def missing(self) -> Missing:
-        """Which counters this kernel lacks, and why."""
-        return Missing(read_counters(self._folders, SOURCES, UNTOLD)[1])
-
     def reset_peak(self) -> bool:
-        """Set the kernel's mark back to current usage: here one for all its readers."""
+        """Set the kernel's mark back to current usage, for all who read it."""
         try:
             (self.path / "memory.max_usage_in_bytes").write_text("0")
         except OSError:
@@ -195,42 +209,24 @@ class V1Cgroup(Cgroup):
 
     def hot_files(self) -> HotFiles:
         """The files to keep open for sampling."""
-        peak = self._file("memory", "memory.max_usage_in_bytes")
-        both = self._file("memory", "memory.memsw.usage_in_bytes")
+        peak = self.file("memory", "memory.max_usage_in_bytes")
+        both = self.file("memory", "memory.memsw.usage_in_bytes")
+        cpu, io = self.file("cpuacct", "cpuacct.usage"), self.file("blkio", _IO)
+        # Controllers may be mounted together: what lies beside memory's files counts as memory's.
+        beside = {"cpu": cpu, "io": io}
+        shared = (name for name, file in beside.items() if file and file.parent == self.path)
         return HotFiles(
             usage=self.path / "memory.usage_in_bytes",
             peak=peak,
             peak_resets=peak is not None and os.access(peak, os.W_OK),
             swap=both,
             swap_is_memsw=both is not None,
-            stat=self._file("memory", _STAT),
-            kernel=self._file("memory", "memory.kmem.usage_in_bytes"),
-            cpu=self._file("cpuacct", "cpuacct.usage"),
-            io=self._file("blkio", _IO),
+            stat=self.file("memory", _STAT),
+            kernel=self.file("memory", "memory.kmem.usage_in_bytes"),
+            cpu=cpu,
+            io=io,
+            flushing=("stat", *shared),
         )
-
-    def _file(self, controller: str, name: str) -> Path | None:
-        folder = self._folders.get(controller)
-        return folder / name if folder and (folder / name).exists() else None
-
-    def join_files(self) -> tuple[Path, ...]:
-        """Memory's ``cgroup.procs`` last: what is charged starts with it."""
-        folders = dict.fromkeys([*self._folders.values(), self.path])
-        others = [folder for folder in folders if folder != self.path]
-        return tuple(folder / "cgroup.procs" for folder in (*others, self.path))
-
-    def pids(self) -> tuple[int, ...]:
-        """Processes in it now."""
-        return pids_in(self.path)
-
-    def kill(self) -> None:
-        """Kill all that runs in it and wait until nothing does. Safe to call twice."""
-        kill_all(self._folders.values())
-
-    def remove(self) -> None:
-        """Kill, then take the cgroup away. Safe to call twice."""
-        remove_all(self._folders.values())
-        self._removed()
 
 
 def _limit(value: int | None) -> int | None:

@@ -1,4 +1,4 @@
-"""One cgroup on version 2: one folder with everything in it."""
+"""One cgroup on version 2: its limits, counters and files, in one folder."""
 
 from __future__ import annotations
 
@@ -7,72 +7,72 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from edgebench.cgroups.accounting import Source, Sources, read_counters
-from edgebench.cgroups.files import has, put, unified_files
-from edgebench.cgroups.folders import kill_all, pids_in, remove_all
-from edgebench.cgroups.interface import Cgroup, Counters, HotFiles, Limits, Missing
-from edgebench.cgroups.taken import PAGE, no_controller, require_cores, require_taken
+from edgebench.cgroups.counters import Counters, CounterSource, Sources, sum_counter
+from edgebench.cgroups.files import (
+    PAGE,
+    check_applied,
+    check_cores,
+    has,
+    missing_controller,
+    put,
+    unified_files,
+)
+from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
+from edgebench.cgroups.removal import tree
 
 _STAT = "memory.stat"
 
 #: Kernel documentation: admin-guide/cgroup-v2.rst.
 SOURCES: Sources = {
-    "usage_bytes": Source("memory", "memory.current"),
-    "peak_bytes": Source("memory", "memory.peak"),
-    "swap_bytes": Source("memory", "memory.swap.current"),
-    "swap_peak_bytes": Source("memory", "memory.swap.peak"),
-    "anon_bytes": Source("memory", _STAT, "anon"),
-    "file_bytes": Source("memory", _STAT, "file"),
-    "mapped_file_bytes": Source("memory", _STAT, "file_mapped"),
-    "shmem_bytes": Source("memory", _STAT, "shmem"),
-    "kernel_bytes": Source("memory", _STAT, "kernel"),
-    "page_tables_bytes": Source("memory", _STAT, "pagetables"),
-    "slab_bytes": Source("memory", _STAT, "slab"),
-    "minor_faults": Source("memory", _STAT, "pgfault", minus="pgmajfault"),
-    "major_faults": Source("memory", _STAT, "pgmajfault"),
-    "swapped_in_bytes": Source("memory", _STAT, "pswpin", PAGE),
-    "swapped_out_bytes": Source("memory", _STAT, "pswpout", PAGE),
-    "refault_anon": Source("memory", _STAT, "workingset_refault_anon"),
-    "refault_file": Source("memory", _STAT, "workingset_refault_file"),
-    "cpu_ns": Source("memory", "cpu.stat", "usage_usec", 1000),
-    "user_ns": Source("memory", "cpu.stat", "user_usec", 1000),
-    "system_ns": Source("memory", "cpu.stat", "system_usec", 1000),
-    "throttled_ns": Source("memory", "cpu.stat", "throttled_usec", 1000),
-    "io_read_bytes": Source("memory", "io.stat", "rbytes", per_device=True),
-    "io_write_bytes": Source("memory", "io.stat", "wbytes", per_device=True),
-    "pressure_some_us": Source("memory", "memory.pressure", "some.total"),
-    "pressure_full_us": Source("memory", "memory.pressure", "full.total"),
-    "oom_kills": Source("memory", "memory.events", "oom_kill"),
-    "limit_hits": Source("memory", "memory.events", "max"),
+    "usage_bytes": CounterSource("memory", "memory.current"),
+    "peak_bytes": CounterSource("memory", "memory.peak"),
+    "swap_bytes": CounterSource("memory", "memory.swap.current"),
+    "swap_peak_bytes": CounterSource("memory", "memory.swap.peak"),
+    "anon_bytes": CounterSource("memory", _STAT, "anon"),
+    "file_bytes": CounterSource("memory", _STAT, "file"),
+    "mapped_file_bytes": CounterSource("memory", _STAT, "file_mapped"),
+    "shmem_bytes": CounterSource("memory", _STAT, "shmem"),
+    "kernel_bytes": CounterSource("memory", _STAT, "kernel"),
+    "page_tables_bytes": CounterSource("memory", _STAT, "pagetables"),
+    "slab_bytes": CounterSource("memory", _STAT, "slab"),
+    "minor_faults": CounterSource("memory", _STAT, "pgfault", minus="pgmajfault"),
+    "major_faults": CounterSource("memory", _STAT, "pgmajfault"),
+    "swapped_in_bytes": CounterSource("memory", _STAT, "pswpin", PAGE),
+    "swapped_out_bytes": CounterSource("memory", _STAT, "pswpout", PAGE),
+    "refault_anon": CounterSource("memory", _STAT, "workingset_refault_anon"),
+    "refault_file": CounterSource("memory", _STAT, "workingset_refault_file"),
+    "cpu_ns": CounterSource("memory", "cpu.stat", "usage_usec", 1000),
+    "user_ns": CounterSource("memory", "cpu.stat", "user_usec", 1000),
+    "system_ns": CounterSource("memory", "cpu.stat", "system_usec", 1000),
+    "throttled_ns": CounterSource("memory", "cpu.stat", "throttled_usec", 1000),
+    "io_read_bytes": CounterSource("memory", "io.stat", "rbytes", per_device=True),
+    "io_write_bytes": CounterSource("memory", "io.stat", "wbytes", per_device=True),
+    "pressure_some_us": CounterSource("memory", "memory.pressure", "some.total"),
+    "pressure_full_us": CounterSource("memory", "memory.pressure", "full.total"),
+    "oom_kills": CounterSource("memory", "memory.events", "oom_kill"),
+    "limit_hits": CounterSource("memory", "memory.events", "max"),
 }
-#: Marks that are reset for the writing descriptor alone, and the counter each of them is.
+_LOCAL_KILLS = CounterSource("memory", "memory.events.local", "oom_kill")
+#: Peak files, each reset only for the descriptor that writes to it, and the counter it holds.
 _MARKS = {"memory.peak": "peak_bytes", "memory.swap.peak": "swap_peak_bytes"}
 
 
 class V2Cgroup(Cgroup):
-    """A cgroup of ours on version 2.
-
-    Args:
-        path: its folder.
-        removed: called once the folder is gone.
-    """
+    """A cgroup on version 2: one folder with all controllers' files."""
 
     version = 2
+    sources = SOURCES
 
     def __init__(self, path: Path, removed: Callable[[], None]) -> None:
-        self.path = path
-        self._removed = removed
+        super().__init__({"memory": path}, removed)
         self._files = unified_files(path)
         self._marks: dict[str, int] = {}
         if has(self._files, "oom_group"):
             # Else the kernel kills one process of the workload and leaves the others hanging.
             put(self._files, "oom_group", True)
 
-    def apply(self, limits: Limits) -> Limits:
-        """Set the limits and read them back.
-
-        ``cores`` without the cpuset controller hold by the affinity that the join helper sets.
-        """
+    def set_limits(self, limits: Limits) -> Limits:
+        """Set the limits and read them back as the kernel rounded them."""
         put(self._files, "memory_max", limits.memory_bytes)
         self._put_if("swap_max", limits.swap_bytes, "swap", "a limit of swap")
         self._put_if("cpu_max", limits.cpu_quota, "cpu", "a CPU quota")
@@ -80,16 +80,23 @@ class V2Cgroup(Cgroup):
         if has(self._files, "cpus"):
             put(self._files, "cpus", limits.cores or ())
         else:
-            require_cores(limits.cores)
-        applied = self._applied(limits)
-        require_taken(limits.memory_bytes, applied.memory_bytes, self.path / "memory.max")
+            check_cores(limits.cores)
+        applied = replace(self._applied(limits), disks=self.hold_disks(limits.disks))
+        check_applied(limits.memory_bytes, applied.memory_bytes, self.path / "memory.max")
+        return applied
+
+    def move_memory_limit(self, memory_bytes: int | None, swap_bytes: int | None) -> int | None:
+        """Change the memory limit; the kernel reclaims at once, and kills if it can't."""
+        put(self._files, "memory_max", memory_bytes)
+        applied: int | None = self._files.memory_max
+        check_applied(memory_bytes, applied, self.path / "memory.max")
         return applied
 
     def _put_if(self, name: str, value: float | None, controller: str, what: str) -> None:
         if has(self._files, name):
             put(self._files, name, value)
         elif value:
-            raise no_controller(controller, what)
+            raise missing_controller(controller, what)
 
     def _applied(self, asked: Limits) -> Limits:
         files = self._files
@@ -106,25 +113,21 @@ class V2Cgroup(Cgroup):
             return asked.cores
         return tuple(sorted(self._files.effective_cpus))
 
-    def _folders(self) -> dict[str, Path]:
-        return {"memory": self.path}
-
     def read(self) -> Counters:
-        """Everything the kernel tells at this moment; marks count from our own last reset."""
-        counters = read_counters(self._folders(), SOURCES, {})[0]
+        """All counters that the kernel has, now; peaks since the last :meth:`reset_peak`."""
+        counters = super().read()
         for file, descriptor in self._marks.items():
             mark = int(os.pread(descriptor, 64, 0))
             counters = replace(counters, **{_MARKS[file]: mark})
-        return counters
-
-    def missing(self) -> Missing:
-        """Which counters this kernel lacks, and why."""
-        return Missing(read_counters(self._folders(), SOURCES, {})[1])
+        # Mounted with memory_localevents, a cgroup's events exclude those of its child cgroups.
+        apart = sum_counter(tree(self.path), _LOCAL_KILLS)
+        known = [kills for kills in (counters.oom_kills, apart) if kills is not None]
+        return replace(counters, oom_kills=max(known, default=None))
 
     def reset_peak(self) -> bool:
-        """Set our own view of the kernel's marks back; others' descriptors are not touched."""
+        """Set the kernel's marks back to current usage, for this object's own descriptors."""
         for file in _MARKS:
-            descriptor = self._marks.get(file, resettable(self.path / file))
+            descriptor = self._marks.get(file, open_resettable(self.path / file))
             if descriptor is None:
                 continue
             os.write(descriptor, b"reset")
@@ -133,55 +136,41 @@ class V2Cgroup(Cgroup):
 
     def hot_files(self) -> HotFiles:
         """The files to keep open for sampling."""
-        probe = resettable(self.path / "memory.peak")
+        probe = open_resettable(self.path / "memory.peak")
         if probe is not None:
             os.close(probe)
         return HotFiles(
             usage=self.path / "memory.current",
-            peak=self._file("memory.peak"),
+            peak=self.file("memory", "memory.peak"),
             peak_resets=probe is not None,
-            swap=self._file("memory.swap.current"),
-            swap_peak=self._file("memory.swap.peak"),
-            stat=self._file(_STAT),
-            cpu=self._file("cpu.stat"),
+            swap=self.file("memory", "memory.swap.current"),
+            swap_peak=self.file("memory", "memory.swap.peak"),
+            stat=self.file("memory", _STAT),
+            cpu=self.file("memory", "cpu.stat"),
             cpu_unit_ns=1000,
             pressure=self._readable("memory.pressure"),
-            io=self._file("io.stat"),
+            io=self.file("memory", "io.stat"),
+            # Statistics of all controllers of a cgroup are flushed together (before Linux 6.16).
+            flushing=("stat", "cpu", "io"),
         )
 
-    def _file(self, name: str) -> Path | None:
-        return self.path / name if (self.path / name).exists() else None
-
     def _readable(self, name: str) -> Path | None:
-        """Pressure's files may be there and yet refuse to be read (``psi=0``)."""
+        """The pressure file; None also where it exists but can't be read (``psi=0``)."""
         try:
             (self.path / name).read_text()
         except OSError:
             return None
         return self.path / name
 
-    def join_files(self) -> tuple[Path, ...]:
-        """The one ``cgroup.procs``."""
-        return (self.path / "cgroup.procs",)
-
-    def pids(self) -> tuple[int, ...]:
-        """Processes in it now."""
-        return pids_in(self.path)
-
-    def kill(self) -> None:
-        """Kill all that runs in it and wait until nothing does. Safe to call twice."""
-        kill_all([self.path])
-
     def remove(self) -> None:
-        """Kill, then take the cgroup away. Safe to call twice."""
+        """Kill all processes in it, then remove the cgroup. Safe to call twice."""
         for descriptor in self._marks.values():
             os.close(descriptor)
         self._marks.clear()
-        remove_all([self.path])
-        self._removed()
+        super().remove()
 
 
-def resettable(mark: Path) -> int | None:
+def open_resettable(mark: Path) -> int | None:
     """A descriptor on which the kernel lets a write reset the mark (6.12), else None."""
     try:
         descriptor = os.open(mark, os.O_RDWR)

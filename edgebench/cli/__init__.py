@@ -1,4 +1,4 @@
-"""The command line: one module a verb, loaded only when it is asked for."""
+"""The command line: one module for each verb, imported only when the verb is used."""
 
 from __future__ import annotations
 
@@ -11,39 +11,72 @@ from types import FrameType
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from edgebench import __version__
 from edgebench.errors import EdgebenchError, MachineError
-from edgebench.printable import printable
 
-#: Verb → what its module's command says of itself in one line (read without importing it).
-VERBS = {
-    "doctor": "Is this machine fit to measure on? What to do if not.",
-    "calibrate": "Measure what this device's memory and disks cost, in two minutes.",
-    "check": "Validate a scenario and say what it would run.",
-    "run": "Run a scenario's sweep, or resume one that was interrupted.",
-    "serve": "See it live in a browser: start, watch and compare sweeps.",
-    "watch": "See it live in the terminal: progress, memory, layers as they pass.",
-    "measure": "Run one command once under limits and measure it.",
-    "layers": "Which layer is to blame? Measure a network layer by layer.",
-    "show": "Show a sweep's results as a table.",
-    "plot": "Draw a sweep's figures.",
-    "study": "Show what a study's sweep came to.",
-    "data": "Which data sets are there? Fetch one.",
-    "reconcile": "Explain the gaps between what each strategy says of memory.",
-    "fit": "Fit slowdown against limit, per network and phase.",
-    "validate": "Hold every model against limits and networks it was not shown.",
-    "predict": "Predict time, slowdown and viability at any limit.",
-    "batch": "Find the largest batch that trains below a limit.",
-    "minimum": "Find the least memory a network needs, by few real trials.",
-    "report": "Tell a sweep in one file that stands alone.",
-    "compare": "Compare two sweeps; exit 4 on a regression.",
-    "export": "Write a sweep's frames as CSV, Parquet or JSON.",
+#: Group → verb → its line in the help, which is shown without importing the verb's module.
+GROUPS = {
+    "Measure": {
+        "doctor": "Check this machine, with the fix for each problem.",
+        "measure": "Run one command under a memory limit and measure it.",
+        "minimum": "Find the least memory that a program or network needs.",
+        "batch": "Find the largest batch that trains under a limit.",
+        "layers": "Find which layers are slow under a memory limit.",
+        "init": "Write a commented scenario for a network or a command.",
+        "check": "Validate a scenario and show what it would run.",
+        "run": "Run a scenario's sweep, or resume an interrupted one.",
+        "calibrate": "Measure the speed of this device's memory, swap and disk.",
+        "boards": "List the boards that --board can emulate, with sources.",
+        "data": "List the data sets to train on, or download one.",
+    },
+    "Look": {
+        "demo": "Play back a measured sweep: nothing runs, no root needed.",
+        "show": "Show a sweep's results as a table.",
+        "watch": "Follow a running sweep in the terminal.",
+        "serve": "Start, follow and compare sweeps in a browser.",
+        "plot": "Draw a sweep's figures.",
+        "compare": "Compare two sweeps; exit code 4 on a regression.",
+        "reconcile": "Explain why memory measurements differ.",
+        "study": "Show the tables of a study's sweep.",
+    },
+    "Predict": {
+        "predict": "Predict time, slowdown and kills at any limit.",
+        "fit": "Fit models of the slowdown to a sweep.",
+        "validate": "Test all models on held-out limits and networks.",
+    },
+    "Share": {
+        "report": "Write a self-contained report.",
+        "export": "Write a sweep's data as CSV, Parquet, JSON or a trace.",
+    },
 }
+VERBS = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
+#: What the program prints when it is started without a verb.
+_FIRST_STEPS = """\
+edgebench runs a program or a neural network under real memory limits and
+measures how much slower it gets.
+
+  How little memory does my program need?
+      edgebench minimum -- python3 train.py
+  How slow is a network when memory is short, and which layer is the cause?
+      edgebench layers resnet18 --memory 60% --swap 2G
+  Does it fit, and what would more memory save?
+      edgebench init resnet18 && edgebench run resnet18.toml
+
+All verbs: edgebench --help. Is this machine ready? edgebench doctor"""
+#: The help's last lines: click makes the completion, the shell has to load it.
+_COMPLETION = """\
+Completion by Tab, for this shell or in its start file:
+
+\b
+  bash  eval "$(_EDGEBENCH_COMPLETE=bash_source edgebench)"
+  zsh   eval "$(_EDGEBENCH_COMPLETE=zsh_source edgebench)"
+  fish  _EDGEBENCH_COMPLETE=fish_source edgebench | source"""
 
 
 class _LazyGroup(click.Group):
-    """A group whose help needs no verb's module."""
+    """A group of verbs whose help imports none of their modules."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -55,15 +88,24 @@ class _LazyGroup(click.Group):
         command: click.Command = getattr(module, cmd_name)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs that begin so, with their lines in the help, and the program's own flags."""
+        # Not the group's own, which imports the module of each verb.
+        flags = click.Command.shell_complete(self, ctx, incomplete)
+        verbs = [CompletionItem(v, help=line) for v, line in VERBS.items()]
+        return flags + [verb for verb in verbs if verb.value.startswith(incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs, in the order you meet them"):
-            formatter.write_dl(list(VERBS.items()))
+        widest = max(map(len, VERBS))
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(f"{verb:<{widest}}", line) for verb, line in verbs.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            from edgebench.suggest import did_you_mean
+            from edgebench.text import did_you_mean
 
             guess = did_you_mean(args[0], VERBS)
             hint = f"Did you mean {guess!r}?" if guess else "See 'edgebench --help'."
@@ -73,19 +115,27 @@ class _LazyGroup(click.Group):
 
 @click.group(
     cls=_LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=True,
+    epilog=_COMPLETION,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.version_option(__version__, prog_name="edgebench")
-def cli() -> None:
-    """Run a neural network under real memory limits and see what it costs.
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Run a neural network under real memory limits and measure how much slower it gets.
 
-    Does it fit, how slow will it be, which layer is to blame, what would more memory buy?
-    Start with 'edgebench doctor', then 'edgebench run scenarios/quickstart.toml'.
+    Does it fit? How slow will it be? Which layers are the cause? What would more memory save?
     """
+    if context.invoked_subcommand is None:
+        click.echo(_FIRST_STEPS)
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM came: stop as for Ctrl-C, but with its own exit code."""
+    """SIGTERM was received: stop as for Ctrl-C, but with another exit code."""
 
 
 def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
@@ -93,11 +143,11 @@ def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
 
 
 def main() -> NoReturn:
-    """The program ``edgebench``: run the verb, word its errors, exit with its code."""
+    """The program ``edgebench``: run the verb, print its error, exit with its code."""
     try:
         signal.signal(signal.SIGTERM, _on_sigterm)
         code = _run_verb()
-        # Nothing is left to be finished: from here on it may end the process as it is.
+        # Nothing is left to clean up: from here on SIGTERM may end the process at once.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     except KeyboardInterrupt as stop:
         code = _interrupted(stop)
@@ -108,13 +158,19 @@ def _run_verb() -> int:
     try:
         cli.main(prog_name="edgebench", standalone_mode=False)
     except EdgebenchError as error:
-        click.echo(f"edgebench: {printable(str(error))}", err=True)
-        return error.exit_code
+        return _print_error(error)
+    except ModuleNotFoundError as error:
+        from edgebench.extras import missing_library_error
+
+        if (lacking := missing_library_error(error)) is None:
+            raise
+        return _print_error(lacking)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
-            return _nobody_reads()
-        click.echo(f"edgebench: {printable(str(_worded(error)))}", err=True)
-        return MachineError.exit_code
+            # Its reader has ended, as `| head` does: further output goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        return _print_error(_machine_error(error))
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -123,21 +179,22 @@ def _run_verb() -> int:
     return 0
 
 
+def _print_error(error: EdgebenchError) -> int:
+    from edgebench.text import printable
+
+    click.echo(f"edgebench: {printable(str(error))}", err=True)
+    return error.exit_code
+
+
 def _interrupted(stop: BaseException) -> int:
-    """Say so; the exit code of Ctrl-C or of SIGTERM, whichever it was."""
-    click.echo("edgebench: interrupted; everything finished is kept", err=True)
+    """Print that it stopped; the exit code of Ctrl-C or of SIGTERM, whichever it was."""
+    click.echo("edgebench: interrupted; all finished trials are kept", err=True)
     terminated = isinstance(stop, _Terminated) or isinstance(stop.__cause__, _Terminated)
     return 143 if terminated else 130
 
 
-def _nobody_reads() -> int:
-    """The reader of our output went away (as `| head` does): nothing more to say."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
-
-
-def _worded(error: OSError) -> MachineError:
-    """What the machine refused us where nobody foresaw it: a full disk, a lost right."""
+def _machine_error(error: OSError) -> MachineError:
+    """An unexpected failure of the system, as a full disk or a lost permission."""
     remedy = "free some space" if error.errno == errno.ENOSPC else "edgebench doctor"
     where = str(error.filename) if error.filename else None
     return MachineError(str(error.strerror or error), where=where, remedy=remedy)

@@ -1,128 +1,135 @@
-"""``edgebench batch``: the largest batch that trains below a limit, or the least for a batch."""
+"""``edgebench batch``: the largest batch that trains under a limit, or the least limit for one."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.cli.options import device_option, results_option, swap_option
+from edgebench.cli.board_option import board_option, with_board
+from edgebench.cli.completion import offer_networks
+from edgebench.cli.options import (
+    device_option,
+    json_option,
+    results_option,
+    storage_option,
+    swap_option,
+    verbose_option,
+)
+from edgebench.cli.output import print_answer, print_fields, print_json, print_next, shown_path
 from edgebench.errors import UsageError
-from edgebench.records.records import SCHEMA
-from edgebench.units import format_size
+from edgebench.kills import OBSERVER_EFFECT
+from edgebench.units import format_size, parse_swap
+from edgebench.workloads.training.names import PYTORCH
 
 if TYPE_CHECKING:
-    from edgebench.searching.batching import Fit, Least, Training
-    from edgebench.sweep.sweep import Progress
-
-FoundT = TypeVar("FoundT")
+    from edgebench.run.batch import BatchFit, BatchRequest, LeastMemory
 
 
-@click.command(short_help="Find the largest batch that trains below a limit.")
-@click.argument("network")
-@click.option("--memory", help="The limit, as 1G: the largest batch that it holds is searched for.")
-@click.option("--batch", "size", type=click.IntRange(1), help="A batch: its least limit instead.")
+@click.command()
+@click.argument("network", shell_complete=offer_networks)
+@click.option("--memory", help="The limit, as 1G: find the largest batch that fits.")
+@click.option("--batch", "size", type=click.IntRange(1), help="A batch: find its least limit.")
 @click.option(
-    "--most",
-    type=click.IntRange(1, 65536),
-    default=1024,
-    show_default=True,
-    help="The largest batch to try.",
+    "--most", type=click.IntRange(1, 65536), default=1024, help="The largest batch to try."
 )
-@click.option("--optimizer", default="sgd", show_default=True, help="sgd, momentum, adam, adagrad.")
-@click.option("--precision", default="float32", show_default=True, help="float32 or bfloat16.")
-@click.option("--checkpointing", is_flag=True, help="Compute activations again going backward.")
+@click.option("--framework", default="pytorch", help="pytorch, tensorflow, numpy.")
+@click.option("--optimizer", default="sgd", help="sgd, momentum, adam, adagrad.")
+@click.option("--precision", default="float32", help="float32 or bfloat16.")
+@click.option("--checkpointing", is_flag=True, help="Recompute activations in the backward pass.")
 @click.option("--shape", help="Shape of an image, as 3x224x224 [default: the network's].")
-@click.option("--steps", type=int, default=3, show_default=True, help="Steps of a trial.")
+@click.option("--classes", type=click.IntRange(2), help="Classes of made-up images [default: 10].")
+@click.option("--loss", help="Your own loss, as file.py:function [default: cross-entropy].")
+@click.option("--data", help="Your own data, as file.py:function [default: made-up images].")
+@click.option("--steps", type=int, default=3, help="Training steps in each trial.")
 @swap_option
-@click.option("--timeout", default="5m", show_default=True, help="Longest that a trial may take.")
+@storage_option
+@board_option
+@click.option("--timeout", default="5m", help="Time limit of a trial.")
 @results_option
 @device_option
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON on stdout.")
-def batch(
-    memory: str | None,
-    size: int | None,
-    most: int,
-    swap: str,
-    results: Path,
-    device: str | None,
-    as_json: bool,
-    **asked: Any,
-) -> None:
+@verbose_option("a line for each trial")
+@json_option("the result")
+@click.pass_context
+def batch(context: click.Context, /, most: int, as_json: bool, **given: Any) -> None:
     """Find the largest batch with which NETWORK trains below --memory, by real trials.
 
-    The batch is doubled until it no longer fits, then halved in between; both ends are confirmed.
-    With --batch instead, the least limit for that batch. The trials are kept as a sweep like any
-    other; one that was interrupted is gone on with by the same words.
+    The batch is doubled until it no longer fits, then narrowed down; both ends are confirmed. With
+    --batch instead, find the least limit for that batch. The trials are stored as a sweep; the same
+    command resumes an interrupted search.
     """
-    from edgebench.cli.calibrate import parse_swap
-    from edgebench.cli.minimum import scenario_swap
-    from edgebench.searching.batching import Training, largest_batch, least_memory
-    from edgebench.sweep.sweep import SweepOptions
+    from edgebench.cli.progress import shown_progress
+    from edgebench.run.batch import BatchRequest, LeastMemory, largest_batch, least_memory
+    from edgebench.run.sweep import SweepOptions
 
+    given = with_board(context, given)
+    memory, size = given.pop("memory"), given.pop("size")
     if (memory is None) == (size is None):
         raise UsageError(
-            "say --memory for the largest batch, or --batch for the least memory",
-            remedy=f"edgebench batch {asked['network']} --memory 1G",
+            "give either --memory (to find the largest batch) or --batch (to find its least limit)",
+            remedy=f"edgebench batch {given['network']} --memory 1G",
         )
-    training = Training(**asked, swap=scenario_swap(parse_swap(swap)[0], swap))
-    options = SweepOptions(results, device)
-    if memory is not None:
-        limit = memory
-        fit = _watched(lambda p: largest_batch(training, limit, most, options, p))
-        _tell(fit, training, as_json, lambda: _print_fit(fit, training, limit))
-    elif size is not None:
-        wanted = size
-        least = _watched(lambda p: least_memory(training, wanted, options, p))
-        _tell(least, training, as_json, lambda: _print_least(least, training, wanted))
-
-
-def _watched(search: Callable[[Progress], FoundT]) -> FoundT:
-    from edgebench.cli.progress import make_progress
-
-    progress = make_progress()
-    try:
-        return search(progress)
-    finally:
-        progress.close()
-
-
-def _tell(found: Fit | Least, training: Training, as_json: bool, tell: Callable[[], None]) -> None:
+    options = SweepOptions(given.pop("results"), given.pop("device"))
+    swap, verbose = given.pop("swap"), given.pop("verbose")
+    training = BatchRequest(**given, swap="none" if parse_swap(swap)[0] == "none" else swap)
+    found: BatchFit | LeastMemory
+    with shown_progress(verbose) as progress:
+        if memory is not None:
+            found = largest_batch(training, memory, most, options, progress)
+        else:
+            found = least_memory(training, size or 1, options, progress)
     if as_json:
-        data = {**asdict(found), "folder": str(found.folder)}
-        click.echo(json.dumps({"schema": SCHEMA, "asked": asdict(training), **data}))
+        print_json({"asked": asdict(training), **asdict(found)})
         return
-    tell()
-    click.echo(f"results: {found.folder}")
-    click.echo(f"next: edgebench plot {found.folder}")
+    if isinstance(found, LeastMemory):
+        print_answer([_least_answer(found, training, size or 1)])
+        print_fields([("demand", format_size(found.demand_bytes)), *_about(found, training)])
+    else:
+        print_answer([_fit_answer(found, training, str(memory))])
+        print_fields([*_fit_rows(found), *_about(found, training)])
+    print_next(f"edgebench plot {shown_path(found.folder)}")
 
 
-def _print_fit(fit: Fit, training: Training, memory: str) -> None:
+def _about(found: BatchFit | LeastMemory, training: BatchRequest) -> list[tuple[str, str]]:
+    named = [] if training.framework == PYTORCH else [training.framework]
+    named += [training.optimizer, training.precision]
+    named += ["checkpointing"] if training.checkpointing else []
+    return [
+        ("training", f"{', '.join(named)}, swap {training.swap}"),
+        ("trials", str(found.trials)),
+        ("results", shown_path(found.folder)),
+    ]
+
+
+def _fit_answer(fit: BatchFit, training: BatchRequest, memory: str) -> str:
     fits, too_large = fit.found.fits, fit.found.too_large
-    click.echo(f"{_words(training)}, limit {memory}; {fit.trials} trials")
     if fits is None:
-        click.echo("largest batch   none fits")
-    else:
-        peak = f"peak {format_size(fits.peak_bytes)}, " if fits.peak_bytes else ""
-        click.echo(f"largest batch   {fits.batch} ({peak}{fits.trials} trials finished)")
+        return (
+            f"{training.network} trains with no batch at {memory}: even the smallest is too large."
+        )
+    words = f"{training.network} trains with a batch of up to {fits.batch} at {memory}"
     if too_large is None:
-        click.echo("too large       none was tried: raise --most")
-    else:
-        click.echo(f"too large       {too_large.batch} ({too_large.outcome})")
+        return f"{words}; no larger one was tried: give a larger --most."
+    return f"{words}; a batch of {too_large.batch} is too large."
 
 
-def _print_least(least: Least, training: Training, size: int) -> None:
-    from edgebench.cli.minimum import answer, outcome
+def _fit_rows(fit: BatchFit) -> Iterator[tuple[str, str]]:
+    fits, too_large = fit.found.fits, fit.found.too_large
+    if fits is not None:
+        peak = f"peak {format_size(fits.peak_bytes)}, " if fits.peak_bytes else ""
+        yield "largest batch", f"{fits.batch} ({peak}{fits.trials} trials finished)"
+    if too_large is not None:
+        times = f"{too_large.trials} trials" if too_large.trials > 1 else "once"
+        # The reason of a plain kill adds nothing to its outcome.
+        reason = too_large.reason or ""
+        why = reason if OBSERVER_EFFECT in reason else too_large.outcome
+        yield "too large", f"{too_large.batch} ({why}, {times})"
 
-    click.echo(f"{_words(training)}, batch {size}; {least.trials} trials")
-    click.echo(f"least viable limit   {answer(least.found, outcome)}")
-    click.echo(f"demand               {format_size(least.demand_bytes)}")
 
+def _least_answer(least: LeastMemory, training: BatchRequest, size: int) -> str:
+    from edgebench.cli.minimum_output import found_words, outcome_words
 
-def _words(training: Training) -> str:
-    usual = [training.network, training.optimizer, training.precision]
-    return ", ".join([*usual, *(["checkpointing"] if training.checkpointing else [])])
+    found = found_words(least.found, outcome_words)
+    return f"{training.network} needs at least this to train with a batch of {size}: {found}."

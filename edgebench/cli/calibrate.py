@@ -1,126 +1,137 @@
-"""``edgebench calibrate``: the device's constants."""
+"""``edgebench calibrate``: the speed of this device's memory, swap and disk."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.cli.options import device_option, results_option
-from edgebench.errors import EdgebenchError, UsageError
-from edgebench.units import format_duration, format_size, parse_size
+from edgebench.cli.options import device_option, json_option, results_option, verbose_option
+from edgebench.cli.output import (
+    figures_or_reason,
+    print_answer,
+    print_figures,
+    print_json,
+    print_next,
+    print_table,
+    print_warnings,
+    shown_path,
+)
+from edgebench.extras import need
+from edgebench.units import format_duration, format_size, parse_swap
 
 if TYPE_CHECKING:
     from edgebench.slowdown.calibration.device import Calibration, Constant
 
 #: Constant → what it means, in the order they are shown.
 MEANINGS = {
-    "swap_in_bytes_per_s": "memory coming back from swap, beyond its faults",
-    "swap_out_bytes_per_s": "changed memory going to swap",
-    "file_read_bytes_per_s": "a file not in RAM, read (loader copy)",
-    "file_fault_bytes_per_s": "a file not in RAM, mapped and touched (loader mmap)",
-    "fault_s": "one fault that waits for the disk or swap, beyond its transfer",
+    "swap_in_bytes_per_s": "reading from swap, beside faults",
+    "swap_out_bytes_per_s": "writing to swap",
+    "file_read_bytes_per_s": "reading an uncached file",
+    "file_fault_bytes_per_s": "touching an uncached mapped file",
+    "fault_s": "a major fault, beside the transfer",
     "minor_fault_s": "the first touch of a page",
-    "pages_per_fault": "pages that one fault brings back from swap (read-ahead)",
-    "file_pages_per_fault": "pages that one fault brings in of a mapped file",
-    "lru_share": "1: drops what was used longest ago; 0: drops the best choice",
-    "base_bytes": "the runtime before any network, unlimited",
-    "hot_base_bytes": "what of it stays in RAM under pressure",
+    "pages_per_fault": "read from swap by one fault",
+    "file_pages_per_fault": "read from a mapped file by one fault",
+    "lru_share": "eviction (1: LRU, 0: best choice)",
+    "base_bytes": "the runtime alone, unlimited",
+    "hot_base_bytes": "of it kept at a tight limit",
+    "disk_read_bytes_per_s": "the disk itself, in sequence",
+    "disk_read_iops": "the disk itself, 4 KiB anywhere",
+    "request_s": "one such request, alone",
+    "swap_request_bytes": "read from swap by one request",
+    "file_request_bytes": "read from a mapped file by one request",
+    "held_share": "reached of a declared speed",
 }
-_SWAP_REMEDY = "write it as 2G (a swap file), zram:1G, system or none"
 
 
-@click.command(short_help="Measure what this device's memory and disks cost, in two minutes.")
+@click.command()
 @click.option(
     "--swap",
     default="2G",
-    show_default=True,
     help="Swap to calibrate: a size as 2G (a temporary swap file), zram:1G, system, or none.",
 )
 @results_option
 @device_option
-@click.option("--json", "as_json", is_flag=True, help="Print the constants as JSON on stdout.")
-def calibrate(swap: str, results: Path, device: str | None, as_json: bool) -> None:
-    """Measure the constants that predictions are made from, by scanning memory and files.
+@click.option(
+    "--share",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write a board's file with the constants, for others to predict with.",
+)
+@verbose_option(
+    "a line for each trial, the lowest and highest of each constant's repeats, and its name in JSON"
+)
+@json_option("the constants")
+def calibrate(
+    swap: str,
+    results: Path,
+    device: str | None,
+    share: Path | None,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Measure the constants that predictions use, by scanning memory and files.
 
-    No network is run. Let nothing else run meanwhile. The constants are kept with the device's
-    results, one file for each kind of swap; an earlier one is replaced.
+    No network is run. Run nothing else meanwhile. The constants are stored with the device's
+    results, one file for each kind of swap; it replaces an earlier one.
     """
-    from edgebench.calibrating.calibration import CalibrationOptions
-    from edgebench.calibrating.calibration import calibrate as measure
-    from edgebench.cli.progress import make_progress
+    from edgebench.cli.progress import shown_progress
+    from edgebench.scenario.points import libraries
+
+    need("scipy", *libraries({"kind": "scan"}))
+    from edgebench.run import calibration
 
     kind, size_bytes = parse_swap(swap)
-    progress = make_progress()
-    try:
-        made, path = measure(CalibrationOptions(results, device, kind, size_bytes), progress)
-    finally:
-        progress.close()
-    figures, why_not = _draw(made, path.parent)
-    for warning in (*made.warnings, *why_not):
-        click.echo(f"warning: {warning}", err=True)
+    with shown_progress(verbose) as progress:
+        options = calibration.CalibrationOptions(results, device, kind, size_bytes)
+        made, path = calibration.run_calibration(options, progress)
+    if share:
+        _share(made, share)
+    figures, why_not = figures_or_reason(partial(_draw, made, path.parent))
     if as_json:
-        click.echo(json.dumps({**made.to_json(), "path": str(path)}))
+        print_warnings((*made.warnings, *why_not))
+        print_json({**made.to_json(), "path": path})
         return
-    _print(made)
-    click.echo(f"calibration: {path}")
-    for figure in figures:
-        click.echo(f"figure: {figure}")
-    click.echo(f"next: edgebench run quickstart --device {made.device} --results {results}")
+    print_answer([_answer(made)])
+    titles = ["what", "median", *(("lowest", "highest", "constant") if verbose else ())]
+    rows = [row[: len(titles)] for row in _rows(made)]
+    print_table(titles, rows, words=("what", "constant"))
+    click.echo(f"calibration: {shown_path(path)}")
+    print_figures(figures)
+    print_warnings((*made.warnings, *why_not))
+    print_next(f"edgebench run quickstart --device {made.device} --results {results}")
 
 
-def parse_swap(text: str) -> tuple[str, int | None]:
-    """Kind and size of ``"2G"``, ``"zram:1G"``, ``"system"`` or ``"none"``.
+def _share(made: Calibration, file: Path) -> None:
+    from edgebench.results.derived import write_file
+    from edgebench.slowdown.calibration.board_file import board_text
 
-    Raises:
-        UsageError: none of these.
-    """
-    if text in ("none", "system"):
-        return text, None
-    kind, _, size = text.rpartition(":")
-    if kind not in ("", "file", "zram"):
-        raise UsageError(f"no swap of kind {kind!r}", remedy=_SWAP_REMEDY)
-    try:
-        size_bytes = parse_size(size)
-    except UsageError:
-        size_bytes = None
-    if size_bytes is None:
-        raise UsageError(f"{text!r} is no swap", remedy=_SWAP_REMEDY)
-    return kind or "file", size_bytes
+    write_file(file, board_text(made).encode(), "name a file in a writable folder: --share FILE")
+    click.echo(
+        f"board's file: {shown_path(file)}; docs/boards.md tells how to contribute it", err=True
+    )
 
 
-def _draw(made: Calibration, folder: Path) -> tuple[list[Path], list[str]]:
-    """The figure's PNG; without the libraries for it, why there is none."""
-    try:
-        from edgebench.figures.calibration import draw
-    except ModuleNotFoundError as error:
-        return [], [f"no figure: {error.name} is missing (pip install 'edgebench[plot]')"]
-    try:
-        return [path for path in draw(made, folder) if path.suffix == ".png"], []
-    except EdgebenchError as error:
-        return [], [f"no figure: {error.what}"]
+def _draw(made: Calibration, folder: Path) -> list[Path]:
+    from edgebench.report.figures.calibration import draw_calibration
+
+    return draw_calibration(made, folder)
 
 
-def _print(made: Calibration) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, 140)
-    repeats = made.fault_s.repeats
-    console.print(f"{made.device}, swap {made.swap_kind}, {repeats} repeats", style="bold")
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("constant", no_wrap=True)
-    for title in ("median", "lowest", "highest"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("what it is")
-    for row in _rows(made):
-        table.add_row(*row)
-    console.print(table)
+def _answer(made: Calibration) -> str:
+    """The speeds that decide how slow a tight limit is."""
+    read, written = made.swap_in_bytes_per_s, made.swap_out_bytes_per_s
+    fault = f"a major fault takes {_words(made.fault_s.value, made.fault_s.unit)}"
+    if read is None or written is None:
+        files = _words(made.file_read_bytes_per_s.value, made.file_read_bytes_per_s.unit)
+        return f"{made.device} reads files at {files}; {fault} (no swap)."
+    rates = (_words(rate.value, rate.unit) for rate in (read, written))
+    return "{} reads from swap ({}) at {} and writes to it at {}; {}.".format(
+        made.device, made.swap_kind, *rates, fault
+    )
 
 
 def _rows(made: Calibration) -> Iterator[list[str]]:
@@ -129,7 +140,7 @@ def _rows(made: Calibration) -> Iterator[list[str]]:
         values = ["-"] * 3
         if found:
             values = [_words(v, found.unit) for v in (found.value, found.low, found.high)]
-        yield [name, *values, meaning]
+        yield [meaning, *values, name]
 
 
 def _words(value: float, unit: str) -> str:

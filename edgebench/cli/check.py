@@ -1,15 +1,17 @@
-"""``edgebench check``: whether a scenario is right, and what it would run."""
+"""``edgebench check``: whether a scenario is valid, and what it would run."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.records.records import SCHEMA
+from edgebench.cli.completion import offer_scenarios
+from edgebench.cli.options import json_option, other_plan_option, other_storage_option
+from edgebench.cli.output import print_answer, print_fields, print_json, print_next, print_warnings
+from edgebench.storage_speed import AS_IS
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -18,65 +20,91 @@ if TYPE_CHECKING:
 
 #: Settings shown, in this order, where the scenario has them.
 _SHOWN = (
-    *("network", "schedule", "loader", "framework", "data", "shape", "depth", "width"),
+    *("network", "schedule", "loader", "framework", "compiled", "data", "shape", "depth", "width"),
     *("optimizer", "learning_rate", "accumulation", "precision", "checkpointing", "trained"),
     *("start", "kernel", "stack", "backward", "batch", "image", "steps", "epochs", "rounds"),
-    *("page_cache", "command"),
+    *("page_cache", "gc", "command"),
 )
 
 
-@click.command(short_help="Validate a scenario and say what it would run.")
-@click.argument("scenario", metavar="SCENARIO")
-@click.option("--json", "as_json", is_flag=True, help="Print what it would run as JSON on stdout.")
-def check(scenario: str, as_json: bool) -> None:
+@click.command()
+@click.argument("scenario", metavar="SCENARIO", shell_complete=offer_scenarios)
+@other_storage_option
+@other_plan_option
+@json_option("what it would run")
+def check(scenario: str, storage: str | None, plan: str | None, as_json: bool) -> None:
     """Validate SCENARIO (a TOML file, or the name of a shipped one) without running it.
 
-    All faults are told at once. What only this machine can't give is a warning.
+    All errors are printed at once. What only this machine lacks is a warning.
     """
+    from edgebench.scenario.flag_scenario import with_storage
     from edgebench.scenario.preview import preview, this_machine
     from edgebench.scenario.scenario import load_scenario
 
-    loaded = load_scenario(scenario)
+    loaded = load_scenario(scenario, plan)
+    loaded = with_storage(loaded, storage) if storage else loaded
     seen = preview(loaded, this_machine())
-    for warning in seen.warnings:
-        click.echo(f"warning: {warning}", err=True)
     if as_json:
-        click.echo(json.dumps({"schema": SCHEMA, **asdict(seen)}, indent=2))
+        print_warnings(seen.warnings)
+        print_json(asdict(seen))
         return
-    _print(seen, loaded)
-    click.echo(f"next: edgebench run {scenario}")
+    print_answer([_answer(seen)])
+    print_fields(_rows(seen, loaded))
+    print_warnings(seen.warnings)
+    given = {"storage": storage, "plan": plan}
+    flags = "".join(f" --{name} {value}" for name, value in given.items() if value)
+    print_next(f"edgebench run {scenario}{flags}")
 
 
-def _print(seen: Preview, scenario: Scenario) -> None:
-    rows = [("scenario", seen.name), *_settings(seen), *_drawn(scenario), *_limits(seen)]
-    rows.append(("points", str(len(seen.points))))
+def _answer(seen: Preview) -> str:
+    """That it is valid, how much it would run and how long that takes at most."""
+    most = "" if seen.target_error is None else "at most "
+    trials = seen.trials + seen.own_trials
+    limits = len({point.limits.label for point in seen.points})
+    return (
+        f"{seen.name} is valid: {most}{_count(trials, 'trial')} at {_count(limits, 'limit')}, "
+        f"at most {format_duration(seen.longest_s)}."
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _rows(seen: Preview, scenario: Scenario) -> list[tuple[str, str]]:
+    rows = _settings(seen)
+    if search := scenario.search:
+        rows.append(("search", f"{search.draws} draws of {', '.join(search.axes)}"))
+    rows += [*_limits(seen), ("points", str(len(seen.points)))]
     rows.append(("trials", _trials(seen, scenario.repeats)))
     if seen.own_trials:
-        rows.append(("strategies", _own_trials(seen, scenario.memory.strategies)))
+        rows.append(("strategies", _own_trials(seen, scenario.strategies)))
     longest = format_duration(seen.longest_s)
-    rows.append(("time", f"unknown; at most {longest}, if every trial took {_each(scenario)}"))
-    for name, value in rows:
-        click.echo(f"{name:<12}{value}")
+    return [*rows, ("time", f"at most {longest}, if every trial ran to {_each(scenario)}")]
 
 
 def _trials(seen: Preview, repeats: int) -> str:
+    if seen.walks:
+        fresh = _count(seen.trials - seen.walks, "fresh one")
+        return f"{seen.trials}: {fresh}, and {_count(seen.walks, 'walk')} through all limits"
     if seen.target_error is None:
         return f"{seen.trials}: {repeats} of each point"
-    return f"at most {seen.trials}, until slowdown is known within {seen.target_error:.1%}"
+    error = f"{seen.target_error:.1%}"
+    return f"at most {seen.trials}; fewer if every limit's error falls below {error} earlier"
 
 
 def _own_trials(seen: Preview, strategies: Sequence[str]) -> str:
-    """In words: trials beside the timed ones."""
+    """The trials that memory strategies need beside the timed ones, in words."""
     most = "" if seen.target_error is None else "at most "
-    return f"{most}{seen.own_trials} trials more: {', '.join(strategies)}, each once a point"
+    return f"{most}{seen.own_trials} more trials: {', '.join(strategies)}, once for each point"
 
 
 def _each(scenario: Scenario) -> str:
-    """How long a trial may take; those of strategies may have another limit."""
+    """The time limit of a trial; trials of strategies may have another one."""
     timed, own = scenario.timeout_s, scenario.memory.timeout_s
-    if own is None or not scenario.memory.strategies:
-        return f"its {format_duration(timed)}"
-    return f"its {format_duration(timed)}, and the strategies' {format_duration(own)}"
+    if own is None or not scenario.strategies:
+        return f"its time limit of {format_duration(timed)}"
+    return f"its time limit of {format_duration(timed)} (strategies: {format_duration(own)})"
 
 
 def _settings(seen: Preview) -> list[tuple[str, str]]:
@@ -85,15 +113,8 @@ def _settings(seen: Preview) -> list[tuple[str, str]]:
     return [(key, ", ".join(filter(None, values))) for key, values in rows.items() if any(values)]
 
 
-def _drawn(scenario: Scenario) -> list[tuple[str, str]]:
-    search = scenario.search
-    return [("search", f"{search.draws} draws of {', '.join(search.axes)}")] if search else []
-
-
 def _column(settings: dict[str, Any], key: str) -> tuple[str, str]:
-    value = settings.get(key)
-    if key == "network":
-        value = settings.get("networks") or value
+    value = (settings.get("networks") if key == "network" else None) or settings.get(key)
     if isinstance(value, list):
         value = (" " if key == "command" else "+").join(value)
     return key, "" if value is None else str(value)
@@ -101,10 +122,12 @@ def _column(settings: dict[str, Any], key: str) -> tuple[str, str]:
 
 def _limits(seen: Preview) -> list[tuple[str, str]]:
     limits = [point.limits for point in seen.points]
-    swaps = [_swap(limit.swap_kind, limit.swap_bytes) for limit in limits]
+    held = {limit.storage for limit in limits}
     rows = [
+        ("board", [limit.board for limit in limits if limit.board]),
         ("memory", [limit.label for limit in limits]),
-        ("swap", swaps),
+        ("swap", [_swap(limit.swap_kind, limit.swap_bytes) for limit in limits]),
+        ("storage", [] if held == {AS_IS} else [limit.storage for limit in limits]),
         ("cores", [str(limit.cores) for limit in limits if limit.cores]),
         ("cpu quota", [f"{limit.cpu_quota:g}" for limit in limits if limit.cpu_quota]),
     ]

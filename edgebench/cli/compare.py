@@ -1,8 +1,7 @@
-"""``edgebench compare``: two sweeps, and whether the later one is worse."""
+"""``edgebench compare``: two sweeps, and what got worse."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,52 +10,79 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgebench.cli.completion import offer_sweeps
+from edgebench.cli.options import json_option, verbose_option
+from edgebench.cli.output import (
+    brief_names,
+    print_answer,
+    print_json,
+    print_lines,
+    print_next,
+    print_table,
+    print_title,
+    print_warnings,
+    shown_path,
+)
 from edgebench.errors import RegressionError, UsageError
-from edgebench.records.records import SCHEMA
+from edgebench.throughput import THROUGHPUT, throughput_words
 from edgebench.units import format_duration, format_size, parse_share
 
 if TYPE_CHECKING:
-    from edgebench.comparing.compare import Compared, Comparison
+    from rich.text import Text
+
+    from edgebench.analysis.comparison import PointComparison, SweepComparison
     from edgebench.results.results import Sweep
 
 _COLOURS = {"slower": "red", "more": "red", "lost": "red", "unsure": "yellow"}
 _COLOURS |= {"faster": "green", "less": "green", "gained": "green"}
-_TERMINAL = 80
-#: A change that people want to find.
+#: Verdicts that are listed with --all only.
+_UNCHANGED = ("same", "unsure")
+#: More points of one sweep alone are counted.
+_MOST_POINTS = 4
+#: The smallest change that users usually want to detect.
 _WANTED = 0.1
 
 
-@click.command(short_help="Compare two sweeps; exit 4 on a regression.")
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
-@click.option(
-    "--threshold",
-    default="5%",
-    show_default=True,
-    help="Changes up to this share are none.",
-)
-@click.option("--across-devices", is_flag=True, help="Compare although the devices differ.")
-@click.option("--all", "all_rows", is_flag=True, help="Also list what stayed the same.")
-@click.option("--json", "as_json", is_flag=True, help="Print every comparison as JSON on stdout.")
+@click.command()
+@click.argument("a", type=click.Path(path_type=Path), shell_complete=offer_sweeps)
+@click.argument("b", type=click.Path(path_type=Path), shell_complete=offer_sweeps)
+@click.option("--threshold", default="5%", help="Ignore changes up to this fraction.")
+@click.option("--across-devices", is_flag=True, help="Compare even if the devices differ.")
+@click.option("--across-storage", is_flag=True, help="Compare even if the storage speeds differ.")
+@click.option("--all", "all_rows", is_flag=True, help="Also list what did not change.")
+@verbose_option("intervals, p-values, and the repeats needed to show a change")
+@json_option("every comparison")
 def compare(
-    a: Path, b: Path, threshold: str, across_devices: bool, all_rows: bool, as_json: bool
+    a: Path,
+    b: Path,
+    threshold: str,
+    all_rows: bool,
+    verbose: bool,
+    as_json: bool,
+    **across: bool,
 ) -> None:
     """Compare sweep B with the earlier sweep A, point by point.
 
-    A change counts if it is beyond the threshold and beyond chance. Exit code 4 on a regression.
+    A change counts if it is larger than the threshold and statistically significant. The exit code
+    is 4 if something got worse.
     """
-    from edgebench.comparing.compare import compare_sweeps
+    from edgebench.analysis.compare import compare_sweeps
     from edgebench.results.results import latest, load
 
     share = parse_share(threshold)
     if share is None:
-        raise UsageError(f"{threshold!r} is no share", remedy="write --threshold 10%")
+        raise UsageError(
+            f"{threshold!r} is not a percentage", where="--threshold", remedy="--threshold 10%"
+        )
     sweeps = [load(latest(path)).sweeps[0] for path in (a, b)]
-    compared = compare_sweeps(*sweeps, threshold=share, across_devices=across_devices)
+    compared = compare_sweeps(sweeps[0], sweeps[1], threshold=share, **across)
     if as_json:
-        click.echo(json.dumps(_as_json(sweeps, compared)))
+        print_warnings(compared.warnings)
+        ends = {"a": sweeps[0].path, "b": sweeps[1].path}
+        print_json({**ends, "regressions": len(compared.regressions), **asdict(compared)})
     else:
-        _print(sweeps, compared, all_rows)
+        _print_comparisons(sweeps, compared, all_rows, verbose)
+        print_warnings(compared.warnings)
     if compared.regressions:
         raise RegressionError(
             f"{len(compared.regressions)} of {len(compared.rows)} comparisons are regressions",
@@ -64,83 +90,100 @@ def compare(
             remedy=f"edgebench show {sweeps[1].path}",
         )
     if not as_json:
-        click.echo(f"next: edgebench show {sweeps[1].path}", err=True)
+        print_next(f"edgebench show {shown_path(sweeps[1].path)}")
 
 
-def _as_json(sweeps: Sequence[Sweep], compared: Compared) -> dict[str, object]:
-    return {
-        "schema": SCHEMA,
-        "a": str(sweeps[0].path),
-        "b": str(sweeps[1].path),
-        "regressions": len(compared.regressions),
-        **asdict(compared),
-    }
-
-
-def _print(sweeps: Sequence[Sweep], compared: Compared, all_rows: bool) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _TERMINAL)
-    for name, sweep in zip("ab", sweeps, strict=True):
-        console.print(f"{name}: {sweep.name} on {sweep.device}", style="bold", markup=False)
-    groups: dict[str, list[Comparison]] = {}
+def _print_comparisons(
+    sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: bool, verbose: bool
+) -> None:
+    print_answer([_answer(compared)])
+    print_lines(
+        f"{n}: {sweep.name} on {sweep.device}" for n, sweep in zip("ab", sweeps, strict=True)
+    )
+    groups: dict[str, list[PointComparison]] = {}
     for row in compared.rows:
-        if all_rows or row.verdict != "same":
+        if all_rows or row.verdict not in _UNCHANGED:
             groups.setdefault(row.workload, []).append(row)
+    titles = ["limit", "swap", "of", "a", "b", "b / a", "verdict", "95 %", "p"]
+    titles = titles if verbose else titles[:-2]
     for workload, rows in groups.items():
-        console.print()
-        console.print(workload, style="bold", markup=False)
-        console.print(_table(rows))
-    for line in _summary(compared):
-        console.print(line, markup=False)
+        print_title(workload)
+        cells = [_row(row, compared.rows)[: len(titles)] for row in rows]
+        print_table(titles, cells, words=("limit", "swap", "of", "verdict"), gap=1, keys=3)
+    print_lines(_summary(compared, verbose))
 
 
-def _table(rows: Sequence[Comparison]) -> object:
-    from rich.table import Table
+def _answer(compared: SweepComparison) -> str:
+    """What got worse and the worst of it; else that nothing did, and how much can't be told."""
+    counts = Counter(row.verdict for row in compared.rows)
+    total, worse = len(compared.rows), compared.regressions
+    if worse:
+        found = max(worse, key=lambda row: row.factor)
+        factor = f", {found.ratio:.3g}×" if found.ratio else ""
+        name = brief_names(row.workload for row in compared.rows)[found.workload]
+        what = f"{_quantity(found, compared.rows)} {found.verdict}"
+        where = f"{name} at {found.limits.label}: {what}{factor}"
+        return f"b is worse than a in {len(worse)} of {total} comparisons; most: {where}."
+    unsure = f"; {counts['unsure']} can't be told: repeats differ too much"
+    better = total - counts["same"] - counts["unsure"]
+    words = f"Nothing got worse in {total} comparisons: {counts['same']} same, {better} better"
+    return f"{words}{unsure if counts['unsure'] else ''}."
+
+
+def _row(row: PointComparison, among: Sequence[PointComparison]) -> list[str | Text]:
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    for title in ("limit", "swap", "of"):
-        table.add_column(title)
-    for title in ("a", "b", "b / a", "95 %", "p"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("")
-    for row in rows:
-        verdict = Text(row.verdict, style=_COLOURS.get(row.verdict, ""))
-        table.add_row(row.limits.label, row.limits.swap_kind, row.quantity, *_numbers(row), verdict)
-    return table
+    verdict = Text(row.verdict, style=_COLOURS.get(row.verdict, ""))
+    a, b, ratio, *statistics = _numbers(row)
+    about = [row.limits.label, row.limits.swap_kind, _quantity(row, among)]
+    return [*about, a, b, ratio, verdict, *statistics]
 
 
-def _numbers(row: Comparison) -> tuple[str, ...]:
+def _quantity(row: PointComparison, among: Sequence[PointComparison]) -> str:
+    """``total`` as ``steady`` where there is a start beside it."""
+    starts = {(one.workload, one.limits) for one in among if one.quantity == "start"}
+    is_steady = row.quantity == "total" and (row.workload, row.limits) in starts
+    return "steady" if is_steady else row.quantity
+
+
+def _numbers(row: PointComparison) -> tuple[str, ...]:
     if row.quantity == "viable":
         ends = ((row.a, row.repeats_a), (row.b, row.repeats_b))
         return (*(f"{share * count:.0f}/{count}" for share, count in ends), "", "", "")
-    words = format_size if row.quantity == "demand" else format_duration
+    a, b = (_value(row, number) for number in (row.a, row.b))
     interval = "" if row.ratio_low is None else f"{row.ratio_low:.2f}–{row.ratio_high:.2f}"
     chance = "" if row.p is None else f"{row.p:.2g}"
-    return (words(row.a), words(row.b), f"{row.ratio:.2f}", interval, chance)
+    return (a, b, f"{row.ratio:.2f}", interval, chance)
 
 
-def _summary(compared: Compared) -> list[str]:
+def _value(row: PointComparison, number: float) -> str:
+    """Bytes, seconds, or what is done in a second."""
+    if row.quantity == THROUGHPUT:
+        return throughput_words(number, row.unit)
+    return format_size(number) if row.quantity == "demand" else format_duration(number)
+
+
+def _summary(compared: SweepComparison, verbose: bool) -> list[str]:
     counts = Counter(row.verdict for row in compared.rows)
     lines = ["", ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))]
     if counts["unsure"]:
-        lines.append("unsure: beyond the threshold, but it may be chance; raise `repeats`")
-    lines += _found_from(compared)
+        lines.append("unsure: the repeats differ too much to tell; raise `repeats` in the scenario")
+    if verbose:
+        lines += _smallest_change(compared)
     for name, points in (("a", compared.only_a), ("b", compared.only_b)):
-        if points:
+        if points and (verbose or len(points) <= _MOST_POINTS):
             lines.append(f"only in {name}: {'; '.join(points)}")
-    return lines
+        elif points:
+            lines.append(f"only in {name}: {len(points)} points (--verbose lists them)")
+    return lines + [f"the machines differ: {words}" for words in compared.machine]
 
 
-def _found_from(compared: Compared) -> list[str]:
-    """What these repeats can tell at all, so that "same" is not taken for more than it is."""
+def _smallest_change(compared: SweepComparison) -> list[str]:
+    """The smallest change that these repeats can show, so that "same" isn't overrated."""
     least, wanted = compared.least_times_ratio, compared.repeats_for(1 + _WANTED)
     if least is None or wanted is None:
         return []
-    lines = [f"with these repeats half of the times show a change from {least - 1:.0%} on"]
+    lines = [f"with these repeats, half of the times would show a change of {least - 1:.0%}"]
     if least > 1 + _WANTED:
-        lines.append(f"to find {_WANTED:.0%} takes about {wanted} repeats")
+        lines.append(f"to show a change of {_WANTED:.0%}, about {wanted} repeats are needed")
     return lines

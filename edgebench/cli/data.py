@@ -1,76 +1,88 @@
-"""``edgebench data``: which data sets are there, and how to get one that isn't."""
+"""``edgebench data``: lists the data sets, and downloads them."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from edgebench.cli.options import json_option
+from edgebench.cli.output import print_answer, print_json, print_next, print_table
 from edgebench.errors import UsageError
-from edgebench.records.records import SCHEMA
+from edgebench.extras import need
+from edgebench.text import joined_words
+from edgebench.workloads.training.names import (
+    DATA_SETS,
+    DATA_SHAPES,
+    FROM_FOLDER,
+    LIBRARIES_OF_DATA,
+    VISION_FILES,
+)
 
 
-@click.command(short_help="Which data sets are there? Fetch one.")
+@click.command()
 @click.argument("name", required=False)
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("data"),
-    show_default=True,
-    help="Folder of the files, as torchvision lays them.",
+    help="Folder of the data sets' files, in torchvision's layout.",
 )
-@click.option("--download", is_flag=True, help="Fetch NAME into the folder, by torchvision.")
-@click.option("--json", "as_json", is_flag=True, help="Print what is there as JSON on stdout.")
+@click.option("--download", is_flag=True, help="Download NAME into the folder, with torchvision.")
+@json_option("the data sets")
 def data(name: str | None, folder: Path, download: bool, as_json: bool) -> None:
-    """List the data sets to train on, or look for NAME alone; nothing is fetched unless asked.
+    """List the data sets to train on; with NAME, read that one completely.
 
-    NAME is read whole, so that a corrupt file is found here and not in a sweep.
+    Reading it finds a corrupt file before a sweep does. Only --download downloads anything.
     """
+    if name:
+        need(*LIBRARIES_OF_DATA.get(name, ()))
     if download:
         _download(name, folder)
-    if name:
-        rows = [_read(name, folder)]
-    else:
-        from edgebench.training.data.names import DATA_SETS
-
-        rows = [_listed(one, folder) for one in DATA_SETS]
+    rows = [_read(name, folder)] if name else [_listed(one, folder) for one in DATA_SETS]
     if as_json:
-        click.echo(json.dumps({"schema": SCHEMA, "folder": str(folder), "data_sets": rows}))
+        print_json({"folder": folder, "data_sets": rows})
         return
-    for row in rows:
-        click.echo(f"{row['name']:26}{row['shape']:>12}  {row['state']}")
-    click.echo(f"folder: {folder}")
-    click.echo("next: edgebench check scenarios/hyperparameters.toml")
+    if name:
+        print_answer([f"{name} can be trained on: {rows[0]['state']}."])
+    else:
+        print_answer([_answer(rows, folder)])
+        cells = [[row["name"], row["shape"], row["state"]] for row in rows]
+        print_table(("data set", "shape", "state"), cells, words=("data set", "state"))
+    print_next("edgebench check hyperparameters")
+
+
+def _answer(rows: Sequence[dict[str, str]], folder: Path) -> str:
+    """How many data sets can be used at once."""
+    missing = [row["name"] for row in rows if row["state"].startswith("edgebench ")]
+    ready = f"{len(rows) - len(missing)} of {len(rows)} data sets are ready to train on"
+    return f"{ready}; not in {folder}/: {joined_words(missing)}." if missing else f"{ready}."
 
 
 def _download(name: str | None, folder: Path) -> None:
-    from edgebench.training.data.names import FROM_FOLDER
-
     if name not in FROM_FOLDER:
-        known = ", ".join(FROM_FOLDER)
-        raise UsageError("only a data set of files can be fetched", remedy=f"name one of {known}")
-    from edgebench.training.data.vision import download_vision
+        remedy = f"edgebench data {FROM_FOLDER[0]} --download"
+        raise UsageError(f"only {', '.join(FROM_FOLDER)} can be downloaded", remedy=remedy)
+    from edgebench.workloads.training.data.vision import download_vision
 
     download_vision(name, folder)
 
 
 def _listed(name: str, folder: Path) -> dict[str, str]:
-    """Whether its files are there; nothing is read."""
-    from edgebench.training.data.names import FROM_FOLDER, SHAPES, VISION_FILES
-
-    shape = "x".join(map(str, SHAPES.get(name, ()))) or "any"
+    """What is known of a data set without reading it."""
+    shape = "x".join(map(str, DATA_SHAPES.get(name, ()))) or "any"
     state = "comes with scikit-learn" if name == "digits" else "made from a seed"
     if name in FROM_FOLDER:
         here = all((folder / file).is_file() for file in VISION_FILES[name])
-        state = "its files are there" if here else f"fetch it: edgebench data {name} --download"
+        state = "downloaded" if here else f"edgebench data {name} --download"
     return {"name": name, "shape": shape, "state": state}
 
 
 def _read(name: str, folder: Path) -> dict[str, str]:
-    from edgebench.training.data.registry import DataRequest, load_data
+    from edgebench.workloads.training.data.registry import load_data
 
-    found = load_data(DataRequest(name, folder, shape=(3, 32, 32)))
+    found = load_data(name, folder, shape=(3, 32, 32))
     shape = "x".join(map(str, found.shape))
-    count = f"{len(found.train)} to train on, {len(found.test)} to test on"
-    return {"name": name, "shape": shape, "state": f"{count}, {found.classes} classes"}
+    count = f"{len(found.train)} training and {len(found.test)} test images of {shape}"
+    return {"name": name, "shape": shape, "state": f"{count}, in {found.classes} classes"}

@@ -1,53 +1,77 @@
-"""``edgebench doctor``: whether this machine is fit to measure on."""
+"""``edgebench doctor``: whether this machine can measure."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
+from edgebench.cli.options import json_option, verbose_option
+from edgebench.cli.output import print_answer, print_fields, print_json, print_lines, print_next
 from edgebench.errors import NotFitError
-from edgebench.records.records import SCHEMA
+from edgebench.text import joined_words
 
 if TYPE_CHECKING:
-    from edgebench.checks import Answer
+    from edgebench.run.checks import CheckResult
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "absent": "bright_black"}
+#: Shown only with --verbose: nothing to do about them.
+_QUIET = ("ok", "absent")
 
 
-@click.command(short_help="Is this machine fit to measure on? What to do if not.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answers as JSON on stdout.")
-def doctor(as_json: bool) -> None:
-    """Look at all that a measurement rests on, and say what to do where it is lacking.
+@click.command()
+@verbose_option("what is OK, and what this machine doesn't have")
+@json_option("all checks")
+def doctor(verbose: bool, as_json: bool) -> None:
+    """Check everything that a measurement depends on, and print the fix for each problem.
 
-    Exit code 5 if something fails. A warning doesn't: the numbers then need care.
+    Exit code 5 if a check fails: nothing can be measured then. After a warning the numbers may be
+    wrong by what the warning says.
     """
-    from edgebench.checks import all_checks, is_fit
+    from edgebench.run.checks import check_machine, is_fit
 
-    answers = [check.answer() for check in all_checks()]
+    answers = list(check_machine())
     fit = is_fit(answers)
     if as_json:
-        rows = [asdict(answer) for answer in answers]
-        click.echo(json.dumps({"schema": SCHEMA, "fit": fit, "checks": rows}, indent=2))
+        print_json({"fit": fit, "checks": [asdict(answer) for answer in answers]})
     else:
-        _print_table(answers)
+        print_answer([_answer(answers)])
+        _print_checks([one for one in answers if verbose or one.status not in _QUIET])
     if not fit:
         failed = ", ".join(answer.check for answer in answers if answer.status == "fail")
         raise NotFitError(
-            f"this machine is not fit to measure on: {failed}",
-            remedy="do what stands beside each fail, then type: edgebench doctor",
+            f"this machine can't measure: {failed}",
+            remedy="type what stands below each fail, then: edgebench doctor",
         )
     if not as_json:
-        click.echo("next: edgebench run scenarios/quickstart.toml")
+        print_next("edgebench run quickstart")
 
 
-def _print_table(answers: list[Answer]) -> None:
-    """One line a check, its remedy below: never wrapped, for remedies are there to be copied."""
-    width = max(len(answer.check) for answer in answers) + 2
-    for answer in answers:
-        status = click.style(f"{answer.status:<8}", fg=_COLOURS[answer.status])
-        click.echo(f"{answer.check:<{width}}{status}{answer.says}")
-        for line in (answer.remedy or "").splitlines():
-            click.echo(" " * (width + 8) + line)
+def _answer(answers: Sequence[CheckResult]) -> str:
+    """Whether and what this machine can measure, and how many checks found something."""
+    statuses = {answer.check: answer.status for answer in answers}
+    failed = [name for name, status in statuses.items() if status == "fail"]
+    if failed:
+        fix = "its fix" if len(failed) == 1 else "their fixes"
+        return f"This machine can't measure: {joined_words(failed)} failed; {fix} below."
+    what = [
+        "any command" + (" and networks" if statuses.get("torch") == "ok" else ""),
+        "under memory limits" + (" with swap" if statuses.get("swap") == "ok" else " without swap"),
+    ]
+    warned = sum(status == "warn" for status in statuses.values())
+    doubts = "no warnings" if not warned else "1 warning" if warned == 1 else f"{warned} warnings"
+    return f"This machine can measure: {' '.join(what)} ({len(answers)} checks, {doubts})."
+
+
+def _print_checks(answers: Sequence[CheckResult]) -> None:
+    """The checks that found the same are one; the remedy stands below."""
+    groups: dict[tuple[str, str, str | None], list[str]] = {}
+    for one in answers:
+        groups.setdefault((one.status, one.says, one.remedy), []).append(one.check)
+    for (status, says, remedy), names in groups.items():
+        width = max(map(len, _COLOURS)) + 2
+        head = click.style(f"{status:<{width}}", fg=_COLOURS[status])
+        print_fields([(head, f"{joined_words(names)}: {says}")], width)
+        print_lines((remedy or "").splitlines(), "    ")

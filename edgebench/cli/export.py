@@ -1,15 +1,19 @@
-"""``edgebench export``: a sweep's frames as CSV, Parquet or JSON, or its trials as a trace."""
+"""``edgebench export``: a sweep's frames, its trials as a trace, a table and badge for a README."""
 
 from __future__ import annotations
 
 import io
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.errors import MachineError, ResultsError, UsageError
+from edgebench.cli.options import results_argument
+from edgebench.cli.output import brief_names, print_next, print_warnings
+from edgebench.errors import ResultsError, UsageError
+from edgebench.extras import need
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,28 +22,30 @@ if TYPE_CHECKING:
 
 _FRAMES = ("trials", "phases", "layers", "memory", "networks", "samples", "stat")
 _FORMATS = ("csv", "parquet", "json")
-#: No frame, but all of a trial on one time line.
-_TRACE = "trace"
-#: Nor is this: times in the format of pytest-benchmark.
-_BENCHMARK = "pytest-benchmark"
-_VIEWER = "https://ui.perfetto.dev"
-_PARQUET_REMEDY = "python3 -m pip install 'edgebench[parquet]'"
+#: Formats that hold no frame: all of a trial on one time line, and pytest-benchmark's own.
+_TRACE, _BENCHMARK = "trace", "pytest-benchmark"
+#: Formats for people, made without pandas: a table for a model's card, an SVG badge.
+_CARD, _BADGE = "markdown", "badge"
+_SUFFIXES = {**{one: one for one in _FORMATS}, "md": _CARD, "svg": _BADGE}
+#: What a format needs beside pandas.
+_NEEDS = {"parquet": "pyarrow", _BENCHMARK: "pytest_benchmark"}
 
 
-@click.command(short_help="Write a sweep's frames as CSV, Parquet or JSON.")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
+@click.command()
+@results_argument
 @click.option(
     "--frame",
     type=click.Choice(_FRAMES),
-    help="Which frame [default: trials]; samples and stat are the sampler's tables.",
+    help="Which frame [default: trials]; samples and stat: the sampler's tables.",
 )
 @click.option(
     "--format",
     "kind",
-    type=click.Choice([*_FORMATS, _TRACE, _BENCHMARK]),
-    help="Format [default: the output's suffix, else csv]; trace and pytest-benchmark are none.",
+    type=click.Choice([*_FORMATS, _TRACE, _BENCHMARK, _CARD, _BADGE]),
+    help="Format [default: by the output's suffix, else csv]. Only the first three are of a frame.",
 )
-@click.option("--trial", "only", multiple=True, help="Only this trial; may be given repeatedly.")
+@click.option("--workload", help="Only this workload, as show names it (markdown and badge).")
+@click.option("--trial", "only", multiple=True, help="Only this trial; may be repeated.")
 @click.option(
     "-o",
     "--output",
@@ -47,20 +53,34 @@ _PARQUET_REMEDY = "python3 -m pip install 'edgebench[parquet]'"
     help="File to write [default: stdout].",
 )
 def export(
-    results: Path, frame: str | None, kind: str | None, only: tuple[str, ...], output: Path | None
+    results: Path,
+    frame: str | None,
+    kind: str | None,
+    workload: str | None,
+    only: tuple[str, ...],
+    output: Path | None,
 ) -> None:
-    """Export one frame of the sweeps in RESULTS; docs/results.md explains each column.
+    """Export one frame of the sweeps in RESULTS; docs/reference/results.md explains each column.
 
-    A value that is missing is empty in CSV and null in JSON and Parquet. With --format trace it is
-    the trials' layers, threads and memory on one time line, for a trace viewer.
+    A missing value is empty in CSV and null in JSON and Parquet. --format trace shows the trials'
+    layers, threads and memory on one time line in a trace viewer; markdown is a table with
+    sentences for a model's card, and badge an SVG for a README.
     """
     from edgebench.results.results import load
 
-    kind = kind or _kind_of(output)
+    suffix = output.suffix[1:].lower() if output else ""
+    kind = kind or _SUFFIXES.get(suffix, "csv")
     if kind == "parquet" and output is None:
-        raise UsageError("Parquet is no text", remedy="name a file: -o trials.parquet")
-    if kind in (_TRACE, _BENCHMARK) and frame is not None:
-        raise UsageError(f"{kind} holds no frame", remedy=f"leave out --frame, or --format {kind}")
+        raise UsageError("Parquet can't be printed", remedy="name a file: -o trials.parquet")
+    if kind not in _FORMATS and frame is not None:
+        raise UsageError(f"{kind} has no frames", remedy="leave out --frame or --format")
+    if workload is not None and kind not in (_CARD, _BADGE):
+        raise UsageError(f"{kind} is of all workloads", remedy="leave out --workload")
+    if kind in (_CARD, _BADGE):
+        loaded, data, what, follows = _for_people(results, kind, workload)
+        _deliver(loaded.warnings, data, what, follows, output)
+        return
+    need("pandas", *([_NEEDS[kind]] if kind in _NEEDS else []))
     loaded = load(results)
     if kind == _TRACE:
         data, what, follows = _trace(loaded, only)
@@ -71,18 +91,50 @@ def export(
         table = whole_numbers(_frame(loaded, frame, only))
         data, what = _encoded(table, kind), f"{len(table)} rows of {frame}"
         follows = f"edgebench plot {results}"
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    _deliver(loaded.warnings, data, what, follows, output)
+
+
+def _deliver(
+    warnings: list[str], data: bytes, what: str, follows: str, output: Path | None
+) -> None:
+    """Print it, or write it to the file and say so."""
+    from edgebench.results.derived import write_file
+
+    print_warnings(warnings)
     if output is None:
         click.echo(data, nl=False)
         return
-    _write(output, data)
-    click.echo(f"wrote {what} to {output}", err=True)
-    click.echo(f"next: {follows}", err=True)
+    write_file(output, data, "name a file in a writable folder: -o FILE")
+    click.echo(f"Wrote {what} to {output}.", err=True)
+    print_next(follows)
+
+
+def _for_people(results: Path, kind: str, wanted: str | None) -> tuple[Results, bytes, str, str]:
+    """The card or badge of the newest sweep, what it is, and what to do next."""
+    from edgebench.report.badge import badge
+    from edgebench.report.model_card import model_card
+    from edgebench.report.workload import workloads
+    from edgebench.results.results import latest, load
+    from edgebench.results.summary import summarise
+
+    loaded = load(latest(results))
+    sweep = loaded.sweeps[0]
+    found = workloads([point for point in summarise(sweep) if point.outcomes])
+    names = brief_names(one.name for one in found)
+    chosen = [one for one in found if wanted in (None, one.name, names[one.name])]
+    several = kind == _BADGE and len(chosen) > 1
+    if several or not chosen:
+        what = "a badge is of one workload" if several else f"no workload {wanted!r}"
+        remedy = "name one: --workload " + " or ".join(map(shlex.quote, names.values()))
+        raise UsageError(what, where=str(sweep.path), remedy=remedy)
+    if kind == _CARD:
+        text, what = model_card(sweep, chosen, names), f"a table of {len(chosen)} workloads"
+        return loaded, text.encode(), what, "paste it into the model's card"
+    return loaded, badge(chosen[0]).encode(), "a badge", "show it in a README: ![memory](FILE.svg)"
 
 
 def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with bytes, counts and other whole numbers as integers that may be missing."""
+    """The frame with bytes and counts as integers, of which some may be missing."""
     floats = frame.select_dtypes("float64")
     seconds = [name for name in floats if str(name).endswith(("_s", "_share", "_quota", "_c"))]
     counts = floats.drop(columns=seconds)
@@ -90,50 +142,46 @@ def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(whole, "Int64"))
 
 
-def _kind_of(output: Path | None) -> str:
-    suffix = output.suffix[1:].lower() if output else ""
-    return suffix if suffix in _FORMATS else "csv"
-
-
 def _trace(loaded: Results, only: tuple[str, ...]) -> tuple[bytes, str, str]:
-    """The trace, what it holds, and what to do with it."""
+    """The trace, what it contains, and what to do next."""
     from edgebench.results.trace_export import chrome_trace
 
-    _check(loaded, only)
+    _check_trials(loaded, only)
     trace, left_out = chrome_trace(loaded, only)
-    for words in left_out:
-        click.echo(f"warning: {words}", err=True)
+    print_warnings(left_out)
     events = trace["traceEvents"]
     trials = len({event["pid"] for event in events})
     data = (json.dumps(trace) + "\n").encode()
-    return data, f"{len(events)} events of {trials} trials", f"open it in {_VIEWER}"
+    return data, f"{len(events)} events of {trials} trials", "open it in https://ui.perfetto.dev"
 
 
 def _benchmark(loaded: Results, output: Path | None) -> tuple[bytes, str, str]:
-    """A convolution sweep's times, what they are, and what to do with them."""
-    from edgebench.studies.pytest_benchmark import benchmark_json
+    """The times of a convolution sweep, what they are, and what to do next."""
+    from edgebench.analysis.pytest_benchmark import benchmark_json
 
-    told = benchmark_json(loaded)
-    data = (json.dumps(told, indent=1) + "\n").encode()
+    made = benchmark_json(loaded)
+    data = (json.dumps(made, indent=1) + "\n").encode()
     follows = f"pytest-benchmark compare {output} OTHER"
-    return data, f"{len(told['benchmarks'])} benchmarks", follows
+    return data, f"{len(made['benchmarks'])} benchmarks", follows
 
 
-def _check(loaded: Results, only: tuple[str, ...]) -> None:
+def _check_trials(loaded: Results, only: tuple[str, ...]) -> None:
     unknown = sorted(set(only) - set(loaded.trials["trial"]))
     if unknown:
         raise ResultsError(
-            f"no trial {', '.join(unknown)} here", remedy="edgebench export --frame trials"
+            f"no trial {', '.join(unknown)}",
+            where=str(loaded.path),
+            remedy=f"edgebench export {loaded.path}",
         )
 
 
 def _frame(loaded: Results, name: str, only: tuple[str, ...]) -> pd.DataFrame:
-    _check(loaded, only)
+    _check_trials(loaded, only)
     if name in ("samples", "stat"):
         return _sampled(loaded, name, only)
     frame: pd.DataFrame = getattr(loaded, name)
     if only and "trial" not in frame:
-        raise UsageError(f"the frame {name} is of no trial", remedy="leave out --trial")
+        raise UsageError(f"{name} are not of single trials", remedy="leave out --trial")
     return frame[frame["trial"].isin(only)] if only else frame
 
 
@@ -148,7 +196,7 @@ def _sampled(loaded: Results, name: str, only: tuple[str, ...]) -> pd.DataFrame:
         try:
             table = read(trial, sweep)
         except ResultsError as error:
-            click.echo(f"warning: left out: {error.what} ({error.where})", err=True)
+            print_warnings([f"left out: {error.what} ({error.where})"])
             continue
         table.insert(0, "sweep", sweep)
         table.insert(1, "trial", trial)
@@ -158,35 +206,11 @@ def _sampled(loaded: Results, name: str, only: tuple[str, ...]) -> pd.DataFrame:
 
 def _encoded(frame: pd.DataFrame, kind: str) -> bytes:
     if kind == "parquet":
-        return _parquet(frame)
-    return _json(frame) if kind == "json" else _csv(frame)
-
-
-def _csv(frame: pd.DataFrame) -> bytes:
-    return frame.to_csv(index=False, lineterminator="\n").encode()
-
-
-def _json(frame: pd.DataFrame) -> bytes:
-    # Not pandas' own writer: it rounds to 15 digits.
-    known = frame.astype("object").where(frame.notna(), None)
-    return (json.dumps(known.to_dict("records"), default=str) + "\n").encode()
-
-
-def _parquet(frame: pd.DataFrame) -> bytes:
-    target = io.BytesIO()
-    try:
+        target = io.BytesIO()
         frame.to_parquet(target, index=False)
-    except ImportError:
-        raise MachineError("Parquet needs pyarrow", remedy=_PARQUET_REMEDY) from None
-    return target.getvalue()
-
-
-def _write(output: Path, data: bytes) -> None:
-    try:
-        output.write_bytes(data)
-    except OSError as error:
-        raise ResultsError(
-            f"can't write the export: {error.strerror}",
-            where=str(output),
-            remedy="name a file in a folder that exists and that you may write to: -o FILE",
-        ) from None
+        return target.getvalue()
+    if kind == "json":
+        # Not pandas' own writer: it rounds to 15 digits.
+        known = frame.astype("object").where(frame.notna(), None)
+        return (json.dumps(known.to_dict("records"), default=str) + "\n").encode()
+    return frame.to_csv(index=False, lineterminator="\n").encode()

@@ -2,142 +2,174 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.records.records import SCHEMA
-from edgebench.units import format_duration, format_size
+from edgebench.cli.options import json_option, results_argument, verbose_option
+from edgebench.cli.output import (
+    print_answer,
+    print_json,
+    print_lines,
+    print_next,
+    print_table,
+    print_title,
+    print_warnings,
+    shown_path,
+)
+from edgebench.units import format_size
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
+    from edgebench.slowdown.models.base import Parameter
+    from edgebench.slowdown.models.fitting import CurveFits, Errors, ModelFit
 
-    from edgebench.slowdown.ladder import Climb, SetStep, Step
-    from edgebench.slowdown.model import Parameter
-    from edgebench.slowdown.validation import Errors
+_TITLES = ("", "model", "error", "median", "inside", "outside")
+_LEGEND = (
+    "slowest: the largest measured slowdown; error: mean error of predictions at limits that were "
+    "left out of the fit"
+)
+_STATISTICS = (
+    "error: of the predicted time at a limit that was left out of the fit, mean; then the median, "
+    "the mean for limits inside the range of the others, and outside it; *: recommended, because "
+    "its predictions are nearest by ratio to the measured times"
+)
 
 
-@click.command(short_help="Fit slowdown against limit, per network and phase.")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option("--json", "as_json", is_flag=True, help="Print the fits as JSON on stdout.")
-def fit(results: Path, as_json: bool) -> None:
-    """Fit the newest sweep in RESULTS: a sweep's folder or one that holds several.
+@click.command()
+@results_argument
+@verbose_option("every model's errors, AIC and parameters")
+@json_option("the fits")
+def fit(results: Path, verbose: bool, as_json: bool) -> None:
+    """Fit models of the slowdown to the newest sweep in RESULTS.
 
-    Every model is shown with its error at limits that it was not fitted to. The fits are kept as
-    JSON in the sweep's folder, in fits/.
+    RESULTS is a sweep's folder, or a folder of several. Each curve is shown with the model that
+    predicts best the limits that were left out of its fit. The fits are stored in fits/ in the
+    sweep's folder.
     """
-    from edgebench.describing import with_trainings
+    from edgebench.cli.run import run_answer
     from edgebench.results.results import latest, load
-    from edgebench.slowdown.context import context_of
-    from edgebench.slowdown.data import curves
-    from edgebench.slowdown.ladder import climb_all
-    from edgebench.slowdown.store import climb_as_json, save, sets_as_json
+    from edgebench.slowdown.context import context_of, with_trainings
+    from edgebench.slowdown.curves import curves
+    from edgebench.slowdown.models.base import MODEL_SCHEMA
+    from edgebench.slowdown.models.fitting import fit_all
+    from edgebench.slowdown.shared_fits import shared_fits_as_json
+    from edgebench.slowdown.stored_fits import curve_fits_as_json, save_fits
 
     loaded, untold = with_trainings(load(latest(results)))
     found = curves(loaded)
     context, lacking = context_of(loaded, found)
-    climbs, skipped = climb_all(found, str(loaded.path), context)
-    paths = save(loaded.path, climbs)
-    for warning in (*loaded.warnings, *untold, *skipped, *lacking):
-        click.echo(f"warning: {warning}", err=True)
+    fits, skipped = fit_all(found, str(loaded.path), context)
+    paths = save_fits(loaded.path, fits)
+    warnings = (*loaded.warnings, *untold, *skipped, *lacking)
     if as_json:
-        fits = {"fits": [climb_as_json(c) for c in climbs], "sets": sets_as_json(climbs)}
-        click.echo(json.dumps({"schema": SCHEMA, "path": str(loaded.path), **fits}))
+        print_warnings(warnings)
+        about = {"schema": MODEL_SCHEMA, "path": loaded.path}
+        every = [curve_fits_as_json(one) for one in fits]
+        print_json({**about, "fits": every, "shared": shared_fits_as_json(fits)})
         return
-    _print(climbs)
-    click.echo(f"wrote {len(paths)} fits to {paths[0].parent}")
-    click.echo(f"next: edgebench plot {loaded.path}")
+    print_answer([*run_answer(loaded.path), *_model_sentence(fits)])
+    _print_fits(fits, verbose)
+    print_lines([f"fits: {len(paths)} files in {shown_path(paths[0].parent)}"])
+    print_warnings(warnings)
+    print_next(f"edgebench predict {shown_path(loaded.path)}")
 
 
-def _print(climbs: Sequence[Climb]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, 140)
-    for climb in climbs:
-        table = _table("AIC", last="fitted, with 90 % interval")
-        for step in climb.every:
-            row = _row(step.rung.name, step.errors, step is climb.recommended)
-            aic = step.fit.aic if step.fit else None
-            table.add_row(*row, "-" if aic is None else f"{aic:.1f}", _fitted(step))
-        console.print(climb.curve.label, style="bold", markup=False)
-        console.print(_about(climb), style="dim", markup=False)
-        console.print(table)
-        console.print()
-    for line in _summary(climbs):
-        console.print(line, markup=False)
-    console.print(
-        "error: of the predicted time at a limit left out of the fit, mean; then median, mean\n"
-        "between other limits, mean beyond them. * nearest by ratio of predicted to measured.",
-        style="dim",
-        markup=False,
-    )
+def _print_fits(fits: Sequence[CurveFits], verbose: bool) -> None:
+    """A row a curve; with ``verbose`` a table a curve, of all models."""
+    print_lines([""])
+    titles = ("curve", "unlimited", "slowest", "model", "error")
+    print_table(titles, [_brief_row(one) for one in fits], words=("curve", "model"))
+    if verbose:
+        click.echo()
+        for one in fits:
+            _print_curve(one)
+    _print_summary(fits, verbose)
+    print_lines(["", _STATISTICS if verbose else _LEGEND])
 
 
-def _about(climb: Climb) -> str:
-    curve = climb.curve
+def _model_sentence(fits: Sequence[CurveFits]) -> list[str]:
+    """The model that predicts best in all curves together, and how far off it is."""
+    from edgebench.slowdown.models.fitting import shared_errors
+
+    found = shared_errors(fits)
+    if not found:
+        return []
+    best = min(found, key=lambda name: found[name].log_ratio)
+    said = f"At limits left out of the fit the model {best} predicts best"
+    return [f"{said}: off by {_factor(found[best])} on average."]
+
+
+def _brief_row(fits: CurveFits) -> list[str]:
+    curve, best = fits.curve, fits.recommended
+    unlimited, slowest = curve.unlimited_words, f"{curve.medians.max():.3g}×"
+    error = f"{best.errors.mape:.0%}" if best and best.errors else "-"
+    return [curve.label, unlimited, slowest, best.model.name if best else "-", error]
+
+
+def _print_curve(fits: CurveFits) -> None:
+    print_title(fits.curve.label)
+    print_lines(_about(fits))
+    rows = []
+    for step in fits.fits:
+        aic = step.fit.aic if step.fit else None
+        row = _row(step.model.name, step.errors, step is fits.recommended)
+        rows.append([*row, "-" if aic is None else f"{aic:.1f}"])
+    print_table((*_TITLES, "AIC"), rows, words=("", "model"), keys=2)
+    for step in fits.fits:
+        print_lines(_hinge_lines(step))
+
+
+def _about(fits: CurveFits) -> Iterator[str]:
+    curve = fits.curve
     low, high = (format_size(float(limit)) for limit in (curve.limits[0], curve.limits[-1]))
-    words = f"{len(curve.seconds)} trials at {len(curve.limits)} limits, {low} to {high}"
-    words += f"; unlimited {format_duration(curve.unlimited_s)}"
+    yield f"{len(curve.seconds)} trials at {len(curve.limits)} limits, {low} to {high}"
+    words = f"unlimited {curve.unlimited_words}"
     if curve.demand_bytes is not None:
         words += f"; demand {format_size(curve.demand_bytes)}"
-    return words + (f"; repeats differ by {curve.noise:.1%}" if curve.noise is not None else "")
-
-
-def _table(*more: str, last: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("")
-    table.add_column("model", no_wrap=True)
-    for title in ("error", "median", "inside", "outside", *more):
-        table.add_column(title, justify="right")
-    table.add_column(last)
-    return table
+    yield words + (f"; repeats differ by {curve.noise:.1%}" if curve.noise is not None else "")
 
 
 def _row(name: str, errors: Errors | None, is_best: bool) -> list[str]:
-    shares = (
-        [errors.mape, errors.median_ape, errors.mape_inside, errors.mape_outside]
-        if errors
-        else [None] * 4
-    )
-    told = ("-" if share is None else f"{share:.1%}" for share in shares)
-    return ["*" if is_best else "", name, *told]
+    shares: list[float | None] = [None] * 4
+    if errors:
+        shares = [errors.mape, errors.median_ape, errors.mape_inside, errors.mape_outside]
+    cells = ("-" if share is None else f"{share:.1%}" for share in shares)
+    return ["*" if is_best else "", name, *cells]
 
 
-def _summary(climbs: Sequence[Climb]) -> list[RenderableType]:
-    """All curves together, and which rung is recommended; nothing where none could be judged."""
-    from edgebench.slowdown.ladder import together
+def _print_summary(every: Sequence[CurveFits], verbose: bool) -> None:
+    """All curves together, which model is recommended, and which models could not be fitted."""
+    from edgebench.slowdown.models.fitting import shared_errors
 
-    found = together(climbs)
-    if len(climbs) < 2 or not found:
-        return []
-    first, *others = sorted(found, key=lambda name: found[name].log_ratio)
-    table = _table("limits", last="off by, on average")
-    for name, errors in found.items():
-        off = f"x {math.exp(errors.log_ratio):.2f}"
-        table.add_row(*_row(name, errors, name == first), str(errors.count), off)
-    words = f"recommended: {first}: nearest to {found[first].count} limits left out"
-    words += f" (off by x {math.exp(found[first].log_ratio):.2f} on average"
-    if others:
-        words += f"; {others[0]} by x {math.exp(found[others[0]].log_ratio):.2f}"
-    return ["all curves together", table, f"{words})", ""]
+    found = shared_errors(every)
+    if verbose and len(every) > 1 and found:
+        best = min(found, key=lambda name: found[name].log_ratio)
+        print_title("all curves together")
+        rows = [
+            [*_row(name, errors, name == best), str(errors.count), _factor(errors)]
+            for name, errors in found.items()
+        ]
+        titles = (*_TITLES, "limits", "mean factor")
+        print_table(titles, rows, words=("", "model"), keys=2)
+    unfit = [step for fits in every for step in fits.fits if step.fit is None and step.reason]
+    print_lines(dict.fromkeys(f"not fitted: {step.model.name}: {step.reason}" for step in unfit))
 
 
-def _fitted(step: Step | SetStep) -> str:
-    from edgebench.slowdown.hinge import Hinge
+def _factor(errors: Errors) -> str:
+    return f"{math.exp(errors.log_ratio):.2f}×"
 
-    if step.fit is None or step.rung.name != Hinge.name:
-        return step.reason or step.rung.says
-    words = "  ".join(_parameter(parameter) for parameter in step.fit.parameters)
-    return "\n".join([words, *(note for note in (step.fit.note, step.reason) if note)])
+
+def _hinge_lines(step: ModelFit) -> Iterator[str]:
+    """The hinge's parameters: the only ones with a meaning of their own."""
+    from edgebench.slowdown.models.hinge import Hinge
+
+    if step.fit is None or step.model.name != Hinge.name:
+        return
+    yield "hinge: " + "  ".join(map(_parameter, step.fit.parameters))
+    yield from (f"  {note}" for note in (step.fit.note, step.reason) if note)
 
 
 def _parameter(found: Parameter) -> str:

@@ -1,49 +1,83 @@
-"""``edgebench layers``: which layer is to blame, measured now or read from a sweep."""
+"""``edgebench layers``: which layers are slow, measured now or read from a sweep."""
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from edgebench.blame.choosing import SORTS
-from edgebench.cli.options import results_option
-from edgebench.errors import EdgebenchError, UsageError
-from edgebench.records.records import SCHEMA
+from edgebench.analysis.layer_costs.selection import SORTS
+from edgebench.cli import options
+from edgebench.cli.board_option import board_option, with_board
+from edgebench.cli.completion import offer_networks
+from edgebench.cli.output import (
+    figures_or_reason,
+    print_figures,
+    print_json,
+    print_next,
+    print_warnings,
+    shown_path,
+)
+from edgebench.errors import UsageError
+from edgebench.extras import need
+from edgebench.scenario.plans import GRID, WALK
 
 if TYPE_CHECKING:
-    from edgebench.blame.memory import MemoryTable
-    from edgebench.blame.table import BlameTable, PassCost
+    from edgebench.analysis.layer_costs.peaks import LayerPeakTable
+    from edgebench.analysis.layer_costs.table import LayerCostTable, PassCost
     from edgebench.results.results import Results
-    from edgebench.sweep.sweep import SweepSummary
+    from edgebench.run.sweep import SweepSummary
 
-#: What only measuring has a use for.
-_MEASURING = ("swap", "image", "threads", "rounds", "repeats", "results")
-#: What chooses among the workloads of a sweep that is read.
+#: Options that are used only to measure.
+_MEASURING = (
+    "swap",
+    "storage",
+    "board",
+    "image",
+    "input",
+    "threads",
+    "rounds",
+    "repeats",
+    "plan",
+    "results",
+)
+#: Options that choose among the workloads of a sweep that is read.
 _CHOOSING = ("schedule", "loader", "batch")
 
 
-@click.command(short_help="Which layer is to blame? Measure a network layer by layer.")
-@click.argument("network", required=False)
-@click.option("--memory", multiple=True, help="Limit, as 200M or 75%; may be given repeatedly.")
+@click.command()
+@click.argument("network", required=False, shell_complete=offer_networks)
+@options.memory_option
+@options.swap_option
+@options.storage_option
+@board_option
+@options.schedule_option
+@options.loader_option
+@options.batch_option
+@options.image_option
+@options.input_option
+@click.option("--threads", type=int, help="Number of threads [default: the engine's choice].")
 @click.option(
-    "--swap",
-    default="none",
-    show_default=True,
-    help="Swap it may use: none, a size as 2G (a temporary swap file), or system.",
+    "--rounds",
+    type=int,
+    default=2,
+    help="Rounds in one process; times are of those after the first, the start.",
 )
-@click.option("--schedule", default="bulk", show_default=True, help="In which order layers run.")
-@click.option("--loader", default="copy", show_default=True, help="How weights are read.")
-@click.option("--batch", type=int, default=1, show_default=True, help="Images at once.")
-@click.option("--image", type=int, help="Edge of the input in pixels [default: the network's].")
-@click.option("--threads", type=int, help="torch's threads [default: torch's choice].")
-@click.option("--rounds", type=int, default=1, show_default=True, help="Passes in one process.")
-@click.option("--repeats", type=int, default=3, show_default=True, help="Trials at each limit.")
-@results_option
+@click.option(
+    "--repeats", type=int, help="Trials at each limit, or walks [default: 3; with --plan walk 1]."
+)
+@click.option(
+    "--plan",
+    type=click.Choice((GRID, WALK)),
+    default=GRID,
+    help="Fresh trials at each limit, or a living process whose limit moves.",
+)
+@options.results_option
 @click.option(
     "--from",
     "source",
@@ -53,80 +87,103 @@ _CHOOSING = ("schedule", "loader", "batch")
 @click.option(
     "--sort",
     type=click.Choice(SORTS),
-    help="Which layers come first [default: blame; without a limit, time].",
+    help="Order of the layers [default: cost; without a limit, time].",
 )
-@click.option("--all", "every", is_flag=True, help="Every layer, however many there are.")
-@click.option("--figure/--no-figure", default=True, show_default=True, help="Draw it as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON on stdout.")
+@click.option("--all", "every", is_flag=True, help="Show every layer.")
+@click.option("--figure/--no-figure", default=True, help="Also draw a figure.")
+@options.verbose_option("the tables of all limits and of no limit, and strategies' peaks")
+@options.json_option("the tables")
 @click.pass_context
 def layers(
-    context: click.Context,
-    /,
-    source: Path | None,
-    sort: str | None,
-    every: bool,
-    figure: bool,
-    as_json: bool,
-    **asked: Any,
+    context: click.Context, /, source: Path | None, figure: bool, as_json: bool, **asked: Any
 ) -> None:
-    """Measure NETWORK layer by layer, unlimited and at each --memory, and tell who is to blame.
+    """Measure NETWORK layer by layer, unlimited and at each --memory, and rank the slow layers.
 
-    The trials are a small sweep like any other, so show, plot and export work on it. With --from
-    no trial is made: NETWORK, --memory, --schedule, --loader and --batch then choose what is shown.
+    The trials are stored as a sweep, for show, plot and export. With --from nothing is measured:
+    NETWORK, --memory, --schedule, --loader and --batch then choose what is shown.
     """
-    from edgebench.blame.choosing import choose, shown_costs
-    from edgebench.blame.making import blame_tables
-    from edgebench.blame.memory import memory_tables
-    from edgebench.cli.layer_tables import print_tables
+    from edgebench.analysis.layer_costs.builder import layer_cost_tables
+    from edgebench.analysis.layer_costs.peaks import layer_peak_tables
+    from edgebench.analysis.layer_costs.selection import costs_at_limits, matching_tables
+    from edgebench.cli.layer_view import LayerView, print_layers
+    from edgebench.cli.whole_network import print_whole_network
     from edgebench.results.results import latest, load
 
+    view = LayerView(*(asked.pop(name) for name in ("sort", "every", "verbose")))
     given = {n for n in asked if context.get_parameter_source(n) != ParameterSource.DEFAULT}
-    summary = _measure(asked) if source is None else None
+    summary = _measure(with_board(context, asked)) if source is None else None
     loaded = load(summary.folder if summary else latest(_readable(source, given)))
-    tables, warnings = blame_tables(loaded)
+    if print_whole_network(loaded, as_json):
+        _refuse(summary)
+        return
+    tables, warnings = layer_cost_tables(loaded)
     if source is not None:
-        tables = choose(tables, asked["network"], {n: asked[n] for n in _CHOOSING if n in given})
-    costs = shown_costs(tables, asked["memory"])
-    memory = memory_tables(loaded, tables)
-    files = _draw(loaded, tables, costs, warnings) if figure else []
-    for warning in (*loaded.warnings, *warnings):
-        click.echo(f"warning: {warning}", err=True)
+        chosen = {name: asked[name] for name in _CHOOSING if name in given}
+        tables = matching_tables(tables, asked["network"], chosen)
+    costs = costs_at_limits(tables, asked["memory"])
+    memory = layer_peak_tables(loaded, tables)
+    draw = partial(_draw, loaded, tables, costs)
+    files, why_not = figures_or_reason(draw) if figure else ([], [])
+    unsure = (*loaded.warnings, *warnings, *why_not)
     if as_json:
-        _print_json(loaded, tables, memory, files)
+        print_warnings(unsure)
+        rows = [_as_json(table, seen) for table, seen in zip(tables, memory, strict=True)]
+        print_json({"path": loaded.path, "files": files, "tables": rows, **_schema()})
     else:
-        print_tables(tables, costs, memory, sort, every)
-        _say_what_was_written(loaded, tables, files)
-    if summary:
-        from edgebench.cli.run import refuse_unexpected
+        print_layers(tables, costs, memory, view)
+        _print_end(loaded, files, unsure, _next_command(loaded, tables[0], asked, given))
+    _refuse(summary)
 
+
+def _refuse(summary: SweepSummary | None) -> None:
+    from edgebench.cli.run import refuse_unexpected
+
+    if summary:
         refuse_unexpected(summary)
+
+
+def _print_end(loaded: Results, files: list[Path], warnings: Sequence[str], command: str) -> None:
+    print_figures(files)
+    click.echo(f"results: {shown_path(loaded.path)}")
+    print_warnings(warnings)
+    print_next(command)
+
+
+def _next_command(
+    loaded: Results, table: LayerCostTable, asked: dict[str, Any], given: set[str]
+) -> str:
+    """With swap if nothing finished, with a limit if there was none, else where to look closer."""
+    if given <= {"network", "memory", "repeats", "results"}:
+        again = f"edgebench layers {shlex.quote(asked['network'] or table.network)}"
+        if table.unfinished and table.settings.get("swap_kind") == "none":
+            return f"{again} --memory {table.unfinished[0].label} --swap 2G"
+        if not table.costs and not table.unfinished:
+            return f"{again} --memory 60% --swap 2G"
+    return f"edgebench export {shown_path(loaded.path)} {_trace_options(loaded, table)}"
 
 
 def _measure(asked: dict[str, Any]) -> SweepSummary:
     if not asked["network"]:
         remedy = "edgebench layers alexnet, or edgebench layers --from results"
-        raise UsageError("which network?", remedy=remedy)
-    from edgebench.cli.progress import make_progress
-    from edgebench.results.results import need_pandas
-    from edgebench.scenario.layer_scenario import Asked, layer_scenario
-    from edgebench.sweep.sweep import SweepOptions, run_sweep
+        raise UsageError("no network is named", remedy=remedy)
+    from edgebench.cli.progress import shown_progress
+    from edgebench.run.sweep import SweepOptions, run_sweep
+    from edgebench.scenario.flag_scenario import LayerRequest, layer_scenario
+    from edgebench.scenario.points import libraries, points
 
-    # Asked first: it would be a pity to find it lacking after minutes of measuring.
-    need_pandas()
-    results = asked["results"]
-    scenario = layer_scenario(Asked(**{k: v for k, v in asked.items() if k != "results"}))
-    progress = make_progress()
-    try:
-        return run_sweep(scenario, SweepOptions(results), progress)
-    finally:
-        progress.close()
+    settings = {name: value for name, value in asked.items() if name != "results"}
+    scenario = layer_scenario(LayerRequest(**settings))
+    # All at once and first, not after minutes of measuring.
+    need("pandas", *(name for point in points(scenario) for name in libraries(point.settings)))
+    with shown_progress() as progress:
+        return run_sweep(scenario, SweepOptions(asked["results"]), progress)
 
 
 def _readable(source: Path | None, given: set[str]) -> Path:
     useless = [f"--{name}" for name in _MEASURING if name in given]
     if useless:
         raise UsageError(
-            f"with --from nothing is measured, so {' and '.join(useless)} can't be followed",
+            f"with --from nothing is measured, so {' and '.join(useless)} has no effect",
             remedy=f"leave {'it' if len(useless) == 1 else 'them'} out, or --from",
         )
     assert source is not None
@@ -134,53 +191,29 @@ def _readable(source: Path | None, given: set[str]) -> Path:
 
 
 def _draw(
-    loaded: Results,
-    tables: Sequence[BlameTable],
-    costs: Sequence[Sequence[PassCost]],
-    warnings: list[str],
+    loaded: Results, tables: Sequence[LayerCostTable], costs: Sequence[Sequence[PassCost]]
 ) -> list[Path]:
-    try:
-        from edgebench.figures.gallery import draw_blame
+    from edgebench.report.figures.gallery import draw_layer_costs
 
-        return draw_blame(loaded, tables, costs)
-    except ModuleNotFoundError as error:
-        remedy = "python3 -m pip install 'edgebench[plot]'"
-        warnings.append(f"no figure: it needs {error.name}: {remedy}")
-    except EdgebenchError as error:
-        warnings.append(f"no figure: {error.what} ({error.where})")
-    return []
+    return draw_layer_costs(loaded, tables, costs)
 
 
-def _print_json(
-    loaded: Results,
-    tables: Sequence[BlameTable],
-    memory: Sequence[MemoryTable | None],
-    files: Sequence[Path],
-) -> None:
-    from edgebench.blame.words import said
+def _as_json(table: LayerCostTable, seen: LayerPeakTable | None) -> dict[str, Any]:
+    from edgebench.analysis.layer_costs.sentences import layer_cost_sentences
 
-    rows = [
-        {**table.to_json(), "memory": seen and seen.to_json(), "says": said(table)}
-        for table, seen in zip(tables, memory, strict=True)
-    ]
-    about = {"schema": SCHEMA, "path": str(loaded.path), "files": [str(path) for path in files]}
-    click.echo(json.dumps({**about, "tables": rows}))
+    memory = seen and seen.to_json()
+    return {**table.to_json(), "memory": memory, "says": layer_cost_sentences(table)}
 
 
-def _say_what_was_written(
-    loaded: Results, tables: Sequence[BlameTable], files: Sequence[Path]
-) -> None:
-    for path in files:
-        if path.suffix == ".png":
-            click.echo(f"figure: {path}")
-    click.echo(f"results: {loaded.path}")
-    trial = _telling_trial(loaded, tables[0])
-    click.echo(f"next: edgebench export {loaded.path} --format trace --trial {trial} -o trace.json")
+def _schema() -> dict[str, int]:
+    from edgebench.analysis.layer_costs.table import LAYERS_SCHEMA
+
+    return {"schema": LAYERS_SCHEMA}
 
 
-def _telling_trial(loaded: Results, table: BlameTable) -> str:
-    """A trial at the tightest limit at which one finished."""
+def _trace_options(loaded: Results, table: LayerCostTable) -> str:
+    """How to export a trace of a trial at the tightest limit at which one finished."""
     trials = loaded.trials
     done = trials[(trials["outcome"] == "ok") & (trials["network"] == table.network)]
     tightest = done.sort_values("memory_bytes", na_position="last", kind="stable")
-    return str(tightest["trial"].iloc[0])
+    return f"--format trace --trial {tightest['trial'].iloc[0]} -o trace.json"

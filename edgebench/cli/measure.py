@@ -2,88 +2,125 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.units import format_duration, format_size, parse_duration, parse_size
+from edgebench.boards.board import emulation_words
+from edgebench.cli.board_option import board_option, with_board
+from edgebench.cli.options import json_option, storage_option, swap_option, verbose_option
+from edgebench.cli.output import print_answer, print_fields, print_json, print_next, print_warnings
+from edgebench.record_view import needed_bytes
+from edgebench.storage_speed import AS_IS, parse_storage
+from edgebench.units import format_duration, format_size, parse_duration, parse_size, parse_swap
 
 if TYPE_CHECKING:
-    from edgebench.records.records import TrialRecord
+    from edgebench.records import LimitSetting, TrialRecord
+
+#: A peak beyond so many times the need is explained.
+_MUCH_MORE = 1.05
 
 
-@click.command(
-    short_help="Run one command once under limits and measure it.",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
-@click.option("--memory", default="max", show_default=True, help="Limit, as 300M; max: none.")
-@click.option(
-    "--swap",
-    default="none",
-    show_default=True,
-    help="Swap it may use: none, a size as 2G (a temporary swap file), or system.",
-)
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--memory", default="max", help="Limit, as 300M; max: no limit.")
+@swap_option
+@storage_option
+@board_option
 @click.option(
     "--swap-kind",
     type=click.Choice(["file", "zram", "system"]),
     default="file",
-    show_default=True,
-    help="What a swap of a given size is made of.",
+    help="Kind of the swap, if --swap is a size.",
 )
-@click.option("--cores", type=click.IntRange(min=1), help="Processor cores it may use.")
-@click.option("--cpu-quota", type=click.FloatRange(min=0.01), help="CPU time, in cores, as 1.5.")
+@click.option("--cores", type=click.IntRange(min=1), help="Number of CPU cores it may use.")
+@click.option(
+    "--cpu-quota", type=click.FloatRange(min=0.01), help="CPU time it may use, in cores, as 1.5."
+)
 @click.option("--timeout", help="Kill it after this time, as 90s or 10m.")
-@click.option("--interval", default="1ms", show_default=True, help="Sampling interval.")
+@click.option(
+    "--interval", help="Sample always at this interval, as 1ms, even while memory doesn't change."
+)
+@click.option(
+    "--stat-interval",
+    help="Also read memory.stat under a limit, at this interval, as 10ms; that can prevent kills.",
+)
 @click.option(
     "--samples",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep the samples in this .npz file.",
+    help="Store the samples in this .npz file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON on stdout.")
+@verbose_option("the peaks of other strategies, and how it was sampled")
+@json_option("the record")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.pass_context
 def measure(
-    memory: str,
-    swap: str,
-    swap_kind: str,
-    cores: int | None,
-    cpu_quota: float | None,
-    timeout: str | None,
-    interval: str,
+    context: click.Context,
+    /,
     samples: Path | None,
+    verbose: bool,
     as_json: bool,
     command: tuple[str, ...],
+    **given: Any,
 ) -> None:
-    """Run COMMAND once in a fresh cgroup under the limits and tell what it took.
+    """Run COMMAND once under the limits and measure its memory, swap, time and CPU.
 
-    What COMMAND prints goes to stderr. Its exit code is in the record; edgebench itself exits 0
-    when the measurement succeeded, also if COMMAND failed or was killed at the limit.
+    COMMAND runs in a fresh cgroup; its output goes to stderr. The exit code is 0 if it could be
+    measured, even if COMMAND failed or was killed at the limit; its own exit code is printed.
     """
-    from edgebench.records.records import LimitSetting
-    from edgebench.sweep.measuring import measure_command
+    from edgebench.run.command import measure_command
 
-    kind = swap if swap in ("none", "system") else swap_kind
-    limits = LimitSetting(
-        label=memory,
-        memory_bytes=parse_size(memory),
-        swap_kind=kind,
-        swap_bytes=parse_size(swap) if swap not in ("none", "system") else None,
-        cores=cores,
-        cpu_quota=cpu_quota,
+    timeout_s, interval_s, stat_interval_s = (
+        parse_duration(given[name]) if given[name] else None
+        for name in ("timeout", "interval", "stat_interval")
     )
     record = measure_command(
         command,
-        limits,
-        timeout_s=parse_duration(timeout) if timeout else None,
-        interval_s=parse_duration(interval),
+        _limits(**with_board(context, given)),
+        timeout_s=timeout_s,
+        interval_s=interval_s,
+        stat_interval_s=stat_interval_s,
         samples=samples,
         echo=_to_stderr,
     )
-    click.echo(json.dumps(record.to_json(), indent=2) if as_json else _words(record))
     if samples:
         click.echo(f"samples: {samples}", err=True)
+    if as_json:
+        print_json(record.to_json())
+        return
+    print_answer([_answer(record)])
+    print_fields([*_rows(record), *(_more_rows(record) if verbose else ())])
+    print_warnings((*record.warnings, *_not_held(record)))
+    if record.limit_bytes is None and record.peak_bytes:
+        print_next(f"edgebench minimum -- {shlex.join(command)}")
+
+
+def _limits(
+    memory: str,
+    swap: str,
+    swap_kind: str,
+    storage: str,
+    cores: int | None,
+    cpu_quota: float | None,
+    board: str | None,
+    **_: Any,
+) -> LimitSetting:
+    from edgebench.records import LimitSetting
+
+    kind, swap_bytes = parse_swap(swap)
+    return LimitSetting(
+        label=memory,
+        memory_bytes=parse_size(memory),
+        swap_kind=swap_kind if kind == "file" else kind,
+        swap_bytes=swap_bytes,
+        cores=cores,
+        cpu_quota=cpu_quota,
+        storage=parse_storage(storage).label,
+        board=board,
+    )
 
 
 def _to_stderr(data: bytes) -> None:
@@ -91,34 +128,81 @@ def _to_stderr(data: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-def _words(record: TrialRecord) -> str:
+def _answer(record: TrialRecord) -> str:
+    """How it ended, how long it took and what it needs."""
+    took = format_duration(record.wall_s or 0.0)
+    limit = format_size(record.limit_bytes)
+    if record.outcome == "oom-killed" and record.limit_bytes is None:
+        return f"Killed for memory after {took}, without a limit."
+    if record.outcome == "oom-killed":
+        return f"Killed for memory after {took}: it needs more than {limit}{_with_swap(record)}."
+    ends = {"ok": f"It took {took}", "timeout": f"Stopped at its time limit, after {took}"}
+    how = ends.get(record.outcome, f"It failed with exit code {record.exit_code} after {took}")
+    if (needed := needed_bytes(record)) is not None:
+        return f"{how} and needed {format_size(needed)} of memory."
+    if record.peak_bytes is None:
+        return f"{how}; its need of memory is unknown."
+    peak = format_size(record.peak_bytes)
+    if record.limit_bytes is None:
+        return f"{how} and used {peak} of memory."
+    if record.saturated:
+        return f"{how} with {limit} of memory{_with_swap(record)}; it used all, and may need more."
+    return f"{how} and used {peak} of the {limit} that it was allowed."
+
+
+def _with_files(record: TrialRecord) -> str:
+    """Why the peak is more than the need, where it is."""
+    needed, peak = needed_bytes(record), record.peak_bytes
+    more = needed is not None and peak is not None and peak > _MUCH_MORE * needed
+    return ", with the page cache" if more else ""
+
+
+def _with_swap(record: TrialRecord) -> str:
+    used = record.swap_peak_bytes
+    return f" and {format_size(used)} of swap" if used else ""
+
+
+def _rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
+    yield "outcome", record.outcome + (f": {record.reason}" if record.reason else "")
+    yield "exit code", str(record.exit_code)
+    if record.limits.board:
+        yield "board", emulation_words(record.limits.board)
+    peak = _or_reason(record, "peak_bytes", format_size)
+    yield f"peak ({record.peak_source}'s)", peak + _with_files(record)
+    yield "swap peak", _or_reason(record, "swap_peak_bytes", format_size)
+    if storage := _storage(record):
+        yield "storage", storage
+    yield "CPU time", _or_reason(record, "cpu_s", format_duration)
+    yield "major faults", _or_reason(record, "major_faults", str)
+    if record.watched is not None and record.watched.flushes and record.limit_bytes is not None:
+        yield "doubt", "memory.stat was read while it ran, which can prevent a kill"
+
+
+def _more_rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
     sampler = record.sampler
-    rows: list[tuple[str, Any]] = [
-        ("outcome", record.outcome + (f": {record.reason}" if record.reason else "")),
-        ("exit code", record.exit_code),
-        ("time", format_duration(record.wall_s or 0.0)),
-        ("CPU time", _or_reason(record, "cpu_s", format_duration)),
-        ("limit", format_size(record.limit_bytes)),
-        (f"peak ({record.peak_source}'s)", _or_reason(record, "peak_bytes", format_size)),
-        ("", "the limit was reached: the demand is higher" if record.saturated else None),
-        ("peak (sampled)", _or_reason(record, "sampled_peak_bytes", format_size)),
-        ("peak (GNU time's)", _or_reason(record, "gnu_time_maxrss_bytes", format_size)),
-        ("swap peak", _or_reason(record, "swap_peak_bytes", format_size)),
-        ("major faults", _or_reason(record, "major_faults", str)),
-    ]
+    yield "peak (sampled)", _or_reason(record, "sampled_peak_bytes", format_size)
+    yield "peak (GNU time's)", _or_reason(record, "gnu_time_maxrss_bytes", format_size)
     if sampler and sampler.achieved_s and sampler.largest_gap_s:
-        rows.append(
-            (
-                "sampled",
-                f"{sampler.samples} times, every {format_duration(sampler.achieved_s)}, "
-                f"largest gap {format_duration(sampler.largest_gap_s)}",
-            )
-        )
-    lines = [f"{name:<18}{value}" for name, value in rows if value is not None]
-    lines += [f"warning: {warning}" for warning in record.warnings]
-    return "\n".join(lines)
+        each, gap = format_duration(sampler.achieved_s), format_duration(sampler.largest_gap_s)
+        slows_down = record.watched and record.watched.quiet_interval_s
+        when = " while memory changed" if slows_down else ""
+        yield "sampled", f"{sampler.samples} times, every {each}{when}, largest gap {gap}"
+
+
+def _not_held(record: TrialRecord) -> list[str]:
+    """What the declared storage speed does not hold."""
+    reasons = record.storage.not_held if record.storage else {}
+    return [f"the storage speed does not hold {what}: {why}" for what, why in reasons.items()]
+
+
+def _storage(record: TrialRecord) -> str | None:
+    """The speed that its disks were held to; None where nothing was."""
+    if record.limits.storage == AS_IS or record.storage is None:
+        return None
+    disks = ", ".join(disk["name"] for disk in record.storage.disks)
+    return f"{disks} held to {record.limits.storage}"
 
 
 def _or_reason(record: TrialRecord, key: str, words: Any) -> str:
     value = getattr(record, key)
-    return f"unknown: {record.missing.get(key, 'not told')}" if value is None else words(value)
+    return f"unknown: {record.missing.get(key, 'not recorded')}" if value is None else words(value)

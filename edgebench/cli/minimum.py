@@ -1,138 +1,248 @@
-"""``edgebench minimum``: the least memory a network finishes with, and is fast enough with."""
+"""``edgebench minimum``: the least memory a program or network needs, and where it gets slow."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import asdict
+import contextlib
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.cli.options import device_option, results_option, swap_option
-from edgebench.errors import EdgebenchError
-from edgebench.records.records import SCHEMA
-from edgebench.units import format_duration, format_size
+from edgebench.cli import options
+from edgebench.cli.board_option import board_option, with_board
+from edgebench.cli.completion import offer_networks
+from edgebench.cli.minimum_output import print_minimum, print_minimum_json, print_next_step
+from edgebench.cli.minimum_request import NetworkOrProgram, minimum_request, with_dashes
+from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
+from edgebench.text import printable
+from edgebench.units import format_size, parse_swap
 
 if TYPE_CHECKING:
-    from edgebench.searching.bracketing import Found, Guess, Tried
-    from edgebench.searching.minimum import Asked, Minimum
+    from edgebench.cli.trial_progress import TrialProgress
+    from edgebench.records import TrialRecord
+    from edgebench.run.folder_changes import FolderChanges
+    from edgebench.run.limit_search import LimitGuess
+    from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
+    from edgebench.run.sweep import SweepOptions
 
-_PHASES = ("total", "load", "first", "execute")
+#: So many changed files are named.
+_MOST_NAMES = 3
+_PHASES = ("total", "load", "first", "execute", "prefill", "decode")
 
 
-@click.command(short_help="Find the least memory a network needs, by few real trials.")
-@click.argument("network")
+@click.command(cls=NetworkOrProgram, options_metavar="[OPTIONS]")
+@click.argument("network", nargs=-1, metavar="NETWORK | -- COMMAND", shell_complete=offer_networks)
 @click.option(
     "--slowdown",
     type=click.FloatRange(min=1.01),
-    help="Also the least limit at which it is slower by no more than this factor, as 1.5.",
+    help="Also find the least limit with at most this slowdown, as 1.5 [default: 2 with swap].",
+)
+@click.option(
+    "--throughput",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Also find the least limit at which a program prints so many lines per second.",
+)
+@click.option(
+    "--throughput-pattern",
+    metavar="REGEX",
+    help="Instead of lines, a rate that the program prints: a regular expression with one group, "
+    "as '([\\d.]+) tokens/s'.",
+)
+@click.option(
+    "--throughput-json",
+    metavar="PATH",
+    help="Or a rate in JSON that the program prints, as results.0.tokens_per_s.",
+)
+@click.option("--unit", metavar="WORD", help="What the throughput counts, as tokens.")
+@click.option(
+    "--file",
+    "files",
+    metavar="PATH",
+    multiple=True,
+    help="Weights that the program reads: evicted from the page cache before each trial.",
+)
+@click.option("--for", "stop_after", metavar="DURATION", help="Stop a program that never ends.")
+@options.swap_option
+@options.storage_option
+@board_option
+@click.option(
+    "--within", metavar="SIZE", help="Only try this limit; exit code 4 if it needs more, for CI."
+)
+@click.option(
+    "--reset", metavar="COMMAND", help="Run this before each trial, to undo what the last changed."
+)
+@click.option(
+    "--budget", metavar="DURATION", help="Stop searching after this time [default: about 1m]."
+)
+@click.option(
+    "--timeout",
+    help="Time limit of a trial [default: 2m; at a limit, 5 times a program's unlimited time].",
+)
+@click.option(
+    "--confirm",
+    type=click.IntRange(min=0),
+    default=3,
+    help="How many more trials the least viable limit must finish; 0 for none.",
+)
+@click.option(
+    "--killed",
+    is_flag=True,
+    help="Also find where it is killed, though swap can hold all that it needs.",
 )
 @click.option(
     "--phase",
     type=click.Choice(_PHASES),
     default="total",
-    show_default=True,
-    help="Whose slowdown: a whole round, or one of its phases.",
+    help="The phase whose slowdown counts; total: a steady round, after the start.",
 )
-@click.option("--schedule", default="bulk", show_default=True, help="In which order layers run.")
-@click.option("--loader", default="copy", show_default=True, help="How weights are read.")
-@click.option("--batch", type=int, default=1, show_default=True, help="Images at once.")
-@click.option("--image", type=int, help="Edge of the input in pixels [default: the network's].")
-@swap_option
-@click.option("--timeout", default="2m", show_default=True, help="Longest that a trial may take.")
-@results_option
-@device_option
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON on stdout.")
-def minimum(results: Path, device: str | None, as_json: bool, swap: str, **asked: Any) -> None:
-    """Find the least limit at which NETWORK finishes, by as few real trials as possible.
+@click.option(
+    "--schedule",
+    help="Order of loading and executing layers [default: bulk; of a file of another engine "
+    "than torch, whole].",
+)
+@options.loader_option
+@options.batch_option
+@options.image_option
+@click.option("--prompt", type=click.IntRange(min=1), help="Tokens that a language model is given.")
+@click.option(
+    "--new-tokens", type=click.IntRange(min=2), help="Have it generate so many tokens of text."
+)
+@options.input_option
+@options.results_option
+@options.device_option
+@click.option("--fresh", is_flag=True, help="Start a new search even if an unfinished one exists.")
+@click.option("--verbose", is_flag=True, help="Also print the limits that the answer rests on.")
+@options.json_option("the result")
+@click.pass_context
+def minimum(
+    context: click.Context,
+    /,
+    network: tuple[str, ...],
+    results: Path,
+    device: str | None,
+    fresh: bool,
+    verbose: bool,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Find the least memory that a program or NETWORK needs, and where it gets slow.
 
-    It begins where a prediction says, and closes in from both sides until a limit that is enough
-    and one that is not are within 5 %. The trials are kept as a sweep like any other.
+    COMMAND is any program: it is run about ten times, each time at another memory limit, and
+    that is stored as a sweep. It ends with a limit that is enough and one that is not, at most 5 %
+    apart. The search for a NETWORK starts at a predicted limit.
     """
-    from edgebench.cli.calibrate import parse_swap
-    from edgebench.cli.progress import make_progress
-    from edgebench.searching.minimum import Asked, find_minimum
-    from edgebench.sweep.sweep import SweepOptions
+    from edgebench.run.minimum import find_minimum
+    from edgebench.run.sweep import SweepOptions
 
-    kind, size_bytes = parse_swap(swap)
-    wanted = Asked(**asked, swap=scenario_swap(kind, swap))
-    guess, why = _guess(wanted, results, device, (kind, size_bytes))
-    click.echo(why, err=True)
-    progress = make_progress()
-    try:
-        found = find_minimum(wanted, SweepOptions(results, device), progress, guess)
-    finally:
-        progress.close()
+    wanted = minimum_request(context, network, with_board(context, settings))
+    where = SweepOptions(results, device, fresh)
+    guess = _guess(wanted, where)
+    with _kept(wanted, results, verbose) as progress:
+        found = find_minimum(wanted, where, progress, guess)
     if as_json:
-        click.echo(json.dumps(_as_json(found, wanted)))
-        return
-    _print(found, wanted)
+        print_minimum_json(found, wanted)
+    else:
+        print_minimum(found, verbose=verbose, board=wanted.board)
+        print_next_step(found, wanted, context.meta["words"])
+    if found.fits is False:
+        raise MemoryBudgetError(f"it needs more than {wanted.within}")
 
 
-def scenario_swap(kind: str, text: str) -> Any:
-    """Swap as a scenario writes it."""
-    size = text.rpartition(":")[2]
-    return {"kind": kind, "size": size} if kind == "zram" else size
+@contextlib.contextmanager
+def _kept(
+    wanted: MinimumRequest | ProgramRequest, results: Path, verbose: bool
+) -> Iterator[_FolderProgress]:
+    """Progress that is shown; after Ctrl-C the answer as far as it is known."""
+    from edgebench.cli.progress import shown_progress
+    from edgebench.run.folder_changes import FolderChanges
+
+    with contextlib.ExitStack() as stack:
+        # What a --reset undoes is no surprise.
+        changes = None if getattr(wanted, "reset", wanted) else FolderChanges(Path.cwd(), results)
+        progress = _FolderProgress(stack.enter_context(shown_progress(verbose)), changes)
+        try:
+            yield progress
+        except UsageError as error:
+            name = getattr(wanted, "network", "")
+            if shutil.which(name):
+                raise UsageError(error.what, remedy=with_dashes((name,))) from None
+            raise
+        except (KeyboardInterrupt, MachineError):
+            # Also where only the clean-up failed: what was measured is printed first.
+            stack.close()
+            _print_so_far(wanted, progress.folder, verbose)
+            raise
 
 
-def _guess(
-    asked: Asked, results: Path, device: str | None, swap: tuple[str, int | None]
-) -> tuple[Guess, str]:
-    """Where to begin, as predicted from the device's earlier results, and that in words."""
-    from edgebench.machine.environment import device_name
-    from edgebench.searching.bracketing import Guess
+def _print_so_far(
+    wanted: MinimumRequest | ProgramRequest, folder: Path | None, verbose: bool
+) -> None:
+    from edgebench.run.minimum import minimum_so_far
 
+    with contextlib.suppress(EdgebenchError):
+        if folder and (found := minimum_so_far(wanted, folder)):
+            print_minimum(found, verbose=verbose, board=wanted.board)
+    if folder:
+        click.echo("the same command continues this search (--fresh: a new one)", err=True)
+
+
+class _FolderProgress:
+    """Shows progress, remembers where trials are kept, warns if the first one changed files."""
+
+    def __init__(self, shown: TrialProgress, changes: FolderChanges | None) -> None:
+        self.folder: Path | None = None
+        self._shown = shown
+        self._changes = changes
+        self.stage, self.trial, self.moved = shown.stage, shown.trial, shown.moved
+        self.planned = shown.planned
+
+    def finished(self, record: TrialRecord) -> None:
+        """A trial is recorded."""
+        self._shown.finished(record)
+        names = self._changes.names() if self._changes else []
+        self._changes = None
+        if names:
+            shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+            self._shown.report(
+                f"warning: it changed files here ({printable(shown)}) and is run about ten times: "
+                "--reset COMMAND undoes that before each trial"
+            )
+
+    def begin(self, folder: Path, total: int, done: int) -> None:
+        """The trials begin; they go into this folder."""
+        self.folder = folder
+        # A search: the first trials tell how many follow.
+        self._shown.planned(total)
+        self._shown.begin(folder, total, done)
+
+
+def _guess(wanted: MinimumRequest | ProgramRequest, where: SweepOptions) -> LimitGuess | None:
+    """The limits to start at, as predicted from the device's earlier results of networks."""
+    from edgebench.measures.machine.environment import device_name
+    from edgebench.run.minimum_requests import ProgramRequest
+
+    if isinstance(wanted, ProgramRequest) or wanted.within:
+        return None
     try:
-        from edgebench.predicting import predicted_guess
+        from edgebench.run.minimum import predicted_guess
 
-        guess = predicted_guess(asked, results / (device or device_name()), *swap)
+        device = where.results / (where.device or device_name())
+        if not device.is_dir():
+            return None
+        guess = predicted_guess(wanted, device, *parse_swap(wanted.swap))
     except EdgebenchError as error:
-        return Guess(), f"no prediction to begin with: {error.what}"
+        _say(f"no prediction to start from: {error.what}")
     except ModuleNotFoundError as error:
-        return Guess(), f"no prediction to begin with: {error.name} is missing"
-    known = [format_size(b) for b in (guess.viable_bytes, guess.slowdown_bytes) if b]
-    return guess, f"begins where a prediction says: {' and '.join(known) or 'nowhere'}"
+        _say(f"no prediction to start from: {error.name} is missing")
+    else:
+        known = [format_size(b) for b in (guess.viable_bytes, guess.slowdown_bytes) if b]
+        _say(f"starts at the predicted limit: {' and '.join(known)}" if known else "")
+        return guess
+    return None
 
 
-def _print(found: Minimum, asked: Asked) -> None:
-    swap = asked.swap if isinstance(asked.swap, str) else " ".join(asked.swap.values())
-    click.echo(f"{asked.network}, {asked.schedule}, {asked.loader}, swap {swap}")
-    click.echo(f"{'least viable limit':<34}{answer(found.viable, outcome)}")
-    if found.within:
-        name = f"x{asked.slowdown:g} ({asked.phase})"
-        click.echo(f"{'least limit within ' + name:<34}{answer(found.within, _slowdown)}")
-    unlimited = found.unlimited_s
-    words = f"demand {format_size(found.demand_bytes)}"
-    if unlimited is not None:
-        words += f"; unlimited {format_duration(unlimited)} ({asked.phase})"
-    click.echo(f"{words}; {found.trials} trials")
-    click.echo(f"results: {found.folder}")
-    click.echo(f"next: edgebench show {found.folder}")
-
-
-def answer(found: Found, how: Callable[[Tried], str]) -> str:
-    """What was found, in words; ``how`` words what one limit came to."""
-    good, bad = found.good, found.bad
-    if good is None:
-        return f"none up to {_tried(bad, how)}" if bad else "unknown"
-    below = f"; not enough: {_tried(bad, how)}" if bad else "; nothing less was tried"
-    return _tried(good, how) + below
-
-
-def _tried(one: Tried, how: Callable[[Tried], str]) -> str:
-    return f"{format_size(one.limit_bytes)} ({how(one)})"
-
-
-def outcome(one: Tried) -> str:
-    """How a trial at that limit ended."""
-    return "finished" if one.outcome == "ok" else one.outcome
-
-
-def _slowdown(one: Tried) -> str:
-    return f"x{one.slowdown:.2f}" if one.slowdown is not None else one.outcome
-
-
-def _as_json(found: Minimum, asked: Asked) -> dict[str, Any]:
-    return {"schema": SCHEMA, "asked": asdict(asked), **asdict(found), "folder": str(found.folder)}
+def _say(words: str) -> None:
+    if words:
+        click.echo(words, err=True)

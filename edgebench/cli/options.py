@@ -1,24 +1,102 @@
-"""Options that several verbs share, in the same words."""
+"""Arguments and options that several verbs share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
+from edgebench.cli.completion import offer_sweeps
+from edgebench.scenario.plans import PLANS
+from edgebench.storage_speed import AS_IS
+
+#: What a sweep's folder, or a folder of several, is called on the command line.
+results_argument = click.argument(
+    "results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    shell_complete=offer_sweeps,
+)
 results_option = click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("results"),
-    show_default=True,
     help="Folder that holds the results of all devices.",
 )
 device_option = click.option(
-    "--device", help="Name of this device in the results folder [default: found out]."
+    "--device", help="Name of this device in the results folder [default: its host name and board]."
 )
 swap_option = click.option(
     "--swap",
     default="none",
-    show_default=True,
     help="Swap it may use: none, a size as 2G (a temporary swap file), zram:1G, or system.",
 )
+storage_option = click.option(
+    "--storage",
+    default=AS_IS,
+    help="Speed to hold swap and weights to, as read=90MB/s,read_iops=2000; a kind of storage, as "
+    "sd-a1; or as-is.",
+)
+other_storage_option = click.option(
+    "--storage",
+    help="Hold swap and weights to this speed instead of the scenario's, as read=50MB/s; or as-is.",
+)
+other_plan_option = click.option(
+    "--plan",
+    type=click.Choice(PLANS),
+    help="Follow this plan instead of the scenario's: fresh trials at all limits, at those that "
+    "tell most, or a walk.",
+)
+memory_option = click.option(
+    "--memory", multiple=True, help="Limit, as 200M or 75% (of demand); may be repeated."
+)
+schedule_option = click.option(
+    "--schedule", default="bulk", help="Order of loading and executing layers."
+)
+loader_option = click.option(
+    "--loader", default="copy", help="How weights are loaded: copy or mmap."
+)
+batch_option = click.option("--batch", type=int, default=1, help="Images in one input.")
+image_option = click.option(
+    "--image", type=int, help="Width and height of the input in pixels [default: the network's]."
+)
+
+
+def _described(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> object:
+    from edgebench.layers.input_specs import named_inputs
+
+    return named_inputs(texts)
+
+
+input_option = click.option(
+    "--input",
+    multiple=True,
+    callback=_described,
+    help="What the network takes: 'NAME=int64 1x128 <1000'; repeat for several "
+    "[default: as the model says, or one image].",
+)
+
+
+def json_option(what: str) -> Callable[[Any], Any]:
+    """``--json``: print something as JSON instead of a table."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON on stdout.")
+
+
+def verbose_option(what: str) -> Callable[[Any], Any]:
+    """``--verbose``: print more than what most readers need."""
+    return click.option("-v", "--verbose", is_flag=True, help=f"Also print {what}.")
+
+
+class NetworkOrCommand(click.Command):
+    """What follows ``--`` is a command, kept as ``meta["command"]``: none of it is an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Only what comes before it."""
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta["command"] = tuple(args[place + 1 :])
+            args = args[:place]
+        ctx.meta["words"] = list(args)
+        return super().parse_args(ctx, args)

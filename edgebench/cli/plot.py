@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from edgebench.records.records import SCHEMA
+from edgebench.cli.options import json_option, results_argument
+from edgebench.cli.output import (
+    print_answer,
+    print_figures,
+    print_json,
+    print_next,
+    print_warnings,
+    shown_path,
+)
 
 
-@click.command(short_help="Draw a sweep's figures.")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
+@click.command()
+@results_argument
 @click.option("--trial", help="Draw only this trial's memory over time, as 0012.")
-@click.option("--json", "as_json", is_flag=True, help="Print the files' paths as JSON on stdout.")
+@json_option("the files' paths")
 def plot(results: Path, trial: str | None, as_json: bool) -> None:
-    """Draw the newest sweep in RESULTS: a sweep's folder or one that holds several.
+    """Draw the newest sweep in RESULTS: a sweep's folder, or a folder of several.
 
-    Figures go to figures/ in the sweep's folder, each as PNG and SVG. What can't be drawn is named
-    with the reason.
+    Each figure is written as PNG and SVG to figures/ in the sweep's folder. A figure that can't be
+    drawn is named with the reason.
     """
-    from edgebench.figures.gallery import Gallery, draw_all, draw_trial
+    from edgebench.report.figures.gallery import WrittenFigures, draw_all, draw_trial
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
-    gallery = draw_all(loaded) if trial is None else Gallery(draw_trial(loaded, trial), [])
-    for warning in (*loaded.warnings, *gallery.left_out):
-        click.echo(f"warning: {warning}", err=True)
+    gallery = draw_all(loaded) if trial is None else WrittenFigures(draw_trial(loaded, trial), [])
     if as_json:
-        files = [str(path) for path in gallery.paths]
-        click.echo(json.dumps({"schema": SCHEMA, "path": str(loaded.path), "files": files}))
+        print_warnings((*loaded.warnings, *gallery.left_out))
+        print_json({"path": loaded.path, "files": gallery.paths})
         return
-    for path in gallery.paths:
-        if path.suffix == ".png":
-            click.echo(path)
-    click.echo(f"wrote {len(gallery.paths)} files (PNG and SVG)")
-    click.echo(f"next: edgebench fit {loaded.path}")
+    count = sum(path.suffix == ".png" for path in gallery.paths)
+    drawn = "1 figure" if count == 1 else f"{count} figures"
+    print_answer([f"Drew {drawn} of {loaded.path.name}, each as PNG and SVG."])
+    print_figures(gallery.paths)
+    print_warnings((*loaded.warnings, *gallery.left_out))
+    print_next(f"edgebench report {shown_path(loaded.path)}")

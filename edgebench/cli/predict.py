@@ -1,8 +1,7 @@
-"""``edgebench predict``: what happens at limits, and with networks, that nobody ran."""
+"""``edgebench predict``: what happens at limits, and with networks, that were not measured."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,110 +9,138 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.choices import LOADERS, SCHEDULES, SWAP_KINDS
-from edgebench.cli.predicted import print_next, print_predictions
+from edgebench.cli.completion import offer_boards
+from edgebench.cli.options import json_option, memory_option, results_argument, verbose_option
+from edgebench.cli.output import (
+    print_figures,
+    print_json,
+    print_next,
+    print_warnings,
+    shown_path,
+)
+from edgebench.cli.prediction_tables import print_predictions
 from edgebench.errors import UsageError
-from edgebench.records.records import SCHEMA
+from edgebench.layers.names import LOADERS, SCHEDULES
+from edgebench.units import SWAP_KINDS
+from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
-    from edgebench.predicting import Source
+    from edgebench.slowdown.other_device import OtherDevice
     from edgebench.slowdown.prediction import Prediction
+    from edgebench.slowdown.prediction_source import PredictionSource
 
 _RANGE = ("120%", "40%", 9)
 
 
-@click.command(short_help="Predict time, slowdown and viability at any limit.")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
+@click.command()
+@results_argument
 @click.option(
-    "--network", help="Which network, or pipeline as alexnet+resnet18 [default: all run]."
+    "--network",
+    help="Network, pipeline as alexnet+resnet18, or your own as package.module:function "
+    "[default: all that were measured].",
 )
-@click.option("--module", help="A network of yours: package.module:function that makes it.")
-@click.option("--memory", multiple=True, help="Limit, as 200M or 75%; may be given repeatedly.")
+@memory_option
 @click.option("--from", "start", help="Widest limit of a range, as 120%.")
 @click.option("--to", "stop", help="Tightest limit of a range, as 40%.")
-@click.option("--steps", type=click.IntRange(2, 100), help="Limits in the range.")
-@click.option("--schedule", type=click.Choice(SCHEDULES), help="Only this schedule.")
+@click.option("--steps", type=click.IntRange(2, 100), help="Number of limits in the range.")
+@click.option("--schedule", type=click.Choice((*SCHEDULES, WHOLE)), help="Only this schedule.")
 @click.option("--loader", type=click.Choice(LOADERS), help="Only this loader.")
 @click.option("--batch", type=click.IntRange(min=1), help="Only this batch size.")
-@click.option("--image", type=click.IntRange(min=1), help="Edge of the input in pixels.")
-@click.option("--device", help="Whose results and constants [default: the only device's].")
-@click.option("--swap-kind", type=click.Choice(SWAP_KINDS), help="With which kind of swap.")
-@click.option("--figure", is_flag=True, help="Draw slowdown against limit as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print the predictions as JSON on stdout.")
-def predict(results: Path, figure: bool, as_json: bool, **asked: Any) -> None:
-    """Predict what limits do, from the sweeps and calibrations at or below RESULTS, or from fits.
+@click.option("--image", type=click.IntRange(min=1), help="Input's width and height in pixels.")
+@click.option("--device", help="Device whose results to use [default: the only one].")
+@click.option("--swap-kind", type=click.Choice(SWAP_KINDS), help="Kind of swap.")
+@click.option(
+    "--on",
+    metavar="BOARD",
+    shell_complete=offer_boards,
+    help="Predict for a board on which nothing was run, as raspberry-pi-4-4g (edgebench boards).",
+)
+@click.option(
+    "--constants",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Predict for a device on which no network was run, from its calibration's file.",
+)
+@click.option("--figure", is_flag=True, help="Also draw slowdown against limit.")
+@verbose_option("each phase's time, the layers slowed most, and what more memory saves")
+@json_option("the predictions")
+def predict(results: Path, figure: bool, verbose: bool, as_json: bool, **asked: Any) -> None:
+    """Predict time, slowdown and kills from the sweeps and calibrations in RESULTS, or from fits.
 
-    A network that was run is predicted at limits that were not; one that never was, from its layer
-    table. What lies beyond all trials is answered too, and marked as extrapolation.
+    A measured network is predicted at any other limit; one that was not measured is predicted from
+    its layers. A prediction outside the range of all trials is marked as extrapolated.
     """
-    from edgebench.predicting import source_of
-    from edgebench.slowdown.asking import Wanted
+    from edgebench.slowdown.models.base import MODEL_SCHEMA
+    from edgebench.slowdown.prediction_source import source_of
+    from edgebench.slowdown.query import workload_query
 
     how = (asked[name] for name in ("schedule", "loader", "batch", "image"))
-    limits, wanted = _limits(asked), Wanted(_network(asked), *how)
+    if asked["on"] and asked["constants"]:
+        raise UsageError("give either --on or --constants", remedy="--on raspberry-pi-4-4g")
+    wanted = workload_query(asked["network"], *how)
     source = source_of(results, wanted, asked["device"], asked["swap_kind"])
+    source, other = _moved(source, asked)
+    limits = _limits(asked, other.memory if other else None)
     found = source.predict(wanted, limits)
     files = _draw(source, found, results) if figure else []
-    for warning in source.warnings:
-        click.echo(f"warning: {warning}", err=True)
     if as_json:
-        click.echo(json.dumps(_as_json(found, results, files)))
+        print_warnings(source.warnings)
+        about = {"schema": MODEL_SCHEMA, "path": results, "says": other.says if other else ()}
+        print_json({**about, "predictions": [*map(_as_json, found)], "figures": files})
         return
-    print_predictions(found)
-    for file in files:
-        if file.suffix == ".png":
-            click.echo(f"figure: {file}")
-    print_next(results, found)
+    print_predictions(found, verbose, other)
+    print_figures(files)
+    print_warnings(source.warnings)
+    print_next(_next(results, found[0]))
 
 
-def _limits(asked: dict[str, Any]) -> list[str]:
-    """The limits given, those of the range, or the usual range."""
-    from edgebench.scenario.limit_axes import MemoryRange
+def _moved(
+    source: PredictionSource, asked: dict[str, Any]
+) -> tuple[PredictionSource, OtherDevice | None]:
+    """For another device, if one is asked for; with what is known of it."""
+    from edgebench.slowdown.prediction_source import elsewhere
+
+    if not (asked["on"] or asked["constants"]):
+        return source, None
+    return elsewhere(source, asked["on"], asked["constants"])
+
+
+def _limits(asked: dict[str, Any], memory: str | None) -> list[str]:
+    """The given limits and those of the given range; without any, a board's or the usual range."""
+    from edgebench.scenario.memory_range import MemoryRange
 
     given = list(asked["memory"])
     ranged = [asked["start"], asked["stop"], asked["steps"]]
-    if given and ranged == [None, None, None]:
-        return given
+    if ranged == [None, None, None] and (given or memory):
+        return given or [str(memory)]
     start, stop, steps = (own or usual for own, usual in zip(ranged, _RANGE, strict=True))
     try:
         table = {"from": start, "to": stop, "steps": steps}
         return [*given, *MemoryRange.model_validate(table).labels()]
     except ValueError as error:
         said = [str(one["msg"]).removeprefix("Value error, ") for one in error.errors()]  # type: ignore[attr-defined]
-        remedy = "write it as --from 120% --to 40%, or --from 800M --to 200M"
+        remedy = "--from 120% --to 40%, or --from 800M --to 200M"
         raise UsageError("; ".join(said), where="--from and --to", remedy=remedy) from error
 
 
-def _network(asked: dict[str, Any]) -> str | None:
-    if asked["module"] and asked["network"]:
-        raise UsageError("--network and --module name two networks", remedy="leave one out")
-    if asked["module"] and ":" not in asked["module"]:
-        remedy = "name the function that makes it: package.module:function"
-        raise UsageError(f"--module {asked['module']} names no function", remedy=remedy)
-    named: str | None = asked["module"] or asked["network"]
-    return named
-
-
-def _draw(source: Source, found: Sequence[Prediction], results: Path) -> list[Path]:
-    from edgebench.figures.prediction import draw
+def _draw(source: PredictionSource, found: Sequence[Prediction], results: Path) -> list[Path]:
+    from edgebench.report.figures.prediction import draw_predictions
 
     if source.results is None:
-        remedy = "name the results themselves instead of their fits"
-        raise UsageError("stored fits alone can't be drawn", remedy=remedy)
-    return draw(source.results, found, source.predictor, results)
+        remedy = "edgebench predict results --figure"
+        raise UsageError("stored fits can't be drawn without their results", remedy=remedy)
+    return draw_predictions(source.results, found, source.predictor, results)
 
 
-def _as_json(found: Sequence[Prediction], results: Path, files: Sequence[Path]) -> dict[str, Any]:
-    rows = []
-    for one in found:
-        row = asdict(one)
-        del row["subject"]
-        row["at"] = [{**asdict(at), "viable": at.viable} for at in one.at]
-        about = {"network": one.subject.network, "settings": one.subject.settings}
-        rows.append({**about, "was_run": one.subject.was_run, **row})
-    return {
-        "schema": SCHEMA,
-        "path": str(results),
-        "predictions": rows,
-        "figures": [str(file) for file in files],
-    }
+def _as_json(one: Prediction) -> dict[str, Any]:
+    row = asdict(one)
+    del row["subject"]
+    row["at"] = [{**asdict(at), "viable": at.viable} for at in one.at]
+    about = {"network": one.subject.network, "settings": one.subject.settings}
+    return {**about, "was_run": one.subject.was_run, **row}
+
+
+def _next(results: Path, one: Prediction) -> str:
+    network = one.subject.network
+    if "+" in network or ":" in network or one.subject.settings.get("kind") == "training":
+        return f"edgebench validate {shown_path(results)}"
+    return f"edgebench minimum {network} --slowdown 1.5"

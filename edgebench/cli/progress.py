@@ -1,136 +1,197 @@
-"""Progress of long work on stderr: a bar on a terminal, one line a trial elsewhere."""
+"""Progress of trials on stderr: a live block on a terminal, few lines elsewhere."""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from edgebench.cli.trial_progress import TrialProgress
 from edgebench.units import format_duration
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
+    from rich.text import Text
 
-    from edgebench.records.records import TrialRecord
-    from edgebench.trial.recording import TrialRequest
+    from edgebench.records import TrialRecord
 
-
-def describe(request: TrialRequest) -> str:
-    """``alexnet linear copy at 75%``: the settings that tell one trial's point from another's."""
-    settings = request.settings
-    networks = "+".join(settings.get("networks", [])) or settings["kind"]
-    words = [networks, *(str(settings[k]) for k in ("schedule", "loader") if k in settings)]
-    swap = request.limits.swap_kind
-    whose = f", {request.strategy}'s own" if request.strategy else ""
-    return f"{' '.join(words)} at {request.limits.label}, swap {swap}{whose}"
+#: Between two drawings, each of which takes about a millisecond of one core.
+_TICK_S = 1.0
+#: A stage that takes less than this has no line of its own in a log.
+_LONG_STAGE_S = 3.0
+#: The first line in a log, and the longest time between two: a silent job may be ended.
+_FIRST_LINE_S, _LONGEST_SILENCE_S = 15.0, 300.0
+_DUMB = ("", "dumb", "unknown")
 
 
-class LineProgress:
-    """One line a trial: for logs, pipes and continuous integration."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._done = self._before = self._total = 0
-        self._request: TrialRequest | None = None
+class LineProgress(TrialProgress):
+    """One line for each trial: ``--verbose``."""
 
     def stage(self, text: str) -> None:
-        """Say what is under way."""
-        click.echo(f"{text} …", err=True)
+        """Print what is being done."""
+        super().stage(text)
+        self.report(f"{text} …")
 
     def begin(self, folder: Path, total: int, done: int) -> None:
-        """Say where the results go and how much is to do."""
-        resumed = f", {done} of them finished earlier" if done else ""
-        click.echo(f"{total} trials{resumed} → {folder}", err=True)
-        self._began, self._total, self._done, self._before = time.monotonic(), total, done, done
-
-    def trial(self, request: TrialRequest) -> None:
-        """Remember what runs, to name it when it has ended."""
-        self._request = request
+        """Print the results' folder and the number of trials."""
+        super().begin(folder, total, done)
+        self.report(_begin_words(folder, None if self._grows else total, done))
 
     def finished(self, record: TrialRecord) -> None:
-        """One line: which trial, its outcome, how long it took, how long it may still take."""
-        self._done += 1
-        what = describe(self._request) if self._request else record.trial
-        click.echo(
-            f"[{self._done}/{self._total}] {what}: {record.outcome}, "
-            f"{format_duration(record.wall_s or 0.0)}, {self._left()} left",
-            err=True,
-        )
+        """Print which trial ended, its outcome and time, and the time left for all others."""
+        request = self._request
+        super().finished(record)
+        what = self.point_words(request) if request else record.trial
+        took = format_duration(record.wall_s or 0.0)
+        self.report(f"{self.count_words()}: {what}: {record.outcome}, {took}; {self.time_words()}")
 
-    def planned(self, total: int) -> None:
-        """Count further trials in."""
-        self._total = total
+    def report(self, line: str) -> None:
+        """Print it."""
+        click.echo(line, err=True)
 
-    def _left(self) -> str:
-        each = (time.monotonic() - self._began) / max(1, self._done - self._before)
-        return format_duration(each * (self._total - self._done))
+
+class _Ticking(TrialProgress):
+    """Shows how far the trials are every now and then, from a thread of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tick_on, name="progress", daemon=True)
+
+    def start(self) -> None:
+        """Begin to show."""
+        self._thread.start()
 
     def close(self) -> None:
-        """Nothing to put away."""
+        """Show nothing more but what has to be reported."""
+        self._over.set()
+        self._thread.join()
+        super().close()
+
+    def _tick_on(self) -> None:
+        while not self._over.wait(_TICK_S):
+            with self.lock:
+                self.tick()
+
+    def tick(self) -> None:
+        """Show the state, if it is time to."""
+        raise NotImplementedError
 
 
-class BarProgress:
-    """A bar that is drawn twice a second at most."""
+class LogProgress(_Ticking):
+    """A line every now and then, ever more rarely: for logs, pipes, continuous integration."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._due_s = _FIRST_LINE_S
+        self._said: str | None = None
+
+    def begin(self, folder: Path, total: int, done: int) -> None:
+        """Print the results' folder and the number of trials."""
+        super().begin(folder, total, done)
+        self.report(_begin_words(folder, None if self._grows else total, done))
+
+    def tick(self) -> None:
+        """A line that is due, or the name of a stage that takes long."""
+        stage = self._stage
+        if stage and stage != self._said and time.monotonic() - self._since >= _LONG_STAGE_S:
+            self._said = stage
+            self.report(f"{stage} …")
+        if self.elapsed_s < self._due_s:
+            return
+        self._due_s = self.elapsed_s + min(self.elapsed_s, _LONGEST_SILENCE_S)
+        words = filter(None, (self.count_words(), self.time_words(), self.now_words()))
+        self.report("; ".join(words))
+
+    def report(self, line: str) -> None:
+        """Print it."""
+        click.echo(line, err=True)
+
+
+class LiveProgress(_Ticking):
+    """A block of the terminal that is drawn once a second, and gone at the end."""
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich.live import Live
 
-        self._bar: RichProgress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True, markup=False),
-            refresh_per_second=2,
+        super().__init__()
+        self._console = Console(stderr=True, markup=False, highlight=False)
+        self._live = Live(
+            console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop"
         )
-        self._task: TaskID | None = None
-        self._bar.start()
+        self._drawn: tuple[int, int, int] | None = None
+        self._picture: list[Text] = []
+
+    def start(self) -> None:
+        """Begin to draw."""
+        self._live.start()
+        super().start()
 
     def stage(self, text: str) -> None:
-        """Say what is under way, above the bar."""
-        self._bar.console.print(f"{text} …", highlight=False)
+        """Name what is done, at once."""
+        super().stage(text)
+        self.tick()
 
-    def begin(self, folder: Path, total: int, done: int) -> None:
-        """Start the bar where an earlier start left off."""
-        self._bar.console.print(f"results: {folder}", highlight=False, soft_wrap=True)
-        self._task = self._bar.add_task("", total=total, completed=done)
+    def tick(self) -> None:
+        """Draw the block; the picture is made anew only after a trial, or in another size."""
+        from rich.console import Group
 
-    def trial(self, request: TrialRequest) -> None:
-        """Name the trial that runs."""
-        if self._task is not None:
-            self._bar.update(self._task, description=describe(request))
+        from edgebench.cli.live_block import head_lines, picture_lines
 
-    def finished(self, record: TrialRecord) -> None:
-        """Move on; a trial that did not end well is named above the bar."""
-        if record.outcome not in ("ok", "oom-killed"):
-            self._bar.console.print(f"trial {record.trial}: {record.outcome}: {record.reason}")
-        if self._task is not None:
-            self._bar.advance(self._task)
+        with self.lock:
+            width, height = self._console.size
+            encoding = self._console.encoding
+            head = head_lines(self, width, encoding)
+            now = (width, height, self._done)
+            if now != self._drawn:
+                self._drawn = now
+                # The cursor takes the last line.
+                room = height - 1 - len(head)
+                self._picture = [*picture_lines(self.known, width, room, encoding)]
+            self._live.update(Group(*head, *self._picture), refresh=True)
 
-    def planned(self, total: int) -> None:
-        """Make room for further trials."""
-        if self._task is not None:
-            self._bar.update(self._task, total=total)
+    def report(self, line: str) -> None:
+        """Print it above the block."""
+        self._console.print(line, soft_wrap=True)
 
     def close(self) -> None:
-        """Leave the bar as it stands."""
-        self._bar.stop()
+        """Remove the block."""
+        self._over.set()
+        self._thread.join()
+        self._live.stop()
+        super().close()
 
 
-def make_progress() -> LineProgress | BarProgress:
-    """A bar on a terminal, lines elsewhere."""
-    return BarProgress() if sys.stderr.isatty() else LineProgress()
+def _begin_words(folder: Path, total: int | None, done: int) -> str:
+    """``45 trials, 18 of them finished earlier → results/…``; ``total`` is None for a search."""
+    if total is None:
+        return f"trials{f', {done} finished earlier' if done else ''} → {folder}"
+    resumed = f", {done} of them finished earlier" if done else ""
+    return f"{total} {'trial' if total == 1 else 'trials'}{resumed} → {folder}"
+
+
+def _is_terminal() -> bool:
+    """Whether stderr is a terminal that can move its cursor."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "") not in _DUMB
+
+
+@contextmanager
+def shown_progress(verbose: bool = False) -> Iterator[TrialProgress]:
+    """Show how far the trials are until the end; ``verbose``: a line for each, everywhere."""
+    progress: LineProgress | LogProgress | LiveProgress
+    if verbose:
+        progress = LineProgress()
+    else:
+        progress = LiveProgress() if _is_terminal() else LogProgress()
+        progress.start()
+    try:
+        yield progress
+    finally:
+        progress.close()

@@ -1,115 +1,185 @@
-"""``edgebench reconcile``: every strategy's figure of memory, and what lies between them."""
+"""``edgebench reconcile``: the memory that each strategy measures, and why they differ."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.records.records import SCHEMA
+from edgebench.cli.completion import offer_sweeps
+from edgebench.cli.options import input_option, json_option, results_option, verbose_option
+from edgebench.cli.output import (
+    print_answer,
+    print_json,
+    print_lines,
+    print_next,
+    print_table,
+    print_title,
+    print_warnings,
+    shown_path,
+)
+from edgebench.errors import UsageError
+from edgebench.units import format_size
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
+    from edgebench.analysis.reconcile.reconciliation import LayerLedgers, Reconciliation
     from edgebench.measures.ledger import Ledger
-    from edgebench.reconciling.reconciliation import LayerLedgers, Reconciliation
 
 _MIB = 1 << 20
 _MOST_LAYERS = 12
-_WIDTH = 110
 
 
-@click.command(short_help="Explain the gaps between what each strategy says of memory.")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option("--trial", help="Reconcile this trial's point [default: all that were looked at].")
-@click.option("--network", help="Only trials of this network, and only its layers.")
-@click.option("--json", "as_json", is_flag=True, help="Print ledgers and layers as JSON on stdout.")
-def reconcile(results: Path, trial: str | None, network: str | None, as_json: bool) -> None:
-    """Put every strategy's figure side by side, for the newest sweep in RESULTS.
+@click.command()
+@click.argument(
+    "source", metavar="[RESULTS | NETWORK]", default="results", shell_complete=offer_sweeps
+)
+@click.option("--trial", help="Only this trial's point [default: all points].")
+@click.option("--network", help="Only this network's trials and layers.")
+@input_option
+@results_option
+@verbose_option("how each strategy measures, and the layers' peaks")
+@json_option("ledgers and layers")
+def reconcile(
+    source: str,
+    trial: str | None,
+    network: str | None,
+    verbose: bool,
+    as_json: bool,
+    **measuring: Any,
+) -> None:
+    """Compare what every strategy measured of memory in the newest sweep in RESULTS.
 
-    A ledger goes from one figure to the next by terms that were measured each by itself; the rest
-    is unexplained. What the sweep lacks is said, with how to get it.
+    A NETWORK is measured first, without a limit. A ledger goes from one measurement to another by
+    terms that were measured by themselves; what is left is unexplained. What the sweep lacks is
+    named, with how to get it.
     """
-    from edgebench.reconciling.reconciliation import reconcile as reconcile_sweep
+    from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
     from edgebench.results.results import latest, load
 
-    loaded = load(latest(results))
+    measured = _measured(source, **measuring)
+    loaded = load(latest(measured or Path(source)))
     found = reconcile_sweep(loaded.sweeps[0], trial, network)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
     if as_json:
-        points = [one.to_json() for one in found]
-        click.echo(json.dumps({"schema": SCHEMA, "path": str(loaded.path), "points": points}))
+        print_warnings(loaded.warnings)
+        print_json({"path": loaded.path, "points": [one.to_json() for one in found]})
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _WIDTH)
+    print_answer([_answer(found)])
     for one in found:
-        _print(console, one)
-    click.echo(f"next: edgebench plot {loaded.path}")
-    click.echo(f"next: edgebench export {loaded.path} --frame memory")
+        _print_point(one, verbose)
+    print_lines(["", *_lacking(found)])
+    print_warnings(loaded.warnings)
+    print_next(f"edgebench export {shown_path(loaded.path)} --frame memory")
 
 
-def _print(console: Console, one: Reconciliation) -> None:
-    console.print(one.title, style="bold", markup=False)
-    _print_readings(console, one)
+def _measured(source: str, results: Path, **described: Any) -> Path | None:
+    """The sweep of a network that is measured now; None: ``source`` is a folder of results."""
+    from edgebench.layers.references import names_network
+
+    if Path(source).is_dir() or not names_network(source):
+        if described["input"] is not None:
+            raise UsageError(
+                "--input is of a network that is measured now, and none is named",
+                remedy="leave it out, or: edgebench reconcile mymodel.py:Net --input …",
+            )
+        return None
+    from edgebench.cli.progress import shown_progress
+    from edgebench.cli.run import refuse_unexpected
+    from edgebench.run.sweep import SweepOptions, run_sweep
+    from edgebench.scenario.flag_scenario import scenario_from_flags
+    from edgebench.workloads.engines.registry import TORCH, engines_for
+
+    workload = {"kind": "inference", "network": source, **described}
+    in_torch = engines_for(source) == (TORCH,)
+    memory = {"strategies": ["process", *(["torch"] if in_torch else [])]}
+    scenario = scenario_from_flags("reconcile", workload, {}, repeats=1, memory=memory)
+    with shown_progress() as progress:
+        summary = run_sweep(scenario, SweepOptions(results), progress)
+    refuse_unexpected(summary)
+    return summary.folder
+
+
+def _answer(found: Sequence[Reconciliation]) -> str:
+    """How far the strategies' peaks lie apart, and how much of that nothing explains."""
+    gaps = []
+    for one in found:
+        trials = (one.chain.timed, *one.chain.own.values())
+        read = [r.peak_bytes for trial in trials for r in trial.readings.values()]
+        peaks = [peak for peak in read if peak is not None]
+        gaps += [max(peaks) - min(peaks)] if peaks else []
+    rests = [abs(ledger.unexplained_bytes) for one in found for ledger in one.ledgers]
+    points = "this point" if len(found) == 1 else f"{len(found)} points"
+    if not gaps or not rests:
+        return f"No two strategies measured the same of {points}."
+    return (
+        f"Strategies' peaks of {points} differ by up to {format_size(max(gaps))}; of what the "
+        f"ledgers compare, at most {format_size(max(rests))} is unexplained."
+    )
+
+
+def _print_point(one: Reconciliation, verbose: bool) -> None:
+    print_title(one.title)
+    _print_readings(one, verbose)
     for ledger in one.ledgers:
-        _print_ledger(console, ledger)
-    if one.layers:
-        _print_layers(console, one.layers)
-    for name, why in one.missing.items():
-        console.print(f"no {name}: {why}", style="dim", markup=False)
-    console.print()
+        click.echo()
+        _print_ledger(ledger)
+    if one.layers and verbose:
+        click.echo()
+        _print_layers(one.layers)
 
 
-def _print_readings(console: Console, one: Reconciliation) -> None:
-    table = _table("strategy", "trial", "peak MiB", "± MiB", "cost", "how")
+def _lacking(found: Sequence[Reconciliation]) -> list[str]:
+    """The strategies that are missing, one line a reason."""
+    reasons: dict[str, dict[str, None]] = {}
+    for one in found:
+        for name, why in one.missing.items():
+            reasons.setdefault(why.replace(f'"{name}"', "{}"), {})[name] = None
+    lines = []
+    for why, names in reasons.items():
+        listed = ", ".join(f'"{name}"' for name in names)
+        lines.append(f"not measured: {', '.join(names)}: {why.replace('{}', listed)}")
+    return lines
+
+
+def _print_readings(one: Reconciliation, verbose: bool) -> None:
+    rows = []
     for trial in (one.chain.timed, *one.chain.own.values()):
         for name, reading in trial.readings.items():
             cost = one.costs.get(name)
-            table.add_row(
-                name,
-                trial.record.trial,
-                _mib(reading.peak_bytes),
-                _mib(reading.error.size_bytes),
-                f"{cost:.1f}×" if cost is not None else "",
-                reading.missing.get("peak_bytes", reading.method),
-            )
-    console.print(table)
+            about = [name, trial.record.trial, _mib(reading.peak_bytes)]
+            about += [_mib(reading.error.size_bytes), "" if cost is None else f"{cost:.1f}×"]
+            rows.append([*about, reading.missing.get("peak_bytes", reading.method)])
+    titles = ["strategy", "trial", "peak MiB", "± MiB", "cost", *(["how"] if verbose else [])]
+    cells = [row[: len(titles)] for row in rows]
+    print_table(titles, cells, words=("strategy", "trial", "how"))
 
 
-def _print_ledger(console: Console, ledger: Ledger) -> None:
+def _print_ledger(ledger: Ledger) -> None:
     source, target = ledger.source, ledger.target
-    console.print()
-    table = _table("from … to", "MiB", "")
-    table.add_row(source.strategy, _mib(source.size_bytes), source.where)
-    for term in ledger.terms:
-        table.add_row(f"  {term.name}", _signed(term.size_bytes), term.says)
     rest = "" if ledger.closes else f"more than {_mib(ledger.small_bytes)} MiB: not small"
-    table.add_row("  unexplained", _signed(ledger.unexplained_bytes), rest)
-    table.add_row(target.strategy, _mib(target.size_bytes), target.where)
-    console.print(table)
+    rows = [
+        [source.strategy, _mib(source.size_bytes), source.where],
+        *([f"  {term.name}", _signed(term.size_bytes), term.says] for term in ledger.terms),
+        ["  unexplained", _signed(ledger.unexplained_bytes), rest],
+        [target.strategy, _mib(target.size_bytes), target.where],
+    ]
+    print_table(("from … to", "MiB", "what"), rows, words=("from … to", "what"))
 
 
-def _print_layers(console: Console, layers: Sequence[LayerLedgers]) -> None:
+def _print_layers(layers: Sequence[LayerLedgers]) -> None:
     """The layers in which some strategy's peak rises most above their start."""
     largest = sorted(layers, key=_rise, reverse=True)[:_MOST_LAYERS]
     shown = [layer for layer in layers if layer in largest]
     names = list(dict.fromkeys(name for layer in shown for name in layer.figures))
-    table = _table("layer", "phase", *names, "unexplained")
+    rows = []
     for layer in shown:
         rests = [abs(ledger.unexplained_bytes) for ledger in layer.ledgers]
-        peaks = [_peak_of(layer, name) for name in names]
-        table.add_row(str(layer.span.name), layer.key.phase, *peaks, _mib(max(rests, default=None)))
-    console.print()
-    console.print(f"peaks in MiB of {len(shown)} of {len(layers)} layers' loads and executions")
-    console.print(table)
+        peaks = [_mib(layer.figures[name][1]) if name in layer.figures else "" for name in names]
+        rest = _mib(max(rests, default=None))
+        rows.append([str(layer.span.name), layer.key.phase, *peaks, rest])
+    click.echo(f"peaks in MiB of {len(shown)} of {len(layers)} layers' loads and executions")
+    print_table(("layer", "phase", *names, "unexplained"), rows, words=("layer", "phase"), keys=2)
 
 
 def _rise(layer: LayerLedgers) -> int:
@@ -119,20 +189,6 @@ def _rise(layer: LayerLedgers) -> int:
         if before is not None and peak is not None
     ]
     return max(rises, default=0)
-
-
-def _peak_of(layer: LayerLedgers, name: str) -> str:
-    return _mib(layer.figures[name][1]) if name in layer.figures else ""
-
-
-def _table(*columns: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in columns:
-        words = name in ("strategy", "trial", "how", "from … to", "", "layer", "phase")
-        table.add_column(name, justify="left" if words else "right")
-    return table
 
 
 def _mib(size_bytes: float | None) -> str:

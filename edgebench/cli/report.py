@@ -1,62 +1,111 @@
-"""``edgebench report``: a sweep told in one file that stands alone."""
+"""``edgebench report``: a sweep's self-contained report."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.records.records import SCHEMA
+from edgebench.cli.options import json_option, results_argument, verbose_option
+from edgebench.cli.output import (
+    print_answer,
+    print_json,
+    print_lines,
+    print_next,
+    print_title,
+    print_warnings,
+    shown_path,
+)
+from edgebench.extras import need
 
-_NAME = "report.html"
+if TYPE_CHECKING:
+    from edgebench.report.content import Report
+
+#: Of more workloads than this, which are a search, the file alone has all answers.
+_MOST_WORKLOADS = 6
+#: The first sentences of an answer say the most; the file has all.
+_SENTENCES = 2
 
 
-@click.command(short_help="Tell a sweep in one file that stands alone.")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
+@click.command()
+@results_argument
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file to write [default: report.html in the sweep's folder].",
 )
-@click.option(
-    "--markdown", is_flag=True, help="Write it as Markdown as well, its figures beside it."
-)
-@click.option("--pdf", is_flag=True, help="Write it as PDF as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print the files' paths as JSON on stdout.")
-def report(results: Path, output: Path | None, markdown: bool, pdf: bool, as_json: bool) -> None:
-    """Tell the newest sweep in RESULTS: a sweep's folder or one that holds several.
+@click.option("--markdown", is_flag=True, help="Also write Markdown, with the figures beside it.")
+@click.option("--pdf", is_flag=True, help="Also write PDF.")
+@verbose_option("each question with the first sentences of its answer")
+@json_option("the files' paths")
+def report(
+    results: Path, output: Path | None, markdown: bool, pdf: bool, verbose: bool, as_json: bool
+) -> None:
+    """Write a self-contained report of the newest sweep in RESULTS.
 
-    One HTML file with everything in it: what the trials mean in sentences, tables, figures, the
-    environment, what puts it in doubt. It opens offline and prints.
+    RESULTS is a sweep's folder, or a folder of several. The report is one HTML file that opens
+    offline and prints: sentences, tables, figures, the environment, and the reasons for doubt.
     """
-    from edgebench.report.folding import folded
-    from edgebench.report.html import as_html
-    from edgebench.report.making import make_report
-    from edgebench.report.writing import write_markdown, write_page
+    # Checked together, so that one command installs everything.
+    need("jinja2", "pandas", *(["typst"] if pdf else []))
+    from edgebench.report.builder import make_report, without_repeats
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
-    target = output or loaded.path / _NAME
     made = make_report(loaded, markdown)
-    paths = [write_page(target, as_html(made).encode())]
+    paths = _written(made, output or loaded.path / "report.html", markdown, pdf)
+    if output is None:
+        paths = [*_written_headline(made, loaded.path), *paths]
+    warnings = without_repeats([*loaded.warnings, *made.left_out])
+    if as_json:
+        print_warnings(warnings)
+        print_json({"path": loaded.path, "files": paths})
+        return
+    _print_in_short(made)
+    if verbose:
+        _print_answers(made)
+    files = [path for path in paths if path.suffix != ".png"]
+    click.echo()
+    for path in files:
+        click.echo(f"{'figure' if path.suffix == '.svg' else 'report'}: {shown_path(path)}")
+    print_warnings(warnings)
+    print_next(f"edgebench compare EARLIER {shown_path(loaded.path)}")
+
+
+def _written(made: Report, target: Path, markdown: bool, pdf: bool) -> list[Path]:
+    from edgebench.report.html import as_html
+    from edgebench.report.markdown import write_markdown
+    from edgebench.results.derived import write_file
+
+    paths = [write_file(target, as_html(made).encode())]
     if pdf:
         from edgebench.report.pdf import as_pdf
 
-        paths.append(write_page(target.with_suffix(".pdf"), as_pdf(made)))
-    if markdown:
-        paths += write_markdown(target.with_suffix(".md"), made)
-    for warning in folded([*loaded.warnings, *made.left_out]):
-        click.echo(f"warning: {warning}", err=True)
-    if as_json:
-        files = [str(path) for path in paths]
-        click.echo(json.dumps({"schema": SCHEMA, "path": str(loaded.path), "files": files}))
-        return
-    for path in paths:
-        if path.suffix != ".png":
-            click.echo(path)
-    click.echo(
-        f"wrote {len(paths)} files" if len(paths) > 1 else "wrote one file: open it anywhere"
-    )
-    click.echo(f"next: edgebench compare EARLIER {loaded.path}")
+        paths.append(write_file(target.with_suffix(".pdf"), as_pdf(made)))
+    return paths + (write_markdown(target.with_suffix(".md"), made) if markdown else [])
+
+
+def _written_headline(made: Report, folder: Path) -> list[Path]:
+    """The figure to open first, slowdown against the limit, as a file; none where there is none."""
+    from edgebench.results.derived import write_derived
+
+    found = (one for one in made.pictures if one.stem.startswith("slowdown") and one.svg)
+    first = next(found, None)
+    return [write_derived(folder / "figures", f"{first.stem}.svg", first.svg)] if first else []
+
+
+def _print_in_short(made: Report) -> None:
+    for first, *others in made.in_short:
+        print_answer([first])
+        print_lines(others, "  ")
+
+
+def _print_answers(made: Report) -> None:
+    """The first sentences of each workload's answers."""
+    for chapter in made.chapters[:_MOST_WORKLOADS]:
+        print_title(chapter.brief)
+        for answer in chapter.answers:
+            print_lines([answer.question], "  ")
+            print_lines(answer.sentences[:_SENTENCES], "    ")

@@ -2,53 +2,90 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.cli.options import device_option, results_option
+from edgebench.cli.completion import offer_scenarios
+from edgebench.cli.grouping import grouped
+from edgebench.cli.options import (
+    device_option,
+    json_option,
+    other_plan_option,
+    other_storage_option,
+    results_option,
+    verbose_option,
+)
+from edgebench.cli.output import (
+    brief_names,
+    print_answer,
+    print_json,
+    print_lines,
+    print_next,
+    print_warnings,
+    shown_path,
+)
 from edgebench.errors import SweepIncompleteError
 from edgebench.units import format_duration
 
 if TYPE_CHECKING:
-    from edgebench.sweep.sweep import SweepSummary
+    from edgebench.run.sweep import SweepSummary
 
 _UNEXPECTED = ("failed", "timeout", "harness-error")
 
 
-@click.command(short_help="Run a scenario's sweep, or resume one that was interrupted.")
-@click.argument("scenario", metavar="SCENARIO")
+@click.command()
+@click.argument("scenario", metavar="SCENARIO", shell_complete=offer_scenarios)
 @results_option
 @device_option
-@click.option("--fresh", is_flag=True, help="Start anew, even if an unfinished sweep is there.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
-def run(scenario: str, results: Path, device: str | None, fresh: bool, as_json: bool) -> None:
+@other_storage_option
+@other_plan_option
+@click.option("--fresh", is_flag=True, help="Start a new sweep even if an unfinished one exists.")
+@verbose_option("a line for each trial, and the harness's own time")
+@json_option("the summary")
+def run(
+    scenario: str,
+    results: Path,
+    device: str | None,
+    storage: str | None,
+    plan: str | None,
+    fresh: bool,
+    verbose: bool,
+    as_json: bool,
+) -> None:
     """Run SCENARIO (a TOML file, or the name of a shipped one) at all its limits.
 
-    Interrupted at any time, the same command goes on where it stopped.
+    It may be interrupted at any time: the same command resumes it.
     """
-    from edgebench.cli.progress import make_progress
+    from edgebench.cli.progress import shown_progress
+    from edgebench.run.sweep import SweepOptions, run_sweep
+    from edgebench.scenario.flag_scenario import with_storage
     from edgebench.scenario.scenario import load_scenario
-    from edgebench.sweep.sweep import SweepOptions, run_sweep
 
-    plan = load_scenario(scenario)
-    progress = make_progress()
-    try:
-        summary = run_sweep(plan, SweepOptions(results, device, fresh), progress)
-    finally:
-        progress.close()
-    _report(summary, as_json)
+    loaded = load_scenario(scenario, plan)
+    loaded = with_storage(loaded, storage) if storage else loaded
+    with shown_progress(verbose) as progress:
+        summary = run_sweep(loaded, SweepOptions(results, device, fresh), progress)
+    names = brief_names(workload for workload, *_ in summary.noise)
+    noise = grouped((names[workload], limit, words) for workload, limit, words in summary.noise)
+    warnings = [*noise, *summary.warnings]
+    if as_json:
+        print_json({**asdict(summary), "warnings": warnings})
+    else:
+        print_answer(run_answer(summary.folder))
+        print_lines(["", *_summary_lines(summary, verbose)])
+        print_warnings(warnings)
+        print_next(f"edgebench report {shown_path(summary.folder)}")
     refuse_unexpected(summary)
 
 
 def refuse_unexpected(summary: SweepSummary) -> None:
-    """Say so if trials of a sweep that is done ended as none should.
+    """Check how the trials of a finished sweep ended.
 
     Raises:
-        SweepIncompleteError: some did.
+        SweepIncompleteError: some failed, timed out or could not be measured.
     """
     unexpected = {k: n for k, n in summary.outcomes.items() if k in _UNEXPECTED}
     if unexpected:
@@ -60,17 +97,24 @@ def refuse_unexpected(summary: SweepSummary) -> None:
         )
 
 
-def _report(summary: SweepSummary, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({**asdict(summary), "folder": str(summary.folder)}))
-        return
+def run_answer(folder: Path) -> list[str]:
+    """What the sweep says of each workload, in a sentence."""
+    from edgebench.report.one_sentence import sweep_sentences
+    from edgebench.report.workload import workloads
+    from edgebench.results.results import load
+    from edgebench.results.summary import summarise
+
+    points = summarise(load(folder).sweeps[0])
+    # An adaptive search runs only some of its points.
+    found = workloads([point for point in points if point.outcomes] or points)
+    return sweep_sentences(found, brief_names(one.name for one in found))
+
+
+def _summary_lines(summary: SweepSummary, verbose: bool) -> list[str]:
     outcomes = ", ".join(f"{n} {outcome}" for outcome, n in sorted(summary.outcomes.items()))
-    click.echo(f"{summary.trials} trials in {format_duration(summary.wall_s)}: {outcomes}")
-    if summary.harness_s_per_trial is not None and summary.harness_share is not None:
-        each = format_duration(summary.harness_s_per_trial)
-        click.echo(f"harness: {each} a trial, {summary.harness_share:.1%} of the trials' time")
-    for warning in summary.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    click.echo(f"results: {summary.folder}")
-    for verb in ("show", "fit", "plot"):
-        click.echo(f"next: edgebench {verb} {summary.folder}")
+    count = f"{summary.trials} trial{'s' * (summary.trials != 1)}"
+    lines = [f"{count} in {format_duration(summary.wall_s)}: {outcomes}"]
+    each, share = summary.harness_s_per_trial, summary.harness_share
+    if verbose and each is not None and share is not None:
+        lines.append(f"harness: {format_duration(each)} a trial, {share:.1%} of the trials' time")
+    return [*lines, f"results: {shown_path(summary.folder)}"]

@@ -1,76 +1,98 @@
-"""``edgebench serve``: the dashboard in a browser."""
+"""``edgebench serve``: the page in a browser."""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import signal
 import socket
 from pathlib import Path
 
 import click
 
-from edgebench.errors import MachineError, UsageError
+from edgebench.cli.options import json_option
+from edgebench.cli.output import print_json, print_next, print_warnings
+from edgebench.errors import UsageError
+from edgebench.extras import need
 
-_REMEDY = "python3 -m pip install 'edgebench[serve]'"
 
-
-@click.command(short_help="See it live in a browser: start, watch and compare sweeps.")
+@click.command()
 @click.argument(
     "results", type=click.Path(file_okay=False, path_type=Path), default=Path("results")
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on.")
+@click.option("--host", default="127.0.0.1", help="Address to serve on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8265,
-    show_default=True,
-    help="Port to serve on; 0 takes any that is free.",
+    help="Port to serve on; 0: any free port.",
 )
 @click.option(
     "--files",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder whose data sets and checkpoints the form offers by name.",
+    help="Folder of data sets, checkpoints, networks and code that the form may name.",
 )
-@click.option("--token", "with_token", is_flag=True, help="Ask for a token on this machine too.")
-@click.option("--json", "as_json", is_flag=True, help="Print the address as JSON on stdout.")
+@click.option(
+    "--token/--no-token",
+    "with_token",
+    default=True,
+    help="Require a token, or let every user of this machine in.",
+)
+@json_option("the address")
 def serve(
     results: Path, host: str, port: int, files: Path | None, with_token: bool, as_json: bool
 ) -> None:
-    """Serve a page over RESULTS: a form to run sweeps, the live view, all that was measured.
+    """Serve a page that starts sweeps, follows them live and shows all results in RESULTS.
 
-    On any other address than this machine's own the page opens with a token only. Sweeps that the
-    page started go on when the server ends.
+    The printed address contains a token, without which the page can't be opened. Sweeps that were
+    started from the page continue when the server ends.
     """
-    _need_libraries()
+    need("starlette", "uvicorn")
     from edgebench.serve.app import make_app, make_server, open_socket
-    from edgebench.serve.security import Guard, is_loopback, new_token
+    from edgebench.serve.security import AccessRules, is_loopback
+    from edgebench.serve.tokens import new_token, token_file
 
     if not host.strip():
         raise UsageError("--host is empty", remedy="leave it out to serve on this machine only")
-    token = new_token() if with_token or not is_loopback(host) else None
-    server = make_server(make_app(results.resolve(), Guard(host, token), files and files.resolve()))
-    with open_socket(host, port) as sock:
-        _tell(host, sock.getsockname()[1], token, as_json)
+    if not with_token and not is_loopback(host):
+        remedy = "leave out --no-token, or leave out --host to serve on this machine only"
+        what = f"without a token, everyone who reaches {host} could start sweeps"
+        raise UsageError(what, remedy=remedy)
+    token = new_token() if with_token else None
+    server = make_server(
+        make_app(results.resolve(), AccessRules(host, token), files and files.resolve())
+    )
+    _end_with_the_terminal()
+    with open_socket(host, port) as sock, contextlib.ExitStack() as kept:
+        port = sock.getsockname()[1]
+        file = kept.enter_context(token_file(port, token)) if token else None
+        _print_address(host, port, token, file, as_json)
         server.run(sockets=[sock])
 
 
-def _need_libraries() -> None:
-    try:
-        import starlette
-        import uvicorn
-    except ModuleNotFoundError as error:
-        raise MachineError(f"this needs {error.name}", remedy=_REMEDY) from None
-    del starlette, uvicorn
+def _end_with_the_terminal() -> None:
+    """Closing the terminal ends the server as SIGTERM does, unless it runs under nohup."""
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
-def _tell(host: str, port: int, token: str | None, as_json: bool) -> None:
-    # Every address of this machine: its name is one that a browser can go to.
+def _print_address(
+    host: str, port: int, token: str | None, file: Path | None, as_json: bool
+) -> None:
+    from edgebench.serve.security import is_loopback
+
+    # A browser can't open "every address", but the machine's name.
     named = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
     shown = f"[{named}]" if ":" in named else named
     address = f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
+    if token is None:
+        print_warnings(["no token: every user of this machine can start sweeps as you"])
     if as_json:
-        click.echo(json.dumps({"address": address, "port": port}))
+        print_json({"address": address, "port": port, "token_file": file})
         return
     click.echo(f"open: {address}")
-    if token is None:
-        click.echo(f"next: ssh -L {port}:127.0.0.1:{port} this-machine    # from your laptop")
-    click.echo("Ctrl-C ends the server; a sweep that it started goes on", err=True)
+    if file:
+        click.echo(f"token: also in {file}, which only you can read", err=True)
+    click.echo("Ctrl-C ends the server; a sweep that it started continues", err=True)
+    if is_loopback(host):
+        tunnel = f"ssh -L {port}:127.0.0.1:{port} this-machine"
+        print_next(f"{tunnel}  (on your laptop; open the same address there)")

@@ -1,43 +1,54 @@
-"""``edgebench show``: a sweep's results as a table, also while it is still being made."""
+"""``edgebench show``: a sweep's answer and its points, also of a running sweep."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.records.records import SCHEMA
+from edgebench.cli.grouping import grouped
+from edgebench.cli.options import json_option, results_argument, verbose_option
+from edgebench.cli.output import (
+    brief_names,
+    print_answer,
+    print_json,
+    print_lines,
+    print_next,
+    print_table,
+    print_title,
+    print_warnings,
+    shown_path,
+)
 from edgebench.units import format_size
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from edgebench.report.workload import WorkloadPoints
     from edgebench.results.results import Sweep
-    from edgebench.results.summary import PointSummary, Spread
+    from edgebench.results.spread import Spread
+    from edgebench.results.summary import PointSummary
 
-_SHORT = {
-    "oom-killed": "oom",
-    "timeout": "time",
-    "failed": "fail",
-    "harness-error": "error",
-    "interrupted": "cut",
-}
-_MOST_NOTES = 6
-_TERMINAL = 80
+_SHORT = {"oom-killed": "oom", "timeout": "time", "failed": "fail"}
+_SHORT |= {"harness-error": "error", "interrupted": "cut"}
+_LEGEND = "median, ± the farthest trial; *: the peak met the limit"
+_ROUNDS = (
+    "start: the first round after the import; steady: later rounds, once they repeat; slower: "
+    "steady rounds against unlimited ones (start, where only one round was run)"
+)
+_TITLES = ("MiB", "ok", "slower", "peak MiB")
 
 
-@click.command(short_help="Show a sweep's results as a table.")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option("--json", "as_json", is_flag=True, help="Print every point as JSON on stdout.")
-def show(results: Path, as_json: bool) -> None:
-    """Show the newest sweep in RESULTS: a sweep's folder or one that holds several.
+@click.command()
+@results_argument
+@verbose_option("each phase's times, and how certain the least limit is")
+@json_option("every point")
+def show(results: Path, verbose: bool, as_json: bool) -> None:
+    """Show the newest sweep in RESULTS: a sweep's folder, or a folder of several.
 
-    Works on a sweep that is running, was cut short or is damaged: it shows what is there.
+    It also works on a sweep that is running, was interrupted or is damaged.
     """
     from edgebench.results.results import latest, load
     from edgebench.results.summary import summarise
@@ -46,28 +57,25 @@ def show(results: Path, as_json: bool) -> None:
     sweep = loaded.sweeps[0]
     points = summarise(sweep)
     if as_json:
-        click.echo(json.dumps(_as_json(sweep, points, loaded.warnings)))
+        print_json(
+            {
+                "sweep": sweep.name,
+                "path": sweep.path,
+                "device": sweep.device,
+                "state": _state(sweep),
+                "planned": sweep.planned,
+                "recorded": len(sweep.records),
+                "points": [asdict(point) for point in points],
+                "warnings": loaded.warnings,
+            }
+        )
         return
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    _print(sweep, points)
-    _print_next(sweep)
-
-
-def _as_json(
-    sweep: Sweep, points: Sequence[PointSummary], warnings: Sequence[str]
-) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "sweep": sweep.name,
-        "path": str(sweep.path),
-        "device": sweep.device,
-        "state": _state(sweep),
-        "planned": sweep.planned,
-        "recorded": len(sweep.records),
-        "points": [asdict(point) for point in points],
-        "warnings": list(warnings),
-    }
+    _print_sweep(sweep, points, verbose)
+    print_warnings([*loaded.warnings, *_warnings(sweep, points)])
+    if _state(sweep) == "unfinished":
+        print_next("edgebench run SCENARIO  (the same scenario: it resumes the sweep)")
+    else:
+        print_next(f"edgebench report {shown_path(sweep.path)}")
 
 
 def _state(sweep: Sweep) -> str:
@@ -76,80 +84,94 @@ def _state(sweep: Sweep) -> str:
     return "complete" if sweep.complete is not None else "unfinished"
 
 
-def _print(sweep: Sweep, points: Sequence[PointSummary]) -> None:
-    from rich.console import Console
+def _print_sweep(sweep: Sweep, points: Sequence[PointSummary], verbose: bool) -> None:
+    from edgebench.report.one_sentence import sweep_sentences
+    from edgebench.report.workload import workloads
 
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _TERMINAL)
-    console.print(f"{sweep.name} on {sweep.device}", style="bold", markup=False)
-    console.print(_progress(sweep), markup=False)
-    # A search tries few of the points it could.
+    # An adaptive search runs only some of its points.
     planned = [point for point in points if point.planned or point.outcomes]
-    for workload, group in _by_workload(planned or points).items():
-        console.print()
-        console.print(_heading(workload, group), style="bold", markup=False)
-        console.print(_table(group))
-    console.print()
-    for note in _notes(points):
-        console.print(note, markup=False)
+    found = workloads(planned or points)
+    names = brief_names(one.name for one in found)
+    print_answer(sweep_sentences(found, names))
+    print_lines(["", _progress(sweep)])
+    alone = [one for one in found if len(one.points) == 1 and not verbose]
+    for one in found:
+        if one not in alone:
+            _print_workload(one, verbose)
+    if alone:
+        _print_alone(alone, names)
+    counted = any(point.throughput_per_s for one in found for point in one.points)
+    print_lines(["", *([_ROUNDS] if any(one.has_rounds for one in found) else [])])
+    print_lines([_LEGEND + ("; slower: of the throughput" if counted else "")])
+
+
+def _print_alone(found: Sequence[WorkloadPoints], names: dict[str, str]) -> None:
+    """One table of the workloads that ran at one limit only."""
+    from edgebench.report.workload import times_shown
+
+    limits = [_limit_words(one.points[0]) for one in found]
+    print_lines([""] if set(limits) != {"max"} else ["", "without a limit:"])
+    rows = []
+    for one, limit in zip(found, limits, strict=True):
+        point = one.points[0]
+        _, _, finished, _, peak = _row(point)
+        times = [_time(point.times_s.get(name)) for name in times_shown(found)]
+        rows.append([names[one.name], limit, finished, _mib(one.demand_bytes), peak, *times])
+    times = [f"{name} s" for name in times_shown(found)]
+    titles = ["workload", "limit", "ok", "demand\nMiB", "peak\nMiB", *times]
+    if set(limits) == {"max"}:
+        titles, rows = [titles[0], *titles[2:]], [[row[0], *row[2:]] for row in rows]
+    print_table(titles, rows, words=("workload", "limit", "ok"), gap=1)
+
+
+def _limit_words(point: PointSummary) -> str:
+    label, size = point.limits.label, _mib(point.limit_bytes)
+    return f"{label} ({size} MiB)" if size else label
+
+
+def _print_workload(one: WorkloadPoints, verbose: bool) -> None:
+    from edgebench.report.sentences import least_limit_sentences
+    from edgebench.report.workload import throughput_column, times_shown
+    from edgebench.results.trial_lines import TIMES
+
+    demand = "" if one.demand_bytes is None else f" · demand {format_size(one.demand_bytes)}"
+    print_title(one.name + demand)
+    shown = times_shown([one])
+    if verbose:
+        known = {name for point in one.points for name in point.times_s} - {"total"}
+        shown += [name for name in TIMES if name in known and name not in shown]
+    counted = throughput_column(one)
+    rows = [
+        [
+            *_row(point),
+            *([_time(point.throughput_per_s)] if counted else []),
+            *(_time(point.times_s.get(name)) for name in shown),
+        ]
+        for point in one.points
+    ]
+    titles = ("limit", *_TITLES, *counted, *(f"{name} s" for name in shown))
+    print_table(titles, rows, words=("limit", "ok"))
+    if verbose:
+        print_lines(least_limit_sentences(one))
 
 
 def _progress(sweep: Sweep) -> str:
     planned = "?" if sweep.planned is None else sweep.planned
     outcomes = Counter(map(str, sweep.columns.words("outcome", range(len(sweep.records)))))
     words = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-    return f"{_state(sweep)}: {len(sweep.records)} of {planned} trials" + (words and f" ({words})")
+    done = f"{len(sweep.records)} of {planned} trials" + (words and f" ({words})")
+    return f"{sweep.name} on {sweep.device}: {_state(sweep)}, {done}"
 
 
-def _by_workload(points: Sequence[PointSummary]) -> dict[str, list[PointSummary]]:
-    from edgebench.report.workload import apart
-
-    groups: dict[str, list[PointSummary]] = {}
-    for point in points:
-        groups.setdefault(point.workload + apart(point.limits), []).append(point)
-    return groups
-
-
-def _heading(workload: str, group: Sequence[PointSummary]) -> str:
-    demand = next((p.demand_bytes for p in group if p.demand_bytes is not None), None)
-    return workload + (f" · demand {format_size(demand)}" if demand is not None else "")
-
-
-def _table(group: Sequence[PointSummary]) -> Table:
-    from rich.table import Table
-
-    from edgebench.results.times import TIMES
-
-    times = [name for name in TIMES if any(name in point.times_s for point in group)]
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    table.add_column("limit")
-    table.add_column("MiB", justify="right")
-    table.add_column("ok")
-    for name in times:
-        table.add_column(f"{name} s", justify="right", no_wrap=True)
-    table.add_column("slower", justify="right")
-    table.add_column("peak", justify="right")
-    for point in sorted(group, key=_order):
-        table.add_row(*_row(point, times))
-    return table
-
-
-def _order(point: PointSummary) -> float:
-    known = point.limit_bytes if point.limit_bytes is not None else point.limits.memory_bytes
-    return -float("inf") if known is None else -known
-
-
-def _row(point: PointSummary, times: Sequence[str]) -> list[str]:
-    slowdown = point.slowdowns.get("total")
+def _row(point: PointSummary) -> list[str]:
+    slowdown = point.slowdown
+    peak = _mib(point.peak_bytes.median if point.peak_bytes else None)
     return [
         point.limits.label,
         _mib(point.limit_bytes),
         _ok(point),
-        *(_time(point.times_s.get(name)) for name in times),
         f"{slowdown:.2f}×" if slowdown is not None else "",
-        _mib(point.peak_bytes.median if point.peak_bytes else None)
-        + ("*" if point.saturated else ""),
+        peak + ("*" if point.saturated else ""),
     ]
 
 
@@ -159,7 +181,7 @@ def _mib(size_bytes: float | None) -> str:
 
 def _ok(point: PointSummary) -> str:
     made = sum(point.outcomes.values())
-    words = f"{point.outcomes.get('ok', 0)}/{point.planned or made}"
+    words = f"{point.outcomes.get('ok', 0)}/{max(point.planned or 0, made)}"
     others = [_SHORT[outcome] for outcome in point.outcomes if outcome != "ok"]
     return " ".join([words, *others[:1]]) + ("+" if len(others) > 1 else "")
 
@@ -172,24 +194,16 @@ def _time(spread: Spread | None) -> str:
     return f"{words} ±{spread.farthest:.0%}" if spread.count > 1 else words
 
 
-def _notes(points: Sequence[PointSummary]) -> list[str]:
-    notes = [
-        "medians of the repeats that ended ok, ± the farthest of them; slower: total",
-        "against unlimited; peak in MiB, * where it met the limit and so isn't demand",
-    ]
-    notes += _capped([f"{p.point} ({p.limits.label}) {why}" for p in points for why in p.reasons])
-    notes += _capped([f"noise: {p.point} ({p.limits.label}) {w}" for p in points for w in p.noise])
-    return notes
+def _warnings(sweep: Sweep, points: Sequence[PointSummary]) -> Iterator[str]:
+    """What puts numbers in doubt, one sentence a kind, with the workloads and limits."""
+    from edgebench.report.workload import workloads
+    from edgebench.results.kill_rate import watching_warnings
+    from edgebench.results.summary import collection_notes
 
-
-def _capped(lines: Sequence[str]) -> list[str]:
-    left = len(lines) - _MOST_NOTES
-    more = [f"… and {left} more: --json has them all"] if left > 0 else []
-    return [*lines[:_MOST_NOTES], *more]
-
-
-def _print_next(sweep: Sweep) -> None:
-    if _state(sweep) == "unfinished":
-        click.echo("next: edgebench run SCENARIO  (the same one: it goes on here)", err=True)
-    for verb in ("plot", "fit", "export"):
-        click.echo(f"next: edgebench {verb} {sweep.path}", err=True)
+    found = workloads(points)
+    names = brief_names(one.name for one in found)
+    pairs = [(names[one.name], point) for one in found for point in one.points]
+    yield from grouped((name, p.limits.label, said) for name, p in pairs for said in p.reasons)
+    yield from grouped((name, p.limits.label, said) for name, p in pairs for said in p.noise)
+    yield from collection_notes(points)
+    yield from watching_warnings(sweep)

@@ -2,85 +2,87 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from edgebench.cli.options import json_option, results_argument, verbose_option
+from edgebench.cli.output import (
+    print_answer,
+    print_json,
+    print_lines,
+    print_next,
+    print_table,
+    print_title,
+    print_warnings,
+    shown_path,
+)
 from edgebench.errors import ResultsError
-from edgebench.records.records import SCHEMA
 
 if TYPE_CHECKING:
+    from edgebench.analysis.studies.tables import StudyTable
     from edgebench.results.results import Results
-    from edgebench.studies.tables import StudyTable
-
-#: A file or pipe has no width: a table of many columns keeps its rows in one line each.
-_WIDTH = 1000
 
 
-@click.command(short_help="Show what a study's sweep came to.")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON on stdout.")
-def study(results: Path, as_json: bool) -> None:
+#: Rows of a table that are shown without --verbose.
+_MOST_ROWS = 12
+
+
+@click.command()
+@results_argument
+@verbose_option("every row of the tables")
+@json_option("the tables")
+def study(results: Path, verbose: bool, as_json: bool) -> None:
     """Show the tables of the newest sweep in RESULTS: a convolution's cost, a search's effects, ...
 
-    Which tables there are is told by what the sweep ran; docs/lowpower.md and
-    docs/hyperparameters.md explain them.
+    Which tables there are depends on what the sweep ran; docs/studies/ explains them.
     """
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
     tables = study_tables(loaded)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
     if as_json:
-        told = [table.to_json() for table in tables]
-        click.echo(json.dumps({"schema": SCHEMA, "path": str(loaded.path), "tables": told}))
+        print_warnings(loaded.warnings)
+        print_json({"path": loaded.path, "tables": [table.to_json() for table in tables]})
         return
+    print_answer(table.answer for table in tables if table.answer)
     for table in tables:
-        _print(table)
-    click.echo(f"next: edgebench plot {loaded.path}")
+        _print_study(table, verbose)
+    print_warnings(loaded.warnings)
+    print_next(f"edgebench plot {shown_path(loaded.path)}")
+
+
+def _print_study(table: StudyTable, verbose: bool) -> None:
+    print_title(table.title)
+    rows = table.rows if verbose else table.rows[:_MOST_ROWS]
+    print_table(
+        [column.title for column in table.columns],
+        [[column.shown(row[column.key]) for column in table.columns] for row in rows],
+        words=[column.title for column in table.columns if column.words],
+    )
+    if left := len(table.rows) - len(rows):
+        print_lines([f"… and {left} more rows: --verbose"])
+    print_lines(table.says)
 
 
 def study_tables(loaded: Results) -> list[StudyTable]:
-    """Every table that this sweep has something for.
+    """Every table for which the sweep has data.
 
     Raises:
-        ResultsError: none has; says what each would have needed.
+        ResultsError: it has data for none.
     """
-    from edgebench.studies.kinds import KINDS
+    from edgebench.analysis.studies.registry import STUDIES
 
     made: list[StudyTable] = []
-    reasons: list[str] = []
-    for kind, tables in KINDS.items():
-        try:
+    for tables in STUDIES.values():
+        with suppress(ResultsError):
             made += tables(loaded)
-        except ResultsError as error:
-            reasons.append(f"no {kind}: {error.what}")
     if not made:
         raise ResultsError(
-            "no study in this sweep; " + "; ".join(reasons),
+            f"this sweep has no data of a study: {', '.join(STUDIES)}",
             where=str(loaded.path),
-            remedy="run one: edgebench run scenarios/lowpower/conv.toml",
+            remedy="edgebench run scenarios/lowpower/conv.toml",
         )
     return made
-
-
-def _print(table: StudyTable) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = _WIDTH
-    console.print(table.title, style="bold")
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in table.columns:
-        shown.add_column(column.title, justify="left" if column.words else "right")
-    for row in table.rows:
-        shown.add_row(*(column.shown(row[column.key]) for column in table.columns))
-    console.print(shown)
-    for sentence in table.says:
-        console.print(sentence)
-    console.print()

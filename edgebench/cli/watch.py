@@ -1,63 +1,67 @@
-"""``edgebench watch``: a running sweep in the terminal, as over ssh."""
+"""``edgebench watch``: a running sweep in the terminal."""
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.records.records import SCHEMA
+from edgebench.cli.options import json_option, results_argument
+from edgebench.cli.output import make_console, print_json, print_next
 
 if TYPE_CHECKING:
-    from edgebench.live.sweep import SweepState, SweepTail
+    from edgebench.results.live.sweep import SweepState, SweepTail
 
-#: Between two looks; reading costs a few milliseconds.
+#: Between two reads; each takes a few milliseconds.
 _PAUSE_S = 0.5
 
 
-@click.command(short_help="See it live in the terminal.")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option("--once", is_flag=True, help="Show how it stands now, and end.")
-@click.option("--json", "as_json", is_flag=True, help="Print how it stands now as JSON on stdout.")
+@click.command()
+@results_argument
+@click.option("--once", is_flag=True, help="Show the current state once and exit.")
+@json_option("the current state")
 def watch(results: Path, once: bool, as_json: bool) -> None:
-    """Watch the sweep that runs in RESULTS (a sweep's folder or one that holds several).
+    """Follow the running sweep in RESULTS (a sweep's folder, or a folder of several).
 
-    Without one that runs, the newest is shown. It ends when the sweep ends. Ctrl-C ends the
-    watching alone: the sweep goes on.
+    If none is running, the newest is shown. It ends with the sweep. Ctrl-C stops only the watching;
+    the sweep continues.
     """
-    from edgebench.live.sweep import SweepTail, newest_running
+    from edgebench.results.live.sweep import SweepTail, newest_running
     from edgebench.results.results import latest
 
     tail = SweepTail(newest_running(results) or latest(results))
     if as_json:
-        click.echo(json.dumps(_as_json(tail.poll())))
+        print_json(_as_json(tail.poll()))
         return
     try:
         state = _watch(tail, once)
     except KeyboardInterrupt:
-        click.echo("stopped watching; the sweep goes on", err=True)
-        click.echo(f"next: edgebench watch {tail.path}", err=True)
+        click.echo("stopped watching; the sweep continues", err=True)
+        print_next(f"edgebench watch {tail.path}")
         return
-    _print_next(state)
+    if state.running:
+        print_next(f"edgebench watch {state.path}")
+    elif state.complete:
+        print_next(f"edgebench show {state.path}")
+    else:
+        print_next("edgebench run SCENARIO  (the same scenario: it resumes the sweep)")
 
 
 def _watch(tail: SweepTail, once: bool) -> SweepState:
-    """Show the sweep until it ends; how it then stands."""
-    from rich.console import Console
+    """Show the sweep until it ends, and return its last state."""
     from rich.live import Live
 
-    from edgebench.cli.watching import view
-    from edgebench.live.system import read_system
+    from edgebench.cli.watch_view import view
+    from edgebench.measures.machine.system_memory import read_system
 
-    console = Console(highlight=False, markup=False)
+    console = make_console()
     state = tail.poll()
     if once or not console.is_terminal or not state.running:
         console.print(view(state, read_system(), console))
         return state
-    # Drawn by hand: a thread that draws would only redraw what hasn't changed.
+    # No refreshing thread: it would only redraw what hasn't changed.
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             live.update(view(state, read_system(), console), refresh=True)
@@ -67,21 +71,10 @@ def _watch(tail: SweepTail, once: bool) -> SweepState:
             state = tail.poll()
 
 
-def _print_next(state: SweepState) -> None:
-    if state.running:
-        click.echo(f"next: edgebench watch {state.path}", err=True)
-        return
-    if not state.complete:
-        click.echo("next: edgebench run SCENARIO  (the same one: it goes on here)", err=True)
-    for verb in ("show", "report"):
-        click.echo(f"next: edgebench {verb} {state.path}", err=True)
-
-
 def _as_json(state: SweepState) -> dict[str, Any]:
     return {
-        "schema": SCHEMA,
         "sweep": state.name,
-        "path": str(state.path),
+        "path": state.path,
         "device": state.device,
         "running": state.running,
         "complete": state.complete,
@@ -99,10 +92,10 @@ def _trial_as_json(state: SweepState) -> dict[str, Any] | None:
     if trial is None:
         return None
     return {
-        "trial": trial.post.trial,
-        "point": trial.post.point,
-        "repeat": trial.post.repeat,
-        "limit_bytes": trial.post.limits.memory_bytes,
+        "trial": trial.live.trial,
+        "point": trial.live.point,
+        "repeat": trial.live.repeat,
+        "limit_bytes": trial.live.limits.memory_bytes,
         "elapsed_s": trial.elapsed_s,
         "sampled_peak_bytes": trial.peak_bytes,
         "cpu_cores": trial.cpu_cores,

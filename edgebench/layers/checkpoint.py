@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ import torch
 
 from edgebench.errors import WorkloadError
 
+#: In PyTorch's message where a file holds more than tensors; and a pickle's first byte.
+_PICKLED, _PICKLE = "Weights only load failed", b"\x80"
 FORMATS = "give a .safetensors file, or a .pt file that holds a state dictionary only"
 
 
@@ -57,11 +61,7 @@ def read_checkpoint(path: Path) -> dict[str, torch.Tensor]:
     try:
         found = _load(path)
     except Exception as error:
-        raise WorkloadError(
-            f"a checkpoint can't be read: {(str(error).splitlines() or ['damaged'])[0]}",
-            where=str(path),
-            remedy=FORMATS,
-        ) from error
+        raise _unreadable(path, error) from error
     if isinstance(found, dict) and isinstance(found.get("state_dict"), dict):
         found = found["state_dict"]
     if not isinstance(found, dict):
@@ -69,6 +69,33 @@ def read_checkpoint(path: Path) -> dict[str, torch.Tensor]:
             f"a checkpoint holds a {type(found).__name__}", where=str(path), remedy=FORMATS
         )
     return {key: value for key, value in found.items() if isinstance(value, torch.Tensor)}
+
+
+def _unreadable(path: Path, error: Exception) -> WorkloadError:
+    if _PICKLED in str(error) and _is_pickled(path):
+        code = (
+            f"import torch; model = torch.load({path.name!r}, weights_only=False); "
+            "torch.save(model.state_dict(), 'weights.pt')"
+        )
+        return WorkloadError(
+            "a checkpoint can't be read: it holds pickled objects, and reading these runs code "
+            "in the file",
+            where=str(path),
+            remedy="if you trust it, convert it where its classes can be imported: "
+            f"python3 -c {shlex.quote(code)}",
+        )
+    words = "it is no file of torch.save, or not a whole one"
+    if isinstance(error, OSError):
+        words = error.strerror or "no such file"
+    elif path.suffix == ".safetensors":
+        words = f"it is no safetensors file, or not a whole one: {str(error).strip()}"
+    return WorkloadError(f"a checkpoint can't be read: {words}", where=str(path), remedy=FORMATS)
+
+
+def _is_pickled(path: Path) -> bool:
+    """Whether ``torch.save`` wrote it, whole: an archive, or a pickle as of old."""
+    with path.open("rb") as file:
+        return zipfile.is_zipfile(path) or file.read(1) == _PICKLE
 
 
 def _load(path: Path) -> Any:

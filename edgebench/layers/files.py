@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 
 from edgebench.errors import WorkloadError
+from edgebench.layers.disk import settle
+from edgebench.safe_files import created
 
 ALIGNMENT = 64
 #: Names of the tensors that only fill a gap.
@@ -33,6 +34,7 @@ _DTYPES = {
     "I8": torch.int8,
     "U8": torch.uint8,
     "BOOL": torch.bool,
+    "C64": torch.complex64,
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
@@ -48,11 +50,17 @@ class Entry:
     length: int
 
 
-def write(path: Path, tensors: dict[str, torch.Tensor]) -> int:
-    """Write the tensors to a new file, down to the disk; its size in bytes."""
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> int:
+    """Write the tensors to a new file, down to the disk; its size in bytes.
+
+    Raises:
+        WorkloadError: a tensor of a type that the format lacks.
+    """
     header: dict[str, object] = {}
     chunks: list[bytes] = []
     for name, tensor in tensors.items():
+        if tensor.dtype not in _NAMES:
+            raise WorkloadError(f"{name} is of type {tensor.dtype}, which can't be stored")
         data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
         _append(header, chunks, name, _NAMES[tensor.dtype], list(tensor.shape), data)
         if short := -len(data) % ALIGNMENT:
@@ -60,10 +68,10 @@ def write(path: Path, tensors: dict[str, torch.Tensor]) -> int:
             _append(header, chunks, f"{PADDING}{len(chunks)}", "U8", [short], bytes(short))
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
-    with path.open("xb") as file:
+    with created(path) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         file.writelines(chunks)
-        _settle(file)
+        settle(file)
         return file.tell()
 
 
@@ -80,13 +88,6 @@ def _append(
     chunks.append(data)
 
 
-def _settle(file: BinaryIO) -> None:
-    """Only clean pages can be evicted: a file still being written would never be cold."""
-    file.flush()
-    os.fsync(file.fileno())
-    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
 def entries(pages: mmap, path: Path) -> list[Entry]:
     """What is in a file, whose bytes these are.
 
@@ -98,9 +99,9 @@ def entries(pages: mmap, path: Path) -> list[Entry]:
         header = json.loads(pages[8:start])
         found = [_entry(name, about, start) for name, about in header.items() if _named(name)]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise damaged(path) from error
+        raise damaged_weights(path) from error
     if any(_impossible(entry, start, len(pages)) for entry in found):
-        raise damaged(path)
+        raise damaged_weights(path)
     return found
 
 
@@ -120,10 +121,10 @@ def _impossible(entry: Entry, start: int, end: int) -> bool:
     return not (whole and inside)
 
 
-def damaged(path: Path) -> WorkloadError:
+def damaged_weights(path: Path) -> WorkloadError:
     """The error for a weights file that isn't whole."""
     return WorkloadError(
         "a weights file is damaged",
         where=str(path),
-        remedy=f"delete the folder {path.parent}; it is made anew at the next start",
+        remedy=f"delete the folder {path.parent}; it is made again at the next start",
     )

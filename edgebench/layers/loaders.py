@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.files import Entry, damaged, entries
+from edgebench.layers.files import Entry, damaged_weights, entries
 
 Tensors = dict[str, torch.Tensor]
 _BOTH = mmap.PROT_READ | mmap.PROT_WRITE
@@ -66,7 +66,7 @@ def _open(path: Path) -> int:
 def _size(fd: int, path: Path) -> int:
     size = os.fstat(fd).st_size
     if size == 0:
-        raise damaged(path)
+        raise damaged_weights(path)
     return size
 
 
@@ -76,11 +76,11 @@ def _read(fd: int, pages: mmap.mmap, path: Path) -> None:
         while done < len(view):
             got = os.preadv(fd, [view[done:]], done)
             if got <= 0:
-                raise damaged(path)
+                raise damaged_weights(path)
             done += got
 
 
-def mapped_bytes() -> int:
+def loaded_bytes() -> int:
     """How much is loaded now: bytes of all mappings whose tensors are in use."""
     with _LIVE_LOCK:
         return sum(len(pages) for pages in _LIVE)

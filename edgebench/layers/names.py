@@ -1,111 +1,53 @@
-"""The networks that are known by name, told without importing torch."""
+"""Names of networks, schedules and loaders; importing them imports no torch."""
 
 from __future__ import annotations
 
-#: All torchvision classification networks, and those of :mod:`edgebench.layers.zoo`.
-NETWORKS: tuple[str, ...] = (
-    "alexnet",
-    "convnext_base",
-    "convnext_large",
-    "convnext_small",
-    "convnext_tiny",
-    "densenet121",
-    "densenet161",
-    "densenet169",
-    "densenet201",
-    "efficientnet_b0",
-    "efficientnet_b1",
-    "efficientnet_b2",
-    "efficientnet_b3",
-    "efficientnet_b4",
-    "efficientnet_b5",
-    "efficientnet_b6",
-    "efficientnet_b7",
-    "efficientnet_v2_l",
-    "efficientnet_v2_m",
-    "efficientnet_v2_s",
-    "googlenet",
-    "inception_v3",
-    "lenet",
-    "maxvit_t",
-    "mnasnet0_5",
-    "mnasnet0_75",
-    "mnasnet1_0",
-    "mnasnet1_3",
-    "mobilenet_v1",
-    "mobilenet_v2",
-    "mobilenet_v3_large",
-    "mobilenet_v3_small",
-    "regnet_x_16gf",
-    "regnet_x_1_6gf",
-    "regnet_x_32gf",
-    "regnet_x_3_2gf",
-    "regnet_x_400mf",
-    "regnet_x_800mf",
-    "regnet_x_8gf",
-    "regnet_y_128gf",
-    "regnet_y_16gf",
-    "regnet_y_1_6gf",
-    "regnet_y_32gf",
-    "regnet_y_3_2gf",
-    "regnet_y_400mf",
-    "regnet_y_800mf",
-    "regnet_y_8gf",
-    "resnet101",
-    "resnet152",
-    "resnet18",
-    "resnet34",
-    "resnet50",
-    "resnext101_32x8d",
-    "resnext101_64x4d",
-    "resnext50_32x4d",
-    "shufflenet_v2_x0_5",
-    "shufflenet_v2_x1_0",
-    "shufflenet_v2_x1_5",
-    "shufflenet_v2_x2_0",
-    "squeezenet1_0",
-    "squeezenet1_1",
-    "swin_b",
-    "swin_s",
-    "swin_t",
-    "swin_v2_b",
-    "swin_v2_s",
-    "swin_v2_t",
-    "vgg11",
-    "vgg11_bn",
-    "vgg13",
-    "vgg13_bn",
-    "vgg16",
-    "vgg16_bn",
-    "vgg19",
-    "vgg19_bn",
-    "vit_b_16",
-    "vit_b_32",
-    "vit_h_14",
-    "vit_l_16",
-    "vit_l_32",
-    "wide_resnet101_2",
-    "wide_resnet50_2",
-)
-
-#: What the name of a family's networks begins with.
+#: The schedule that has to know how much memory is free.
+ADMISSION = "admission"
+#: How a schedule interleaves loading and executing layers (:mod:`edgebench.layers.schedules`).
+SCHEDULES = ("linear", "bulk", "partial", "deepeye", "deepeye-frugal", ADMISSION)
+#: The schedule of text generation, which settings with ``new_tokens`` have.
+GENERATE = "generate"
+#: Configurations of transformers that come with edgebench, so that nothing is downloaded.
+CONFIGURATIONS = ("gpt2", "smollm2-135m")
+#: Into what memory weights are loaded (:mod:`edgebench.layers.loaders`).
+LOADERS = ("copy", "mmap")
+_REGNET_SIZES = ("16gf", "1_6gf", "32gf", "3_2gf", "400mf", "800mf", "8gf")
+_VGG_DEPTHS = (11, 13, 16, 19)
+#: Family → its networks: torchvision's for classification, and :mod:`edgebench.layers.zoo`'s.
 _FAMILIES: dict[str, tuple[str, ...]] = {
     "alexnet": ("alexnet",),
-    "convnext": ("convnext",),
-    "densenet": ("densenet",),
-    "efficientnet": ("efficientnet",),
-    "inception": ("googlenet", "inception"),
+    "convnext": tuple(f"convnext_{size}" for size in ("base", "large", "small", "tiny")),
+    "densenet": tuple(f"densenet{depth}" for depth in (121, 161, 169, 201)),
+    "efficientnet": (
+        *(f"efficientnet_b{number}" for number in range(8)),
+        *(f"efficientnet_v2_{size}" for size in "lms"),
+    ),
+    "inception": ("googlenet", "inception_v3"),
     "lenet": ("lenet",),
-    "maxvit": ("maxvit",),
-    "mobilenet": ("mobilenet", "mnasnet"),
-    "regnet": ("regnet",),
-    "resnet": ("resnet", "resnext", "wide_resnet"),
-    "shufflenet": ("shufflenet",),
-    "squeezenet": ("squeezenet",),
-    "swin": ("swin",),
-    "vgg": ("vgg",),
-    "vit": ("vit",),
+    "maxvit": ("maxvit_t",),
+    "mobilenet": (
+        *("mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small"),
+        *(f"mnasnet{width}" for width in ("0_5", "0_75", "1_0", "1_3")),
+    ),
+    "regnet": (
+        "regnet_y_128gf",
+        *(f"regnet_{kind}_{size}" for kind in "xy" for size in _REGNET_SIZES),
+    ),
+    "resnet": (
+        *(f"resnet{depth}" for depth in (18, 34, 50, 101, 152)),
+        *("resnext101_32x8d", "resnext101_64x4d", "resnext50_32x4d"),
+        *("wide_resnet101_2", "wide_resnet50_2"),
+    ),
+    "shufflenet": tuple(f"shufflenet_v2_x{width}" for width in ("0_5", "1_0", "1_5", "2_0")),
+    "squeezenet": ("squeezenet1_0", "squeezenet1_1"),
+    "swin": tuple(f"swin_{size}" for size in ("b", "s", "t", "v2_b", "v2_s", "v2_t")),
+    "vgg": tuple(f"vgg{depth}{suffix}" for depth in _VGG_DEPTHS for suffix in ("", "_bn")),
+    "vit": tuple(f"vit_{size}" for size in ("b_16", "b_32", "h_14", "l_16", "l_32")),
 }
+_FAMILY_OF = {name: family for family, names in _FAMILIES.items() for name in names}
+#: All of them, sorted.
+NETWORKS: tuple[str, ...] = tuple(sorted(_FAMILY_OF))
 
 
 def family_of(network: str) -> str:
@@ -115,7 +57,4 @@ def family_of(network: str) -> str:
     """
     if "+" in network:
         return "+".join(sorted({family_of(name) for name in network.split("+")}))
-    for family, beginnings in _FAMILIES.items():
-        if network.startswith(beginnings):
-            return family
-    return network
+    return _FAMILY_OF.get(network, network)

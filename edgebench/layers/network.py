@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,10 +12,25 @@ import torch
 from torch import nn
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.cut import Call, Cut, Part, cut
+from edgebench.layers.cut import Call, Cut, LayerPart
 from edgebench.layers.loaders import Tensors
 
-PREPARE_AGAIN = "give the folder that `python -m edgebench.layers.prepare` answered with"
+PREPARE_AGAIN = "start the sweep again; it makes the weights that are missing"
+
+
+@dataclass(frozen=True)
+class SharedFile:
+    """A file of tensors that have several names (tied weights).
+
+    ``places``: tensor's name in the file → the parts that use it, and its name in each.
+    """
+
+    path: Path
+    places: dict[str, list[tuple[str, str]]]
+
+    def is_part_of(self, part: str) -> bool:
+        """Whether the part uses a tensor in it."""
+        return any(part == user for named in self.places.values() for user, _ in named)
 
 
 @dataclass
@@ -30,33 +46,50 @@ class LayeredNetwork:
 
     Args:
         name: its name.
-        model: the network on ``meta``, in evaluation mode.
-        sample: a ``meta`` tensor of the input's shape.
+        found: its cut, on ``meta``.
         files: part → weights file; a part without tensors has none.
         loader: from a file to tensors.
+        shared: the files of tensors that have several names.
 
     Raises:
-        WorkloadError: the model can't run on such an input, or lacks a file.
+        WorkloadError: it lacks a file.
     """
 
     def __init__(
         self,
         name: str,
         model: nn.Module,
-        sample: torch.Tensor,
+        found: Cut,
         files: Mapping[str, Path],
         loader: Callable[[Path], Tensors],
+        shared: Sequence[SharedFile] = (),
     ) -> None:
         self.name = name
         self.model = model
-        self.cut: Cut = cut(model, sample)
+        self.cut = found
         self._files = dict(files)
         self._loader = loader
-        self._empty = {part.name: part.tensors() for part in self.cut.parts.values()}
-        self._residences = {part: _Residence() for part in self.cut.parts}
-        lacking = [part for part, tensors in self._empty.items() if tensors and part not in files]
+        parts = found.parts
+        self._empty = {part.name: part.tensors() for part in parts.values()}
+        places = {place for one in shared for named in one.places.values() for place in named}
+        self._own = {
+            part: {key: t for key, t in tensors.items() if (part, key) not in places}
+            for part, tensors in self._empty.items()
+        }
+        self._shared = {name: [one for one in shared if one.is_part_of(name)] for name in parts}
+        # One place of each: all its names are the same memory.
+        named = [places[0] for one in shared for places in one.places.values()]
+        self._shared_tensors = [self._empty[part][key] for part, key in named]
+        self._residences = {part: _Residence() for part in (*parts, *(one.path for one in shared))}
+        lacking = [part for part, tensors in self._own.items() if tensors and part not in files]
         if lacking:
             raise WorkloadError(f"no weights for {lacking[0]!r} of {name}", remedy=PREPARE_AGAIN)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all its tensors, those with several names once: what it takes when loaded."""
+        own = (tensor for tensors in self._own.values() for tensor in tensors.values())
+        return sum(tensor.nbytes for tensor in (*own, *self._shared_tensors))
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -72,22 +105,50 @@ class LayeredNetwork:
 
     def load(self, call: Call) -> None:
         """Have the call's weights in memory; nothing is read if they are there already."""
-        home = self._residences[call.part.name]
-        with home.lock:
-            home.users += 1
-            if home.users == 1 and (file := self._files.get(call.part.name)):
+        for shared in self._shared[call.part.name]:
+            with self._taken(shared.path) as first:
+                if first:
+                    self._put_shared(shared, self._loader(shared.path))
+        with self._taken(call.part.name) as first:
+            if first and (file := self._files.get(call.part.name)):
                 _put(call.part, self._loader(file))
 
     def unload(self, call: Call) -> None:
         """Give the memory back, unless another call of the same part needs it."""
-        home = self._residences[call.part.name]
+        name = call.part.name
+        with self._given_back(name) as last:
+            if last:
+                _put(call.part, self._own[name])
+        for shared in self._shared[name]:
+            with self._given_back(shared.path) as last:
+                if last:
+                    self._put_shared(shared, None)
+
+    @contextmanager
+    def _taken(self, what: str | Path) -> Iterator[bool]:
+        """One user more; whether it is the first."""
+        home = self._residences[what]
+        with home.lock:
+            home.users += 1
+            yield home.users == 1
+
+    @contextmanager
+    def _given_back(self, what: str | Path) -> Iterator[bool]:
+        """One user less; whether it was the last."""
+        home = self._residences[what]
         with home.lock:
             home.users -= 1
-            if home.users == 0:
-                _put(call.part, self._empty[call.part.name])
+            yield home.users == 0
+
+    def _put_shared(self, shared: SharedFile, tensors: Tensors | None) -> None:
+        """Each tensor under all its names; None takes it away again."""
+        for name, places in shared.places.items():
+            for part, key in places:
+                tensor = tensors[name] if tensors else self._empty[part][key]
+                _put(self.cut.parts[part], {key: tensor})
 
 
-def _put(part: Part, tensors: Mapping[str, torch.Tensor]) -> None:
+def _put(part: LayerPart, tensors: Mapping[str, torch.Tensor]) -> None:
     for name, tensor in tensors.items():
         path, _, leaf = name.rpartition(".")
         module: nn.Module = part.module.get_submodule(path)

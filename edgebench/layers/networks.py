@@ -1,72 +1,68 @@
-"""The networks edgebench knows by name, and how each is built without memory for its weights."""
+"""The networks edgebench knows by name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from types import ModuleType
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.names import NETWORKS
-from edgebench.layers.torchvision_import import import_torchvision
 from edgebench.layers.zoo import ZOO
-from edgebench.suggest import did_you_mean
+from edgebench.text import did_you_mean
 
 #: Input channels and side where they are not 3 × 224 × 224.
 _INPUTS = {"lenet": (1, 28), "inception_v3": (3, 299)}
 #: These initialise their weights anew unless told not to, with a warning that they will stop to.
 _INITIALISING = ("googlenet", "inception_v3")
+#: Operators whose shape functions torchvision registers at import, compiled or not.
+_SCHEMAS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
 
 
-def names() -> tuple[str, ...]:
-    """All networks that :func:`build` knows."""
-    return NETWORKS
+def import_torchvision() -> ModuleType:
+    """Torchvision's ``models``; classification networks need none of the missing operators."""
+    try:
+        from torchvision import models
+    except RuntimeError:
+        fragment = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
+        for schema in _SCHEMAS:
+            fragment.define(schema)  # type: ignore[no-untyped-call]
+        from torchvision import models
+    module: ModuleType = models
+    return module
 
 
-def build(name: str) -> nn.Module:
-    """The network in evaluation mode, on ``meta``: its tensors have shapes and no memory.
+def register_torchvision() -> None:
+    """Have torchvision's operators known before another library imports it, if it is there."""
+    with suppress(ImportError):
+        import_torchvision()
+
+
+def construct(name: str) -> nn.Module:
+    """The network in evaluation mode.
 
     Raises:
         WorkloadError: no such network.
     """
-    return _construct(name).to("meta")
-
-
-def computed_buffers(name: str) -> dict[str, torch.Tensor]:
-    """The buffers as the constructor computes them: index tables, counts.
-
-    Raises:
-        WorkloadError: no such network.
-    """
-    return dict(_construct(name).named_buffers())
-
-
-class _EmptyOnMeta(TorchFunctionMode):
-    """What a constructor leaves to be filled is made on ``meta``; what it computes with is real."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
-        if func is torch.empty and kwargs.get("device") is None:
-            kwargs["device"] = "meta"
-        return func(*args, **kwargs)
-
-
-def _construct(name: str) -> nn.Module:
     if name not in NETWORKS:
         guess = did_you_mean(name, NETWORKS)
         raise WorkloadError(
             f"no network {name!r}",
-            remedy=f"did you mean {guess!r}?" if guess else "docs/scenarios.md lists them",
+            remedy=f"did you mean {guess!r}?"
+            if guess
+            else "docs/reference/scenarios.md lists them",
         )
-    with _EmptyOnMeta():
-        if name in ZOO:
-            return ZOO[name]().eval()
-        options = {"init_weights": False} if name in _INITIALISING else {}
-        model: nn.Module = import_torchvision().get_model(name, weights=None, **options)
-        return model.eval()
+    if name in ZOO:
+        return ZOO[name]().eval()
+    options = {"init_weights": False} if name in _INITIALISING else {}
+    model: nn.Module = import_torchvision().get_model(name, weights=None, **options)
+    return model.eval()
 
 
 def import_for(networks: Sequence[str] | None) -> None:

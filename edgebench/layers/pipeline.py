@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-
 from edgebench.errors import WorkloadError
+from edgebench.layers.examination import (
+    cut_file,
+    cut_of,
+    reference_of,
+    sample_of,
+    stored_cut,
+)
 from edgebench.layers.loaders import LOADERS
+from edgebench.layers.names import GENERATE
 from edgebench.layers.network import LayeredNetwork
-from edgebench.layers.networks import build, input_shape
+from edgebench.layers.samples import Sample
 from edgebench.layers.schedules import SCHEDULES, Schedule
 from edgebench.layers.schedules.base import Spans
-from edgebench.layers.weights import weight_files
-from edgebench.suggest import did_you_mean
+from edgebench.layers.schedules.generate import Generate
+from edgebench.layers.sources import network_source
+from edgebench.layers.sources.empty import empty_network
+from edgebench.layers.weights import refuse_changed, shared_files, weight_files
+from edgebench.text import choice_hint
 
 T = TypeVar("T")
 
@@ -26,7 +35,7 @@ class Pipeline:
     """A schedule over its networks, and an input for each."""
 
     schedule: Schedule
-    inputs: tuple[torch.Tensor, ...]
+    inputs: tuple[Sample, ...]
 
 
 def build_pipeline(settings: Mapping[str, Any], spans: Spans) -> Pipeline:
@@ -35,34 +44,39 @@ def build_pipeline(settings: Mapping[str, Any], spans: Spans) -> Pipeline:
     Raises:
         WorkloadError: no such network, schedule or loader; no weights; an image that is too small.
     """
-    schedule = _named("schedule", settings["schedule"], SCHEDULES)
-    networks = [_network(name, settings) for name in settings["networks"]]
-    return Pipeline(
-        schedule(networks, spans, settings["warm"], settings["workers"]),
-        tuple(
-            make_input(name, settings["seed"], settings["batch"], settings.get("image"))
-            for name in settings["networks"]
-        ),
-    )
+    built = [_network(name, settings) for name in settings["networks"]]
+    schedule = _schedule([network for network, _ in built], settings, spans)
+    return Pipeline(schedule, tuple(sample for _, sample in built))
 
 
-def _network(name: str, settings: Mapping[str, Any]) -> LayeredNetwork:
-    model = build(name)
-    shape = input_shape(name, settings["batch"], settings.get("image"))
-    files = weight_files(Path(settings["weights"][name]))
+def _schedule(
+    networks: Sequence[LayeredNetwork], settings: Mapping[str, Any], spans: Spans
+) -> Schedule:
+    if settings["schedule"] == GENERATE:
+        return Generate(networks, spans, settings["new_tokens"])
+    made = _named("schedule", settings["schedule"], SCHEDULES)
+    return made(networks, spans, settings["warm"], settings["workers"], settings.get("free_bytes"))
+
+
+def _network(name: str, settings: Mapping[str, Any]) -> tuple[LayeredNetwork, Sample]:
+    """One network without memory for weights, and its input."""
+    source = network_source(reference_of(name, settings))
+    # A name that is no network has no weights; that is said below.
+    folder = Path(settings["weights"].get(name, ""))
+    source.use(folder)
+    model = empty_network(source, settings["seed"]).model
+    sample = sample_of(source, model, settings, settings["batch"])
     loader = _named("loader", settings["loader"], LOADERS)
-    return LayeredNetwork(name, model, torch.empty(shape, device="meta"), files, loader)
+    if source.has_weights:
+        refuse_changed(source, folder)
+        found = stored_cut(cut_file(folder, settings), model)
+    else:
+        found = cut_of(source, model, sample)
+    files, shared = weight_files(folder), shared_files(folder)
+    return LayeredNetwork(name, model, found, files, loader, shared), sample
 
 
 def _named(what: str, name: str, known: Mapping[str, T]) -> T:
     if name not in known:
-        guess = did_you_mean(name, known)
-        remedy = f"did you mean {guess!r}?" if guess else f"one of {', '.join(known)}"
-        raise WorkloadError(f"no {what} {name!r}", remedy=remedy)
+        raise WorkloadError(f"no {what} {name!r}", remedy=choice_hint(name, known))
     return known[name]
-
-
-def make_input(name: str, seed: int, batch: int = 1, image: int | None = None) -> torch.Tensor:
-    """A network's input, the same for the same seed."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(input_shape(name, batch, image), generator=generator)

@@ -2,75 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import itertools
+import weakref
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from edgebench.layers.cut import Part, cut, watching
-from edgebench.layers.liveness import Liveness
-from edgebench.layers.networks import build, input_shape
+from edgebench.layers.cut import Cut, LayerPart, watching
+from edgebench.layers.samples import Sample, run_model, tensors_in
+from edgebench.layers.table_row import LayerTableRow
+
+#: Convolutions of so few channels read the plain layout.
+_PLAIN_CHANNELS = 3
 
 
-@dataclass(frozen=True)
-class Row:
-    """One layer. Bytes at the network's own precision; ``flops`` of one forward pass.
-
-    ``part`` names the module whose weights it uses: two layers may share one. A row of a
-    container's own parameters has type ``… (own)`` and no output. ``live_…_bytes`` are the
-    tensors alive before, at most during, and after its execution, the network's input among them
-    and weights not; ``workspace_bytes`` is what convolutions copy beside the most of these.
-    """
-
-    order: int
-    name: str
-    type: str
-    part: str
-    parameter_bytes: int
-    buffer_bytes: int
-    output_bytes: int
-    flops: int
-    live_before_bytes: int = 0
-    live_peak_bytes: int = 0
-    live_after_bytes: int = 0
-    workspace_bytes: int = 0
-    file: str | None = None
-    file_bytes: int = 0
-
-
-def table(name: str, batch: int = 1, image: int | None = None) -> list[Row]:
-    """The layers of a network in the order of their calls; nothing takes memory.
+def table_of(model: nn.Module, sample: Sample, found: Cut) -> list[LayerTableRow]:
+    """The layers of a cut network in the order of their calls; on ``meta`` nothing takes memory.
 
     FLOPs count multiplications and additions of matrix products, convolutions and attention
     (``torch.utils.flop_counter``); the rest counts nothing there.
-
-    Raises:
-        WorkloadError: no such network, or an image it was not made for.
     """
-    sample = torch.empty(input_shape(name, batch, image), device="meta")
-    return table_of(build(name), sample)
-
-
-def table_of(model: nn.Module, sample: torch.Tensor) -> list[Row]:
-    """The same of any network; both on ``meta``.
-
-    Raises:
-        WorkloadError: it can't run on an input of this shape.
-    """
-    parts = cut(model, sample).parts
-    rows: list[Row] = []
+    parts = found.parts
+    rows: list[LayerTableRow] = []
     inside: list[tuple[int, int]] = []
     counter, alive = FlopCounterMode(display=False), Liveness(sample, model)
 
-    def enter(part: Part) -> None:
+    def enter(part: LayerPart) -> None:
         inside.append((len(rows), counter.get_total_flops()))
         rows.append(replace(_row(len(rows), part), live_before_bytes=alive.now_bytes))
         alive.restart()
 
-    def leave(part: Part, output: Any) -> None:
+    def leave(part: LayerPart, output: Any) -> None:
         order, before = inside.pop()
         if not part.own_only:
             rows[order] = replace(
@@ -84,25 +51,81 @@ def table_of(model: nn.Module, sample: torch.Tensor) -> list[Row]:
 
     # Not inference mode: under it, operations made of others would not show what these make.
     with counter, alive, torch.no_grad(), watching(parts.values(), enter, leave):
-        model(sample)
+        run_model(model, sample)
     return rows
 
 
-def _row(order: int, part: Part) -> Row:
+def _row(order: int, part: LayerPart) -> LayerTableRow:
     own = " (own)" if part.own_only else ""
-    recurse = not part.own_only
-    return Row(
+    tensors = {id(tensor): tensor for tensor in part.tensors().values()}.values()
+    return LayerTableRow(
         order=order,
         name=part.name or "(network)",
         type=type(part.module).__name__ + own,
         part=part.name,
-        parameter_bytes=sum(p.nbytes for p in part.module.parameters(recurse)),
-        buffer_bytes=sum(b.nbytes for b in part.module.buffers(recurse)),
+        parameter_bytes=sum(t.nbytes for t in tensors if isinstance(t, nn.Parameter)),
+        buffer_bytes=sum(t.nbytes for t in tensors if not isinstance(t, nn.Parameter)),
         output_bytes=0,
         flops=0,
     )
 
 
 def _nbytes(output: Any) -> int:
-    leaves = tree_leaves(output)
-    return sum(leaf.nbytes for leaf in leaves if isinstance(leaf, torch.Tensor))
+    return sum(tensor.nbytes for tensor in tensors_in(output))
+
+
+class Liveness(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the storages of all tensors made under it, and that of the input.
+
+    Weights don't count, nor do views of them. ``now_bytes`` are alive; ``peak_bytes`` is the most
+    since :meth:`restart`, and ``working_bytes`` the most together with the copies that
+    convolutions make.
+    """
+
+    def __init__(self, sample: Sample, model: nn.Module) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now_bytes = self.peak_bytes = self.working_bytes = 0
+        weights = itertools.chain(model.parameters(), model.buffers())
+        self._known = {tensor.untyped_storage()._cdata for tensor in weights}
+        for tensor in tensors_in(sample):
+            self._count(tensor)
+
+    def restart(self) -> None:
+        """Begin a new peak at what is alive now."""
+        self.peak_bytes = self.working_bytes = self.now_bytes
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(output):
+            if isinstance(leaf, torch.Tensor):
+                self._count(leaf)
+        if func is torch.ops.aten.convolution.default:
+            size = self.now_bytes + convolution_copies(args[0], args[1], output)
+            self.working_bytes = max(self.working_bytes, size)
+        return output
+
+    def _count(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._known:
+            return
+        self._known.add(key)
+        self.now_bytes += storage.nbytes()
+        self.peak_bytes = max(self.peak_bytes, self.now_bytes)
+        self.working_bytes = max(self.working_bytes, self.now_bytes)
+        weakref.finalize(storage, self._gone, key, storage.nbytes())
+
+    def _gone(self, key: int, size_bytes: int) -> None:
+        self._known.discard(key)
+        self.now_bytes -= size_bytes
+
+
+def convolution_copies(inside: torch.Tensor, weight: torch.Tensor, output: torch.Tensor) -> int:
+    """Bytes that a convolution holds at its peak beside its input, weights and output.
+
+    oneDNN computes in a layout of its own (ATen/native/mkldnn/Conv.cpp): copies of weights,
+    input and output first; then the plain output beside its copy, the others being gone.
+    """
+    copied_input = 0 if inside.shape[1] <= _PLAIN_CHANNELS else inside.nbytes
+    # The plain output, counted as alive already, is made only after the computation.
+    return max(weight.nbytes + copied_input, output.nbytes)

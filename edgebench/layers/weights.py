@@ -1,7 +1,8 @@
 """A network's weights: made once, or taken from a checkpoint, one file a part, and cached.
 
-Made weights are random, from a seed, and so incompressible: zeros would flatter zram. Their
-scale keeps the activations finite. Whatever a constructor computes (index tables) is kept.
+Those of known networks are random, from a seed, and so incompressible: zeros would flatter zram.
+Their scale keeps the activations finite. Whatever a constructor computes (index tables) is kept.
+Other networks have the weights that their own constructor gives them.
 """
 
 from __future__ import annotations
@@ -10,23 +11,31 @@ import fcntl
 import hashlib
 import json
 import math
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
-from edgebench.digest import digest
 from edgebench.errors import WorkloadError
+from edgebench.layers import files
 from edgebench.layers.checkpoint import take
-from edgebench.layers.cut import Part, cut
-from edgebench.layers.files import write
-from edgebench.layers.networks import build, computed_buffers, input_shape
+from edgebench.layers.disk import digest
+from edgebench.layers.examination import ExaminedNetwork, refuse_too_large
+from edgebench.layers.network import PREPARE_AGAIN, SharedFile
+from edgebench.layers.own_function import refuse_changed_files
+from edgebench.layers.sources.base import NetworkSource
+from edgebench.layers.sources.empty import seeded_network
+from edgebench.layers.tied import full_name, tensor_at, tied_places
+from edgebench.safe_files import created, make_folder, remove_folder, rename, write
 
 #: Raised when files of an earlier version must not be used any more.
 FORMAT = 2
 INDEX = "index.json"
+#: Tensors with several names, and where each of them belongs.
+SHARED, SHARED_WEIGHTS = "shared.json", "shared.safetensors"
+#: The user's own code that the network was made by: file → its hash.
+CODE = "code.json"
 #: Where batch normalisation keeps what it learned: buffers, but as random as weights.
 _LEARNED = ("running_mean", "running_var")
 
@@ -35,22 +44,57 @@ Source = Callable[[str, torch.Tensor], torch.Tensor]
 
 
 def prepare_weights(
-    name: str, cache: Path, seed: int, checkpoint: Path | None = None
+    network: ExaminedNetwork, cache: Path, seed: int, checkpoint: Path | None = None
 ) -> tuple[Path, dict[str, tuple[str, int]]]:
     """The folder with the network's weights, and part → file name and size in bytes.
 
+    Of a part that uses a tensor with several names the size includes it.
+
     Raises:
-        WorkloadError: no such network; a checkpoint that is missing, unreadable or doesn't fit.
+        WorkloadError: a checkpoint that is missing, unreadable or doesn't fit.
     """
-    folder = cache / "weights" / f"{name}-{_key(seed, checkpoint)}"
+    source = network.source
+    key = _key(seed, checkpoint, content_of(source) if source.has_weights else None)
+    folder = cache / "weights" / f"{source.reference.slug}-{key}"
     if not (folder / INDEX).exists():
-        _make(name, folder, seed, checkpoint)
+        _make(network, folder, seed, checkpoint)
     found = json.loads((folder / INDEX).read_text())
-    return folder, {part: (file, size) for part, (file, size) in found.items()}
+    files = {part: (file, size) for part, (file, size) in found.items()}
+    for shared in shared_files(folder):
+        for part in {part for places in shared.places.values() for part, _ in places}:
+            file, size = files.get(part, (shared.path.name, 0))
+            files[part] = (file, size + shared.path.stat().st_size)
+    return folder, files
+
+
+def content_of(source: NetworkSource) -> str:
+    """What the network of a reference is, as a hash: files, code, arguments, library."""
+    reference = source.reference
+    hashes = [digest(file) for file in source.files()]
+    about = [reference.kind, reference.target, reference.to_json()["arguments"], source.version()]
+    return hashlib.sha256(json.dumps([about, hashes], default=str).encode()).hexdigest()
+
+
+def refuse_changed(source: NetworkSource, folder: Path) -> None:
+    """Weights belong to the code that they were prepared with.
+
+    Raises:
+        WorkloadError: it has changed since.
+    """
+    refuse_changed_files(json.loads((folder / CODE).read_text()), source.name)
+
+
+def shared_files(folder: Path) -> list[SharedFile]:
+    """The files of tensors that have several names; mostly there are none."""
+    if not (folder / SHARED).exists():
+        return []
+    places = json.loads((folder / SHARED).read_text())
+    named = {name: [(part, key) for part, key in found] for name, found in places.items()}
+    return [SharedFile(folder / SHARED_WEIGHTS, named)]
 
 
 def weight_files(folder: Path) -> dict[str, Path]:
-    """Part → weights file, from the index beside them.
+    """LayerPart → weights file, from the index beside them.
 
     Raises:
         WorkloadError: no weights in this folder.
@@ -61,63 +105,89 @@ def weight_files(folder: Path) -> dict[str, Path]:
         raise WorkloadError(
             f"no weights can be read here: {error.strerror}",
             where=str(folder),
-            remedy="start the sweep again; it makes the weights that are missing",
+            remedy=PREPARE_AGAIN,
         ) from error
     return {part: folder / file for part, (file, _) in index.items()}
 
 
-def _key(seed: int, checkpoint: Path | None) -> str:
+def _key(seed: int, checkpoint: Path | None, content: str | None) -> str:
     source = f"seed {seed}" if checkpoint is None else f"checkpoint {digest(checkpoint)}"
-    return hashlib.sha256(f"{FORMAT} {torch.__version__} {source}".encode()).hexdigest()[:12]
+    about = f"{FORMAT} {torch.__version__} {source}" + (f" {content}" if content else "")
+    return hashlib.sha256(about.encode()).hexdigest()[:12]
 
 
-def _make(name: str, folder: Path, seed: int, checkpoint: Path | None) -> None:
-    model = build(name)
-    sample = torch.empty(input_shape(name, 1), device="meta")
-    parts = cut(model, sample).parts.values()
-    computed = computed_buffers(name)
-    if checkpoint is None:
-        source = _random(seed, computed)
-    else:
+def _make(network: ExaminedNetwork, folder: Path, seed: int, checkpoint: Path | None) -> None:
+    parts = network.cut.parts.values()
+    computed = network.empty.computed
+    if checkpoint is not None:
         wanted = {
-            _full(part, key): tensor for part in parts for key, tensor in part.tensors().items()
+            full_name(part, key): tensor for part in parts for key, tensor in part.tensors().items()
         }
         source = take(checkpoint, wanted, computed)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    elif network.source.has_weights:
+        source = _constructed(network, seed)
+    else:
+        source = _random(seed, computed)
+    make_folder(folder.parent, parents=True)
     with _alone(folder.parent):
         if not folder.exists():
-            _write_parts(list(parts), source, folder)
+            code = {str(file): digest(file) for file in network.source.files() if _is_code(file)}
+            _write_parts(network, source, code, folder)
+
+
+def _is_code(file: Path) -> bool:
+    return file.suffix == ".py"
+
+
+def _constructed(network: ExaminedNetwork, seed: int) -> Source:
+    """The weights that the network's own constructor makes, with everything random seeded."""
+    refuse_too_large(network.source.name, network.empty.model)
+    model = seeded_network(network.source, seed, weights=True)
+    tensors: dict[str, torch.Tensor] = dict(model.named_parameters(remove_duplicate=False))
+    tensors |= dict(model.named_buffers(remove_duplicate=False))
+    return lambda key, meta: tensors[key]
 
 
 @contextmanager
 def _alone(cache: Path) -> Iterator[None]:
     """One maker at a time; whatever is half-made then was left by a killed one."""
-    with (cache / ".lock").open("w") as lock:
+    with created(cache / ".lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for half_made in cache.glob(".*.part"):
-            shutil.rmtree(half_made)
+            remove_folder(half_made)
         yield
 
 
-def _write_parts(parts: list[Part], source: Source, folder: Path) -> None:
+def _write_parts(
+    network: ExaminedNetwork, source: Source, code: dict[str, str], folder: Path
+) -> None:
+    parts, tied = list(network.cut.parts.values()), network.empty.tied
     half_made = folder.with_name(f".{folder.name}.part")
-    half_made.mkdir()
+    make_folder(half_made, exist_ok=False)
     try:
         index: dict[str, tuple[str, int]] = {}
+        shared = tied_places(parts, tied)
+        places = {place for found in shared.values() for place in found}
         for number, part in enumerate(parts):
-            own = {key: source(_full(part, key), meta) for key, meta in part.tensors().items()}
+            own = {
+                key: source(full_name(part, key), meta)
+                for key, meta in part.tensors().items()
+                if (part.name, key) not in places
+            }
             if own:
                 file = f"{number:04d}.safetensors"
-                index[part.name] = (file, write(half_made / file, own))
-        (half_made / INDEX).write_text(json.dumps(index))
-        half_made.rename(folder)
+                index[part.name] = (file, files.write_tensors(half_made / file, own))
+        if shared:
+            tensors = {name: source(name, tensor_at(parts, shared[name][0])) for name in shared}
+            files.write_tensors(half_made / SHARED_WEIGHTS, tensors)
+            write(half_made / SHARED, json.dumps(shared).encode())
+        network.source.keep(half_made)
+        write(half_made / CODE, json.dumps(code).encode())
+        write(half_made / INDEX, json.dumps(index).encode())
+        rename(half_made, folder.name)
     except BaseException:
-        shutil.rmtree(half_made, ignore_errors=True)
+        remove_folder(half_made)
         raise
-
-
-def _full(part: Part, key: str) -> str:
-    return f"{part.name}.{key}" if part.name else key
 
 
 def _random(seed: int, computed: dict[str, torch.Tensor]) -> Source:

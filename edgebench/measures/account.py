@@ -1,8 +1,8 @@
 """The kernel's mark of a training, item by item: whose memory it was when usage was highest.
 
-A watcher in the worker (:mod:`edgebench.workloads.highest`) reads usage and what stands beside it
-at the highest moment of each span. Torch's own bytes of that moment come from its profiler. Every
-item is measured by itself, most as what has grown since the runtime's import; the rest is told.
+A thread in the worker (:mod:`edgebench.measures.strategies.categories_view`) reads usage, and
+at the highest moment of each span what else is in memory. Torch's own bytes of that moment come
+from its profiler. Every item is measured by itself, most as growth since the runtime's import.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgebench.measures.balance import Look, swap_cache
-from edgebench.measures.inside import HIGHEST, MARKED
+from edgebench.measures.strategies.categories_view import HIGHEST, MARKED
 
 BASE, REST = "base", "unexplained"
 #: What has grown since the import beside torch's allocations.
@@ -89,6 +89,9 @@ def items(mark: Mark, held: Mapping[str, int]) -> dict[str, int]:
         held: torch's bytes at the moment of highest usage, by category.
     """
     seen = mark.highest
+    # Page tables stand for it where the cgroup's kernel memory is unknown.
+    kernel = "charged_kernel_bytes" if "charged_kernel_bytes" in seen else "page_tables_bytes"
+    cached = (swap_cache(seen) or 0) - (swap_cache(mark.base) or 0)
     told = {
         BASE: mark.base_bytes,
         **held,
@@ -96,8 +99,8 @@ def items(mark: Mark, held: Mapping[str, int]) -> dict[str, int]:
         KEPT: _grown(mark.base, seen, "heap_free_bytes"),
         PAST_MALLOC: _grown(mark.base, mark.look, *_MAPPED),
         FILES: _grown(mark.base, seen, "charged_file_lists_bytes", "charged_shmem_bytes"),
-        KERNEL: _grown(mark.base, seen, _kernel(seen)),
-        SWAPPED: _cached(seen) - _cached(mark.base) - _grown(mark.base, seen, "swap_bytes"),
+        KERNEL: _grown(mark.base, seen, kernel),
+        SWAPPED: cached - _grown(mark.base, seen, "swap_bytes"),
         MISSED: mark.size_bytes - seen["usage_bytes"],
     }
     return {**told, REST: mark.size_bytes - sum(told.values())}
@@ -105,12 +108,3 @@ def items(mark: Mark, held: Mapping[str, int]) -> dict[str, int]:
 
 def _grown(before: Look, after: Look, *names: str) -> int:
     return sum(after.get(name, 0) - before.get(name, 0) for name in names)
-
-
-def _kernel(look: Look) -> str:
-    """Page tables, where the cgroup's kernel memory isn't told."""
-    return "charged_kernel_bytes" if "charged_kernel_bytes" in look else "page_tables_bytes"
-
-
-def _cached(look: Look) -> int:
-    return swap_cache(look) or 0

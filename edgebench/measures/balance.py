@@ -1,7 +1,8 @@
 """What stands between two figures that were read at one moment, from one look of the worker.
 
-A look (:mod:`edgebench.workloads.process_view`) holds the process's figures and its cgroup's,
-read within milliseconds of each other while nothing else ran, so they may be subtracted.
+A look of :class:`~edgebench.measures.strategies.process.ProcessView` holds the process's figures
+and its cgroup's, read within milliseconds of each other while nothing else ran, so they may be
+subtracted.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from edgebench.measures.strategy import ErrorBar
+from edgebench.measures.reading import ErrorBar
 
 MIB = 1 << 20
 #: A rest of so large a share of the larger figure, or so many bytes, is small.

@@ -1,51 +1,45 @@
-"""All strategies by name: those that always look on, and those with trials of their own.
+"""All strategies by name, found in :mod:`edgebench.measures.strategies`.
 
-The heap's profilers are added where they are installed or not: what a machine lacks is said when
-a scenario asks for it.
+A strategy is listed whether or not its tool is installed: what is missing on this machine is
+reported when a scenario asks for it.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 
-from edgebench.measures.analytic import Analytic
-from edgebench.measures.categories import TorchCategories
-from edgebench.measures.cores import Cores
-from edgebench.measures.gnu_time import GnuTimeStrategy
-from edgebench.measures.kernel import KernelMark
-from edgebench.measures.operators import Operators
-from edgebench.measures.process import Malloc, Process, Proportional, ResidentAndSwapped
-from edgebench.measures.sampled import Sampled
-from edgebench.measures.strategy import Strategy
-from edgebench.measures.torch_view import TorchAllocations
-
-
-def always() -> tuple[Strategy, ...]:
-    """Strategies that read what any trial leaves behind, at no cost to it."""
-    return (KernelMark(), Sampled(), GnuTimeStrategy(), Analytic())
-
-
-def beside_process() -> tuple[Strategy, ...]:
-    """Strategies that read the process's own trial as well."""
-    return (ResidentAndSwapped(), Proportional(), Malloc())
+from edgebench.measures import strategies
+from edgebench.measures.strategy import STRATEGIES, Strategy
 
 
 @cache
-def own() -> dict[str, Strategy]:
+def all_strategies() -> dict[str, Strategy]:
+    """Every strategy by name, in the order of the modules' names."""
+    for module in iter_modules(strategies.__path__, f"{strategies.__name__}."):
+        import_module(module.name)
+    found = sorted(STRATEGIES, key=lambda strategy: strategy.__module__)
+    return {strategy.name: strategy() for strategy in found}
+
+
+def in_every_trial() -> tuple[Strategy, ...]:
+    """Strategies that read what any trial leaves behind, at no cost to it."""
+    every = all_strategies().values()
+    return tuple(one for one in every if not one.own_trial and one.beside is None)
+
+
+def beside(strategy: str) -> tuple[Strategy, ...]:
+    """Strategies that read the own trials of that one too."""
+    return tuple(one for one in all_strategies().values() if one.beside == strategy)
+
+
+@cache
+def with_own_trial() -> dict[str, Strategy]:
     """Strategies that need a trial of their own, by name."""
-    from edgebench.measures import heap
-
-    inside = (Process(), TorchAllocations(), TorchCategories(), Operators(), Cores())
-    strategies = (*inside, *getattr(heap, "STRATEGIES", ()))
-    return {strategy.name: strategy for strategy in strategies}
-
-
-def own_names() -> tuple[str, ...]:
-    """What a scenario's ``strategies`` may name."""
-    return tuple(own())
+    return {name: one for name, one in all_strategies().items() if one.own_trial}
 
 
 def strategy_of(name: str) -> Strategy | None:
     """The strategy of that name; None if this version knows none."""
-    free = (*always(), *beside_process())
-    return ({strategy.name: strategy for strategy in free} | own()).get(name)
+    return all_strategies().get(name)

@@ -1,121 +1,41 @@
-"""What a strategy is: one way to tell how much memory a trial, and each layer of it, takes.
+"""What a strategy is: one way to measure how much memory a trial, and each of its layers, takes.
 
-No two strategies count the same thing. So each says what it counts, what it can't see, how far
-its figure may be off and why, and whether it disturbs the workload so much that it needs a trial
-of its own. A strategy's figures are put side by side by :mod:`edgebench.measures.ledger`.
+No two strategies count the same thing. So each states what it counts, what it can't see, how large
+its error may be and why, and whether it disturbs the workload so much that it needs a trial of its
+own. :mod:`edgebench.measures.ledger` compares the figures of two strategies.
+
+The worker imports this module in a strategy's own trial, so it imports little.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from edgebench.records.phases import Span, finished_spans
-from edgebench.records.records import TrialRecord
+from edgebench.measures.reading import ErrorBar, Reading
+from edgebench.measures.view import FOLDER_VARIABLE, VIEW_VARIABLE, View
 
+if TYPE_CHECKING:
+    from edgebench.records import TrialRecord
+    from edgebench.spans import Span
 
-@dataclass(frozen=True)
-class ErrorBar:
-    """How far a figure may be from what it stands for. ``size_bytes`` None: not known.
-
-    ``source`` says where it comes from, as ``64 pages charged ahead on each of 2 CPUs``.
-    """
-
-    size_bytes: int | None
-    source: str
+#: Between the words of a time strategy's part: the phase, then what it is of.
+SEPARATOR = "|"
 
 
 @dataclass(frozen=True)
-class SpanReading:
-    """What a strategy saw of one span, bytes; None where it did not see it.
-
-    ``id`` is the span's in its trial's events (:class:`edgebench.records.phases.Span`).
-    """
-
-    id: int
-    before_bytes: int | None
-    peak_bytes: int | None
-    after_bytes: int | None
-
-
-@dataclass(frozen=True)
-class Holder:
-    """What one path of calls held in a span when that held most, bytes.
-
-    ``span`` is the span's id; ``frames`` are the calls, innermost first.
-    """
-
-    span: int
-    size_bytes: int
-    frames: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A strategy's figures of one trial, bytes.
+class TrialData:
+    """Everything that a strategy can read of one trial; what it does not need may be empty.
 
     Args:
-        strategy: its name.
-        peak_bytes: the whole trial's peak; None if it could not be told.
-        method: how the peak was told.
-        error: the peak's error bar.
-        spans: one for each span it saw.
-        span_method: how a span's peak was told.
-        span_error: the error bar of a span's figures.
-        line: (``t_ns``, bytes) over the trial's time where it has one, ``t_ns`` as in the events.
-        parts: further figures by name, such as a heap's ``parameters``, bytes.
-        missing: what could not be told → why.
-        holders: who held most in each span, largest first, where the strategy can tell.
-    """
-
-    strategy: str
-    peak_bytes: int | None
-    method: str
-    error: ErrorBar
-    spans: tuple[SpanReading, ...] = ()
-    span_method: str = ""
-    span_error: ErrorBar = ErrorBar(None, "no span was seen")
-    line: tuple[tuple[int, int], ...] = ()
-    parts: dict[str, int] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-    holders: tuple[Holder, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for ``json.dumps``."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Reading:
-        """The reading of :meth:`to_json`.
-
-        Raises:
-            KeyError, TypeError: it is no such data.
-        """
-        given = dict(data)
-        given["error"] = ErrorBar(**given["error"])
-        given["span_error"] = ErrorBar(**given["span_error"])
-        given["spans"] = tuple(SpanReading(**span) for span in given["spans"])
-        given["holders"] = tuple(
-            Holder(holder["span"], holder["size_bytes"], tuple(holder["frames"]))
-            for holder in given.get("holders", ())
-        )
-        given["line"] = tuple((int(t_ns), int(size)) for t_ns, size in given["line"])
-        return cls(**given)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """All there is to read one trial from; what a strategy does not need may be empty.
-
-    Args:
-        events: the worker's events; none of a workload that tells none.
+        events: the worker's events; none of a workload that writes none.
         record: the trial's record.
-        folder: where the workload, run as :meth:`Strategy.wrap` said, left its files; None for
+        folder: where the workload, started as :meth:`Strategy.wrap` says, left its files; None for
             a strategy without a trial of its own.
-        samples: the sampler's fast table, column → values in order; -1 or NaN: not told.
+        samples: the sampler's fast table, column → values in order; -1 or NaN: unknown.
         stat: the sampler's slow table, likewise.
         tables: network → its layer table, one mapping a layer, in order.
         cpus: how many the trial could run on; None: not known.
@@ -134,12 +54,28 @@ class Seen:
     @property
     def spans(self) -> list[Span]:
         """The spans that began and ended, in the order they ended."""
+        from edgebench.spans import finished_spans
+
         return finished_spans(self.events)
+
+    def looks(self, key: str) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
+        """Span's id → its start's and its end's event, where the view's figures have that key."""
+        started: dict[object, dict[str, Any]] = {}
+        found = {}
+        for event in self.events:
+            number, view = event.get("id"), event.get("view")
+            if not isinstance(view, dict) or key not in view:
+                continue
+            if event.get("event") == "start":
+                started[number] = event
+            elif number in started and isinstance(number, int):
+                found[number] = (started[number], event)
+        return found
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a scenario asks of a strategy's own trial.
+class StrategyOptions:
+    """A scenario's settings for a strategy's own trial.
 
     Args:
         dump_every_bytes: how much may be allocated between two dumps of the heap.
@@ -151,32 +87,40 @@ class Asked:
 
 
 class Strategy(ABC):
-    """One way to tell memory.
+    """One way to measure memory: a module of :mod:`edgebench.measures.strategies`.
 
-    A strategy with ``own_trial`` has its workload started in the words and with the variables
-    that :meth:`wrap` gives, in a trial that is never timed; :meth:`read` is called as soon as
-    that trial has ended, in the harness (no torch, no numpy there), and its reading is kept.
-    Other strategies read what any trial leaves behind.
+    A strategy with ``own_trial`` has its workload started with the command and the variables
+    that :meth:`wrap` returns, in a trial that is never timed. If it has a ``view``, the worker
+    opens that. :meth:`read` is called in the harness (no torch, no numpy there) as soon as that
+    trial has ended, and its reading is kept. Other strategies read what any trial leaves behind.
     """
 
-    #: As a scenario names it.
+    #: The name in a scenario.
     name: ClassVar[str]
-    #: For a person: ``kernel's high-water mark``.
+    #: The name in tables and texts: ``kernel's high-water mark``.
     title: ClassVar[str]
     counts: ClassVar[str]
     blind_to: ClassVar[str]
     own_trial: ClassVar[bool] = False
-    #: One that tells time alone is no part of a ledger.
+    #: The strategy whose own trials this one reads too.
+    beside: ClassVar[str | None] = None
+    #: A strategy that measures only time is not part of a ledger.
     tells_memory: ClassVar[bool] = True
-    #: It is read by the worker itself, so a workload of kind ``command`` can't be seen by it.
+    #: What the worker opens in the own trial; the worker imports the module that defines it.
+    view: ClassVar[type[View] | None] = None
+    #: It needs the worker, so it can't measure a workload of kind ``command``.
     inside_worker: ClassVar[bool] = False
+    #: Timed trials without a limit have the same figures: only limited points need its trials.
+    limited_only: ClassVar[bool] = False
+    #: It reads what this library keeps, so a workload without it needs none of its trials.
+    library: ClassVar[str | None] = None
 
     def unavailable(self) -> str | None:
         """Why it can't be used on this machine, with what to install; None if it can."""
         return None
 
-    def configured(self, asked: Asked) -> Strategy:
-        """As a scenario asks for it; most have nothing to set."""
+    def configured(self, options: StrategyOptions) -> Strategy:
+        """The strategy with a scenario's settings; most have none."""
         return self
 
     def wrap(
@@ -185,19 +129,54 @@ class Strategy(ABC):
         """How the workload is started in its own trial.
 
         Args:
-            command: the workload's words.
+            command: the workload's command.
             env: the variables that the workload gets beside the harness's own.
-            folder: an empty folder that the workload may write to; gone after :meth:`read`.
+            folder: an empty folder that the workload may write to; removed after :meth:`read`.
 
         Returns:
-            The words, and the variables for these words alone (GNU time doesn't get them).
+            The command, and the variables for this command alone (GNU time doesn't get them).
         """
-        return list(command), dict(env)
+        if self.view is None:
+            return list(command), dict(env)
+        opened = f"{self.view.__module__}:{self.view.__qualname__}"
+        return list(command), {**env, VIEW_VARIABLE: opened, FOLDER_VARIABLE: str(folder)}
 
     @abstractmethod
-    def read(self, seen: Seen) -> Reading:
-        """Its figures of one trial, as far as it could tell them; what it could not says why.
+    def read(self, trial: TrialData) -> Reading:
+        """Its figures of one trial; what it could not measure is in ``missing`` with the reason.
 
         Raises:
             EdgebenchError: what the strategy left can't be read at all.
         """
+
+
+S = TypeVar("S", bound=Strategy)
+#: The classes under :func:`registered_strategy`, in the order of their imports.
+STRATEGIES: list[type[Strategy]] = []
+
+
+def registered_strategy(strategy: type[S]) -> type[S]:
+    """Class decorator: :mod:`edgebench.measures.registry` lists the strategy."""
+    STRATEGIES.append(strategy)
+    return strategy
+
+
+class TimeStrategy(Strategy):
+    """A strategy that measures time inside the worker; its parts are by phase."""
+
+    own_trial = True
+    tells_memory = False
+    inside_worker = True
+    #: How the times are measured.
+    method: ClassVar[str]
+
+    def of_parts(self, parts: Mapping[str, int]) -> Reading:
+        """The reading that has these parts and no peak."""
+        return Reading(
+            strategy=self.name,
+            peak_bytes=None,
+            method=self.method,
+            error=ErrorBar(None, "it measures no memory"),
+            parts=dict(parts),
+            missing={"peak_bytes": "it measures time, not memory"},
+        )

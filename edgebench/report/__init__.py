@@ -1,1 +1,1 @@
-"""A sweep told to others: what it means in sentences, tables and figures, in one file."""
+"""Reports of a sweep (sentences, tables, figures in one file) and its figures."""

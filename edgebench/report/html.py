@@ -1,14 +1,12 @@
-"""A report as one HTML file: no script, nothing from elsewhere, everything escaped."""
+"""A report as one HTML file without scripts or external files; all text is escaped."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 
-from edgebench.errors import MachineError
-from edgebench.report.page import Report
-from edgebench.report.pictures import embedded
-
-REMEDY = "python3 -m pip install 'edgebench[report]'"
+from edgebench.extras import need
+from edgebench.report.content import Report
+from edgebench.report.pictures import embedded_pictures
 
 
 def as_html(report: Report) -> str:
@@ -17,11 +15,10 @@ def as_html(report: Report) -> str:
     Raises:
         MachineError: Jinja2 is not installed.
     """
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ModuleNotFoundError as error:
-        raise MachineError(f"this needs {error.name}", remedy=REMEDY) from None
-    pictures, too_large = embedded(report.pictures)
+    need("jinja2")
+    from jinja2 import Environment, StrictUndefined
+
+    pictures, too_large = embedded_pictures(report.pictures)
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

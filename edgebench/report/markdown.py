@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from edgebench.report.page import Report, Table
+from edgebench.report.content import Report, ReportTable
+from edgebench.results.derived import write_derived, write_file
 
 #: What Markdown or the HTML in it would take for its own.
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~$!&@]|^[-+=]")
 #: A number that would begin a list.
 _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _FENCE = re.compile(r"`{3,}")
+
+
+def write_markdown(target: Path, report: Report) -> list[Path]:
+    """Write the text, and its figures into the folder ``figures`` beside it; their paths.
+
+    Raises:
+        ResultsError: a folder can't be written.
+    """
+    figures = "figures"
+    paths = [write_file(target, as_markdown(report, figures).encode())]
+    folder = target.parent / figures
+    return paths + [write_derived(folder, f"{p.stem}.png", p.png) for p in report.pictures]
 
 
 def as_markdown(report: Report, figures: str) -> str:
@@ -39,9 +53,9 @@ def _lines(report: Report, figures: str) -> Iterator[str]:
         yield from ("## Figures", "")
     for picture in report.pictures:
         yield from (f"![{escaped(picture.shows)}]({figures}/{picture.stem}.png)", "")
-    if report.doubts:
-        yield from ("## What puts this in doubt", "")
-        yield from _listed(report.doubts)
+    if report.warnings:
+        yield from ("## Warnings", "")
+        yield from _listed(report.warnings)
     for table in report.tables:
         yield from _table(table, "##")
     if report.scenario:
@@ -58,7 +72,7 @@ def _listed(sentences: Sequence[str]) -> Iterator[str]:
         yield ""
 
 
-def _table(table: Table, level: str) -> Iterator[str]:
+def _table(table: ReportTable, level: str) -> Iterator[str]:
     ruler = ["---:" if n in table.numbers else "---" for n in range(len(table.columns))]
     yield from (f"{level} {escaped(table.title)}", "")
     for cells in (list(map(escaped, table.columns)), ruler):

@@ -1,4 +1,4 @@
-"""A report as PDF, set by Typst from a template that takes all words as data: none is markup."""
+"""A report as PDF, typeset by Typst; its text is data for the template, never markup."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from edgebench.errors import MachineError
-from edgebench.report.html import REMEDY
-from edgebench.report.page import Picture, Report
-from edgebench.report.pictures import is_pixels
+from edgebench.extras import need
+from edgebench.report.content import Picture, Report
+from edgebench.report.pictures import is_png
+from edgebench.safe_files import write
 
 _TEMPLATE, _DATA = "report.typ", "report.json"
 
@@ -23,16 +23,15 @@ def as_pdf(report: Report) -> bytes:
     Raises:
         MachineError: Typst is not installed.
     """
-    try:
-        import typst
-    except ModuleNotFoundError as error:
-        raise MachineError(f"a PDF needs {error.name}", remedy=REMEDY) from None
+    need("typst")
+    import typst
+
     with tempfile.TemporaryDirectory(prefix="edgebench-report-") as name:
         folder = Path(name)
         pictures = [_written(folder, n, one) for n, one in enumerate(report.pictures)]
-        (folder / _DATA).write_text(json.dumps({**_plain(report), "pictures": pictures}))
+        write(folder / _DATA, json.dumps({**_plain(report), "pictures": pictures}).encode())
         template = files("edgebench.report") / "templates" / _TEMPLATE
-        (folder / _TEMPLATE).write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+        write(folder / _TEMPLATE, template.read_bytes())
         return bytes(typst.compile(str(folder / _TEMPLATE), root=name, ignore_system_fonts=True))
 
 
@@ -47,7 +46,7 @@ def _plain(report: Report) -> dict[str, Any]:
 
 def _written(folder: Path, number: int, picture: Picture) -> dict[str, str]:
     """One figure as a file; as pixels where its SVG is too large."""
-    pixels = is_pixels(picture)
+    pixels = is_png(picture)
     file = f"figure{number}.{'png' if pixels else 'svg'}"
-    (folder / file).write_bytes(picture.png if pixels else picture.svg)
+    write(folder / file, picture.png if pixels else picture.svg)
     return {"file": file, "shows": picture.shows}

@@ -1,15 +1,14 @@
-"""A report's figures: those that ``edgebench plot`` draws, as bytes."""
+"""The figures of a report as bytes, the same as ``edgebench plot`` draws."""
 
 from __future__ import annotations
 
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgebench.errors import ResultsError
-from edgebench.report.page import Picture
+from edgebench.report.content import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +27,8 @@ _COLOURS = 128
 
 
 @dataclass(frozen=True)
-class Embedded:
-    """A figure as an address that holds all of it."""
+class EmbeddedPicture:
+    """A figure as a ``data:`` address that holds the whole image."""
 
     stem: str
     shows: str
@@ -37,61 +36,56 @@ class Embedded:
 
 
 def draw_pictures(results: Results, as_png: bool) -> tuple[list[Picture], list[str]]:
-    """Every figure that can be drawn, and of each kind that can't the reason.
+    """Every figure that can be drawn, and for each other kind the reason.
 
-    Those that are too large as SVG are made as PNG; with ``as_png`` all are.
+    Figures too large as SVG are made as PNG; with ``as_png`` all are.
     """
-    from edgebench.figures.gallery import KINDS, STUDIES
-    from edgebench.figures.style import applied
+    from edgebench.report.figures.gallery import KINDS, STUDIES, draw_kinds
 
-    pictures: list[Picture] = []
-    reasons: list[str] = []
-    with applied():
-        for kind, figures in {**KINDS, **STUDIES}.items():
-            try:
-                for stem, figure in figures(results):
-                    pictures.append(_picture(stem, figure, as_png))
-            except ResultsError as error:
-                if kind in KINDS:
-                    reasons.append(f"no {kind} figure: {error.what}")
-    return pictures, reasons
+    drawn = draw_kinds(
+        results, {**KINDS, **STUDIES}, lambda one: _picture(one.stem, one.figure, as_png)
+    )
+    pictures = [picture for kind in drawn.values() for picture in kind.made]
+    return pictures, [one.reason for kind, one in drawn.items() if kind in KINDS and one.reason]
 
 
-def embedded(pictures: Sequence[Picture]) -> tuple[list[Embedded], list[str]]:
-    """The figures as they go into a page, and what of them would make it too large."""
+def embedded_pictures(pictures: Sequence[Picture]) -> tuple[list[EmbeddedPicture], list[str]]:
+    """The figures that a page embeds, and messages on those that would make it too large."""
     kept, left_out, size = [], [], 0
     for picture in pictures:
         address = _address(picture)
         if size + len(address) > LARGEST_ALL:
             left_out.append(
-                f"figure {picture.stem}: the page would grow too large (edgebench plot)"
+                f"figure {picture.stem} is left out, the page would be too large"
+                " (edgebench plot draws it)"
             )
             continue
         size += len(address)
-        kept.append(Embedded(picture.stem, picture.shows, address))
+        kept.append(EmbeddedPicture(picture.stem, picture.shows, address))
     return kept, left_out
 
 
-def is_pixels(picture: Picture) -> bool:
-    """Whether a figure goes into a page as pixels: as SVG it was not made, or is too large."""
+def is_png(picture: Picture) -> bool:
+    """Whether a page embeds the figure as PNG: it has no SVG, or its SVG is too large."""
     return not 0 < len(picture.svg) <= LARGEST_SVG
 
 
 def _picture(stem: str, figure: Figure, as_png: bool) -> Picture:
-    from edgebench.figures.style import rendered
+    from edgebench.report.figures.style import figure_bytes
 
-    drawn = {"svg": b""} if _marks(figure) > _MOST_MARKS else rendered(figure, ["svg"])
+    many = sum(map(_marks, figure.axes)) > _MOST_MARKS
+    drawn = {"svg": b""} if many else figure_bytes(figure, ["svg"])
     if as_png or not 0 < len(drawn["svg"]) <= LARGEST_SVG:
-        drawn |= rendered(figure, ["png"])
-    return Picture(stem, _shows(figure, stem), **drawn)
+        drawn |= figure_bytes(figure, ["png"])
+    # The figure's own title and subtitle.
+    words = [text.get_text() for text in figure.texts[:2]]
+    picture = Picture(stem, ": ".join(word for word in words if word) or stem, **drawn)
+    # Here, where other figures are drawn at the same time.
+    return replace(picture, small=_small(picture.png)) if is_png(picture) else picture
 
 
-def _marks(figure: Figure) -> int:
+def _marks(axes: Axes) -> int:
     """How many points and shapes it is made of."""
-    return sum(_marks_of(axes) for axes in figure.axes)
-
-
-def _marks_of(axes: Axes) -> int:
     import numpy as np
 
     lines = [line for line in axes.lines if line.get_marker() not in ("None", "")]
@@ -103,9 +97,10 @@ def _marks_of(axes: Axes) -> int:
 
 
 def _address(picture: Picture) -> str:
-    if not is_pixels(picture):
-        return f"data:image/svg+xml;base64,{base64.b64encode(picture.svg).decode()}"
-    return f"data:image/png;base64,{base64.b64encode(_small(picture.png)).decode()}"
+    kind, data = "svg+xml", picture.svg
+    if is_png(picture):
+        kind, data = "png", picture.small or _small(picture.png)
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
 
 def _small(png: bytes) -> bytes:
@@ -116,9 +111,3 @@ def _small(png: bytes) -> bytes:
     with Image.open(io.BytesIO(png)) as image:
         image.convert("RGB").quantize(_COLOURS).save(target, "png", optimize=True)
     return min(png, target.getvalue(), key=len)
-
-
-def _shows(figure: Figure, stem: str) -> str:
-    """The figure's own title and subtitle."""
-    words = [text.get_text() for text in figure.texts[:2]]
-    return ": ".join(word for word in words if word) or stem

@@ -1,154 +1,221 @@
-"""What a workload's trials mean, in sentences: whether it fits, and how slow it is.
+"""Sentences of a report: whether a workload fits, and how slow it is.
 
-Each number in a sentence was measured; medians of the trials that finished. A difference is only
-told where the repeats of both sides don't overlap.
+Each number was measured: medians of the trials that finished. When two medians count as different
+is decided by :mod:`edgebench.results.spread`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from edgebench.report.workload import Workload, limit_size, limit_words
-from edgebench.results.summary import PointSummary, Spread
-from edgebench.units import format_duration, format_size
+from edgebench.kills import OBSERVER_EFFECT
+from edgebench.report.workload import WorkloadPoints, limit_label, limit_size
+from edgebench.results.kill_rate import kill_rate
+from edgebench.results.spread import SLIGHT, Spread
+from edgebench.results.stages import START
+from edgebench.results.summary import PointSummary
+from edgebench.text import joined_words
+from edgebench.units import format_duration, format_size, swap_words
 
-#: A round that is slower by no more than this is hardly slowed.
-HARDLY = 1.1
 _OUTCOMES = {
     "oom-killed": "killed for memory",
     "timeout": "out of time",
     "failed": "failed",
-    "harness-error": "lost to an error of the harness",
+    "harness-error": "stopped by an error of edgebench",
     "interrupted": "interrupted",
 }
-_PHASES = {"load": "loading", "first": "first executions", "execute": "a warm execution"}
+_PHASES = {
+    "load": "loading",
+    "first": "first executions",
+    "execute": "a warm execution",
+    "prefill": "prefill",
+    "decode": "a token",
+}
 
 
-def fits_said(workload: Workload) -> list[str]:
-    """Does it fit? What it needs, where it finished, where it did not."""
+def viability_sentences(workload: WorkloadPoints) -> list[str]:
+    """Its demand, the limits at which it finished and those at which it did not."""
     lost = [point for point in workload.tried if "ok" not in point.outcomes]
     torn = [point for point in workload.tried if "ok" in point.outcomes and _lost(point)]
     said = [_demand(workload)]
     if not workload.tried:
-        return [*said, "No limit was tried, so whether it fits in less is not known."]
+        return [*said, "No limit was tried, so it is not known whether it fits in less."]
     if workload.finished:
         said.append(_finished(workload))
     said += [
-        f"At {limit_words(p)} only {p.outcomes['ok']} of {_made(p)} trials finished "
-        f"({_outcomes([p])}): too little to rely on."
+        f"At {limit_label(p)} only {p.outcomes['ok']} of {_made(p)} trials finished "
+        f"({_outcomes([p])}): don't rely on this limit."
         for p in torn
     ]
     if lost:
-        said.append(f"At {listed(map(limit_words, lost))} no trial finished: {_outcomes(lost)}.")
-    if lost and workload.limits.swap_kind == "none":
-        said.append("It had no swap; with some it might finish there, slowly.")
-    return said
+        where = joined_words(map(limit_label, lost))
+        said.append(f"No trial finished at {where}: {_outcomes(lost)}.")
+    killed = any("oom-killed" in point.outcomes for point in lost)
+    if killed and workload.limits.swap_kind == "none":
+        said.append("It had no swap: with swap it might finish there, slowly.")
+    return [*said, *_killed_with_swap_free(workload), *least_limit_sentences(workload)]
 
 
-def slow_said(workload: Workload) -> list[str]:
-    """How slow will it be? Unlimited, at the tightest limit it finished at, and from where on."""
-    unlimited = workload.unlimited
-    if unlimited is None:
-        return ["No unlimited trial finished, so there is nothing that slower could be told from."]
-    free = unlimited.times_s["total"]
-    said = [f"Unlimited, {workload.pass_words} takes {_spread(free)}."]
+def least_limit_sentences(workload: WorkloadPoints) -> list[str]:
+    """How certain the least viable limit is, for one trial and for an hour."""
+    point = workload.least_viable
+    rate = kill_rate(point) if point else None
+    # One trial alone shows too little.
+    if point is None or rate is None or rate.trials < 2:
+        return []
+    return [f"At {limit_label(point)}, its least viable limit: {rate.words}; {rate.hour_words}."]
+
+
+def slowdown_sentences(workload: WorkloadPoints) -> list[str]:
+    """Its time unlimited and at the tightest limit, and the limit down to which it is as fast."""
     timed = [point for point in workload.tried if "total" in point.times_s]
-    if not timed:
-        return said
-    said.append(_at_tightest(timed[-1], free))
-    if len(timed) > 1:
-        said += _hardly(workload, timed)
-    return said
+    unlimited = workload.unlimited
+    if unlimited is not None:
+        subject = "it" if unlimited.throughput_per_s else workload.pass_words
+        said = [f"Unlimited, {subject} {_pace(unlimited)}."]
+        said += _start_sentences(workload, unlimited, timed)
+    elif any(point.ratios for point in timed):
+        said = ["No unlimited trial finished with this swap: another swap's are used instead."]
+    else:
+        return ["No unlimited trial finished, so there is nothing to compare times with."]
+    if timed:
+        said.append(_at_tightest(timed[-1], workload.pass_words))
+    return [*said, *_down_to(workload, timed)] if len(timed) > 1 else said
 
 
-def slower(one: Spread, other: Spread) -> bool:
-    """Whether even the fastest repeat of one is slower than the slowest of the other."""
-    return one.low > other.high
+def tightest_fast_limit(workload: WorkloadPoints) -> PointSummary | None:
+    """The tightest limit at which, and above which, the slowdown is surely below :data:`SLIGHT`.
 
-
-def listed(words: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    *first, last = list(words)
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def hardly_slowed(workload: Workload) -> PointSummary | None:
-    """The tightest limit down to which no limit slowed it by more than :data:`HARDLY`.
-
-    A limit whose repeats overlap with the unlimited ones is not told to have slowed it.
+    Every trial finished there and at all wider limits. None: not even at the widest limit.
     """
     found = None
-    for point in workload.tried:
-        if "total" not in point.slowdowns or _lost(point) or _slowed(workload, point):
+    for point in workload.viable:
+        ratio = point.ratio
+        if ratio is None or not ratio.is_within(SLIGHT):
             break
         found = point
     return found
 
 
-def _slowed(workload: Workload, point: PointSummary) -> bool:
-    free = workload.unlimited
-    beyond = point.slowdowns["total"] > HARDLY
-    return beyond and free is not None and slower(point.times_s["total"], free.times_s["total"])
-
-
-def _demand(workload: Workload) -> str:
+def _demand(workload: WorkloadPoints) -> str:
     demand = workload.demand_bytes
     if demand is None:
-        return "What it needs when nothing limits it is not known: no unlimited trial told."
-    trials = workload.unlimited.outcomes.get("ok", 0) if workload.unlimited else 0
-    told = f" (median of {trials} unlimited trials)" if trials > 1 else ""
-    return f"It needs {format_size(demand)} when nothing limits it{told}."
+        return "Its demand is not known: no unlimited trial recorded it."
+    return f"It needs {format_size(demand)} without a limit (median of its trials)."
 
 
-def _finished(workload: Workload) -> str:
-    finished = workload.finished
-    tightest = limit_words(finished[-1])
-    if len(finished) == len(workload.tried):
-        down = f", down to {tightest}" if len(finished) > 1 else f": {tightest}"
-        limits = f"all {len(finished)} limits" if len(finished) > 1 else "the one limit"
+def _finished(workload: WorkloadPoints) -> str:
+    finished, viable = workload.finished, workload.viable
+    if not viable:
+        names = joined_words(map(limit_label, finished))
+        return f"Every trial finished at {names}, but not at every wider limit: repeat the sweep."
+    tightest = limit_label(viable[-1])
+    if len(viable) == len(workload.tried):
+        down = f", down to {tightest}" if len(viable) > 1 else f": {tightest}"
+        limits = f"all {len(viable)} limits" if len(viable) > 1 else "the one limit"
         words = f"It finished at {limits} tried{down}"
-    else:
+    elif len(viable) == len(finished):
         words = f"The tightest limit at which every trial finished is {tightest}"
-    demand, size = workload.demand_bytes, limit_size(finished[-1])
-    told = demand and size and size < demand and not finished[-1].limits.label.endswith("%")
-    share = f", {size / demand:.0%} of that" if told and demand and size else ""
+    else:
+        others = joined_words(map(limit_label, finished[len(viable) :]))
+        words = f"Every trial finished down to {tightest} (and at {others}, but not in between)"
+    demand, size = workload.demand_bytes, limit_size(viable[-1])
+    told = demand and size and size < demand and not viable[-1].limits.label.endswith("%")
+    share = f", {size / demand:.0%} of its demand" if told and demand and size else ""
     swap = workload.limits
     if swap.swap_kind == "none":
         return f"{words}{share}, without swap."
-    amount = f"{format_size(swap.swap_bytes)} of " if swap.swap_bytes is not None else ""
-    kind = "the machine's own swap" if swap.swap_kind == "system" else f"swap ({swap.swap_kind})"
-    return f"{words}{share}, with {amount}{kind} beside it."
+    return f"{words}{share}, with {swap_words(swap.swap_kind, swap.swap_bytes)}."
 
 
-def _at_tightest(point: PointSummary, free: Spread) -> str:
-    time = point.times_s["total"]
-    words = f"At {limit_words(point)}, the tightest at which it finished, it takes {_spread(time)}"
-    factor = time.median / free.median
-    if not slower(time, free):
-        return f"{words}: that can't be told from unlimited."
-    phases = [
-        f"{name} ×{point.slowdowns[phase]:.3g}"
-        for phase, name in _PHASES.items()
-        if phase in point.slowdowns
+def _killed_with_swap_free(workload: WorkloadPoints) -> list[str]:
+    """Limits at which trials were killed although swap was free."""
+    marked = [(p, p.swap_free_bytes) for p in workload.points if p.swap_free_bytes]
+    said = [
+        f"At {limit_label(p)} {free.count} of {_made(p)} trials "
+        f"{'was' if free.count == 1 else 'were'} killed while at least {format_size(free.low)} of "
+        "swap were free: the kernel found nothing it could reclaim. Another trial may finish there."
+        for p, free in marked
     ]
-    parts = f" ({', '.join(phases)})" if phases else ""
-    return f"{words}: ×{factor:.3g}{parts}."
+    return [*said, f"See {OBSERVER_EFFECT}."] if said else []
 
 
-def _hardly(workload: Workload, timed: Sequence[PointSummary]) -> list[str]:
-    point = hardly_slowed(workload)
-    if point is None:
-        widest = timed[0]
-        words = f"Already at {limit_words(widest)}, the widest limit tried, it is "
-        factor = f"×{widest.slowdowns['total']:.3g}."
-        return [words + factor] if _slowed(workload, widest) else []
-    above = timed[: timed.index(point) + 1]
-    noisy = any(one.slowdowns["total"] > HARDLY for one in above)
-    told = ", as far as repeats can tell" if noisy else ""
-    if point is timed[-1]:
-        return [f"No limit tried slowed it by more than 10 %{told}."]
-    return [f"Down to {limit_words(point)} it is slower by no more than 10 %{told}."]
+def _start_sentences(
+    workload: WorkloadPoints, unlimited: PointSummary, timed: Sequence[PointSummary]
+) -> list[str]:
+    """The first round, where it is not the only one; and what the tightest limit does to it."""
+    if not workload.has_rounds:
+        return []
+    if not workload.has_steady:
+        return ["Only one round was run, so nothing is known of steady rounds."]
+    said = [
+        f"Its start, the first round after the import, takes {_spread(unlimited.times_s[START])}."
+    ]
+    ratio = timed[-1].ratios.get(START) if timed else None
+    if ratio is None:
+        return said
+    spread, where = _spread(timed[-1].times_s[START]), limit_label(timed[-1])
+    words = f"At {where} the start takes {spread}: ×{ratio.median:.3g}"
+    sure = ratio.is_more or ratio.is_less or ratio.is_within(SLIGHT)
+    return [*said, f"{words}." if sure else f"{words}, but {ratio.why_unsure}."]
+
+
+def _at_tightest(point: PointSummary, pass_words: str) -> str:
+    who = "any trial" if _lost(point) else "it"
+    subject = "it" if point.throughput_per_s else pass_words
+    words = f"At {limit_label(point)}, the tightest limit at which {who} finished, {subject} "
+    words += _pace(point)
+    ratio = point.ratio
+    if ratio is None:
+        return f"{words}."
+    factor = f"×{ratio.median:.3g}"
+    if ratio.is_more:
+        # The phases that are surely slower.
+        phases = [
+            f"{name} ×{point.ratios[phase].median:.3g}"
+            for phase, name in _PHASES.items()
+            if phase in point.ratios and point.ratios[phase].is_more
+        ]
+        return f"{words}: {factor} ({', '.join(phases)})." if phases else f"{words}: {factor}."
+    if ratio.is_less:
+        return f"{words}: {factor}, so it is faster there."
+    if ratio.is_within(SLIGHT):
+        return f"{words}: {factor}, at most 10 % slower."
+    return f"{words}: {factor}, but can't tell whether that is slower: {ratio.why_unsure}."
+
+
+def _down_to(workload: WorkloadPoints, timed: Sequence[PointSummary]) -> list[str]:
+    """The limit down to which it is at most 10 % slower, and the next one if that is unclear."""
+    found = tightest_fast_limit(workload)
+    if found is not None and found is workload.tried[-1]:
+        return ["No limit tried slowed it by more than 10 %."]
+    said = []
+    if found is not None:
+        said.append(f"Down to {limit_label(found)} it is at most 10 % slower.")
+    following = workload.tried[workload.tried.index(found) + 1 if found else 0]
+    ratio = following.ratio
+    if ratio is None or following is timed[-1]:
+        return said
+    where = limit_label(following)
+    if ratio.low is not None and ratio.low > SLIGHT:
+        return said or [f"At {where}, the widest limit tried, it is already ×{ratio.median:.3g}."]
+    return [
+        *said,
+        f"At {where} (×{ratio.median:.3g}) can't tell whether it is slower by more than 10 %: "
+        f"{ratio.why_unsure}.",
+    ]
+
+
+def _pace(point: PointSummary) -> str:
+    """``takes 3.2 s (3 trials, 3.1 s to 3.3 s)``, or ``does 41.2 tokens/s (…)``."""
+    rate = point.throughput_per_s
+    if rate is None:
+        return f"takes {_spread(point.times_s['total'])}"
+    words = f"does {point.throughput_words}"
+    if rate.count < 2:
+        return f"{words} (one trial)"
+    return f"{words} ({rate.count} trials, {rate.low:.3g} to {rate.high:.3g})"
 
 
 def _spread(times: Spread) -> str:
@@ -171,4 +238,6 @@ def _outcomes(points: Sequence[PointSummary]) -> str:
     counts: Counter[str] = Counter()
     for point in points:
         counts.update({k: n for k, n in point.outcomes.items() if k != "ok"})
-    return listed(f"{count} {_OUTCOMES[outcome]}" for outcome, count in sorted(counts.items()))
+    return joined_words(
+        f"{count} {_OUTCOMES.get(how, how)}" for how, count in sorted(counts.items())
+    )

@@ -1,130 +1,141 @@
-"""A report's tables: workloads side by side, a workload's limits and layers, fits, environment."""
+"""The tables of a report: all workloads, one workload's limits and layers, models, environment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgebench.report.page import Table
-from edgebench.report.sentences import hardly_slowed
-from edgebench.report.workload import Workload, briefly, limit_words
+from edgebench.analysis.environments import NAMES, value_text
+from edgebench.report.content import ReportTable
+from edgebench.report.sentences import tightest_fast_limit
+from edgebench.report.workload import (
+    WorkloadPoints,
+    limit_label,
+    short_names,
+    throughput_column,
+    times_shown,
+)
+from edgebench.results.stages import START, STEADY
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from edgebench.blame.table import BlameTable, LayerRow, PassCost
-    from edgebench.results.summary import PointSummary, Spread
-    from edgebench.slowdown.ladder import Climb
+    from edgebench.analysis.layer_costs.table import LayerCostTable, LayerRow, PassCost
+    from edgebench.results.spread import Spread
+    from edgebench.results.summary import PointSummary
+    from edgebench.slowdown.models.fitting import CurveFits
 
-_TIMES = {"total": "whole", "load": "loading", "first": "first", "execute": "warm"}
+_TIMES = {
+    "total": "whole",
+    "start": "start",
+    "steady": "steady",
+    "load": "loading",
+    "first": "first",
+    "execute": "warm",
+    "prefill": "prefill",
+    "decode": "a token",
+}
 _MOST_LAYERS = 10
 _NOTHING = "–"
-#: What of the environment is told, and how it is called.
-_MACHINE = {
-    "device": "device",
-    "board": "board",
-    "cpu_model": "processor",
-    "cpu_cores_usable": "usable cores",
-    "governor": "governor",
-    "architecture": "architecture",
-    "os": "system",
-    "kernel": "kernel",
-    "swappiness": "swappiness",
-    "page_cluster": "page cluster",
-    "thp": "huge pages",
-    "python": "Python",
-    "edgebench": "edgebench",
-    "captured_utc": "captured",
-}
 
 
-def summary_table(chapters: Sequence[Workload], blamed: Mapping[str, str]) -> Table:
-    """One row a workload; ``blamed`` names by workload the layer that costs most.
+def summary_table(chapters: Sequence[WorkloadPoints], slowest: Mapping[str, str]) -> ReportTable:
+    """One row a workload; ``slowest``: workload → the layer that adds most time.
 
-    What is the same of all is told once, below.
+    What all names share stands once, below the table.
     """
-    brief, shared = briefly([one.name for one in chapters])
+    brief, shared = short_names([one.name for one in chapters])
     columns = ("workload", "demand", "finishes down to", "slowdown there", "≤ 10 % slower down to")
-    rows = [[brief[one.name], *_in_short(one), blamed.get(one.name, _NOTHING)] for one in chapters]
-    note = f"All of them: {shared}." if shared else ""
-    return Table("In short", (*columns, "most to blame there"), rows, frozenset({1, 3}), note)
+    rows = [[brief[one.name], *_in_short(one), slowest.get(one.name, _NOTHING)] for one in chapters]
+    note = f"All workloads: {shared}." if shared else ""
+    return ReportTable(
+        "Summary", (*columns, "layer that costs most there"), rows, frozenset({1, 3}), note
+    )
 
 
-def limits_table(workload: Workload) -> Table:
-    """One row a limit: how trials ended, their times, slowdown, peak."""
-    names = [name for name in _TIMES if any(name in p.times_s for p in workload.points)]
+def limits_table(workload: WorkloadPoints) -> ReportTable:
+    """One row a limit: outcomes, times, slowdown, peak."""
+    shown = times_shown([workload])
+    phases = {name for p in workload.points for name in p.times_s} - {"total", START, STEADY}
+    names = [name for name in _TIMES if name in shown or name in phases]
+    counted = throughput_column(workload)
     columns = (
         *("limit", "MiB", "finished"),
         *(f"{_TIMES[name]} (s)" for name in names),
+        *counted,
         *("slowdown", "peak (MiB)", "swap (MiB)"),
     )
-    rows = [_limit_row(point, names) for point in workload.points]
-    return Table(
+    rows = [_limit_row(point, names, bool(counted)) for point in workload.points]
+    return ReportTable(
         "Limits",
         columns,
         rows,
         frozenset({1, *range(3, len(columns))}),
-        "Medians of the trials that finished, ± the farthest of them. "
-        "A peak with * met the limit, so it is not the demand.",
+        "Medians of the trials that finished, ± the largest deviation. Start: the first round "
+        "after the import. Phases: of steady rounds, if more than one was run. "
+        + ("Slowdown: of the throughput. " if counted else "Slowdown: of them too. ")
+        + "A peak marked * reached the limit, so it is not the demand.",
     )
 
 
-def layers_table(table: BlameTable, cost: PassCost) -> Table:
-    """The layers that cause most of what a limit costs."""
-    from edgebench.blame.choosing import ordered
-    from edgebench.blame.words import limit_words as words_of
+def layers_table(table: LayerCostTable, cost: PassCost) -> ReportTable:
+    """The layers that add most time at a limit."""
+    from edgebench.analysis.layer_costs.selection import sorted_layers
 
     label = cost.at.label
-    worst = [r for r in ordered(table, "blame", label) if r.at[label].extra_s > 0][:_MOST_LAYERS]
+    worst = [r for r in sorted_layers(table, "cost", label) if r.at[label].extra_s > 0][
+        :_MOST_LAYERS
+    ]
     several = len({row.network for row in table.layers}) > 1
-    columns = ("layer", "type", "weights (MiB)", "blame", "extra", "loading", "executing", "faults")
-    return Table(
-        f"Layers at {words_of(cost.at)}",
+    columns = ("layer", "type", "weights (MiB)", "share", "extra", "loading", "executing", "faults")
+    return ReportTable(
+        f"Layers at {cost.at.limit}",
         columns,
         [_layer_row(row, label, several) for row in worst],
         frozenset(range(2, len(columns))),
-        "Blame: a layer's share of the extra time of a pass. Loading, executing: × unlimited.",
+        "Share: the layer's part of the extra time of a pass. Loading, executing: slowdown.",
     )
 
 
-def fits_table(climbs: Sequence[Climb]) -> Table:
-    """One row a curve: the nearest model and how far it is off."""
-    columns = ("curve", "limits", "nearest model", "error", "median error", "repeats differ by")
+def fits_table(fits: Sequence[CurveFits]) -> ReportTable:
+    """One row a curve: its best model and that model's error."""
+    columns = ("curve", "limits", "best model", "error", "median error", "repeats differ by")
     rows = []
-    for climb in climbs:
-        step = climb.recommended
-        errors = step.errors if step else None
-        noise = climb.curve.noise
+    for one in fits:
+        best = one.recommended
+        errors = best.errors if best else None
+        noise = one.curve.noise
         rows.append(
             [
-                climb.curve.label,
-                str(len(climb.curve.limits)),
-                step.rung.name if step else _NOTHING,
+                one.curve.label,
+                str(len(one.curve.limits)),
+                best.model.name if best else _NOTHING,
                 f"{errors.mape:.1%}" if errors else _NOTHING,
                 f"{errors.median_ape:.1%}" if errors else _NOTHING,
                 f"{noise:.1%}" if noise is not None else _NOTHING,
             ]
         )
     note = (
-        "Of each curve's own models. Error: of the predicted time at a limit that was left out of "
-        "the fit, mean and median."
+        "Models fitted to one curve each. Error: mean and median error of the predicted time at "
+        "limits left out of the fit."
     )
-    return Table("Fits", columns, rows, frozenset({1, 3, 4, 5}), note)
+    return ReportTable("Fits", columns, rows, frozenset({1, 3, 4, 5}), note)
 
 
-def unfinished_table(workloads: Sequence[Workload]) -> Table:
-    """Why trials did not finish, each wording once a point."""
+def unfinished_table(workloads: Sequence[WorkloadPoints]) -> ReportTable:
+    """The reasons for which trials did not finish, each once a point."""
     rows = [
-        [one.name, limit_words(point), reason]
+        [one.name, limit_label(point), reason]
         for one in workloads
         for point in one.points
         for reason in point.reasons
     ]
-    return Table("Trials that did not finish", ("workload", "limit", "why"), rows)
+    return ReportTable("Trials that did not finish", ("workload", "limit", "reason"), rows)
 
 
-def environment_table(environment: Mapping[str, Any]) -> Table:
-    """The machine as it was when the sweep began; what it doesn't tell is left out."""
-    rows = [[name, str(environment[key])] for key, name in _MACHINE.items() if environment.get(key)]
+def environment_table(environment: Mapping[str, Any]) -> ReportTable:
+    """The machine when the sweep began; what could not be read is ``unknown``."""
+    told = {**NAMES, "captured_utc": "captured"}
+    rows = [[name, value_text(environment[k])] for k, name in told.items() if k in environment]
     if isinstance(ram := environment.get("ram_bytes"), int):
         rows.append(["memory", format_size(ram)])
     swaps = environment.get("swap")
@@ -141,35 +152,32 @@ def environment_table(environment: Mapping[str, Any]) -> Table:
     if isinstance(libraries, dict):
         known = [f"{name} {version}" for name, version in libraries.items() if version]
         rows += [["libraries", ", ".join(known)]] if known else []
-    return Table("Environment", ("", ""), rows)
+    return ReportTable("Environment", ("", ""), rows)
 
 
-def worst_layer(table: BlameTable) -> str:
-    """The layer most to blame at the tightest limit, with its share; ``–`` if none is."""
+def worst_layer(table: LayerCostTable) -> str:
+    """The layer that adds most time at the tightest limit, with its share; ``–`` if none does."""
     cost = table.tightest()
-    if cost is None or not cost.told_apart or cost.extra_s <= 0:
+    if cost is None or not cost.surely_slower or cost.extra_s <= 0:
         return _NOTHING
     worst = max(table.layers, key=lambda row: row.at[cost.at.label].extra_s)
-    return f"{worst.name}, {worst.at[cost.at.label].blame or 0:.0%}"
+    own = worst.at[cost.at.label]
+    return f"{worst.name}, {own.extra_share or 0:.0%}" if own.surely_slower else _NOTHING
 
 
-def _in_short(workload: Workload) -> list[str]:
-    demand, finished = workload.demand_bytes, workload.finished
-    hardly = hardly_slowed(workload)
-    slowdown = finished[-1].slowdowns.get("total") if finished else None
+def _in_short(workload: WorkloadPoints) -> list[str]:
+    demand, viable = workload.demand_bytes, workload.viable
+    hardly = tightest_fast_limit(workload)
+    slowdown = viable[-1].slowdown if viable else None
     return [
         _NOTHING if demand is None else format_size(demand),
-        limit_words(finished[-1])
-        if finished
-        else "no limit tried"
-        if not workload.tried
-        else "none",
+        limit_label(viable[-1]) if viable else "no limit tried" if not workload.tried else "none",
         _times(slowdown) or _NOTHING,
-        limit_words(hardly) if hardly else _NOTHING,
+        limit_label(hardly) if hardly else _NOTHING,
     ]
 
 
-def _limit_row(point: PointSummary, names: Sequence[str]) -> list[str]:
+def _limit_row(point: PointSummary, names: Sequence[str], counted: bool) -> list[str]:
     made = sum(point.outcomes.values())
     others = [f"{n} {outcome}" for outcome, n in point.outcomes.items() if outcome != "ok"]
     finished = f"{point.outcomes.get('ok', 0)} of {point.planned or made}"
@@ -179,7 +187,8 @@ def _limit_row(point: PointSummary, names: Sequence[str]) -> list[str]:
         _mib(size),
         ", ".join([finished, *others]),
         *(_spread(point.times_s.get(name)) for name in names),
-        _times(point.slowdowns.get("total")),
+        *([_throughput(point)] if counted else []),
+        _times(point.slowdown),
         _mib(point.peak_bytes.median if point.peak_bytes else None)
         + ("*" if point.saturated else ""),
         _mib(point.swap_peak_bytes.median if point.swap_peak_bytes else None),
@@ -193,7 +202,7 @@ def _layer_row(row: LayerRow, label: str, several: bool) -> list[str]:
         f"{row.network} {row.name}" if several else row.name,
         row.type,
         _mib(row.parameter_bytes, 1),
-        "" if cost.blame is None else f"{cost.blame:.0%}",
+        "" if cost.extra_share is None else f"{cost.extra_share:.0%}",
         format_duration(cost.extra_s),
         _times(cost.load_slowdown),
         _times(cost.execute_slowdown),
@@ -207,6 +216,10 @@ def _mib(size_bytes: float | None, digits: int = 0) -> str:
 
 def _times(factor: float | None) -> str:
     return "" if factor is None else f"×{factor:.3g}" if factor < 100 else f"×{factor:.0f}"
+
+
+def _throughput(point: PointSummary) -> str:
+    return _spread(point.throughput_per_s)
 
 
 def _spread(times: Spread | None) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from edgebench.errors import ResultsError
-from edgebench.results.layout import write_atomically
+from edgebench.safe_files import make_folder, write_whole
 
-UNWRITABLE_REMEDY = "copy the sweep's folder to a place of yours and name that"
+UNWRITABLE_REMEDY = (
+    "copy the sweep's folder to a folder that you can write to, and name that: cp -r"
+)
 
 
 def write_derived(folder: Path, name: str, data: bytes) -> Path:
@@ -17,42 +18,31 @@ def write_derived(folder: Path, name: str, data: bytes) -> Path:
 
     Raises:
         ResultsError: the folder can't be written.
+        UnsafePathError: what is there is not a regular file.
     """
     try:
-        folder.mkdir(exist_ok=True)
-        _give_to_owner_of(folder.parent, folder)
+        make_folder(folder)
     except OSError as error:
         raise _unwritable(folder / name, error) from None
     return write_file(folder / name, data)
 
 
-def write_file(path: Path, data: bytes) -> Path:
+def write_file(path: Path, data: bytes, remedy: str = UNWRITABLE_REMEDY) -> Path:
     """Put one file whole into a folder that is there, and return its path.
 
     Raises:
         ResultsError: the folder can't be written.
+        UnsafePathError: what is there is not a regular file.
     """
     try:
-        write_atomically(path, data)
-        _give_to_owner_of(path.parent, path)
+        return write_whole(path, data)
     except OSError as error:
-        raise _unwritable(path, error) from None
-    return path
+        raise _unwritable(path, error, remedy) from None
 
 
-def _unwritable(path: Path, error: OSError) -> ResultsError:
-    return ResultsError(
-        f"can't write {path.name}: {error.strerror}",
-        where=str(path.parent),
-        remedy=UNWRITABLE_REMEDY,
-    )
-
-
-def _give_to_owner_of(folder: Path, made: Path) -> None:
-    """Under sudo, what is made belongs to whom the folder that it is in belongs."""
-    if os.geteuid() == 0:
-        owner = folder.stat()
-        os.chown(made, owner.st_uid, owner.st_gid)
+def _unwritable(path: Path, error: OSError, remedy: str = UNWRITABLE_REMEDY) -> ResultsError:
+    what = f"can't write {path.name}: {error.strerror}"
+    return ResultsError(what, where=str(path.parent), remedy=remedy)
 
 
 def file_stem(*words: object) -> str:

@@ -1,6 +1,6 @@
 """The results folder being written: one sweep's files, safe against a kill or power cut.
 
-``<root>/<device>/<UTC>-<scenario>-<short id>/`` (docs/results.md has every file and key).
+``<root>/<device>/<UTC>-<scenario>-<short id>/`` (docs/reference/results.md has every file and key).
 Whatever is whole on disk stays whole: small files are replaced atomically, a trial's own files
 reach the disk before its line, its line is synced before the next trial starts, and a torn last
 line is cut when the folder is opened again. So a kill loses at most the trial in flight.
@@ -13,15 +13,13 @@ import json
 import os
 import re
 import secrets
-import shutil
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from edgebench.errors import ResultsError
-from edgebench.records.records import FINAL_OUTCOMES, TrialRecord
+from edgebench.records import FINAL_OUTCOMES, TrialRecord
 from edgebench.results.layout import (
     COMPLETE,
     ENVIRONMENT,
@@ -29,7 +27,6 @@ from edgebench.results.layout import (
     LIVE,
     LOGS,
     NETWORKS,
-    PART,
     READINGS,
     RESOLVED,
     SAMPLES,
@@ -39,11 +36,18 @@ from edgebench.results.layout import (
     json_bytes,
     open_locked,
     read_json,
-    sync_to_disk,
     whole_length,
-    write_atomically,
 )
-from edgebench.results.reading import outcomes_of, read_records
+from edgebench.results.sweep_reader import outcomes_of, read_records
+from edgebench.safe_files import (
+    PART,
+    make_folder,
+    remove_file,
+    remove_folder,
+    rename,
+    sync,
+    write_whole,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TAIL_BYTES = 1 << 20
@@ -74,7 +78,7 @@ class ResultsFolder:
         """A fresh folder with everything that is known before the first trial.
 
         ``resolved`` carries the scenario's ``fingerprint``, its ``points`` and its ``plan``;
-        ``networks`` is the manifest of :mod:`edgebench.layers.prepare`.
+        ``networks`` is the manifest of :mod:`edgebench.layers.preparation`.
 
         Raises:
             ResultsError: the root can't be written, or a name is no plain file name.
@@ -97,25 +101,28 @@ class ResultsFolder:
     @classmethod
     def _make(cls, path: Path, files: dict[str, bytes]) -> ResultsFolder:
         # Filled under a hidden name: what readers and a resume find is always complete.
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _clear_parts(path.parent)
+        make_folder(path.parent, parents=True)
+        for left in path.parent.glob(f".*{PART}"):
+            # Half made by a start that was killed.
+            if not is_being_written(left):
+                remove_folder(left)
         part = path.with_name(f".{path.name}{PART}")
-        part.mkdir()
+        make_folder(part, exist_ok=False)
         descriptor = open_locked(part / TRIALS, os.O_CREAT)
         try:
             for folder in (SAMPLES, EVENTS, LOGS, READINGS):
-                (part / folder).mkdir()
+                make_folder(part / folder)
             for name, data in files.items():
                 if name != TRIALS:
-                    write_atomically(part / name, data)
+                    write_whole(part / name, data)
             os.fsync(descriptor)
-            sync_to_disk(part)
-            part.rename(path)
+            sync(part)
+            rename(part, path.name)
             for parent in (path.parent, path.parent.parent):
-                sync_to_disk(parent)
+                sync(parent)
         except BaseException:
             os.close(descriptor)
-            shutil.rmtree(part, ignore_errors=True)
+            remove_folder(part)
             raise
         return cls(path, descriptor)
 
@@ -133,30 +140,31 @@ class ResultsFolder:
         try:
             folder.repair()
             for part in path.glob(f".*{PART}"):
-                part.unlink()
+                remove_file(part)
             folder.finished_trials()
         except BaseException:
             folder.close()
             raise
         return folder
 
-    def append(self, record: TrialRecord) -> None:
-        """Add a trial's line, after its own files, and wait until all are on the disk.
+    def append(self, *records: TrialRecord) -> None:
+        """Add a trial's line, or a walk's together, after its own files, and wait for the disk.
 
         Raises:
             ResultsError: it can't be written (disk full); the file is as it was before.
         """
-        line = json.dumps(record.to_json(), separators=(",", ":")).encode() + b"\n"
+        lines = [json.dumps(one.to_json(), separators=(",", ":")) + "\n" for one in records]
         with _worded(self.path):
-            self._sync_files_of(record.trial)
-            self._append_whole(line)
+            for one in records:
+                self._sync_files_of(one.trial)
+            self._append_whole("".join(lines).encode())
 
     def _sync_files_of(self, trial: str) -> None:
         paths = (self.samples_path, self.events_path, self.log_path, self.reading_path)
         for file in (path(trial) for path in paths):
-            if file.exists():
-                sync_to_disk(file)
-                sync_to_disk(file.parent)
+            if os.path.lexists(file):
+                sync(file)
+                sync(file.parent)
 
     def _append_whole(self, line: bytes) -> None:
         before = os.fstat(self._fd).st_size
@@ -202,13 +210,13 @@ class ResultsFolder:
         """
         resolved = read_json(self.path / RESOLVED)
         with _worded(self.path):
-            write_atomically(self.path / RESOLVED, json_bytes({**resolved, "plan": planned}))
+            write_whole(self.path / RESOLVED, json_bytes({**resolved, "plan": planned}))
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the sweep complete."""
         utc = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with _worded(self.path):
-            write_atomically(self.path / COMPLETE, json_bytes({"completed_utc": utc, **summary}))
+            write_whole(self.path / COMPLETE, json_bytes({"completed_utc": utc, **summary}))
 
     def samples_path(self, trial: str) -> Path:
         """Where the sampler's table of a trial goes (``.npz``)."""
@@ -226,7 +234,7 @@ class ResultsFolder:
         """Where the figures of a strategy's own trial go (``.json.gz``)."""
         folder = self.path / READINGS
         # A sweep that an older version began has none.
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         return folder / f"{_check_name(trial)}.json.gz"
 
     @property
@@ -243,12 +251,7 @@ class ResultsFolder:
     def __enter__(self) -> ResultsFolder:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -288,13 +291,6 @@ def _check_name(name: str) -> str:
             remedy="use letters, digits, '.', '_' and '-', beginning with a letter or digit",
         )
     return name
-
-
-def _clear_parts(parent: Path) -> None:
-    """Take away half-made folders of starts that were killed."""
-    for part in parent.glob(f".*{PART}"):
-        if not is_being_written(part):
-            shutil.rmtree(part, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -7,55 +7,108 @@ up to 2**53), so that arithmetic, fits and figures need no special case.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from edgebench.records.records import PhaseSum, SamplerReport, TrialRecord
-from edgebench.results.reading import Sweep
+from edgebench.records import PhaseSum, TrialRecord
+from edgebench.results.columns.table import PARTS
+from edgebench.results.stages import STEADY, round_stages
+from edgebench.results.sweep_reader import Sweep, settings_columns
 
 #: Which trial it is.
 IDENTITY = ("sweep", "device", "trial", "point", "block", "repeat")
 #: Settings of training alone.
 TRAINING = (
-    *("framework", "data", "shape", "depth", "width", "activation", "optimizer", "learning_rate"),
-    *("accumulation", "precision", "checkpointing", "trained", "start", "steps", "epochs"),
+    *("framework", "compiled", "data", "shape", "depth", "width", "activation", "optimizer"),
+    *("learning_rate", "accumulation", "precision", "checkpointing", "trained", "start"),
+    *("steps", "epochs"),
 )
+#: The engine and its options; missing of torch, and where an option is the engine's own.
+ENGINE = (
+    *(
+        "engine",
+        "arena",
+        "memory_pattern",
+        "optimization",
+        "prepacking",
+        "xnnpack",
+        "onednn",
+        "xla",
+    ),
+)
+#: Settings of text generation, and the unit of a program's throughput.
+GENERATION = ("prompt", "new_tokens", "unit")
 #: The workload's settings that every frame has; others follow them in ``trials`` if they occur.
 SETTINGS = (
     *("kind", "network", "schedule", "loader", "batch", "image", "rounds", "warm", "threads"),
-    *("workers", "page_cache", "command", *TRAINING),
+    *("workers", "page_cache", "gc", "command", *ENGINE, *TRAINING),
+    *GENERATION,
 )
 #: The limits asked for.
-LIMITS = ("limit_label", "memory_bytes", "swap_kind", "swap_bytes", "cores", "cpu_quota")
+LIMITS = (
+    *("limit_label", "memory_bytes", "swap_kind", "swap_bytes", "cores", "cpu_quota"),
+    *("storage", "board"),
+)
 #: Settings, limits and outcome that rows of phases and layers carry over from their trial.
 CARRIED = (*LIMITS, "limit_bytes", "outcome", "saturated", "demand_bytes", "workload_demand_bytes")
 _NOT_COLUMNS = {
-    *("settings", "limits", "sampler", "phases", "notes", "noise", "missing", "gnu_time"),
+    *("settings", "limits", *PARTS, "phases", "notes", "noise", "missing", "gnu_time"),
     *("schema", "warnings"),
 }
 _SCALARS = tuple(f.name for f in fields(TrialRecord) if f.name not in _NOT_COLUMNS)
-_SAMPLER = tuple(f.name for f in fields(SamplerReport))
 _PHASE = ("wall_s", "cpu_s", "peak_bytes", "major_faults", "passes")
+#: What a trial's rounds come to, and the columns of lines that have it.
+ROUND_TIMES = {
+    "start_s": "times_start",
+    "steady_s": "times_steady",
+    "rounds_repeat": "rounds_repeat",
+}
+#: Columns of truths, any of which may be missing.
+TRUTHS = {"saturated", "killed_with_swap_free", "rounds_repeat"}
 INTEGERS = {"block", "repeat", "round", "passes"}
 TEXTS = {
-    *("sweep", "device", "trial", "point", "limit_label", "swap_kind", "outcome", "reason"),
-    *("peak_source", "demand_source", "warnings", "pipeline", "phase"),
-    *("kind", "network", "schedule", "loader", "page_cache", "command", "name", "type", "part"),
+    *(
+        "sweep",
+        "device",
+        "trial",
+        "point",
+        "limit_label",
+        "swap_kind",
+        "storage",
+        "board",
+        "outcome",
+        "direction",
+        "reason",
+    ),
+    *("peak_source", "demand_source", "warnings", "pipeline", "phase", "stage"),
+    *(
+        "kind",
+        "network",
+        "schedule",
+        "loader",
+        "page_cache",
+        "gc",
+        "command",
+        "name",
+        "type",
+        "part",
+    ),
     *("framework", "data", "shape", "activation", "optimizer", "precision", "trained", "start"),
+    *("engine", "optimization", "unit"),
 }
 TRIAL_COLUMNS = tuple(
     dict.fromkeys(
         (
-            *(*IDENTITY, *SETTINGS, *LIMITS, *_SCALARS, "workload_demand_bytes"),
-            *(f"sampler_{name}" for name in _SAMPLER),
+            *(*IDENTITY, *SETTINGS, *LIMITS, *_SCALARS, *ROUND_TIMES, "workload_demand_bytes"),
+            *(f"{of}_{name}" for of, names in PARTS.items() for name in names),
             "warnings",
         )
     )
 )
-PHASE_COLUMNS = (*IDENTITY, *SETTINGS, "pipeline", *CARRIED, "round", "phase", *_PHASE)
+PHASE_COLUMNS = (*IDENTITY, *SETTINGS, "pipeline", *CARRIED, "round", "stage", "phase", *_PHASE)
 
 
 def phases_frame(sweeps: Iterable[Sweep], trials: pd.DataFrame) -> pd.DataFrame:
@@ -63,11 +116,13 @@ def phases_frame(sweeps: Iterable[Sweep], trials: pd.DataFrame) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for sweep in sweeps:
         for record in sweep.records:
+            stages = round_stages(record)
+            about = {"sweep": sweep.name, "trial": record.trial}
             rows += [
-                {"sweep": sweep.name, "trial": record.trial, **asdict(phase)}
+                {**about, "stage": stages.get(phase.round), **vars(phase)}
                 for phase in record.phases
             ]
-    own = ("sweep", "trial", *(f.name for f in fields(PhaseSum)))
+    own = ("sweep", "trial", "stage", *(f.name for f in fields(PhaseSum)))
     return with_trial(typed(rows, own), trials, PHASE_COLUMNS)
 
 
@@ -82,6 +137,13 @@ def with_trial(rows: pd.DataFrame, trials: pd.DataFrame, columns: Sequence[str])
     return frame[list(columns)]
 
 
+def answering_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of phases or layers that answer: of steady rounds, else a trial's every row."""
+    steady = rows["stage"] == STEADY
+    has_steady = steady.groupby([rows["sweep"], rows["trial"]]).transform("any")
+    return rows[steady | ~has_steady]
+
+
 def typed(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
     """Rows as a frame with exactly these columns, each of its one type, also when empty."""
     frame = pd.DataFrame({name: _column(name, [row.get(name) for row in rows]) for name in columns})
@@ -91,8 +153,23 @@ def typed(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataF
 def _column(name: str, values: list[Any]) -> pd.Series[Any]:
     if name in INTEGERS:
         return pd.Series(values, dtype="int64")
-    if name in TEXTS or any(isinstance(value, str) for value in values):
+    kinds = set(map(type, values))
+    if name in TEXTS or any(issubclass(kind, str) for kind in kinds):
         return pd.Series([np.nan if v is None else v for v in values], dtype="object")
-    if any(isinstance(value, bool) for value in values) or name == "saturated":
+    if bool in kinds or name in TRUTHS:
         return pd.Series(values, dtype="boolean")
     return pd.Series(values, dtype="float64")
+
+
+def about_trial(sweep: Sweep, record: TrialRecord) -> dict[str, Any]:
+    """A trial's settings, identity, limit and outcome, as columns of its rows."""
+    return {
+        **settings_columns(record.settings),
+        "sweep": sweep.name,
+        "device": sweep.device,
+        "trial": record.trial,
+        "point": record.point,
+        "limit_label": record.limits.label,
+        "limit_bytes": record.limit_bytes,
+        "outcome": record.outcome,
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,18 @@ import numpy as np
 import pandas as pd
 
 from edgebench.errors import ResultsError
-from edgebench.records.phases import finished_spans
-from edgebench.records.shapes import is_count, is_number
+from edgebench.records import is_count, is_number
 from edgebench.results.frames import CARRIED, IDENTITY, SETTINGS, TEXTS, typed, with_trial
-from edgebench.results.reading import Sweep
+from edgebench.results.stages import round_stages
+from edgebench.results.sweep_reader import Sweep
+from edgebench.spans import finished_spans
 
 #: What ``networks.json`` knows of a layer.
 TABLE = ("type", "parameter_bytes", "buffer_bytes", "output_bytes", "flops", "file_bytes", "part")
 _SPAN = (
-    *("round", "phase", "layer", "name", "pass_number", "thread", "start_ns", "end_ns", "wall_s"),
-    *("cpu_s", "peak_bytes", "usage_before_bytes", "usage_after_bytes", "swap_before_bytes"),
-    *("swap_after_bytes", "major_faults", "minor_faults"),
+    *("round", "stage", "phase", "layer", "name", "pass_number", "thread", "start_ns"),
+    *("end_ns", "wall_s", "cpu_s", "peak_bytes", "usage_before_bytes", "usage_after_bytes"),
+    *("swap_before_bytes", "swap_after_bytes", "major_faults", "minor_faults"),
 )
 LAYER_COLUMNS = (*IDENTITY, *SETTINGS, "pipeline", *CARRIED, *_SPAN, *TABLE)
 NETWORK_COLUMNS = (
@@ -46,7 +47,13 @@ def layers_frame(
             except ResultsError as error:
                 warnings.append(f"layers: {error.what} ({error.where})")
                 continue
-            rows += _layer_rows(sweep.name, record.trial, events)
+            stages = round_stages(record)
+            about = {"sweep": sweep.name, "trial": record.trial}
+            rows += [
+                {**about, "stage": stages.get(span.round), **vars(span), "wall_s": span.wall_s}
+                for span in finished_spans(events)
+                if span.layer is not None
+            ]
     frame = typed(rows, ("sweep", "trial", "network", *(n for n in _SPAN if n != "pass_number")))
     same = ["sweep", "trial", "round", "network", "layer", "phase"]
     frame["pass_number"] = frame.groupby(same, dropna=False).cumcount()
@@ -68,7 +75,8 @@ def networks_frame(sweeps: Iterable[Sweep]) -> pd.DataFrame:
                     "sweep": sweep.name,
                     "network": name,
                     "layers": len(own),
-                    **_only(is_number, network, ("parameter_bytes", "file_bytes")),
+                    "parameter_bytes": _checked("parameter_bytes", network.get("parameter_bytes")),
+                    "file_bytes": _checked("file_bytes", network.get("file_bytes")),
                     "flops": _sum(own, "flops"),
                     "output_bytes": _sum(own, "output_bytes"),
                 }
@@ -106,14 +114,6 @@ def sample_table(path: Path, name: str) -> pd.DataFrame:
     return frame[["t_ns"]].join(values.mask(values == _MISSING))
 
 
-def _layer_rows(sweep: str, trial: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {"sweep": sweep, "trial": trial, **vars(span), "wall_s": span.wall_s}
-        for span in finished_spans(events)
-        if span.layer is not None
-    ]
-
-
 def _networks(sweep: Sweep) -> dict[str, dict[str, Any]]:
     networks = sweep.networks.get("networks")
     found = networks if isinstance(networks, dict) else {}
@@ -126,33 +126,20 @@ def _table_rows(sweep: Sweep) -> list[dict[str, Any]]:
             "sweep": sweep.name,
             "network": name,
             "layer": layer["order"],
-            **_only(is_number, layer, [key for key in TABLE if key not in TEXTS]),
-            **_only(_is_text, layer, [key for key in TABLE if key in TEXTS]),
+            **{key: _checked(key, layer.get(key)) for key in TABLE},
         }
         for name, network in _networks(sweep).items()
-        for layer in _layers_of(network)
-    ]
-
-
-def _only(
-    sound: Callable[[Any], bool], told: Mapping[str, Any], keys: Iterable[str]
-) -> dict[str, Any]:
-    """What is told under these keys; None where it is not of the kind that it should be."""
-    return {key: value if sound(value := told.get(key)) else None for key in keys}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _layers_of(network: dict[str, Any]) -> list[dict[str, Any]]:
-    """The layers that have a place: the file may come from anywhere."""
-    table = network.get("table")
-    return [
-        layer
-        for layer in (table if isinstance(table, list) else [])
+        for table in [network.get("table")]
+        if isinstance(table, list)
+        for layer in table
         if isinstance(layer, dict) and is_count(layer.get("order"))
     ]
+
+
+def _checked(key: str, value: Any) -> Any:
+    """The value; None if it has the wrong type, since the file may come from anywhere."""
+    has_type = isinstance(value, str) if key in TEXTS else is_number(value)
+    return value if has_type else None
 
 
 def _sum(layers: list[dict[str, Any]], key: str) -> float | None:

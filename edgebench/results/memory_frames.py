@@ -1,4 +1,4 @@
-"""The frame of memory layer by layer: what every strategy saw of each load and execution."""
+"""Frames of memory, by layer and by category, and of training's steps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import pandas as pd
 
 from edgebench.errors import ResultsError
-from edgebench.reconciling.observed import Observed, SpanKey, observed
-from edgebench.results.frames import typed
-from edgebench.results.reading import Sweep, settings_columns
+from edgebench.measures.strategies.categories import IN_MARK, TorchCategories
+from edgebench.records import TrialRecord
+from edgebench.results.frames import TRAINING, about_trial, typed
+from edgebench.results.sweep_reader import Sweep
+from edgebench.results.trial_readings import SpanKey, TrialReadings, read_trial
 
 _LAYER = ("round", "network", "phase", "layer", "name", "pass_number", "type", "parameter_bytes")
 _SETTINGS = ("schedule", "loader", "batch", "limit_label", "limit_bytes", "outcome")
@@ -18,10 +20,14 @@ _SEEN = ("before_bytes", "peak_bytes", "after_bytes", "method", "error_bytes", "
 MEMORY_COLUMNS = (
     *("sweep", "device", "point", "trial", "own_trial", "strategy", *_SETTINGS, *_LAYER, *_SEEN),
 )
+_ABOUT = ("sweep", "device", "trial", "point", "limit_label", "limit_bytes", "outcome")
+_TRAINING_SETTINGS = ("network", "batch", "image", *TRAINING)
+STEP_COLUMNS = (*_ABOUT, *_TRAINING_SETTINGS, "step", "loss", "accuracy")
+CATEGORY_COLUMNS = (*_ABOUT, *_TRAINING_SETTINGS, "phase", "category", "held_bytes")
 _WHOLE_NUMBERS = ("round", "layer", "pass_number")
 
 
-def memory_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
+def strategies_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
     """One row per trial, layer's span and strategy; timed trials and strategies' own.
 
     A trial that can't be read is left out and named in the warnings.
@@ -30,32 +36,17 @@ def memory_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
     for sweep in sweeps:
         for record in (*sweep.records, *sweep.strategy_records):
             try:
-                trial = observed(sweep, record)
+                trial = read_trial(sweep, record)
             except ResultsError as error:
                 warnings.append(f"memory: trial {record.trial}: {error.what}")
                 continue
-            about = _about(sweep, trial)
+            about = {**about_trial(sweep, record), "own_trial": record.strategy is not None}
             rows += [{**about, **row} for row in _rows(trial)]
     frame = typed(rows, MEMORY_COLUMNS)
     return frame.astype(dict.fromkeys(_WHOLE_NUMBERS, "int64"))
 
 
-def _about(sweep: Sweep, trial: Observed) -> dict[str, Any]:
-    record = trial.record
-    return {
-        **settings_columns(record.settings),
-        "sweep": sweep.name,
-        "device": sweep.device,
-        "point": record.point,
-        "trial": record.trial,
-        "own_trial": record.strategy is not None,
-        "limit_label": record.limits.label,
-        "limit_bytes": record.limit_bytes,
-        "outcome": record.outcome,
-    }
-
-
-def _rows(trial: Observed) -> Iterator[dict[str, Any]]:
+def _rows(trial: TrialReadings) -> Iterator[dict[str, Any]]:
     for key in trial.spans:
         if key.layer is None:
             continue
@@ -75,7 +66,7 @@ def _rows(trial: Observed) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _layer(trial: Observed, key: SpanKey) -> dict[str, Any]:
+def _layer(trial: TrialReadings, key: SpanKey) -> dict[str, Any]:
     table = trial.seen.tables.get(key.network or "", ())
     row = table[key.layer] if key.layer is not None and key.layer < len(table) else {}
     return {
@@ -88,3 +79,56 @@ def _layer(trial: Observed, key: SpanKey) -> dict[str, Any]:
         "type": row.get("type"),
         "parameter_bytes": row.get("parameter_bytes"),
     }
+
+
+def steps_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
+    """One row per timed trial and step of training, also of trials that were killed in one.
+
+    A trial whose events can't be read is left out and named in the warnings.
+    """
+    rows: list[dict[str, Any]] = []
+    for sweep in sweeps:
+        for record in _training(sweep.records):
+            try:
+                events = sweep.events(record.trial)
+            except ResultsError as error:
+                warnings.append(f"steps: {error.what} ({error.where})")
+                continue
+            rows += [{**about_trial(sweep, record), **step} for step in _steps(events)]
+    return typed(rows, STEP_COLUMNS).astype({"step": "int64"})
+
+
+def categories_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
+    """One row per strategy's trial of memory by category, phase and category.
+
+    What a phase held when it held most; ``peak`` is the whole trial's; ``mark`` is the kernel's
+    highest mark, whose rows add up to it. A trial whose figures can't
+    be read is left out and named in the warnings.
+    """
+    rows: list[dict[str, Any]] = []
+    for sweep in sweeps:
+        for record in _training(sweep.strategy_records):
+            if record.strategy != TorchCategories.name or record.outcome != "ok":
+                continue
+            try:
+                parts = sweep.reading(record.trial).parts
+            except ResultsError as error:
+                warnings.append(f"categories: {error.what} ({error.where})")
+                continue
+            about = about_trial(sweep, record)
+            for name, size in parts.items():
+                phase, _, category = name.partition(".")
+                rows.append({**about, "phase": phase, "category": category, "held_bytes": size})
+    frame = typed(rows, CATEGORY_COLUMNS)
+    return frame[frame["category"].isin(IN_MARK)].reset_index(drop=True)
+
+
+def _training(records: Iterable[TrialRecord]) -> Iterator[TrialRecord]:
+    return (record for record in records if record.settings.get("kind") == "training")
+
+
+def _steps(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for event in events:
+        data = event.get("data")
+        if isinstance(data, dict) and isinstance(data.get("step"), int) and "loss" in data:
+            yield {"step": data["step"], "loss": data["loss"], "accuracy": data.get("accuracy")}

@@ -1,26 +1,27 @@
 """Results read back: one sweep or many, as pandas frames.
 
-Every column, its type and unit, and when it is missing: docs/results.md. pandas is imported when
-the first frame is asked for, so that a table can be shown on a machine without it.
+Every column, its type and unit, and when it is missing: docs/reference/results.md. pandas is
+imported when the first frame is asked for, so that a table can be shown on a machine without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.errors import MachineError, ResultsError
-from edgebench.results.reading import Sweep, read_sweep, sweep_folders
+from edgebench.errors import ResultsError
+from edgebench.extras import need
+from edgebench.results.sweep_reader import Sweep, read_sweep, sweep_folders
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Results", "Sweep", "latest", "load"]
 
-PANDAS_REMEDY = "python3 -m pip install 'edgebench[plot]'"
 #: Layer tables by name, as rows.
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -28,8 +29,8 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 class Results:
     """One sweep's results, or several sweeps' together (column ``sweep`` tells them apart).
 
-    ``trials``, ``phases``, ``layers`` and ``networks`` are frames made when first asked for;
-    ``samples``, ``stat`` and ``events`` read one trial's big tables. ``environment``,
+    ``trials``, ``own_trials``, ``phases``, ``layers`` and ``networks`` are frames made when first
+    asked for; ``samples``, ``stat`` and ``events`` read one trial's big tables. ``environment``,
     ``scenario_text``, ``resolved``, ``complete`` and ``path`` are those of the one sweep.
     """
 
@@ -50,9 +51,9 @@ class Results:
 
     def knowing(self, tables: Tables) -> Results:
         """The same results with further layer tables, by any name."""
-        told = copy(self)
-        told._tables = {**self._tables, **tables}
-        return told
+        more = copy(self)
+        more._tables = {**self._tables, **tables}
+        return more
 
     @property
     def warnings(self) -> list[str]:
@@ -64,11 +65,16 @@ class Results:
             for words in sweep.warnings
         ]
 
+    def add_warnings(self, more: Sequence[str]) -> None:
+        """Name what else was found to be damaged, each once."""
+        known = self.warnings
+        self._warnings += [words for words in dict.fromkeys(more) if words not in known]
+
     def _repr_html_(self) -> str:
         """What a notebook shows: each sweep's points as a table."""
-        from edgebench.results.glance import glance
+        from edgebench.results.notebook_view import notebook_html
 
-        return glance(self.sweeps, self.warnings)
+        return notebook_html(self.sweeps, self.warnings)
 
     @property
     def path(self) -> Path:
@@ -98,15 +104,28 @@ class Results:
     @cached_property
     def trials(self) -> pd.DataFrame:
         """One row a trial."""
-        need_pandas()
+        need("pandas")
         from edgebench.results.trial_frames import trials_frame
 
         return trials_frame(self.sweeps)
 
     @cached_property
+    def own_trials(self) -> pd.DataFrame:
+        """One row a trial that a strategy had to itself, with the columns of ``trials``."""
+        need("pandas")
+        from edgebench.results.trial_frames import trials_frame
+
+        return trials_frame([replace(s, records=s.strategy_records) for s in self.sweeps])
+
+    @cached_property
+    def upward(self) -> Results:
+        """What walks measured on their way up."""
+        return Results([replace(s, records=s.upward_records) for s in self.sweeps])
+
+    @cached_property
     def phases(self) -> pd.DataFrame:
         """One row per trial, round, network and phase."""
-        need_pandas()
+        need("pandas")
         from edgebench.results.frames import phases_frame
 
         return phases_frame(self.sweeps, self.trials)
@@ -117,7 +136,7 @@ class Results:
 
         A trial whose events can't be read is left out and named in ``warnings``.
         """
-        need_pandas()
+        need("pandas")
         from edgebench.results.layer_frames import layers_frame
 
         return layers_frame(self.sweeps, self.trials, self._warnings)
@@ -128,10 +147,10 @@ class Results:
 
         A trial that can't be read is left out and named in ``warnings``.
         """
-        need_pandas()
-        from edgebench.results.memory_frames import memory_frame
+        need("pandas")
+        from edgebench.results.memory_frames import strategies_frame
 
-        return memory_frame(self.sweeps, self._warnings)
+        return strategies_frame(self.sweeps, self._warnings)
 
     @cached_property
     def steps(self) -> pd.DataFrame:
@@ -139,8 +158,8 @@ class Results:
 
         A trial whose events can't be read is left out and named in ``warnings``.
         """
-        need_pandas()
-        from edgebench.results.training_frames import steps_frame
+        need("pandas")
+        from edgebench.results.memory_frames import steps_frame
 
         return steps_frame(self.sweeps, self._warnings)
 
@@ -150,15 +169,15 @@ class Results:
 
         A trial whose figures can't be read is left out and named in ``warnings``.
         """
-        need_pandas()
-        from edgebench.results.training_frames import categories_frame
+        need("pandas")
+        from edgebench.results.memory_frames import categories_frame
 
         return categories_frame(self.sweeps, self._warnings)
 
     @cached_property
     def networks(self) -> pd.DataFrame:
         """One row per network: its bytes and its number of layers."""
-        need_pandas()
+        need("pandas")
         from edgebench.results.layer_frames import networks_frame
 
         return networks_frame(self.sweeps)
@@ -188,7 +207,7 @@ class Results:
         return self._sweep_of(trial, sweep).events(trial)
 
     def _table(self, trial: str, sweep: str | None, name: str) -> pd.DataFrame:
-        need_pandas()
+        need("pandas")
         from edgebench.results.layer_frames import sample_table
 
         return sample_table(self._sweep_of(trial, sweep).samples_file(trial), name)
@@ -196,10 +215,9 @@ class Results:
     def _sweep_of(self, trial: str, sweep: str | None) -> Sweep:
         if sweep is None:
             return self._only
-        for candidate in self.sweeps:
-            if candidate.name == sweep:
-                return candidate
-        raise ResultsError(f"no sweep {sweep!r} here (asked for its trial {trial!r})")
+        if found := [one for one in self.sweeps if one.name == sweep]:
+            return found[0]
+        raise ResultsError(f"no sweep {sweep!r} here, so no trial {trial!r} of it")
 
     @property
     def _only(self) -> Sweep:
@@ -239,16 +257,3 @@ def latest(root: str | Path) -> Path:
         ResultsError: none there.
     """
     return sweep_folders(Path(root))[-1]
-
-
-def need_pandas() -> None:
-    """Check that frames can be made.
-
-    Raises:
-        MachineError: pandas is not installed.
-    """
-    try:
-        import pandas as pd
-    except ModuleNotFoundError as error:
-        raise MachineError(f"this needs {error.name}", remedy=PANDAS_REMEDY) from None
-    del pd

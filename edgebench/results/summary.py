@@ -6,61 +6,36 @@ Made from the records alone (no pandas), so it serves a sweep in progress on the
 from __future__ import annotations
 
 import json
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgebench.columns.table import NONE, Table
-from edgebench.machine.noise import spread_warnings
-from edgebench.records.records import LimitSetting
-from edgebench.records.shapes import is_whole_limit
-from edgebench.results.reading import Sweep, settings_columns, timed_in
-from edgebench.results.times import TIMES
-
-#: Setting of training → its usual value, and how another one is told.
-_USUAL: dict[str, tuple[Any, str]] = {
-    "learning_rate": (None, "rate {:g}"),
-    "data": (None, "{}"),
-    "shape": (None, "{}"),
-    "framework": ("pytorch", "{}"),
-    "depth": (None, "{} deep"),
-    "width": (None, "{} wide"),
-    "activation": ("relu", "{}"),
-    "accumulation": (1, "in {} parts"),
-    "precision": ("float32", "{}"),
-    "checkpointing": (False, "checkpointing"),
-    "trained": ("all", "trained {}"),
-    "start": ("scratch", "from {}"),
-}
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Repeats of one quantity: median and extremes."""
-
-    median: float
-    low: float
-    high: float
-    count: int
-
-    @property
-    def farthest(self) -> float:
-        """How far the farthest repeat is from the median, as a share of it."""
-        if self.median == 0:
-            return 0.0
-        return max(self.high - self.median, self.median - self.low) / self.median
+from edgebench.measures.machine.noise import spread_warnings
+from edgebench.records import LimitSetting, limit_setting
+from edgebench.results.columns.table import NONE, ColumnTable
+from edgebench.results.point_times import point_times
+from edgebench.results.record_types import is_whole_limit
+from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
+from edgebench.results.sweep_reader import Sweep, timed_in
+from edgebench.results.workload_labels import workload_key, workload_label
+from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
+from edgebench.units import format_duration
 
 
 @dataclass(frozen=True)
 class PointSummary:
     """What is known of one point so far.
 
-    ``times_s`` and ``slowdowns`` have the keys of :data:`~edgebench.results.times.TIMES` that the
-    point has; only trials that ended ``ok`` count in them. ``limit_bytes`` is as the kernel
-    rounded it.
-    ``noise`` says what puts the point's numbers in doubt.
+    ``times_s`` and ``slowdowns`` have the keys of :data:`~edgebench.results.trial_lines.TIMES` that
+    the point has; only trials that ended ``ok`` count in them. ``limit_bytes`` is as the kernel
+    rounded it. ``unsteady`` counts the trials whose rounds don't repeat, of those with enough of
+    them to tell. ``ratios`` are the same as ``slowdowns`` with the intervals that repeats give
+    them. A point with a ``throughput_per_s`` also has ``slowdowns["throughput"]``, unlimited rate ÷
+    rate; ``unit`` is what is counted. ``collections_s`` is what garbage collections took of each
+    trial's rounds, where any did. ``noise`` says what puts the point's numbers in doubt.
+    ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
+    there were none.
     """
 
     point: str
@@ -71,21 +46,35 @@ class PointSummary:
     outcomes: dict[str, int]
     times_s: dict[str, Spread] = field(default_factory=dict)
     slowdowns: dict[str, float] = field(default_factory=dict)
+    ratios: dict[str, Ratio] = field(default_factory=dict)
     limit_bytes: int | None = None
     peak_bytes: Spread | None = None
     saturated: bool | None = None
     swap_peak_bytes: Spread | None = None
+    swap_free_bytes: Spread | None = None
     demand_bytes: float | None = None
     reasons: list[str] = field(default_factory=list)
+    collections_s: list[float] = field(default_factory=list)
+    unsteady: int = 0
     noise: list[str] = field(default_factory=list)
+    throughput_per_s: Spread | None = None
+    unit: str = ""
 
+    @property
+    def ratio(self) -> Ratio | None:
+        """The slowdown that counts: in throughput where it is known, else of the whole."""
+        return self.ratios.get(THROUGHPUT) or self.ratios.get("total")
 
-def spread_of(values: Iterable[float | None]) -> Spread | None:
-    """Median and extremes of the values that are known; None if none is."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return None
-    return Spread(statistics.median(known), min(known), max(known), len(known))
+    @property
+    def slowdown(self) -> float | None:
+        """Its median."""
+        return self.ratio.median if self.ratio else None
+
+    @property
+    def throughput_words(self) -> str:
+        """``41.2 tokens/s``; empty where it is not known."""
+        rate = self.throughput_per_s
+        return throughput_words(rate.median, self.unit) if rate else ""
 
 
 def summarise(sweep: Sweep) -> list[PointSummary]:
@@ -94,7 +83,7 @@ def summarise(sweep: Sweep) -> list[PointSummary]:
     points = sweep.columns.words("point", range(len(sweep.records)))
     for row, point in enumerate(map(str, points)):
         trials.setdefault(point, []).append(row)
-    planned = _planned(sweep.resolved)
+    planned = Counter(str(one.get("point_id")) for one in timed_in(sweep.resolved.get("plan")))
     declared = _declared(sweep.resolved)
     ids = dict.fromkeys((*declared, *trials))
     made = [
@@ -104,37 +93,22 @@ def summarise(sweep: Sweep) -> list[PointSummary]:
     return [_with_slowdowns(point, made) for point in made]
 
 
-def workload_key(settings: Mapping[str, Any]) -> str:
-    """Equal for two workloads that do the same, wherever their weights lie."""
-    kept = {k: v for k, v in settings.items() if k != "weights" and v is not None}
-    return json.dumps(kept, sort_keys=True, default=str)
+def collection_notes(points: Iterable[PointSummary]) -> list[str]:
+    """A line for each workload whose rounds the garbage collector ran in."""
+    taken: dict[str, list[float]] = {}
+    for point in points:
+        taken.setdefault(point.workload, []).extend(point.collections_s)
+    return [f"{name}: {collection_note(seconds)}" for name, seconds in taken.items() if seconds]
 
 
-def workload_label(settings: Mapping[str, Any]) -> str:
-    """``alexnet · linear · copy · batch 1``."""
-    columns = settings_columns(settings)
-    named = [columns.get(key) for key in ("network", "schedule", "loader", "optimizer", "command")]
-    words = [str(word) for word in named if word]
-    told = (key for key in ("kernel", "stack", "draw") if key in columns)
-    words += [f"{key} {columns[key]}" for key in told]
-    if columns.get("batch") is not None:
-        words.append(f"batch {columns['batch']}")
-    words += _training_words(columns)
-    return " · ".join(words) or str(columns.get("kind", "workload"))
-
-
-def _training_words(columns: Mapping[str, Any]) -> list[str]:
-    """How it trains; what is as usual goes unsaid."""
-    return [
-        how.format(columns[name])
-        for name, (usual, how) in _USUAL.items()
-        if columns.get(name) not in (None, usual)
-    ]
-
-
-def _planned(resolved: Mapping[str, Any]) -> Counter[str]:
-    plan = timed_in(resolved.get("plan"))
-    return Counter(str(planned.get("point_id")) for planned in plan)
+def collection_note(seconds: Sequence[float]) -> str:
+    """What garbage collections took of the rounds of these trials, in words."""
+    trials = "1 trial" if len(seconds) == 1 else f"{len(seconds)} trials"
+    most = format_duration(max(seconds))
+    return (
+        f"garbage collections took up to {most} of the rounds of {trials}; "
+        'gc = "frozen" keeps them out'
+    )
 
 
 def _declared(resolved: Mapping[str, Any]) -> dict[str, tuple[dict[str, Any], LimitSetting]]:
@@ -151,10 +125,8 @@ def _table(data: object) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _limits(data: Mapping[str, Any]) -> LimitSetting:
-    known = {f.name for f in fields(LimitSetting)}
-    limits = LimitSetting(**{key: value for key, value in data.items() if key in known})
-    return limits if is_whole_limit(limits) else LimitSetting()
+def _limits(data: dict[str, Any]) -> LimitSetting:
+    return limit_setting(data) if is_whole_limit(data) else LimitSetting()
 
 
 def _summary(
@@ -168,8 +140,9 @@ def _summary(
     columns = sweep.columns
     last = sweep.records[rows[-1]] if rows else None
     settings, limits = (last.settings, last.limits) if last else declared or ({}, LimitSetting())
-    spreads = {name: spread_of(columns.values(f"times_{name}", rows)) for name in TIMES}
     demand = spread_of(columns.values("demand_bytes", rows))
+    marks = columns.numbers.get("killed_with_swap_free")
+    killed_with_swap_free = [row for row in rows if marks is not None and marks[row] == 1]
     return PointSummary(
         point=point,
         workload=workload_label(settings),
@@ -177,28 +150,39 @@ def _summary(
         limits=limits,
         planned=planned,
         outcomes=dict(Counter(map(str, columns.words("outcome", rows)))),
-        times_s={name: spread for name, spread in spreads.items() if spread},
+        times_s=point_times(sweep, rows),
         limit_bytes=last.limit_bytes if last else limits.memory_bytes,
         peak_bytes=spread_of(columns.values("peak_bytes", rows)),
         saturated=any(columns.values("saturated", rows)) if rows else None,
         swap_peak_bytes=spread_of(columns.values("swap_peak_bytes", rows)),
+        swap_free_bytes=spread_of(columns.values("kill_swap_free_bytes", killed_with_swap_free)),
         demand_bytes=demand.median if demand else None,
         reasons=_reasons(columns, rows),
+        collections_s=[taken for taken in columns.values("collections_s", rows) if taken > 0],
+        unsteady=columns.values("rounds_repeat", rows).count(0),
         noise=_noise(columns, rows),
+        throughput_per_s=_throughput(columns, rows),
+        unit=throughput_unit(settings),
     )
 
 
-def _reasons(columns: Table, rows: Sequence[int]) -> list[str]:
+def _throughput(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:
+    ends = zip(rows, columns.words("outcome", rows), strict=True)
+    return spread_of(columns.values("throughput_per_s", [row for row, end in ends if end == "ok"]))
+
+
+def _reasons(columns: ColumnTable, rows: Sequence[int]) -> list[str]:
     """Why trials didn't end ``ok``, each wording once."""
     pairs = zip(columns.words("outcome", rows), columns.words("reason", rows), strict=True)
     bad = dict.fromkeys(pair for pair in pairs if pair[0] != "ok")
     words = (f"{outcome}: {reason or 'no reason recorded'}" for outcome, reason in bad)
-    # A reason of several lines must not pass for several of ours.
+    # A reason of several lines must not look like several reasons.
     return list(dict.fromkeys(" ".join(line.split()) for line in words))
 
 
-def _noise(columns: Table, rows: Sequence[int]) -> list[str]:
+def _noise(columns: ColumnTable, rows: Sequence[int]) -> list[str]:
     words = spread_warnings([time_s for time_s in columns.values("times_total", rows) if time_s])
+    words += _unsteady_words(columns.values("rounds_repeat", rows))
     doubted = [row for row in rows if columns.texts["warnings"].codes[row] != NONE]
     trials, lists = columns.words("trial", doubted), columns.words("warnings", doubted)
     return words + [
@@ -208,31 +192,44 @@ def _noise(columns: Table, rows: Sequence[int]) -> list[str]:
     ]
 
 
+def _unsteady_words(repeat: Sequence[float]) -> list[str]:
+    """A sentence if the rounds of at least every second trial that tells it don't repeat."""
+    if not repeat or repeat.count(0) * 2 < len(repeat):
+        return []
+    return ["rounds don't repeat, so steady is the median of all after the first: run more rounds"]
+
+
 def _with_slowdowns(point: PointSummary, points: Sequence[PointSummary]) -> PointSummary:
     twin = unlimited_twin(point, points)
     if twin is None:
         return point
-    slowdowns = {
-        name: spread.median / twin.times_s[name].median
+    ratios = {
+        name: ratio_of(spread, twin.times_s[name])
         for name, spread in point.times_s.items()
         if name in twin.times_s and twin.times_s[name].median > 0
     }
+    if point.throughput_per_s and twin.throughput_per_s and point.throughput_per_s.low > 0:
+        ratios[THROUGHPUT] = ratio_of(twin.throughput_per_s, point.throughput_per_s)
     demand = point.demand_bytes if point.demand_bytes is not None else twin.demand_bytes
-    return replace(point, slowdowns=slowdowns, demand_bytes=demand)
+    slowdowns = {name: ratio.median for name, ratio in ratios.items()}
+    return replace(point, slowdowns=slowdowns, ratios=ratios, demand_bytes=demand)
 
 
 def unlimited_twin(point: PointSummary, points: Sequence[PointSummary]) -> PointSummary | None:
-    """The same workload on the same cores without a memory limit; the same swap if there is one."""
-    twins = [p for p in points if p.limits.memory_bytes is None and _same_but_memory(p, point)]
-    twins = [p for p in twins if p.limits.label == "max" and p.times_s]
+    """The same workload, cores, storage and board, without a limit; the same swap if there is."""
+    key = workload_key(point.settings)
+    cpu = (point.limits.cores, point.limits.cpu_quota)
+    twins = [
+        p
+        for p in points
+        if p.limits.memory_bytes is None
+        and (p.limits.label, p.limits.cores, p.limits.cpu_quota) == ("max", *cpu)
+        and p.times_s
+        and workload_key(p.settings) == key
+    ]
+    # What storage costs without a limit is no slowdown of the limit.
+    held = point.limits.storage, point.limits.board
+    twins = [p for p in twins if (p.limits.storage, p.limits.board) == held]
     swap = (point.limits.swap_kind, point.limits.swap_bytes)
     same_swap = [p for p in twins if (p.limits.swap_kind, p.limits.swap_bytes) == swap]
     return next(iter([*same_swap, *twins]), None)
-
-
-def _same_but_memory(one: PointSummary, other: PointSummary) -> bool:
-    return (
-        workload_key(one.settings) == workload_key(other.settings)
-        and one.limits.cores == other.limits.cores
-        and one.limits.cpu_quota == other.limits.cpu_quota
-    )

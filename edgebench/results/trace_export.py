@@ -13,12 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgebench.errors import ResultsError
-from edgebench.records.phases import Span, finished_spans, unfinished_spans
+from edgebench.measures.strategies.sampled import STATISTICS_REMEDY
+from edgebench.spans import Span, finished_spans, unfinished_spans
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.records.records import TrialRecord
+    from edgebench.records import TrialRecord
     from edgebench.results.results import Results, Sweep
 
 Event = dict[str, Any]
@@ -101,6 +102,8 @@ def _trials(results: Results, only: Sequence[str], left_out: list[str]) -> Itera
             events = _had(left_out, partial(results.events, *place)) or []
             fast = _had(left_out, partial(results.samples, *place))
             stat = _had(left_out, partial(results.stat, *place))
+            if "stat_samples" in record.missing and STATISTICS_REMEDY not in left_out:
+                left_out.append(STATISTICS_REMEDY)
             yield _Trial(pid, record, events, fast, stat, facts)
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from edgebench.columns.line import limits_in
-from edgebench.columns.table import NUMBERS, Texts
-from edgebench.columns.table import TEXTS as TEXTS_OF_LINES
-from edgebench.results.frames import LIMITS, TEXTS, TRIAL_COLUMNS
-from edgebench.results.reading import Sweep, settings_columns
-from edgebench.results.summary import workload_key
+from edgebench.records import limit_setting
+from edgebench.results.columns.table import NUMBERS, PARTS, Texts
+from edgebench.results.columns.table import TEXTS as TEXTS_OF_LINES
+from edgebench.results.frames import LIMITS, ROUND_TIMES, TEXTS, TRIAL_COLUMNS, TRUTHS
+from edgebench.results.sweep_reader import Sweep, settings_columns
+from edgebench.results.workload_labels import workload_key
 
 #: The texts that stand in the frame as they are.
 _AS_THEY_ARE = set(TEXTS_OF_LINES) - {"settings", "limits", "warnings"}
@@ -61,6 +61,10 @@ _UTC: dict[str, Any] = {"utc": True, "errors": "coerce", "format": "ISO8601"}
 Column: TypeAlias = "Choice | NDArray[np.float64]"
 
 
+#: A frame of fewer rows is copied at no cost that anybody notices.
+_MANY_ROWS = 100_000
+
+
 def trials_frame(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     """One row a trial."""
     sources = [_Source(sweep) for sweep in sweeps]
@@ -73,7 +77,8 @@ def trials_frame(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     # Before pandas 3 two columns that share their bytes would change together.
     frame = pd.DataFrame(made, copy=int(pd.__version__.partition(".")[0]) < 3)
     frame["workload_demand_bytes"] = _workload_demand(frame["demand_bytes"], sources)
-    return frame
+    # In one block: pandas warns who adds to a hundred. Columns of many rows go on sharing bytes.
+    return frame.copy() if len(frame) < _MANY_ROWS else frame
 
 
 class _Source:
@@ -91,7 +96,9 @@ class _Source:
 
     @cached_property
     def _limits(self) -> Choice:
-        return Choice.of(self._table.texts["limits"], lambda text: asdict(limits_in(text)))
+        return Choice.of(
+            self._table.texts["limits"], lambda text: asdict(limit_setting(json.loads(text)))
+        )
 
     def names(self) -> set[str]:
         """The columns that not all sweeps have."""
@@ -115,9 +122,10 @@ class _Source:
             return self._started()
         if name in _AS_THEY_ARE:
             return Choice.of(self._table.texts[name])
-        if name in self._table.numbers:
-            return np.array(self._table.numbers[name], dtype=np.float64)
-        if name in NUMBERS or name.startswith("sampler_"):
+        kept = ROUND_TIMES.get(name, name)
+        if kept in self._table.numbers:
+            return np.array(self._table.numbers[kept], dtype=np.float64)
+        if name in {*NUMBERS, *ROUND_TIMES} or name.startswith(tuple(f"{of}_" for of in PARTS)):
             return Choice(np.full(rows, -1, dtype=np.int32), [])
         return Choice(self._settings.codes, [one.get(name) for one in self._set])
 
@@ -162,7 +170,7 @@ class _Joiner:
             return pd.Series(_stacked(pieces, "datetime64[us]")).dt.tz_localize("UTC")
         if name in TEXTS or _any(pieces, str):
             return self._filled("object", pieces)
-        if name == "saturated" or _any(pieces, bool):
+        if name in TRUTHS or _any(pieces, bool):
             numbers = _stacked(pieces, "float64")
             return pd.Series(pd.arrays.BooleanArray(numbers == 1, np.isnan(numbers)))
         if name in _COUNTS:

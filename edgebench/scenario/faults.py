@@ -1,9 +1,9 @@
-"""Faults of a scenario, worded: what is wrong at which key and line, and how to mend it."""
+"""Faults of a scenario: what is wrong, at which key and line, and how to correct it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from edgebench.scenario.keys import tag_of
-from edgebench.suggest import did_you_mean
+from edgebench.text import did_you_mean
 
 #: pydantic's error type → what the value should have been, in words.
 _SHOULD_BE = {
@@ -52,7 +52,9 @@ def faults_of(error: ValidationError, model: type[BaseModel], data: Any, text: s
     for details in error.errors(include_url=False):
         path = _path(details["loc"], data)
         says = _says(details, model)
-        faults.append(Fault(_dotted(path), lines.of(path, details.get("input")), says))
+        words = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+        key = words.lstrip(".") or "the file"
+        faults.append(Fault(key, lines.of(path, details.get("input")), says))
     return sorted(faults, key=lambda fault: fault.line or 0)
 
 
@@ -65,21 +67,11 @@ def _path(loc: Sequence[str | int], data: Any) -> Path:
         if tag or lone or part == "[key]":
             continue
         path.append(part)
-        data = _inside(data, part)
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            data = None
     return tuple(path)
-
-
-def _inside(data: Any, part: str | int) -> Any:
-    if isinstance(data, Mapping):
-        return data.get(part)
-    if isinstance(data, list) and isinstance(part, int) and part < len(data):
-        return data[part]
-    return None
-
-
-def _dotted(path: Path) -> str:
-    words = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return words.lstrip(".") or "the file"
 
 
 def _says(details: ErrorDetails, model: type[BaseModel]) -> str:

@@ -1,6 +1,6 @@
 """What the keys of a scenario may hold: the checks and wordings that its tables share.
 
-A check raises ``ValueError`` with a sentence that says what is wrong and how to mend it;
+A check raises ``ValueError`` with a sentence that says what is wrong and how to correct it;
 :mod:`edgebench.scenario.faults` adds file, key and line.
 """
 
@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+)
 
 from edgebench.errors import UsageError
-from edgebench.suggest import did_you_mean
+from edgebench.layers.input_specs import parse_inputs
+from edgebench.layers.names import NETWORKS
+from edgebench.layers.references import parse_reference, portable_text
+from edgebench.text import did_you_mean
 from edgebench.units import parse_duration, parse_share, parse_size
+from edgebench.workloads.garbage_collection import COLLECTORS
 
 #: Units people mean when they write others. Sizes, shares, durations.
 _SIZE_UNITS = ("K", "M", "G", "T", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "TB", "%")
@@ -26,7 +38,7 @@ _SMALLEST_LIMIT = 64 * 1024
 T = TypeVar("T")
 
 
-class Table(BaseModel):
+class TomlTable(BaseModel):
     """A TOML table: unknown keys are faults, types are what they look like, nothing changes."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -49,7 +61,7 @@ class OneOf:
         """What it may be."""
         return self._choices() if callable(self._choices) else self._choices
 
-    def __call__(self, word: object) -> str:
+    def __call__(self, word: object, info: ValidationInfo) -> str:
         """The word itself.
 
         Raises:
@@ -58,6 +70,26 @@ class OneOf:
         if isinstance(word, str) and word in self.choices:
             return word
         raise ValueError(f"no {self._noun} {word!r}; {_hint(str(word), self.choices)}")
+
+
+class OneOfNetworks(OneOf):
+    """Checks that a text is one of some networks, or a reference to another one."""
+
+    def __call__(self, word: object, info: ValidationInfo) -> str:
+        """The name itself; of a file its path, of another reference the same from any folder.
+
+        Raises:
+            ValueError: it names no network.
+        """
+        named = isinstance(word, str) and (":" in word or "." in word) and word not in self.choices
+        if not named:
+            # The nearest of these choices, which may be more than the known networks.
+            return super().__call__(word, info)
+        try:
+            found = parse_reference(str(word), Path((info.context or {}).get("folder", ".")))
+        except UsageError as error:
+            raise ValueError(f"{error.what}; {error.remedy}") from error
+        return portable_text(found)
 
 
 def one_of(noun: str, choices: Sequence[str] | Callable[[], Sequence[str]]) -> Any:
@@ -72,26 +104,26 @@ def _hint(word: str, known: Sequence[str]) -> str:
     return f"one of {shown}" + (f" … ({len(known)} in all)" if len(known) > 12 else "")
 
 
-def _as_tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else (value,)
-
-
 def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     """The values themselves.
 
     Raises:
-        ValueError: there are none, or one of them stands there twice.
+        ValueError: there are none, or one of them is listed twice.
     """
     if not values:
         raise ValueError("is an empty list; give at least one value, or leave the key out")
     twice = next((value for n, value in enumerate(values) if value in values[:n]), None)
     if twice is not None:
-        raise ValueError(f"{twice!r} stands there twice; leave one out")
+        raise ValueError(f"{twice!r} is listed twice; leave one out")
     return values
 
 
 #: One value, or a list of them that is an axis of the matrix.
-Axis = Annotated[tuple[T, ...], BeforeValidator(_as_tuple), AfterValidator(distinct)]
+Axis = Annotated[
+    tuple[T, ...],
+    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else (value,)),
+    AfterValidator(distinct),
+]
 
 
 def _only_number_or_text(value: object) -> str:
@@ -100,27 +132,23 @@ def _only_number_or_text(value: object) -> str:
     raise ValueError(f"{value!r} is neither text in quotes nor a number")
 
 
-def _worded(error: UsageError, text: str, units: Sequence[str]) -> ValueError:
-    match = _UNIT.match(text)
-    guess = did_you_mean(match[2], units) if match and match[2] not in units else None
-    hint = f"did you mean '{match[1]}{guess}'?" if match and guess else error.remedy
-    return ValueError(f"{error.what}; {hint}")
+def _parsed(parse: Callable[[str], T], text: str, units: Sequence[str]) -> T:
+    """The text's value; an unknown unit is answered with the one that was probably meant."""
+    try:
+        return parse(text)
+    except UsageError as error:
+        match = _UNIT.match(text)
+        guess = did_you_mean(match[2], units) if match and match[2] not in units else None
+        hint = f"did you mean '{match[1]}{guess}'?" if match and guess else error.remedy
+        raise ValueError(f"{error.what}; {hint}") from error
 
 
 def _seconds(value: object) -> float:
-    text = _only_number_or_text(value)
-    try:
-        return parse_duration(text)
-    except UsageError as error:
-        raise _worded(error, text, _TIME_UNITS) from error
+    return _parsed(parse_duration, _only_number_or_text(value), _TIME_UNITS)
 
 
 def _size(value: object) -> int:
-    text = _only_number_or_text(value)
-    try:
-        size = parse_size(text)
-    except UsageError as error:
-        raise _worded(error, text, _SIZE_UNITS) from error
+    size = _parsed(parse_size, _only_number_or_text(value), _SIZE_UNITS)
     if size is None:
         raise ValueError("'max' is no size here; write it as \"2G\"")
     return size
@@ -128,12 +156,9 @@ def _size(value: object) -> int:
 
 def _limit_label(value: object) -> str:
     text = _only_number_or_text(value).strip()
-    try:
-        if parse_share(text) is not None:
-            return text
-        size = parse_size(text)
-    except UsageError as error:
-        raise _worded(error, text, _SIZE_UNITS) from error
+    if _parsed(parse_share, text, _SIZE_UNITS) is not None:
+        return text
+    size = _parsed(parse_size, text, _SIZE_UNITS)
     if size is not None and size < _SMALLEST_LIMIT:
         raise ValueError(
             f'{text!r} is {size} bytes, which holds no process; did you mean "{text}M"?'
@@ -141,6 +166,36 @@ def _limit_label(value: object) -> str:
     return text
 
 
+def network_name(network: str) -> str:
+    """What results call a network: a file's path is no part of it."""
+    try:
+        return parse_reference(network, Path()).name
+    except UsageError:
+        # Whoever checks it says what is wrong.
+        return network
+
+
+def _checked_inputs(given: object) -> object:
+    """What a network is called with, as it was given.
+
+    Raises:
+        ValueError: it is no input.
+    """
+    if not isinstance(given, str) and not (
+        isinstance(given, dict) and all(isinstance(text, str) for text in given.values())
+    ):
+        raise ValueError('write a text, "float32 1x3x224x224", or a table of names and texts')
+    try:
+        parse_inputs(given)
+    except UsageError as error:
+        raise ValueError(f"{error.what}; {error.remedy}") from error
+    return given
+
+
+#: A network by its name, or the path of its file.
+NetworkName = Annotated[str, BeforeValidator(OneOfNetworks("network", NETWORKS))]
+#: What a network is called with: one input, or several by name.
+InputKey = Annotated[str | dict[str, str], BeforeValidator(_checked_inputs)] | None
 #: Seconds, written as a duration.
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 #: Bytes, written as a size.
@@ -149,3 +204,39 @@ Size = Annotated[int, BeforeValidator(_size)]
 LimitLabel = Annotated[str, BeforeValidator(_limit_label)]
 #: A whole number of at least one.
 Count = Annotated[int, Field(ge=1)]
+
+#: What a file with a network's parameters ends in.
+CHECKPOINT_SUFFIXES = (".safetensors", ".pt", ".pth")
+
+
+def scenario_path(text: object, info: ValidationInfo) -> Path:
+    """A path as a scenario writes it: a relative one starts at the folder of the scenario's file.
+
+    Raises:
+        ValueError: it is not a path.
+    """
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ValueError(f"{text!r} is not a path; write it in quotes")
+    folder = (info.context or {}).get("folder", Path())
+    return Path(folder, Path(text).expanduser()).resolve()
+
+
+def checkpoint_path(text: object, info: ValidationInfo) -> str:
+    """The path of a checkpoint that is there.
+
+    Raises:
+        ValueError: there is no such file, or it is not a checkpoint.
+    """
+    path = scenario_path(text, info)
+    if not path.is_file():
+        raise ValueError(f"no file {path}; a relative path starts at the scenario's folder")
+    if path.suffix not in CHECKPOINT_SUFFIXES:
+        raise ValueError(f"{path.name} is not a checkpoint; it must end in .safetensors or .pt")
+    return str(path)
+
+
+#: When Python's garbage collector runs in the worker.
+CollectorAxis = Axis[Annotated[str, one_of("use of the garbage collector", COLLECTORS)]]
+#: How many threads torch may use; None leaves torch's own choice.
+Threads = Annotated[int, Field(ge=1, le=1024)] | None
+BatchAxis = Axis[Annotated[int, Field(ge=1, le=65536)]]

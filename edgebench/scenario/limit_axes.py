@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from edgebench.choices import SWAP_KINDS
-from edgebench.records.records import LimitSetting
-from edgebench.scenario.keys import Axis, Count, LimitLabel, Size, Table, distinct, one_of, tag_of
-from edgebench.units import parse_share, parse_size
+from edgebench.boards.board import Board, find_board
+from edgebench.errors import UsageError
+from edgebench.records import LimitSetting
+from edgebench.scenario.keys import (
+    Axis,
+    Count,
+    LimitLabel,
+    Size,
+    TomlTable,
+    distinct,
+    one_of,
+    tag_of,
+)
+from edgebench.scenario.memory_range import MemoryRange
+from edgebench.scenario.plans import PLAN_KEYS, PLANS, WALK
+from edgebench.storage_speed import AS_IS, parse_storage, storage_of
+from edgebench.units import SWAP_KINDS, parse_share, parse_size, parse_swap
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-MIB = 1024**2
 #: Kinds of swap that are made for a sweep, so somebody must say how large.
 _SIZED_SWAP = ("file", "zram")
-SPACINGS = ("log", "linear")
-PLANS = ("grid", "adaptive")
-#: How well an adaptive plan wants to know slowdown, where a scenario doesn't say.
+#: How well a walk is to know where slowdown changes most, as a share of the limit.
+CLIFF_TARGET = 0.02
+#: The error that an adaptive plan aims at, where a scenario doesn't say.
 TARGET_ERROR = 0.05
 
 
@@ -41,58 +52,20 @@ def _distinct_limits(labels: tuple[str, ...]) -> tuple[str, ...]:
     return labels
 
 
-class MemoryRange(Table):
-    """Limits from one to another, all sizes or all shares: ``{from = "100%", to = "25%", …}``."""
-
-    start: LimitLabel = Field(alias="from", examples=['"100%"'])
-    stop: LimitLabel = Field(alias="to", examples=['"25%"'])
-    steps: Annotated[int, Field(ge=2, le=100)] = Field(examples=["6"])
-    spacing: Annotated[str, one_of("spacing", SPACINGS)] = Field(default="log", examples=['"log"'])
-
-    @model_validator(mode="after")
-    def _ends_fit(self) -> Self:
-        if "max" in (self.start, self.stop):
-            raise ValueError('a range runs between sizes or shares; "max" is added by itself')
-        if (parse_share(self.start) is None) != (parse_share(self.stop) is None):
-            raise ValueError("from and to must both be sizes or both be shares")
-        if self._number(self.start) == self._number(self.stop):
-            raise ValueError("from and to are the same limit; give two that differ")
-        labels = self.labels()
-        if len(set(labels)) < len(labels):
-            raise ValueError(f"{self.steps} steps lie too close together; ask for fewer steps")
-        return self
-
-    @staticmethod
-    def _number(label: str) -> float:
-        share = parse_share(label)
-        return share if share is not None else float(parse_size(label) or 0)
-
-    def labels(self) -> tuple[str, ...]:
-        """Every limit of the range, ends included, as a scenario would write it."""
-        first, last = self._number(self.start), self._number(self.stop)
-        parts = [n / (self.steps - 1) for n in range(self.steps)]
-        if self.spacing == "log":
-            values = [first * math.exp(part * math.log(last / first)) for part in parts]
-        else:
-            values = [first + part * (last - first) for part in parts]
-        inner = [self._label(value) for value in values[1:-1]]
-        return (self.start, *inner, self.stop)
-
-    def _label(self, value: float) -> str:
-        if parse_share(self.start) is not None:
-            return f"{value * 100:.1f}".removesuffix(".0") + "%"
-        if value >= 16 * MIB:
-            return f"{round(value / MIB)}M"
-        # Small limits step by 64 KiB, the largest page that Linux machines use.
-        return f"{round(value / 65536) * 64}K"
+def _no_swap_in_words(value: Any) -> Any:
+    """``"none"`` where an axis of kinds says it as ``"off"``, ``0`` and the like."""
+    try:
+        return "none" if parse_swap(value)[0] == "none" else value
+    except UsageError:
+        return value
 
 
-class Swap(Table):
+class SwapKeys(TomlTable):
     """Which swap a trial may use; several kinds are an axis."""
 
-    kind: Axis[Annotated[str, one_of("swap kind", SWAP_KINDS)]] = Field(
-        examples=['"file"', '["none", "file"]']
-    )
+    kind: Axis[
+        Annotated[str, one_of("swap kind", SWAP_KINDS), BeforeValidator(_no_swap_in_words)]
+    ] = Field(examples=['"file"', '["none", "file"]'])
     size: Size | None = Field(default=None, examples=['"2G"'])
 
     @model_validator(mode="after")
@@ -104,7 +77,7 @@ class Swap(Table):
                 f'write {{kind = "{kinds[0]}", size = "2G"}}'
             )
         if self.size is not None and not kinds:
-            raise ValueError(f"a size means nothing to swap of kind {self.kind[0]!r}; leave it out")
+            raise ValueError(f"swap of kind {self.kind[0]!r} has no size; leave it out")
         return self
 
     def settings(self) -> list[tuple[str, int | None]]:
@@ -113,20 +86,39 @@ class Swap(Table):
 
 
 def _swap_in_short(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
     if value in _SIZED_SWAP:
-        raise ValueError(f'how large? write {{kind = "{value}", size = "2G"}}')
-    if value in SWAP_KINDS:
-        return {"kind": value}
-    if value[:1].isdigit():
-        return {"kind": "file", "size": value}
-    raise ValueError(
-        f'{value!r} is no swap; write "2G" (a temporary swap file), "none", "system" '
-        'or {kind = "zram", size = "2G"}'
-    )
+        raise ValueError(f'it needs a size; write {{kind = "{value}", size = "2G"}}')
+    if not isinstance(value, (str, int)):
+        return value
+    try:
+        kind, size = parse_swap(value)
+    except UsageError as error:
+        raise ValueError(f"{error.what}; {error.remedy}") from error
+    return {"kind": kind} if size is None else {"kind": kind, "size": size}
 
 
+def _storage_label(value: object) -> str:
+    """The one spelling of a storage speed, of text or of a table."""
+    try:
+        if isinstance(value, Mapping):
+            return storage_of(value).label
+        return parse_storage(str(value)).label
+    except UsageError as error:
+        raise ValueError(f"{error.what}; {error.remedy}") from error
+
+
+def _board_name(value: object) -> str:
+    try:
+        find_board(str(value))
+    except UsageError as error:
+        raise ValueError(f"{error.what}; {error.remedy}") from error
+    return str(value)
+
+
+#: A board's name, or the path of its file.
+BoardName = Annotated[str, BeforeValidator(_board_name)]
+#: Storage as it is, or held to speeds; kept in its one spelling.
+StorageLabel = Annotated[str, BeforeValidator(_storage_label)]
 MemoryAxis = Annotated[
     Annotated[MemoryRange, Tag(tag_of(MemoryRange))]
     | Annotated[Axis[LimitLabel], AfterValidator(_distinct_limits), Tag("<list>")],
@@ -134,49 +126,100 @@ MemoryAxis = Annotated[
 ]
 
 
-class LimitAxes(Table):
-    """Memory, swap and CPU limits; every combination is tried."""
+class LimitAxes(TomlTable):
+    """Memory, swap, storage and CPU limits; every combination is tried.
 
+    A board sets those of them that are not given.
+    """
+
+    board: Axis[BoardName] | None = Field(
+        default=None, examples=['"raspberry-pi-4-4g"', '["raspberry-pi-4-4g", "jetson-nano-4g"]']
+    )
     memory: MemoryAxis = Field(default=("max",), examples=['["max", "75%", "150M"]'])
-    swap: Annotated[Swap, BeforeValidator(_swap_in_short)] = Field(
-        default=Swap.model_validate({"kind": "none"}),
+    swap: Annotated[SwapKeys, BeforeValidator(_swap_in_short)] = Field(
+        default=SwapKeys.model_validate({"kind": "none"}),
         examples=['"2G"', '{kind = ["none", "file"], size = "2G"}'],
     )
     cores: Axis[Count] | None = Field(default=None, examples=["2", "[1, 2]"])
     cpu_quota: Axis[Annotated[float, Field(ge=0.01, le=4096)]] | None = Field(
         default=None, examples=["1.5"]
     )
+    storage: Axis[StorageLabel] = Field(
+        default=(AS_IS,),
+        examples=[
+            '{read = "90MB/s", write = "30MB/s", read_iops = 2000, write_iops = 500}',
+            '["as-is", "sd-a1"]',
+        ],
+    )
     plan: Annotated[str, one_of("plan", PLANS)] = Field(default="grid", examples=['"adaptive"'])
     target_error: Annotated[float, Field(ge=0.005, le=1)] | None = Field(
         default=None, examples=["0.05"]
     )
 
+    target: Annotated[float, Field(ge=0.002, le=0.5)] | None = Field(
+        default=None, examples=["0.02"]
+    )
+    starts: Axis[LimitLabel] | None = Field(default=None, examples=['["60%"]'])
+
     @model_validator(mode="after")
     def _planned(self) -> Self:
-        if self.plan == "grid" and self.target_error is not None:
-            raise ValueError(
-                'target_error means nothing to a grid; leave it out, or write plan = "adaptive"'
-            )
+        for key, plan in PLAN_KEYS.items():
+            if getattr(self, key) is not None and self.plan != plan:
+                raise ValueError(
+                    f'a plan of kind "{self.plan}" has no {key}; leave it out, or write '
+                    f'plan = "{plan}"'
+                )
+        if self.plan == WALK and len(self.memory_labels()) == 1:
+            raise ValueError('a walk needs limits to go to; write memory = ["80%", "60%", "40%"]')
+        if unknown := [label for label in self.starts or () if label not in self.memory_labels()]:
+            known = ", ".join(self.memory_labels()[1:])
+            raise ValueError(f"starts names {unknown[0]}, which is none of memory's: {known}")
         return self
 
     @property
+    def cliff_target(self) -> float:
+        """How well a walk is to know where slowdown changes most, as a share of the limit."""
+        return CLIFF_TARGET if self.target is None else self.target
+
+    @property
     def wanted_error(self) -> float:
-        """How well an adaptive plan shall know slowdown, as a share of the time."""
+        """The error of slowdown that an adaptive plan aims at, as a share of the time."""
         return TARGET_ERROR if self.target_error is None else self.target_error
 
-    def memory_labels(self) -> tuple[str, ...]:
-        """Every memory limit as written; ``max`` is always the first."""
+    def unsaid(self) -> set[str]:
+        """Later keys that say nothing here, so that a scenario means what it meant before them."""
+        later = {"plan", "target_error"} if self.plan == "grid" else set()
+        later |= {key for key in ("target", "starts") if getattr(self, key) is None}
+        later |= {"storage"} if self.storage == (AS_IS,) else set()
+        return later | ({"board"} - self.model_fields_set)
+
+    def memory_labels(self, board: Board | None = None) -> tuple[str, ...]:
+        """Every memory limit as written, or what a board has; ``max`` is always the first."""
         given = self.memory.labels() if isinstance(self.memory, MemoryRange) else self.memory
+        if board and not self._says("memory"):
+            given = (board.memory_label,)
         return ("max", *(label for label in given if label != "max"))
 
     def settings(self) -> Iterator[LimitSetting]:
         """Every combination; a share's bytes are still unknown (None)."""
-        axes = itertools.product(
-            self.swap.settings(),
-            self.cores or (None,),
+        for name in self.board or (None,):
+            board = find_board(name) if name else None
+            for (kind, swap_bytes), cores, quota, storage, label in self._axes(board):
+                size = parse_size(label) if parse_share(label) is None else None
+                yield LimitSetting(label, size, kind, swap_bytes, cores, quota, storage, name)
+
+    def _axes(self, board: Board | None) -> Iterator[tuple[Any, ...]]:
+        """Every combination of what the axes say; where they say nothing, of what the board has."""
+        cores = board.cores_here if board else None
+        return itertools.product(
+            [parse_swap(board.used_swap)]
+            if board and not self._says("swap")
+            else self.swap.settings(),
+            self.cores or (cores,),
             self.cpu_quota or (None,),
-            self.memory_labels(),
+            (board.speed.label,) if board and not self._says("storage") else self.storage,
+            self.memory_labels(board),
         )
-        for (kind, swap_bytes), cores, quota, label in axes:
-            size = parse_size(label) if parse_share(label) is None else None
-            yield LimitSetting(label, size, kind, swap_bytes, cores, quota)
+
+    def _says(self, key: str) -> bool:
+        return key in self.model_fields_set

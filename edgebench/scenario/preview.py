@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
 from pathlib import Path
 
-from edgebench.measures.registry import own as own_strategies
-from edgebench.plan.adaptive import most_trials
-from edgebench.plan.plan import Point, points
+from edgebench.boards.board import find_board
+from edgebench.extras import install, missing
+from edgebench.layers.references import CODE, ModelReference
+from edgebench.measures.registry import with_own_trial
+from edgebench.scenario.adaptive import most_trials
+from edgebench.scenario.command_keys import CommandWorkload
+from edgebench.scenario.plans import WALK
+from edgebench.scenario.points import Point, has_own_trial, libraries, points
 from edgebench.scenario.scenario import Scenario
+from edgebench.scenario.walk_planner import has_start, walks
+from edgebench.storage_speed import AS_IS, AS_IS_REMEDY
 from edgebench.units import format_size
-from edgebench.workloads.settings import CommandWorkload
 
 #: With fewer limits an adaptive plan has nothing to choose.
 _LEAST_CANDIDATES = 6
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What of a machine decides whether a scenario's limits can bite there."""
+class MachineCapacity:
+    """What of a machine decides whether a scenario's limits have an effect there."""
 
     ram_bytes: int
     cores: int
@@ -38,6 +45,7 @@ class Preview:
 
     ``own_trials`` are those of strategies, which are not timed; ``trials`` are the others.
     ``target_error``: of an adaptive plan, which makes so many ``trials`` at most; else None.
+    ``walks``: how many of the ``trials`` are walks.
     """
 
     name: str
@@ -47,13 +55,14 @@ class Preview:
     own_trials: int
     longest_s: float
     target_error: float | None = None
+    walks: int = 0
     warnings: list[str] = field(default_factory=list)
 
 
-def this_machine() -> Machine:
+def this_machine() -> MachineCapacity:
     """The machine at hand, as the kernel tells it."""
     swaps = Path("/proc/swaps")
-    return Machine(
+    return MachineCapacity(
         ram_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         cores=len(os.sched_getaffinity(0)),
         root=os.geteuid() == 0,
@@ -62,12 +71,15 @@ def this_machine() -> Machine:
     )
 
 
-def preview(scenario: Scenario, machine: Machine) -> Preview:
-    """The scenario's points, how many trials that makes, and what would go awry here."""
+def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
+    """The scenario's points, how many trials that makes, and what would fail or be ignored here."""
     made = points(scenario)
     adaptive = scenario.limits.plan == "adaptive"
-    trials = most_trials(made, scenario.repeats) if adaptive else len(made) * scenario.repeats
-    own = len(scenario.memory.strategies) * min(len(made), trials)
+    walked = walks(made, scenario.repeats) if scenario.limits.plan == WALK else 0
+    trials = walked + _fresh_trials(scenario, made)
+    asked = [(name, point) for name in scenario.strategies for point in made]
+    looked_at = [pair for pair in asked if has_own_trial(*pair)]
+    own = min(len(looked_at), len(scenario.strategies) * trials)
     own_s = scenario.memory.timeout_s or scenario.timeout_s
     return Preview(
         name=scenario.name,
@@ -77,26 +89,34 @@ def preview(scenario: Scenario, machine: Machine) -> Preview:
         own_trials=own,
         longest_s=trials * scenario.timeout_s + own * own_s,
         target_error=scenario.limits.wanted_error if adaptive else None,
+        walks=walked,
         warnings=[
-            *_about_memory(scenario, machine),
-            *_about_plan(scenario),
+            *_about_limits(scenario, machine),
             *_about_cpu(scenario, machine),
             *_about_swap(scenario, machine),
-            *_about_workload(scenario),
-            *_about_strategies(scenario),
+            *_about_boards(scenario),
+            *_about_storage(scenario, machine),
+            *_about_programs(scenario, made),
         ],
     )
 
 
-def _about_memory(scenario: Scenario, machine: Machine) -> Iterator[str]:
+def _fresh_trials(scenario: Scenario, made: Sequence[Point]) -> int:
+    """How many timed trials are no walks; of an adaptive plan at most."""
+    limits = scenario.limits
+    if limits.plan == "adaptive":
+        return most_trials(made, scenario.repeats)
+    if limits.plan == WALK:
+        return sum(has_start(point, limits.starts) for point in made)
+    return len(made) * scenario.repeats
+
+
+def _about_limits(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:
     sizes = {limit.label: limit.memory_bytes for limit in scenario.limits.settings()}
     for label, size in sizes.items():
         if size is not None and size > machine.ram_bytes:
             ram = format_size(machine.ram_bytes)
-            yield f"limit {label} can't bite: this machine has {ram} of RAM; leave it out"
-
-
-def _about_plan(scenario: Scenario) -> Iterator[str]:
+            yield f"limit {label} has no effect: this machine has {ram} of RAM; leave it out"
     limits = len(scenario.limits.memory_labels()) - 1
     if scenario.limits.plan == "adaptive" and limits < _LEAST_CANDIDATES:
         yield (
@@ -105,16 +125,24 @@ def _about_plan(scenario: Scenario) -> Iterator[str]:
         )
 
 
-def _about_cpu(scenario: Scenario, machine: Machine) -> Iterator[str]:
+def _about_cpu(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:
     for cores in scenario.limits.cores or ():
         if cores > machine.cores:
-            yield f"cores = {cores} can't be had: {machine.cores} are here, and will be used"
+            yield f"cores = {cores}: this machine has only {machine.cores}, which will be used"
     for quota in scenario.limits.cpu_quota or ():
         if quota >= machine.cores:
-            yield f"cpu_quota = {quota:g} can't bite: {machine.cores} cores are here"
+            yield f"cpu_quota = {quota:g} has no effect: this machine has {machine.cores} cores"
 
 
-def _about_swap(scenario: Scenario, machine: Machine) -> Iterator[str]:
+def _about_boards(scenario: Scenario) -> Iterator[str]:
+    limits = scenario.limits.settings()
+    for name, kind in dict.fromkeys((at.board, at.swap_kind) for at in limits):
+        if name:
+            board = find_board(name)
+            yield f"{board.title}: {board.not_emulated(kind)}"
+
+
+def _about_swap(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:
     swap = scenario.limits.swap
     made = [kind for kind in swap.kind if kind in ("file", "zram")]
     if made and not machine.root:
@@ -126,18 +154,36 @@ def _about_swap(scenario: Scenario, machine: Machine) -> Iterator[str]:
         yield f"a swap file of {format_size(swap.size)} won't fit: {free} are free on the disk"
 
 
-def _about_workload(scenario: Scenario) -> Iterator[str]:
-    workload = scenario.workload
-    if isinstance(workload, CommandWorkload):
-        yield from _about_command(workload)
-    elif importlib.util.find_spec("torch") is None:
-        yield "torch is not installed: python3 -m pip install 'edgebench[torch]'"
+def _about_storage(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:
+    held = [label for label in scenario.limits.storage if label != AS_IS]
+    if held and not machine.root:
+        yield f"storage can be held to {held[0]} only as root: use sudo, or {AS_IS_REMEDY}"
 
 
-def _about_strategies(scenario: Scenario) -> Iterator[str]:
-    for name in scenario.memory.strategies:
-        if reason := own_strategies()[name].unavailable():
+def _about_programs(scenario: Scenario, made: Sequence[Point]) -> Iterator[str]:
+    if isinstance(scenario.workload, CommandWorkload):
+        yield from _about_command(scenario.workload)
+    wanted = {name for point in made for name in libraries(point.settings)}
+    if lacking := missing(wanted):
+        yield f"{' and '.join(lacking)} not installed: {install(*lacking)}"
+    yield from _about_code(made)
+    for name in scenario.strategies:
+        if reason := with_own_trial()[name].unavailable():
             yield f"strategy {name} will be left out: {reason}"
+
+
+def _about_code(made: Sequence[Point]) -> Iterator[str]:
+    """Modules of the user's that are not there; none is imported."""
+    named = {n: one for p in made for n, one in (p.settings.get("references") or {}).items()}
+    for reference in map(ModelReference.from_json, named.values()):
+        module = reference.target.partition(":")[0].partition(".")[0]
+        if reference.kind != CODE or reference.path:
+            continue
+        if PathFinder.find_spec(module, [reference.folder or "", *sys.path]) is None:
+            yield (
+                f"no module {module!r} is found from {reference.folder}: go to the folder that "
+                "holds it, or install it"
+            )
 
 
 def _about_command(workload: CommandWorkload) -> Iterator[str]:

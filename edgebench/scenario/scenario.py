@@ -1,6 +1,6 @@
 """A scenario: the TOML file that says what to run, read, checked and typed.
 
-``docs/scenarios.md`` is the guide to every key. All faults of a file are told at once.
+``docs/reference/scenarios.md`` explains every key. All faults of a file are reported at once.
 """
 
 from __future__ import annotations
@@ -14,17 +14,24 @@ from typing import Annotated, Any
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from edgebench.digest import digest
 from edgebench.errors import ScenarioError
-from edgebench.measures.strategy import Asked
+from edgebench.layers.disk import digest
+from edgebench.measures.registry import with_own_trial
+from edgebench.measures.strategies.sampled import STATISTICS
+from edgebench.measures.strategy import StrategyOptions
+from edgebench.scenario.command_keys import LATER_KEYS
 from edgebench.scenario.faults import Fault, faults_of
-from edgebench.scenario.keys import Axis, Count, Seconds, Size, Table, one_of
+from edgebench.scenario.keys import Count, Seconds, TomlTable
 from edgebench.scenario.limit_axes import LimitAxes
+from edgebench.scenario.measurement_keys import BackgroundKeys, MemoryKeys, SamplerKeys
+from edgebench.scenario.network_keys import meaning_before_engines
+from edgebench.scenario.plans import WALK, WALKED_KINDS, with_plan
+from edgebench.scenario.points import check_libraries
 from edgebench.scenario.search import Search
-from edgebench.suggest import did_you_mean
-from edgebench.surroundings.keys import Surroundings
-from edgebench.training.names import SCRATCH
-from edgebench.workloads.settings import Workload
+from edgebench.scenario.shipped import SHIPPED, shipped_names
+from edgebench.scenario.workload_keys import InferenceWorkload, Workload
+from edgebench.text import did_you_mean
+from edgebench.workloads.training.names import SCRATCH
 
 if sys.version_info >= (3, 11):
     from typing import Self
@@ -36,48 +43,9 @@ else:
 
 #: Version of the file's format.
 SCHEMA = 1
-#: A dump takes half a second: more of them, and a trial would do nothing else.
-_LEAST_DUMP = 1 << 20
-#: Scenarios that come with edgebench; looked for below the working folder first.
-SHIPPED = Path(__file__).resolve().parents[2] / "scenarios"
 
 
-def _own_strategies() -> Sequence[str]:
-    from edgebench.measures.registry import own_names
-
-    return own_names()
-
-
-class SamplerKeys(Table):
-    """How often the cgroup's accounting is read from outside."""
-
-    interval_s: Annotated[Seconds, Field(ge=0.0001, le=60)] = Field(
-        default=0.001, alias="interval", examples=['"1ms"']
-    )
-    stat_interval_s: Annotated[Seconds, Field(ge=0.0001, le=60)] = Field(
-        default=0.01, alias="stat_interval", examples=['"10ms"']
-    )
-
-    @model_validator(mode="after")
-    def _stat_is_slower(self) -> Self:
-        if self.stat_interval_s < self.interval_s:
-            raise ValueError("stat_interval is shorter than interval; make it at least as long")
-        return self
-
-
-class MemoryKeys(Table):
-    """Which strategies tell memory beside those that always do; each has trials of its own."""
-
-    strategies: Axis[Annotated[str, one_of("strategy", _own_strategies)]] = Field(
-        default=(), examples=['["process", "torch"]']
-    )
-    timeout_s: Seconds | None = Field(default=None, alias="timeout", examples=['"10m"'])
-    dump_every_bytes: Annotated[Size, Field(ge=_LEAST_DUMP)] = Field(
-        default=Asked.dump_every_bytes, alias="dump_every", examples=['"8M"']
-    )
-
-
-class Scenario(Table):
+class Scenario(TomlTable):
     """What one file says; attributes carry their unit (``timeout_s``) where the key has none."""
 
     schema_version: int = Field(alias="schema", examples=["1"])
@@ -92,20 +60,21 @@ class Scenario(Table):
     limits: LimitAxes = Field(default=LimitAxes())
     sampler: SamplerKeys = Field(default=SamplerKeys())
     memory: MemoryKeys = Field(default=MemoryKeys())
-    around: Surroundings = Field(default=Surroundings())
+    around: BackgroundKeys = Field(default=BackgroundKeys())
     search: Search | None = None
     _text: str = PrivateAttr("")
 
     @model_validator(mode="after")
-    def _seen_from_outside(self) -> Self:
-        from edgebench.measures.registry import own
-
-        inside = [name for name in self.memory.strategies if own()[name].inside_worker]
+    def _can_be_run_so(self) -> Self:
+        inside = [name for name in self.memory.strategies if with_own_trial()[name].inside_worker]
         if inside and self.workload.kind == "command":
             raise ValueError(
                 f"strategy {inside[0]!r} looks from inside edgebench's own worker, and a command "
                 "has none; leave it out of [memory] strategies"
             )
+        if self.limits.plan == WALK and self.workload.kind not in WALKED_KINDS:
+            kind = self.workload.kind
+            raise ValueError(f'a workload of kind "{kind}" has no rounds to walk; leave plan out')
         return self
 
     @model_validator(mode="after")
@@ -114,8 +83,19 @@ class Scenario(Table):
             list(self.search.workloads(self.workload, self.seed))
         return self
 
+    @model_validator(mode="after")
+    def _strategies_have_their_library(self) -> Self:
+        check_libraries(self.memory.strategies, list(self.workload_settings()))
+        return self
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Those that have trials of their own; a stat_interval adds ``statistics``."""
+        asked = [STATISTICS] if self.sampler.stat_interval_s is not None else []
+        return tuple(dict.fromkeys((*self.memory.strategies, *asked)))
+
     def workload_settings(self) -> Iterator[dict[str, Any]]:
-        """Every combination of the workload's axes, drawn or given, and of what goes on around.
+        """Every combination of the workload's axes, drawn or given, and of the background's.
 
         With a search each draw has its number as ``draw``.
         """
@@ -126,48 +106,57 @@ class Scenario(Table):
                 for surroundings in self.around.settings():
                     yield {**settings, **number, **surroundings}
 
+    def network_files(self) -> dict[str, str]:
+        """Network → its file, of those that are files."""
+        return self.workload.files() if isinstance(self.workload, InferenceWorkload) else {}
+
     @property
     def text(self) -> str:
         """The file as it was given."""
         return self._text
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, networks: Mapping[str, str] | None = None) -> str:
         """Hash of what the scenario means: comments, layout and description don't change it.
 
-        What checkpoints hold does.
+        What checkpoints and networks' files hold does. ``networks``: what those that are built by
+        code are, as a hash.
 
         Raises:
-            WorkloadError: a checkpoint can't be read.
+            WorkloadError: one of them can't be read.
         """
         # Without keys that came later it means what it meant before there were any.
         unsaid: dict[str, Any] = {"description": True}
         if not self.memory.strategies:
             unsaid["memory"] = True
-        elif self.memory.dump_every_bytes == Asked.dump_every_bytes:
+        elif self.memory.dump_every_bytes == StrategyOptions.dump_every_bytes:
             unsaid["memory"] = {"dump_every_bytes"}
-        if self.around == Surroundings():
+        if self.around == BackgroundKeys():
             unsaid["around"] = True
-        if self.search is None:
-            unsaid["search"] = True
-        if self.limits.plan == "grid":
-            unsaid["limits"] = {"plan", "target_error"}
+        unsaid |= {"limits": self.limits.unsaid()} | ({} if self.search else {"search": True})
+        if self.workload.kind == "command":
+            unsaid["workload"] = {key for key in LATER_KEYS if not getattr(self.workload, key)}
         meaning = self.model_dump(mode="json", exclude=unsaid)
-        if checkpoints := _checkpoints(self.workload):
+        meaning["workload"] = meaning_before_engines(meaning["workload"])
+        if networks:
+            meaning["networks"] = dict(networks)
+        # A sweep that began when every trial's memory.stat was read must not be resumed otherwise.
+        meaning["statistics_under_limits"] = "own trials"
+        # What parameters come from: of inference by network, of training an axis.
+        files = {
+            *getattr(self.workload, "checkpoint", {}).values(),
+            *getattr(self.workload, "start", ()),
+            *self.network_files().values(),
+        }
+        if checkpoints := files - {SCRATCH}:
             meaning["contents"] = {file: digest(Path(file)) for file in checkpoints}
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 
 
-def _checkpoints(workload: object) -> list[str]:
-    """The files that parameters come from, of inference or of training."""
-    named = {*getattr(workload, "checkpoint", {}).values(), *getattr(workload, "start", ())}
-    return sorted(named - {SCRATCH})
-
-
-def load_scenario(source: str | Path) -> Scenario:
-    """The scenario of a file, or of a shipped one's name (``"quickstart"``).
+def load_scenario(source: str | Path, plan: str | None = None) -> Scenario:
+    """The scenario of a file, or of a shipped one's name (``"quickstart"``); ``plan`` replaces its.
 
     Raises:
-        ScenarioError: no such file, no TOML, or faults in it, all told at once.
+        ScenarioError: no such file, no TOML, or faults in it, all reported at once.
     """
     path = find_scenario(source)
     text = _read(path)
@@ -177,6 +166,8 @@ def load_scenario(source: str | Path) -> Scenario:
         remedy = "text needs quotes, lists need [ ]; then type: edgebench check"
         raise ScenarioError(f"not TOML: {error}", where=str(path), remedy=remedy) from error
     _refuse_newer(data, path)
+    if plan:
+        data, text = with_plan(data, text, plan)
     try:
         scenario = Scenario.model_validate(data, context={"folder": path.resolve().parent})
     except ValidationError as error:
@@ -205,11 +196,10 @@ def find_scenario(source: str | Path) -> Path:
     path = Path(source)
     if path.is_file():
         return path
-    shipped = [folder / f"{source}.toml" for folder in (Path("scenarios"), SHIPPED)]
     if isinstance(source, str) and path.name == source:
-        found = next((file for file in shipped if file.is_file()), None)
-        if found:
-            return found
+        for folder in (Path("scenarios"), SHIPPED):
+            if (shipped := folder / f"{source}.toml").is_file():
+                return shipped
     if path.is_dir():
         raise ScenarioError(f"{path} is a folder", remedy="name a .toml file in it")
     raise ScenarioError(f"no scenario {str(source)!r}", remedy=_nearest(path))
@@ -225,9 +215,7 @@ def _toml(tables: Mapping[str, Any], header: str = "") -> str:
 
 def _nearest(path: Path) -> str:
     beside = [str(file) for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    shipped = sorted(
-        {f.stem for folder in (Path("scenarios"), SHIPPED) for f in folder.glob("*.toml")}
-    )
+    shipped = shipped_names()
     guess = did_you_mean(str(path), [*beside, *shipped])
     if guess:
         return f"did you mean {guess!r}?"
@@ -258,5 +246,5 @@ def _refuse_newer(data: dict[str, Any], path: Path) -> None:
 def _refused(faults: Sequence[Fault], path: Path) -> ScenarioError:
     count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
     lines = [f"{count} in {path}", *(f"  {fault}" for fault in faults)]
-    remedy = f"mend what stands above, then type: edgebench check {path}"
+    remedy = f"correct the lines above, then type: edgebench check {path}"
     return ScenarioError("\n".join(lines), where=str(path), remedy=remedy)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError, model_validator
 
-from edgebench.scenario.keys import Count, Table, one_of, tag_of
-from edgebench.suggest import did_you_mean
+from edgebench.scenario.keys import Count, TomlTable, one_of, tag_of
+from edgebench.text import did_you_mean
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -19,7 +19,7 @@ SCALES = ("linear", "log")
 WorkloadT = TypeVar("WorkloadT", bound=BaseModel)
 
 
-class Range(Table):
+class Range(TomlTable):
     """Any number between two; a whole one if both are whole."""
 
     low: int | float = Field(examples=["0.0001"])
@@ -45,7 +45,7 @@ class Range(Table):
         return round(value) if whole else value
 
 
-class Choices(Table):
+class Choices(TomlTable):
     """One of these values, each as likely as any other."""
 
     choices: tuple[Any, ...] = Field(examples=['["sgd", "adam"]'])
@@ -74,7 +74,7 @@ Drawn = Annotated[
 ]
 
 
-class Search(Table):
+class Search(TomlTable):
     """So many random draws of these settings; each draw's settings are points like any other."""
 
     draws: Annotated[Count, Field(le=10_000)] = Field(examples=["11"])
@@ -97,7 +97,8 @@ class Search(Table):
                 yield type(workload).model_validate({**given, **drawn})
             except ValidationError as error:
                 says = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-                raise ValueError(f"with {_words(drawn)}: {says}") from None
+                words = ", ".join(f"{key} = {value!r}" for key, value in drawn.items())
+                raise ValueError(f"with {words}: {says}") from None
 
     def _check_keys(self, workload: BaseModel) -> None:
         known = [info.alias or name for name, info in type(workload).model_fields.items()]
@@ -106,7 +107,3 @@ class Search(Table):
                 guess = did_you_mean(key, known)
                 hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(known)}"
                 raise ValueError(f"the workload has no key {key!r} to draw; {hint}")
-
-
-def _words(drawn: dict[str, Any]) -> str:
-    return ", ".join(f"{key} = {value!r}" for key, value in drawn.items())

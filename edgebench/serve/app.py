@@ -1,4 +1,4 @@
-"""The server put together: the page's own files, the addresses, the guard, the live view."""
+"""The application and the server: addresses, the page's own files, access rules, live stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,63 +17,59 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from edgebench.errors import EdgebenchError, MachineError
-from edgebench.serve.asking import Clerks
-from edgebench.serve.live import Hub
-from edgebench.serve.queue import Queue
-from edgebench.serve.routes import Office
-from edgebench.serve.security import Guard, Guarded
+from edgebench.serve.helper_process import HelperProcess
+from edgebench.serve.job_queue import JobQueue
+from edgebench.serve.live import LiveStream
+from edgebench.serve.routes import Endpoints
+from edgebench.serve.security import AccessMiddleware, AccessRules
+from edgebench.serve.sweep_answers import SweepAnswers
 
 if TYPE_CHECKING:
     import uvicorn
 
 STATIC = Path(__file__).with_name("static")
-_TYPES = {
-    ".css": "text/css",
-    ".html": "text/html",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-    ".txt": "text/plain",
-}
-#: Open streams are cut off so soon when the server ends.
-_PARTING_S = 1
+_TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript"}
+_TYPES |= {".svg": "image/svg+xml", ".txt": "text/plain"}
+#: When the server ends, open streams are cut off after this time.
+_SHUTDOWN_S = 1
 
 
-def make_app(root: Path, guard: Guard, files: Path | None = None) -> Starlette:
-    """The application over the results below ``root``; the form offers what lies in ``files``."""
-    queue = Queue(root)
-    hub = Hub(root, queue)
-    reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
+def make_app(root: Path, rules: AccessRules, files: Path | None = None) -> Starlette:
+    """The application over the results below ``root``; the form offers the files in ``files``."""
+    queue, helper, quick = JobQueue(root), HelperProcess(), HelperProcess()
+    live = LiveStream(root, queue)
+    answers = SweepAnswers(root, quick, helper)
+    endpoints = Endpoints(root, queue, live, helper, answers, files)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        reading = asyncio.create_task(hub.run())
-        forming = asyncio.create_task(_have_form(office))
+        tasks = [asyncio.create_task(live.run()), asyncio.create_task(_prepare(endpoints))]
         try:
             yield
         finally:
-            reading.cancel()
-            forming.cancel()
-            reader.shutdown(wait=False, cancel_futures=True)
+            for task in tasks:
+                task.cancel()
+            endpoints.reader.shutdown(wait=False, cancel_futures=True)
 
-    clerks = Clerks()
-    office = Office(root, queue, hub, clerks, reader, files)
     app = Starlette(
-        routes=[*_page(), *office.routes()],
-        middleware=[Middleware(Guarded, guard=guard)],
+        routes=[*_file_routes(), *endpoints.routes()],
+        middleware=[Middleware(AccessMiddleware, rules=rules)],
         lifespan=lifespan,
     )
-    app.state.hub = hub
-    app.state.clerks = clerks
+    app.state.live, app.state.helpers = live, (quick, helper)
     return app
 
 
-async def _have_form(office: Office) -> None:
-    # Who opens the form is told why there is none.
+async def _prepare(endpoints: Endpoints) -> None:
+    """Make what a browser shows first: the newest answer, then the form."""
+    # Why it can't be made is answered when it is asked for.
+    with contextlib.suppress(EdgebenchError, OSError):
+        await endpoints.answers.answer("")
     with contextlib.suppress(EdgebenchError):
-        await office.make_form()
+        await endpoints.make_form()
 
 
-def _page() -> list[Route]:
+def _file_routes() -> list[Route]:
     """The page's files, held in memory: they are few and small."""
     files = [path for path in STATIC.rglob("*") if path.suffix in _TYPES]
     routes = [Route(f"/{path.relative_to(STATIC)}", _file(path)) for path in sorted(files)]
@@ -95,10 +90,10 @@ def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket to serve on; port 0 takes any that is free.
+    """A socket to serve on; port 0 takes any free one.
 
     Raises:
-        MachineError: the address can't be had.
+        MachineError: the address can't be used.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -106,7 +101,7 @@ def open_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise MachineError(
             f"can't serve on {host}, port {port}: {error.strerror or error}",
-            remedy="end what has that port, or name another: --port 8266",
+            remedy="stop the program that uses the port, or choose another: --port 8266",
         ) from None
 
 
@@ -115,11 +110,12 @@ def make_server(app: Starlette) -> uvicorn.Server:
     import uvicorn
 
     class Server(uvicorn.Server):
-        """Lets browsers and clerks go first: a stream has no end, and a clerk thinks for long."""
+        """Ends streams and helper processes first: neither end soon by themselves."""
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            app.state.hub.close()
-            app.state.clerks.close()
+            app.state.live.close()
+            for helper in app.state.helpers:
+                helper.close()
             await super().shutdown(sockets)
 
     return Server(
@@ -131,7 +127,7 @@ def make_server(app: Starlette) -> uvicorn.Server:
             log_level="warning",
             loop="asyncio",
             server_header=False,
-            timeout_graceful_shutdown=_PARTING_S,
+            timeout_graceful_shutdown=_SHUTDOWN_S,
             ws="none",
         )
     )

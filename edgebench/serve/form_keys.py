@@ -1,13 +1,13 @@
-"""A scenario's typed keys as the form asks for them: what kind of value each takes.
+"""A scenario's typed keys as the form shows them: what type of value each takes.
 
-Only numbers, sizes, durations, limits, shapes, parts of a network, switches and choices have a
-kind here. A key of any other type (a path, a command, a free text) is none that may be asked for.
+Only numbers, sizes, durations, limits, speeds of storage, shapes, parts of a network, switches and
+choices have a type here. A key of any other type (a path, a command, a free text) is not shown.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -16,48 +16,89 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from edgebench.boards.board import board_names
 from edgebench.scenario.keys import LimitLabel, OneOf, Seconds, Size
-from edgebench.scenario.limit_axes import Swap
-from edgebench.workloads.training_settings import PartLabel, ShapeLabel
+from edgebench.scenario.limit_axes import BoardName, StorageLabel, SwapKeys
+from edgebench.scenario.training_values import PartLabel, ShapeLabel
 
-#: Validators that make a text more than a text.
+#: Types of text, by the validator in their annotation.
 _BY_CHECK = {
     get_args(text)[1]: kind
     for text, kind in (
         (Seconds, "duration"),
         (Size, "size"),
         (LimitLabel, "limit"),
+        (StorageLabel, "storage"),
         (ShapeLabel, "shape"),
         (PartLabel, "part"),
     )
 }
+#: Also takes a path; the form has names alone (:func:`edgebench.serve.form.check_form`).
+_BOARD = get_args(BoardName)[1]
 _PLAIN = {bool: "switch", int: "int", float: "float"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Key:
-    """One key of a table, as the page asks for it.
+    """One key of a table, as the page shows it.
 
     ``type`` is ``int``, ``float``, ``switch``, ``choice``, ``duration``, ``size``, ``limit``,
-    ``swap``, ``shape``, ``part`` or ``name``; ``many``: several values make an axis. ``default`` is
-    None where there is none; ``example`` is as one would write it.
+    ``swap``, ``storage``, ``shape``, ``part`` or ``name``; ``many``: several values make an axis.
+    ``default`` is None where there is none; ``example`` is as one would write it.
     """
 
     name: str
-    type: str
-    many: bool
-    required: bool
-    default: Any
-    example: Any
-    choices: tuple[str, ...] = ()
+    type: str = ""
+    many: bool = False
+    required: bool = False
+    default: Any = None
+    example: Any = None
+    choices: Sequence[str] = ()
     least: float | None = None
     most: float | None = None
 
+    def read(self, annotation: Any, metadata: Iterable[Any] = ()) -> bool:
+        """Take the type from an annotation; whether the form has a control for it."""
+        for one in metadata:
+            self._read_constraint(one)
+        origin, parts = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            return self.read(parts[0], parts[1:])
+        if origin in (Union, UnionType):
+            return any(self.read(part) for part in parts if part is not type(None))
+        if origin is tuple:
+            self.many = True
+            return self.read(parts[0])
+        if annotation is SwapKeys:
+            self.type = "swap"
+        self.type = self.type or _PLAIN.get(annotation, "")
+        return bool(self.type)
+
+    def _read_constraint(self, one: Any) -> None:
+        if isinstance(one, FieldInfo):
+            for inner in one.metadata:
+                self._read_constraint(inner)
+        elif isinstance(getattr(one, "func", None), OneOf):
+            self.type, self.choices = "choice", one.func.choices
+        elif one == _BOARD:
+            self.type, self.choices = "choice", board_names()
+        elif getattr(one, "pattern", None):
+            self.type = "name"
+        else:
+            self.type = (_BY_CHECK.get(one) if isinstance(one, Hashable) else None) or self.type
+            self.least = getattr(one, "ge", self.least)
+            self.most = getattr(one, "le", self.most)
+
 
 def keys_of(model: type[BaseModel]) -> list[Key]:
-    """Those of a table's keys that may be asked for."""
-    made = (_key(info.alias or name, info) for name, info in model.model_fields.items())
-    return [key for key in made if key is not None and key.name != "schema"]
+    """The keys of a table that the form shows."""
+    keys = []
+    for name, info in model.model_fields.items():
+        key = Key(info.alias or name, required=info.is_required(), example=example_of(info))
+        if key.read(info.annotation, info.metadata) and key.name != "schema":
+            key.default = _default(info, key.type)
+            keys.append(key)
+    return keys
 
 
 def example_of(info: FieldInfo) -> Any:
@@ -69,77 +110,11 @@ def example_of(info: FieldInfo) -> Any:
         return text
 
 
-def _key(name: str, info: FieldInfo) -> Key | None:
-    """The key as the page asks for it; None if it is none that may be asked for."""
-    seen = _Seen()
-    if not seen.look(info.annotation, info.metadata):
-        return None
-    return Key(
-        name,
-        seen.type,
-        seen.many,
-        info.is_required(),
-        _default(info, seen.type),
-        example_of(info),
-        tuple(seen.choices),
-        seen.least,
-        seen.most,
-    )
-
-
-class _Seen:
-    """What an annotation tells of a key's values."""
-
-    def __init__(self) -> None:
-        self.type = ""
-        self.many = False
-        self.choices: Sequence[str] = ()
-        self.least: float | None = None
-        self.most: float | None = None
-
-    def look(self, annotation: Any, metadata: Iterable[Any] = ()) -> bool:
-        """Take in an annotation; whether it is one that the form has."""
-        for one in metadata:
-            self._note(one)
-        origin, parts = get_origin(annotation), get_args(annotation)
-        if origin is Annotated:
-            return self.look(parts[0], parts[1:])
-        if origin in (Union, UnionType):
-            return any(self.look(part) for part in parts if part is not type(None))
-        if origin is tuple:
-            self.many = True
-            return self.look(parts[0])
-        if annotation is Swap:
-            self.type = "swap"
-        self.type = self.type or _PLAIN.get(annotation, "")
-        return bool(self.type)
-
-    def _note(self, one: Any) -> None:
-        if isinstance(one, FieldInfo):
-            for inner in one.metadata:
-                self._note(inner)
-        elif isinstance(getattr(one, "func", None), OneOf):
-            self.type, self.choices = "choice", one.func.choices
-        elif getattr(one, "pattern", None):
-            self.type = "name"
-        else:
-            self.type = _check_type(one) or self.type
-            self.least = getattr(one, "ge", self.least)
-            self.most = getattr(one, "le", self.most)
-
-
-def _check_type(one: Any) -> str:
-    try:
-        return _BY_CHECK.get(one, "")
-    except TypeError:
-        return ""
-
-
 def _default(info: FieldInfo, kind: str) -> Any:
     value = info.default
     if value is PydanticUndefined or value is None:
         return None
-    if isinstance(value, Swap):
+    if isinstance(value, SwapKeys):
         return value.kind[0]
     values = value if isinstance(value, tuple) else (value,)
     plain = [f"{one:g}s" if kind == "duration" else one for one in values]

@@ -9,30 +9,33 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from edgebench.errors import ResultsError
-from edgebench.live.events import metric_of
-from edgebench.live.sweep import sweeps_below
-from edgebench.records.phases import finished_spans
-from edgebench.records.records import TrialRecord
-from edgebench.results.layout import TRIALS
-from edgebench.results.reading import Sweep, read_sweep
-from edgebench.serve.drawn import fast_points, stat_points
-from edgebench.serve.shown import plain_settings
+from edgebench.records import TrialRecord
+from edgebench.results.layout import COMPLETE, TRIALS
+from edgebench.results.live.events import metric_of
+from edgebench.results.live.sweep import sweeps_below
+from edgebench.results.sweep_reader import Sweep, read_sweep
+from edgebench.serve.page_data import plain_settings
+from edgebench.serve.sample_points import fast_points, stat_points
+from edgebench.spans import Span, finished_spans
 
-#: What of a record becomes a column beside its settings and limits.
+#: The fields of a record that become columns beside its settings and limits.
 _COLUMNS = (
     *("trial", "point", "block", "repeat", "strategy", "outcome", "reason", "started_utc"),
+    *("exit_code", "oom_kills", "killed_with_swap_free"),
     *("wall_s", "cpu_s", "limit_bytes", "peak_bytes", "peak_source", "saturated"),
     *("sampled_peak_bytes", "swap_peak_bytes", "demand_bytes", "base_bytes"),
     *("gnu_time_maxrss_bytes", "major_faults", "minor_faults", "io_read_bytes", "io_write_bytes"),
 )
-#: Layers' spans are thousands; a screen shows the phases, and these many of the layers' at most.
+_SPAN_KEYS = ("phase", "network", "layer", "name", "round", "wall_s", "peak_bytes", "major_faults")
+#: Of thousands of spans a screen shows so many phases, and so many layers.
 _MOST_SPANS = 400
+_MOST_METRICS = 1000
 
 
 def find_sweep(root: Path, name: str) -> Path:
@@ -41,20 +44,31 @@ def find_sweep(root: Path, name: str) -> Path:
     Raises:
         ResultsError: there is none of that name.
     """
-    found = next((path for path in sweeps_below(root) if name_of(path) == name), None)
+    found = next((path for path in sweeps_below(root) if sweep_name(path) == name), None)
     if found is None:
-        raise ResultsError("no such sweep here", remedy="reload the page: it may be gone")
+        raise _removed("sweep")
     return found
 
 
-def name_of(path: Path) -> str:
+def _removed(what: str) -> ResultsError:
+    return ResultsError(f"no such {what} here", remedy="reload the page: it may have been removed")
+
+
+def sweep_name(path: Path) -> str:
     """``device/folder``, which no other sweep below the root has."""
     return f"{path.resolve().parent.name}/{path.name}"
 
 
-def size_of(path: Path) -> int:
-    """How much is recorded of a sweep, in bytes: it grows with each trial."""
-    return (path / TRIALS).stat().st_size
+def recorded_version(path: Path) -> tuple[int, bool]:
+    """The size of a sweep's records, which grows with each trial, and whether it is complete.
+
+    Raises:
+        ResultsError: the sweep was removed meanwhile.
+    """
+    try:
+        return (path / TRIALS).stat().st_size, (path / COMPLETE).exists()
+    except FileNotFoundError:
+        raise _removed("sweep") from None
 
 
 def sweep_rows(root: Path) -> list[dict[str, Any]]:
@@ -63,20 +77,18 @@ def sweep_rows(root: Path) -> list[dict[str, Any]]:
 
 
 def _sweep_row(path: Path) -> dict[str, Any]:
-    row: dict[str, Any] = {"sweep": name_of(path)}
+    row: dict[str, Any] = {"sweep": sweep_name(path)}
     try:
         sweep = read_sweep(path)
     except ResultsError as error:
         return {**row, "error": str(error)}
-    records = [*sweep.records, *sweep.strategy_records]
+    records = _records(sweep)
     plan = sweep.resolved.get("plan")
-    started = [record.started_utc for record in records]
+    unfinished = "running" if sweep.running else "unfinished"
     return {
         **row,
-        "device": sweep.device,
-        "scenario": _scenario_name(sweep),
-        "started_utc": min(started, default=None),
-        "state": _state(sweep),
+        "started_utc": min((record.started_utc for record in records), default=None),
+        "state": unfinished if sweep.complete is None else "complete",
         "done": len(records),
         "total": len(plan) if isinstance(plan, list) else None,
         "outcomes": dict(Counter(record.outcome for record in records)),
@@ -85,28 +97,18 @@ def _sweep_row(path: Path) -> dict[str, Any]:
     }
 
 
-def _scenario_name(sweep: Sweep) -> str | None:
-    scenario = sweep.resolved.get("scenario")
-    name = scenario.get("name") if isinstance(scenario, dict) else None
-    return name if isinstance(name, str) else None
+def _records(sweep: Sweep) -> Sequence[TrialRecord]:
+    return [*sweep.records, *sweep.strategy_records]
 
 
-def _state(sweep: Sweep) -> str:
-    if sweep.complete is not None:
-        return "complete"
-    return "running" if sweep.running else "unfinished"
-
-
-def trial_rows(root: Path, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+def trial_rows(root: Path, names: Sequence[str]) -> list[dict[str, Any]]:
     """Every trial of these sweeps.
 
     Raises:
         ResultsError: no such sweep, or it can't be read.
     """
-    for name in names:
-        sweep = read_sweep(find_sweep(root, name))
-        for record in (*sweep.records, *sweep.strategy_records):
-            yield _trial_row(name, record)
+    sweeps = {name: read_sweep(find_sweep(root, name)) for name in names}
+    return [_trial_row(name, record) for name in names for record in _records(sweeps[name])]
 
 
 def _trial_row(sweep: str, record: TrialRecord) -> dict[str, Any]:
@@ -122,13 +124,13 @@ def _trial_row(sweep: str, record: TrialRecord) -> dict[str, Any]:
     }
 
 
-def trials_csv(root: Path, names: Iterable[str]) -> str:
+def trials_csv(root: Path, names: Sequence[str]) -> str:
     """The same rows as CSV, with every column that one of them has.
 
     Raises:
         ResultsError: no such sweep, or it can't be read.
     """
-    rows = list(trial_rows(root, names))
+    rows = trial_rows(root, names)
     columns = list(dict.fromkeys(key for row in rows for key in row))
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, columns)
@@ -138,12 +140,12 @@ def trials_csv(root: Path, names: Iterable[str]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    # A spreadsheet would take such a text for a formula.
+    # A spreadsheet would compute such a text as a formula.
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
 
 
 def trial_detail(root: Path, name: str, trial: str) -> dict[str, Any]:
-    """One trial: its record, its samples thinned out, its phases and layers on the same clock.
+    """One trial: its record, its samples as points, its phases and layers on the same clock.
 
     What is missing or damaged is named in ``warnings``, and the rest is given.
 
@@ -151,46 +153,38 @@ def trial_detail(root: Path, name: str, trial: str) -> dict[str, Any]:
         ResultsError: no such sweep or trial.
     """
     sweep = read_sweep(find_sweep(root, name))
-    records = (*sweep.records, *sweep.strategy_records)
-    record = next((one for one in records if one.trial == trial), None)
+    record = next((one for one in _records(sweep) if one.trial == trial), None)
     if record is None:
-        raise ResultsError("no such trial here", remedy="reload the page: it may be gone")
-    data: dict[str, Any] = {"row": _trial_row(name, record), "missing": record.missing}
+        raise _removed("trial")
+    data: dict[str, Any] = {"row": _trial_row(name, record)}
     warnings: list[str] = []
     try:
         data["fast"] = fast_points(sweep.samples_file(trial))
-        data["stat"] = stat_points(sweep.samples_file(trial))
+        data["stat"] = stat_points(sweep.samples_file(trial), data["fast"]["start_ns"])
     except ResultsError as error:
         warnings.append(error.what)
     try:
-        start_ns = data.get("fast", {}).get("start_ns")
-        data |= _from_events(sweep.events(trial), start_ns)
+        data |= _from_events(sweep.events(trial), data.get("fast", {}).get("start_ns"))
     except ResultsError as error:
         warnings.append(error.what)
     return {**data, "warnings": warnings}
 
 
 def _from_events(events: list[dict[str, Any]], start_ns: int | None) -> dict[str, Any]:
+    """The phases, the longest layers, and a training's metrics; seconds after the first sample."""
     spans = finished_spans(events)
     start = start_ns if start_ns is not None else min((s.start_ns for s in spans), default=0)
-    whole = [span for span in spans if span.layer is None]
-    longest = sorted((s for s in spans if s.layer is not None), key=lambda s: -s.wall_s)
+    phases = [span for span in spans if span.layer is None]
+    layers = sorted((s for s in spans if s.layer is not None), key=lambda s: -s.wall_s)
     metrics = [m for e in events if e.get("event") == "note" and (m := metric_of(e, start))]
-    every = max(1, len(metrics) // 1000)
+    every = max(1, len(metrics) // _MOST_METRICS)
+    shown = [*phases[:_MOST_SPANS], *layers[:_MOST_SPANS]]
     return {
-        "spans": [
-            {
-                "phase": span.phase,
-                "network": span.network,
-                "layer": span.layer,
-                "name": span.name,
-                "round": span.round,
-                "t_s": (span.start_ns - start) / 1e9,
-                "wall_s": span.wall_s,
-                "peak_bytes": span.peak_bytes,
-                "major_faults": span.major_faults,
-            }
-            for span in (*whole[:_MOST_SPANS], *longest[:_MOST_SPANS])
-        ],
+        "spans": [_span(span, start) for span in shown],
         "metrics": [asdict(metric) for metric in metrics[::every]],
     }
+
+
+def _span(span: Span, start_ns: int) -> dict[str, Any]:
+    keys = {name: getattr(span, name) for name in _SPAN_KEYS}
+    return {"t_s": (span.start_ns - start_ns) / 1e9, **keys}

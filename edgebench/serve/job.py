@@ -1,49 +1,52 @@
-"""One sweep that the page asked for: its scenario, its process, what became of it; on disk."""
+"""One sweep that the page started: its scenario, its process and how it ended, kept on disk."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import signal
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from edgebench.cgroups.identity import give_to_caller
-from edgebench.errors import ResultsError
-from edgebench.process import python_path
-from edgebench.results.layout import json_bytes, read_json, write_atomically
+import msgspec
+
+from edgebench.errors import ResultsError, UnsafePathError
+from edgebench.identity import python_path
+from edgebench.results.layout import json_bytes, read_json
+from edgebench.safe_files import created, make_folder, remove_file, write_whole
 
 State = Literal["queued", "running", "stopping", "done", "stopped", "failed"]
-#: States in which nothing more happens.
+#: States that don't change any more.
 ENDED: tuple[State, ...] = ("done", "stopped", "failed")
-#: Exit codes of ``edgebench run``: all trials made (some of them failed), stopped by a person.
+#: Exit codes of ``edgebench run``: some trials failed; all ok, or some failed; stopped by the user.
 SOME_FAILED = 3
-_MADE = (0, SOME_FAILED)
+_DONE = (0, SOME_FAILED)
 _STOPPED = (130, 143, -signal.SIGINT, -signal.SIGTERM)
 _ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}")
 _TAIL_BYTES = 2000
+#: Keys of jobs that earlier versions kept, by their names now.
+_OLD_KEYS = {"asked_utc": "queued_utc", "says": "error"}
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is kept of it. ``began_ticks`` tells its process from a later one of the same number.
+    """A job as it is kept. ``error``: why it failed, as ``edgebench run`` worded it.
 
-    ``says`` is why it failed, as ``edgebench run`` worded it.
+    ``began_ticks`` tells its process from a later one with the same pid.
     """
 
     id: str
     name: str
     state: State
-    asked_utc: str
+    queued_utc: str
     pid: int | None = None
     began_ticks: int | None = None
     exit_code: int | None = None
-    says: str | None = None
+    error: str | None = None
 
 
 class JobFiles:
@@ -63,34 +66,30 @@ class JobFiles:
         Raises:
             OSError: it can't be written; nothing is left of it.
         """
-        top = self.folder if self.root.exists() else self.root
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if self.folder.is_symlink():
-            raise NotADirectoryError(errno.ENOTDIR, "a link lies where the queue is kept")
-        write_atomically(self.path(job, "toml"), scenario.encode())
+        make_folder(self.folder, parents=True)
+        write_whole(self.path(job, "toml"), scenario.encode())
         try:
-            self.keep(job)
-        except OSError:
-            self.path(job, "toml").unlink(missing_ok=True)
+            self.save(job)
+        except (OSError, UnsafePathError):
+            remove_file(self.path(job, "toml"))
             raise
-        give_to_caller(top)
 
-    def keep(self, job: Job) -> None:
-        """Keep how it stands.
+    def save(self, job: Job) -> None:
+        """Write the job's state.
 
         Raises:
-            OSError: it can't be written; what was kept before stays.
+            OSError: it can't be written; the state before stays.
         """
-        write_atomically(self.path(job, "json"), json_bytes(asdict(job)))
+        write_whole(self.path(job, "json"), json_bytes(asdict(job)))
 
-    def forget(self, job: Job) -> None:
-        """Take a job's own files away; its results stay."""
+    def remove(self, job: Job) -> None:
+        """Remove a job's own files; its results stay."""
         for suffix in ("json", "toml", "out", "log"):
-            self.path(job, suffix).unlink(missing_ok=True)
+            remove_file(self.path(job, suffix))
 
     def all(self) -> list[Job]:
-        """Every job that is kept, in the order asked for; damaged ones are passed over."""
-        found = (_job(path) for path in sorted(self.folder.glob("*.json")))
+        """Every job that is kept, the oldest first; damaged ones are skipped."""
+        found = (_read_job(path) for path in sorted(self.folder.glob("*.json")))
         return [job for job in found if job is not None]
 
     def start(self, job: Job) -> tuple[Job, subprocess.Popen[bytes]]:
@@ -99,11 +98,10 @@ class JobFiles:
         Raises:
             OSError: its files can't be written, or it can't be started.
         """
-        words = [sys.executable, "-m", "edgebench", "run", str(self.path(job, "toml"))]
-        # Made anew: under sudo somebody may have put links in their place.
-        with self.path(job, "out").open("xb") as out, self.path(job, "log").open("xb") as log:
+        command = [sys.executable, "-m", "edgebench", "run", str(self.path(job, "toml"))]
+        with created(self.path(job, "out")) as out, created(self.path(job, "log")) as log:
             process = subprocess.Popen(
-                [*words, "--results", str(self.root), "--json"],
+                [*command, "--results", str(self.root), "--json"],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
@@ -114,14 +112,14 @@ class JobFiles:
         return started, process
 
     def ended(self, job: Job, exit_code: int | None) -> Job:
-        """The job whose process has ended; its code is None if another server started it."""
-        made = exit_code in _MADE or (exit_code is None and self._tail(job, "out").strip())
-        if made:
+        """The job whose process has ended; the code is None if another server started it."""
+        done = exit_code in _DONE or (exit_code is None and self._tail(job, "out").strip())
+        if done:
             return replace(job, state="done", exit_code=exit_code)
         if exit_code in _STOPPED or (exit_code is None and job.state == "stopping"):
             return replace(job, state="stopped", exit_code=exit_code)
-        said = self._tail(job, "log").strip() or "it said nothing; it may have been killed"
-        return replace(job, state="failed", exit_code=exit_code, says=said)
+        error = self._tail(job, "log").strip() or "no error message; it may have been killed"
+        return replace(job, state="failed", exit_code=exit_code, error=error)
 
     def _tail(self, job: Job, suffix: str) -> str:
         try:
@@ -133,39 +131,30 @@ class JobFiles:
 
 def is_alive(job: Job) -> bool:
     """Whether the job's own process is still there."""
-    return (
-        job.pid is not None and job.began_ticks is not None and _ticks(job.pid) == job.began_ticks
-    )
+    known = job.pid is not None and job.began_ticks is not None
+    return known and _ticks(job.pid or 0) == job.began_ticks
 
 
-def ask_to_stop(job: Job) -> None:
-    """End its process as Ctrl-C would: what is finished is kept."""
+def stop_process(job: Job) -> None:
+    """End the job's process as Ctrl-C would: finished trials are kept."""
     if job.pid is not None and is_alive(job):
         with contextlib.suppress(ProcessLookupError):
             os.kill(job.pid, signal.SIGTERM)
 
 
 def _ticks(pid: int) -> int | None:
-    """When a process started, in the kernel's ticks; None if it is none, or a dead one."""
+    """When a process started, in the kernel's ticks; None if it is gone or a zombie."""
     try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return None if words[0] == "Z" else int(words[19])
+    return None if fields[0] == "Z" else int(fields[19])
 
 
-def _job(path: Path) -> Job | None:
-    if not _ID.fullmatch(path.stem):
-        return None
+def _read_job(path: Path) -> Job | None:
     try:
-        data = read_json(path)
-        kept: dict[str, Any] = {one.name: data.get(one.name) for one in fields(Job)}
-        job = Job(**kept)
-    except (ResultsError, TypeError):
+        kept = {_OLD_KEYS.get(key, key): value for key, value in read_json(path).items()}
+        job = msgspec.convert(kept, Job)
+    except (ResultsError, msgspec.ValidationError):
         return None
-    numbers = (job.pid, job.began_ticks, job.exit_code)
-    whole = job.id == path.stem and isinstance(job.name, str) and isinstance(job.asked_utc, str)
-    counts = all(number is None or isinstance(number, int) for number in numbers)
-    return (
-        job if whole and counts and job.state in (*ENDED, "queued", "running", "stopping") else None
-    )
+    return job if _ID.fullmatch(path.stem) and job.id == path.stem else None

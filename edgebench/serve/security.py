@@ -1,26 +1,39 @@
-"""Who may talk to the server: the right Host, no other site's posts, a token off loopback.
+"""Which requests are let in: those with the token, to the server's own name, from its own page.
 
 A page of another site can make a browser send requests here, and a name of its own can be made to
 resolve to this machine (DNS rebinding). So the Host header must name us, a post must come from our
 own page, and it must be JSON, which no form of another site can send without being asked.
+
+Every user of a machine reaches its loopback address, and the server acts with the rights of the
+user who started it. So every address, each file of the page included, needs the token.
 """
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
-import secrets
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+#: The cookie's name begins with it; the port follows, since a host's ports share cookies.
 COOKIE = "edgebench_token"
-#: A scenario's form is far below it.
+#: A filled-in form is far smaller.
 MOST_BODY_BYTES = 64 * 1024
+_NO_STORE = {"Cache-Control": "no-store"}
+#: Authorization schemes for the token in a script's header.
+_SCHEMES = ("bearer", "token")
+_TEXT = """\
+The token is missing or wrong. It keeps other users of this machine from starting sweeps.
+In a browser: open the address that 'edgebench serve' printed; it ends in ?token=…
+In a script: send the header 'Authorization: Bearer …'; 'edgebench serve' printed the token's file.
+"""
+_PAGE = Path(__file__).with_name("static").joinpath("token.html").read_text()
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -35,50 +48,48 @@ HEADERS = {
 
 
 @dataclass(frozen=True)
-class Guard:
-    """What is asked of a request.
+class AccessRules:
+    """What a request needs.
 
     Args:
         host: the address served on.
-        token: what a browser must show; None asks for none.
+        token: the token that a request needs; None if it needs none.
     """
 
     host: str
     token: str | None = None
 
     def knows_host(self, header: str) -> bool:
-        """Whether a Host header names this server: never a stranger's name."""
+        """Whether a Host header names this server, by a name that is its own."""
         name = _name_of(header)
         if is_loopback(self.host):
             return name == "localhost" or is_loopback(name)
         own = socket.gethostname().lower()
-        return name in {self.host.lower(), own, f"{own}.local"} or _is_address(name)
+        # A numeric address can't be made to resolve elsewhere.
+        return name in {self.host.lower(), own, f"{own}.local"} or _address(name) is not None
 
     def knows_token(self, shown: str) -> bool:
-        """Whether that is the token, in a time that doesn't tell how much of it is right."""
+        """Whether it is the token; the time taken doesn't depend on how much of it is right."""
         return self.token is None or hmac.compare_digest(shown.encode(), self.token.encode())
 
-
-def new_token() -> str:
-    """A token nobody guesses: 256 random bits."""
-    return secrets.token_urlsafe(32)
+    def is_from_script(self, headers: Headers) -> bool:
+        """Whether the token is in a header that no browser sends by itself."""
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        named = self.token is not None and scheme.lower() in _SCHEMES
+        return named and self.knows_token(shown.strip())
 
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches that address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
 
 
-def _is_address(name: str) -> bool:
-    # A number can't be made to resolve elsewhere.
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(name.strip("[]"))
+        return ipaddress.ip_address(name.strip("[]"))
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _name_of(header: str) -> str:
@@ -87,12 +98,12 @@ def _name_of(header: str) -> str:
     return (name if name and port.isdigit() else header).lower()
 
 
-class Guarded:
-    """ASGI middleware: refuses what the guard does not know, and puts headers on all answers."""
+class AccessMiddleware:
+    """ASGI middleware: refuses what the rules don't allow, and puts headers on all answers."""
 
-    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
-        self._guard = guard
+        self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or pass it on."""
@@ -111,42 +122,60 @@ class Guarded:
 
     def _refusal(self, request: Request) -> Response | None:
         headers = request.headers
-        if not self._guard.knows_host(headers.get("host", "")):
-            return _refused("this server is not known by that name; use the address it printed")
+        if not self._rules.knows_host(headers.get("host", "")):
+            return _refused("not this server's name; open the address that edgebench serve printed")
         if headers.get("sec-fetch-site") == "cross-site" and request.url.path != "/":
-            return _refused("another site's page may lead here, and ask for nothing")
-        if request.method not in ("GET", "HEAD") and (why := _stranger(headers)):
-            return _refused(why)
-        return self._token_asked(request)
+            return _refused("another site's page may link here, but not send requests")
+        by_script = self._rules.is_from_script(headers)
+        if request.method not in ("GET", "HEAD"):
+            if not by_script and not _is_own_page(headers):
+                return _refused("only this server's own page may send this")
+            if why := _why_not_read(headers):
+                return _refused(why)
+        return None if by_script or self._rules.token is None else self._refusal_by_token(request)
 
-    def _token_asked(self, request: Request) -> Response | None:
-        if self._guard.token is None:
-            return None
+    def _refusal_by_token(self, request: Request) -> Response | None:
+        cookie = cookie_name(request.headers.get("host", ""))
         shown = request.query_params.get("token")
-        if shown is not None and request.method == "GET" and self._guard.knows_token(shown):
-            # Into a cookie, and out of the address, which is seen and remembered.
-            answer = RedirectResponse("/", status_code=303)
-            answer.set_cookie(COOKIE, shown, httponly=True, samesite="strict")
+        entering = request.method == "GET" and request.url.path == "/"
+        if shown is not None and entering and self._rules.knows_token(shown):
+            # From the address, which is shown and remembered, into a cookie.
+            answer = RedirectResponse("/", status_code=303, headers=_NO_STORE)
+            answer.set_cookie(cookie, shown, httponly=True, samesite="strict")
             return answer
-        if self._guard.knows_token(request.cookies.get(COOKIE, "")):
-            return None
-        return _refused("open the address with ?token=… that 'edgebench serve' printed", 401)
+        known = self._rules.knows_token(request.cookies.get(cookie, ""))
+        return None if known else _token_needed(request)
 
 
-def _stranger(headers: Headers) -> str | None:
-    """Why a post is not from our own page; None if it is."""
-    origin = headers.get("origin", "")
-    if origin.partition("://")[2] != headers.get("host"):
-        return "only this server's own page may do that"
-    if headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        return "only this server's own page may do that"
+def cookie_name(host: str) -> str:
+    """The cookie's name for a Host header: two servers of one machine have two cookies."""
+    port = host.rpartition(":")[2]
+    return f"{COOKIE}_{port if port.isdigit() else 80}"
+
+
+def _token_needed(request: Request) -> Response:
+    """The answer to a missing or wrong token: where to find it."""
+    headers = {**_NO_STORE, "WWW-Authenticate": "Bearer"}
+    if "text/html" in request.headers.get("accept", ""):
+        return HTMLResponse(_PAGE, status_code=401, headers=headers)
+    return PlainTextResponse(_TEXT, status_code=401, headers=headers)
+
+
+def _is_own_page(headers: Headers) -> bool:
+    """Whether a request comes from our own page."""
+    own = headers.get("origin", "").partition("://")[2] == headers.get("host")
+    return own and headers.get("sec-fetch-site", "same-origin") == "same-origin"
+
+
+def _why_not_read(headers: Headers) -> str | None:
+    """Why a request's body is not read; None if it is."""
     if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        return "what is sent must be JSON"
+        return "the body must be JSON"
     length = headers.get("content-length", "")
     if not length.isdigit() or int(length) > MOST_BODY_BYTES:
-        return f"more than {MOST_BODY_BYTES} bytes, or of unknown length"
+        return f"the body is longer than {MOST_BODY_BYTES} bytes, or has no length"
     return None
 
 
-def _refused(why: str, status: int = 403) -> Response:
-    return PlainTextResponse(f"{why}\n", status_code=status)
+def _refused(why: str) -> Response:
+    return PlainTextResponse(f"{why}\n", status_code=403)

@@ -1,1 +1,1 @@
-"""Slowdown against limit: the data, a ladder of models fitted to it, and their errors."""
+"""Slowdown against limit: curves, models, the simulator, calibration constants, evaluation."""

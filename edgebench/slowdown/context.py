@@ -1,37 +1,186 @@
-"""What is known of curves beside their times: layer tables, and their device's calibration."""
+"""What models know beside times: layer tables and the device's constants; and curves by device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from edgebench.errors import EdgebenchError
-from edgebench.slowdown.calibration.device import load_calibration
-from edgebench.slowdown.data import Curve
-from edgebench.slowdown.model import Context
+import pandas as pd
+
+from edgebench.errors import EdgebenchError, ResultsError, UsageError
+from edgebench.identity import caller_identity
+from edgebench.slowdown.calibration.device import Calibration, load_calibration
+from edgebench.slowdown.curves import Curve, curves
+from edgebench.slowdown.simulator.training_workload import KIND, SHAPING, table_key
+from edgebench.slowdown.splits import unseen
+from edgebench.storage_speed import AS_IS, parse_storage
+from edgebench.workloads.preparation import describe_trainings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from edgebench.results.results import Results
+
+_Made = TypeVar("_Made")
+#: What a data set has if the sweep has no number of them.
+_CLASSES = 10
+
+
+class CannotPredictError(Exception):
+    """A model can't predict this curve; the message names what it lacks."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known beside trials below a limit.
+
+    ``tables`` holds each network's layer table, as rows of ``networks.json``; ``calibration`` the
+    constants of the curves' device with their kind of swap, None if it was never calibrated.
+    """
+
+    tables: Mapping[str, Sequence[Mapping[str, Any]]]
+    calibration: Calibration | None = None
+    _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+        """What follows from tables and constants alone: computed once for each key."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: _Made = self._made[key]
+        return made
+
+
+@dataclass(frozen=True)
+class DeviceData:
+    """Curves of one device with one kind of swap and one storage, and their context."""
+
+    device: str
+    swap_kind: str
+    curves: tuple[Curve, ...]
+    context: Context
+
+    def with_tables(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> DeviceData:
+        """The same, with these networks' layer tables added."""
+        both = {**self.context.tables, **tables}
+        return replace(self, context=replace(self.context, tables=both))
 
 
 def context_of(results: Results, curves: Sequence[Curve]) -> tuple[Context, list[str]]:
-    """The tables of the results' networks, and the calibration kept beside the results.
+    """The layer tables of the results' networks, and the calibration kept beside the results.
 
-    The second value says why there is no calibration, if there is none.
+    The second value is the reason if there is no calibration.
     """
     tables = results.tables
     kinds = {(c.settings.get("device"), c.settings.get("swap_kind")) for c in curves}
     if not tables or len(kinds) != 1:
         return Context(tables), []
+    # Curves that are given together have one storage.
+    storage = parse_storage(min(str(c.settings.get("storage", AS_IS)) for c in curves))
     ((device, kind),) = kinds
     try:
-        found = load_calibration(_root(results), str(device), str(kind))
+        found = load_calibration(_results_root(results), str(device), str(kind)).held_to(storage)
     except EdgebenchError as error:
         return Context(tables), [str(error)]
     return Context(tables, found), []
 
 
-def _root(results: Results) -> Path:
+def _results_root(results: Results) -> Path:
     """The folder that holds each device's folder."""
     return results.sweeps[0].path.resolve().parent.parent
+
+
+def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
+    """The data of each device, kind of swap and storage; and warnings about what is missing.
+
+    Raises:
+        ResultsError: no curve, with the reason.
+    """
+    groups: dict[tuple[str, str, str], list[Curve]] = {}
+    for curve in curves(results):
+        at = curve.settings
+        about = str(at["device"]), str(at.get("swap_kind", "none")), str(at.get("storage", AS_IS))
+        groups.setdefault(about, []).append(curve)
+    found, warnings = [], []
+    for (device, kind, _), own in groups.items():
+        context, why = context_of(results, own)
+        found.append(DeviceData(device, kind, tuple(own), context))
+        warnings += why
+    return found, warnings
+
+
+def choose_device_data(
+    results: Results, device: str | None = None, swap_kind: str | None = None
+) -> tuple[DeviceData, list[str]]:
+    """The data of one device with one kind of swap; and warnings about what is missing.
+
+    Without a kind of swap it is the one that most curves have. A kind without any trial is known
+    from its calibration alone: unlimited times and layer tables still hold for it.
+
+    Raises:
+        UsageError: several devices, and none was named.
+        ResultsError: nothing of that device, or no curve at all.
+        MachineError: the device was not calibrated with that kind of swap.
+    """
+    found, warnings = device_data(results)
+    own = _of_device(found, device)
+    most = max(own, key=lambda data: len(data.curves))
+    matching = [data for data in own if data.swap_kind == (swap_kind or most.swap_kind)]
+    if matching:
+        return matching[0], warnings
+    assert swap_kind is not None
+    storage = parse_storage(str(most.curves[0].settings.get("storage", AS_IS)))
+    calibration = load_calibration(_results_root(results), most.device, swap_kind).held_to(storage)
+    curves = tuple(_with_other_swap(curve, swap_kind) for curve in most.curves)
+    context = replace(most.context, calibration=calibration)
+    return DeviceData(most.device, swap_kind, curves, context), []
+
+
+def _of_device(found: Sequence[DeviceData], device: str | None) -> list[DeviceData]:
+    devices = sorted({data.device for data in found})
+    if device is None and len(devices) > 1:
+        raise UsageError(
+            f"results of {len(devices)} devices, and constants of one say nothing of another",
+            remedy=f"name one with --device: {', '.join(devices)}",
+        )
+    own = [data for data in found if device in (None, data.device)]
+    if not own:
+        raise ResultsError(
+            f"no results of device {device!r} here, and another's say nothing of it",
+            remedy=f"known here: {', '.join(devices)}; or: edgebench run quickstart",
+        )
+    return own
+
+
+def _with_other_swap(curve: Curve, swap_kind: str) -> Curve:
+    """What of a curve holds with another swap: its unlimited times."""
+    kept = {k: v for k, v in curve.settings.items() if k != "swap_bytes"}
+    return replace(unseen(curve), settings={**kept, "swap_kind": swap_kind})
+
+
+def with_trainings(results: Results) -> tuple[Results, list[str]]:
+    """The results with layer tables of each training in them, which no sweep keeps.
+
+    The second value is warnings: why some trainings have none. Models that need layer tables can't
+    predict these.
+    """
+    trials = results.trials
+    trained = trials[trials["kind"] == KIND]
+    if trained.empty:
+        return results, []
+    shaping = [name for name in ("network", *SHAPING, "classes") if name in trained]
+    rows = trained[shaping].drop_duplicates().to_dict("records")
+    settings = [{"classes": _CLASSES, **_plain(row)} for row in rows]
+    try:
+        wanted = {table_key(one): one for one in settings}
+        answer = describe_trainings(wanted, identity=caller_identity())
+    except EdgebenchError as error:
+        return results, [f"no layer tables of trainings: {error.what}"]
+    reasons = dict.fromkeys(answer["untold"].values())
+    return results.knowing(answer["tables"]), [f"a training's layers: {why}" for why in reasons]
+
+
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """A frame's values as a scenario has them: whole numbers, and None for what is missing."""
+    known = {str(k): None if pd.isna(v) else v for k, v in row.items()}
+    return {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in known.items()}

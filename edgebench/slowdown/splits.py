@@ -1,4 +1,4 @@
-"""What is asked, and what may be known when it is: no answer stands in its own question.
+"""Splits into curves to fit to and points to predict; no fit sees the points it is tested on.
 
 All phases of a workload come from the same trials, so they are always left out together.
 """
@@ -10,16 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from edgebench.layers.names import family_of
-from edgebench.slowdown.data import Curve
-
-#: The splits, in the order they are shown. A limit with tighter and wider ones beside it is
-#: ``inside``; ``held-out`` are the families that were kept out of everything else.
-SPLITS = ("limit-inside", "limit-outside", "network", "family", "schedule", "held-out")
+from edgebench.slowdown.curves import Curve
 
 
 @dataclass(frozen=True)
-class Question:
-    """A limit of a curve whose time is asked for. ``curve`` is whole: it holds the answer too."""
+class HeldOutPoint:
+    """A limit of a curve to be predicted. ``curve`` is whole: it holds the measured time."""
 
     curve: Curve
     limit_bytes: float
@@ -28,26 +24,26 @@ class Question:
 
 @dataclass(frozen=True)
 class Fold:
-    """What may be fitted to (``known``), and what is then asked.
+    """Curves to fit to (``training``), and points to predict then (``test``).
 
-    ``left_out`` names what is not known: a network, a family, a schedule, or which limits.
+    ``left_out`` names what is not fitted to: a network, a family, a schedule, or which limits.
     """
 
     left_out: str
-    known: tuple[Curve, ...]
-    asked: tuple[Question, ...]
+    training: tuple[Curve, ...]
+    test: tuple[HeldOutPoint, ...]
 
 
 def folds(curves: Sequence[Curve], held_out: Collection[str] = ()) -> list[Fold]:
     """Every fold of every split.
 
-    Curves of the families in ``held_out`` are in no fold but the last, which asks for all of them
-    knowing all others.
+    Curves of the families in ``held_out`` are in no fold but the last, which tests all of them
+    after fitting to all others.
     """
     kept = [curve for curve in curves if not _is_of(curve, held_out)]
     apart = [curve for curve in curves if _is_of(curve, held_out)]
     made = [
-        *_limits(kept),
+        *limit_folds(kept),
         *_groups(kept, "network", workload_network),
         *_groups(kept, "family", family),
         *_groups(kept, "schedule", lambda curve: str(curve.settings.get("schedule", ""))),
@@ -67,6 +63,14 @@ def family(curve: Curve) -> str:
     return family_of(workload_network(curve))
 
 
+def by_engine(curves: Sequence[Curve]) -> dict[str, list[Curve]]:
+    """Engine → its curves: times in one say nothing of another."""
+    found: dict[str, list[Curve]] = {}
+    for curve in curves:
+        found.setdefault(curve.engine, []).append(curve)
+    return found
+
+
 def workload(curve: Curve) -> str:
     """What the curves of the same trials share: network and settings, not the phase."""
     return json.dumps([workload_network(curve), curve.settings], sort_keys=True, default=str)
@@ -82,32 +86,29 @@ def _is_of(curve: Curve, families: Collection[str]) -> bool:
     return any(part in families for part in family(curve).split("+"))
 
 
-def _limits(curves: Sequence[Curve]) -> Iterator[Fold]:
+def limit_folds(curves: Sequence[Curve]) -> Iterator[Fold]:
     """One fold a rank: of every workload, the limit of that rank is left out."""
-    ladders: dict[str, list[float]] = {}
+    limits_of: dict[str, list[float]] = {}
     for curve in curves:
-        ladders.setdefault(workload(curve), []).extend(curve.limits)
-    ranked = {key: sorted(set(limits)) for key, limits in ladders.items()}
+        limits_of.setdefault(workload(curve), []).extend(curve.limits)
+    ranked = {key: sorted(set(limits)) for key, limits in limits_of.items()}
     for rank in range(max((len(limits) for limits in ranked.values()), default=0)):
         gone = {key: limits[rank] for key, limits in ranked.items() if rank < len(limits)}
-        known = tuple(_without(curve, gone.get(workload(curve))) for curve in curves)
-        asked = (_inside_or_not(curve, gone.get(workload(curve))) for curve in curves)
+        pairs = [(curve, gone.get(workload(curve))) for curve in curves]
+        known = [curve if limit is None else curve.without(limit) for curve, limit in pairs]
+        test = [_held_out_point(curve, limit) for curve, limit in pairs]
         yield Fold(
             left_out=f"limit {rank + 1}",
-            known=tuple(curve for curve in known if len(curve.limits)),
-            asked=tuple(question for question in asked if question),
+            training=tuple(curve for curve in known if len(curve.limits)),
+            test=tuple(point for point in test if point),
         )
 
 
-def _without(curve: Curve, limit: float | None) -> Curve:
-    return curve if limit is None else curve.without(limit)
-
-
-def _inside_or_not(curve: Curve, limit: float | None) -> Question | None:
+def _held_out_point(curve: Curve, limit: float | None) -> HeldOutPoint | None:
     if limit is None or limit not in curve.limits or len(curve.limits) < 2:
         return None
     inside = curve.limits[0] < limit < curve.limits[-1]
-    return Question(curve, limit, "limit-inside" if inside else "limit-outside")
+    return HeldOutPoint(curve, float(limit), "limit-inside" if inside else "limit-outside")
 
 
 def _groups(curves: Sequence[Curve], split: str, of: Callable[[Curve], str]) -> Iterator[Fold]:
@@ -119,9 +120,9 @@ def _groups(curves: Sequence[Curve], split: str, of: Callable[[Curve], str]) -> 
         yield _fold(split, name, known, [curve for curve in curves if of(curve) == name])
 
 
-def _fold(split: str, left_out: str, known: Sequence[Curve], asked: Sequence[Curve]) -> Fold:
-    questions = (Question(c, float(limit), split) for c in asked for limit in c.limits)
-    return Fold(left_out, tuple(known), tuple(questions))
+def _fold(split: str, left_out: str, known: Sequence[Curve], test: Sequence[Curve]) -> Fold:
+    points = (HeldOutPoint(c, float(limit), split) for c in test for limit in c.limits)
+    return Fold(left_out, tuple(known), tuple(points))
 
 
 def unseen(curve: Curve, *, with_unlimited: bool = True) -> Curve:

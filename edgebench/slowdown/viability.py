@@ -1,8 +1,8 @@
 """Whether a trial will finish at a limit, and the least limit at which it will.
 
 Anonymous memory needs a place: below the limit, or in swap. So a workload that needs N bytes of it
-is killed where limit + swap < N, give or take what the kernel needs beside. How much that is, and
-how sharp the edge, is learnt from trials that were killed:
+is killed where limit + swap < N, plus or minus what the kernel needs itself. How much that is, and
+how sharp the edge is, is fitted to trials that were killed:
 
     P(viable) = 1 / (1 + exp(-(ln((M + swap) / N) - μ) / s))
 """
@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import optimize
 
+from edgebench.kills import OBSERVER_EFFECT, TOO_TIGHT
 from edgebench.layers.names import family_of
 from edgebench.results.frames import SETTINGS
 from edgebench.slowdown.context import context_of
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
 
 #: Network → the rows of its layer table.
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
-#: Outcomes that say that a limit is too tight; another failure says nothing of it.
-_LOST = ("oom-killed", "timeout")
-#: Where nothing was killed yet, the edge is taken to lie here, this sharp; and what is learnt
-#: stays as near to it as these spreads say.
+#: The limits beside memory that set workloads apart.
+_WITH = ("swap_kind", "swap_bytes", "storage", "board")
+#: The prior of edge and sharpness, with their standard deviations (of the sharpness's logarithm).
 _EDGE, _EDGE_SPREAD = 0.0, 0.1
 _SHARPNESS, _SHARPNESS_SPREAD = 0.02, 0.7
 #: From this probability on a limit is called viable with confidence.
@@ -38,11 +38,12 @@ CONFIDENT = 0.9
 
 
 @dataclass(frozen=True)
-class Stand:
+class ViabilityTrial:
     """One trial below a limit: what it needed, what it had, whether it finished.
 
     ``need_bytes`` is anonymous memory that only swap can take, of the unlimited trials.
-    ``workload`` is the same for trials that differ in nothing but the limit.
+    ``workload`` is the same for trials that differ in nothing but the limit. ``swap_was_free``: it
+    was killed although most of its swap was free, so the next one might finish there.
     """
 
     network: str
@@ -51,6 +52,7 @@ class Stand:
     swap_bytes: float
     need_bytes: float
     viable: bool
+    swap_was_free: bool = False
 
     @property
     def family(self) -> str:
@@ -65,20 +67,31 @@ class Stand:
 
 @dataclass(frozen=True)
 class Viability:
-    """What was learnt of the edge: ``edge`` is μ, ``sharpness`` s; ``killed`` trials taught it."""
+    """The fitted edge: ``edge`` is μ, ``sharpness`` s; ``killed`` counts the killed trials.
+
+    ``left_out`` trials were not fitted to: they were killed although swap was free.
+    """
 
     edge: float
     sharpness: float
     killed: int
+    left_out: int = 0
+
+    @property
+    def left_out_words(self) -> list[str]:
+        """A warning about the trials left out; none if there were none."""
+        if not self.left_out:
+            return []
+        trials = "1 trial was" if self.left_out == 1 else f"{self.left_out} trials were"
+        return [
+            f"viability: {trials} killed while swap was free, so it is unknown whether "
+            f"a workload finishes there; left out; see {OBSERVER_EFFECT}"
+        ]
 
     def probability(self, limit_bytes: float, swap_bytes: float, need_bytes: float) -> float:
         """That a trial finishes at the limit."""
         room = math.log((limit_bytes + swap_bytes) / need_bytes)
         return 1 / (1 + math.exp(-min(max((room - self.edge) / self.sharpness, -50), 50)))
-
-    def probability_of(self, stand: Stand) -> float:
-        """That this trial finished."""
-        return self.probability(stand.limit_bytes, stand.swap_bytes, stand.need_bytes)
 
     def least_bytes(self, swap_bytes: float, need_bytes: float, probability: float = 0.5) -> float:
         """The limit at which a trial finishes with this probability; 0 where swap takes all."""
@@ -86,13 +99,31 @@ class Viability:
         return max(0.0, need_bytes * math.exp(room) - swap_bytes)
 
 
-def learn(stands: Sequence[Stand]) -> Viability:
-    """The edge as it shows in trials whose swap is bounded.
+@dataclass(frozen=True)
+class WorkloadViability:
+    """The viability model with one workload's need and swap."""
 
-    Penalised likelihood: without killed trials it is where it is taken to be.
+    viability: Viability
+    swap_bytes: float
+    need_bytes: float
+
+    def least_bytes(self, probability: float) -> float:
+        """The limit at which it finishes with this probability."""
+        return self.viability.least_bytes(self.swap_bytes, self.need_bytes, probability)
+
+    def probability(self, limit_bytes: float) -> float:
+        """That it finishes at this limit."""
+        return self.viability.probability(limit_bytes, self.swap_bytes, self.need_bytes)
+
+
+def fit_viability(trials: Sequence[ViabilityTrial]) -> Viability:
+    """The edge, fitted to trials whose swap is bounded.
+
+    Penalised likelihood: without killed trials it is the prior.
     """
-    rooms = np.array([stand.room for stand in stands])
-    viable = np.array([stand.viable for stand in stands], dtype=bool)
+    known = conclusive_trials(trials)
+    rooms = np.array([trial.room for trial in known])
+    viable = np.array([trial.viable for trial in known], dtype=bool)
 
     def cost(guess: np.ndarray) -> float:
         edge, ln_sharpness = guess
@@ -104,33 +135,44 @@ def learn(stands: Sequence[Stand]) -> Viability:
 
     start = np.array([_EDGE, math.log(_SHARPNESS)])
     found = optimize.minimize(cost, start, method="Nelder-Mead")
-    return Viability(float(found.x[0]), float(np.exp(found.x[1])), int((~viable).sum()))
+    return Viability(
+        edge=float(found.x[0]),
+        sharpness=float(np.exp(found.x[1])),
+        killed=int((~viable).sum()),
+        left_out=len(trials) - len(known),
+    )
 
 
-def stands(results: Results) -> list[Stand]:
+def conclusive_trials(trials: Sequence[ViabilityTrial]) -> list[ViabilityTrial]:
+    """The trials that show whether a workload finishes at the limit."""
+    return [trial for trial in trials if not trial.swap_was_free]
+
+
+def viability_trials(results: Results) -> list[ViabilityTrial]:
     """Every trial of networks below a limit, whose need is known and whose swap is bounded."""
     trials = results.trials
-    ended = trials["outcome"].isin(["ok", *_LOST])
+    ended = trials["outcome"].isin(["ok", *TOO_TIGHT])
     limited = trials[ended & trials["memory_bytes"].notna() & trials["network"].notna()]
     tables = context_of(results, ())[0].tables
-    made = (_stand(row, tables) for row in limited.to_dict("records"))
-    return [stand for stand in made if stand]
+    made = (_trial(row, tables) for row in limited.to_dict("records"))
+    return [trial for trial in made if trial]
 
 
-def _stand(row: dict[Any, Any], tables: Tables) -> Stand | None:
+def _trial(row: dict[Any, Any], tables: Tables) -> ViabilityTrial | None:
     swap = 0.0 if row["swap_kind"] == "none" else row["swap_bytes"]
     demand = row["workload_demand_bytes"]
     if pd.isna(swap) or pd.isna(demand):
         return None
     limit = row["memory_bytes"] if pd.isna(row["limit_bytes"]) else row["limit_bytes"]
     mapped = mapped_bytes(tables, row["network"], row["schedule"]) if row["loader"] == "mmap" else 0
-    return Stand(
+    return ViabilityTrial(
         network=row["network"],
-        workload=tuple(str(row[key]) for key in ("sweep", *SETTINGS, "swap_kind", "swap_bytes")),
+        workload=tuple(str(row[key]) for key in ("sweep", *SETTINGS, *_WITH)),
         limit_bytes=float(limit),
         swap_bytes=float(swap),
         need_bytes=float(demand) - mapped,
         viable=row["outcome"] == "ok",
+        swap_was_free=row["killed_with_swap_free"] is True,
     )
 
 

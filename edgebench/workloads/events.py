@@ -1,7 +1,7 @@
 """The event protocol between the worker inside the limit and the harness outside.
 
 One JSON object a line, written with a single ``write`` to the descriptor the harness gave.
-``t_ns`` is ``CLOCK_MONOTONIC``, the sampler's clock too. Three shapes:
+``t_ns`` is ``CLOCK_MONOTONIC``, the sampler's clock too. Five shapes:
 
 ``{"event": "start", "id": 7, "phase": "load", "round": 0, "network": "alexnet", "layer": 3,
 "name": "features.6", "thread": 0, "t_ns": …, "usage_bytes": …, "swap_bytes": …}``
@@ -18,7 +18,15 @@ One JSON object a line, written with a single ``write`` to the descriptor the ha
 ``{"event": "note", "t_ns": …, "data": {…}}``
     Anything else worth keeping: library versions, threads, a digest of the output.
 
-In a trial of a strategy that looks from inside (:mod:`edgebench.workloads.view`), starts and
+``{"event": "collection", "generation": 2, "start_ns": …, "t_ns": …, "collected": …}``
+    Python's garbage collector ran until ``t_ns`` and freed so many objects. Full collections
+    (generation 2) have one, and others that took a millisecond or more.
+
+``{"event": "limit", "t_ns": …, "limit_bytes": …, "direction": "down"}``
+    In a walk: the harness has moved the memory limit, and what follows ran at it. Null bytes: there
+    is no limit.
+
+In a trial of a strategy that looks from inside (:mod:`edgebench.measures.view`), starts and
 ends carry ``view``, what it saw there, and ends ``view_peak_bytes``, its own mark within the span.
 
 A null is a value the kernel doesn't tell. Keys may be added.
@@ -26,30 +34,86 @@ A null is a value the kernel doesn't tell. Keys may be added.
 
 from __future__ import annotations
 
-from typing import TypedDict
+import json
+import resource
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, TypedDict
 
+from edgebench.measures.view import Descriptors
 
-class Descriptors(TypedDict):
-    """Open descriptors the worker inherits; None where the kernel has no such file.
-
-    ``swap`` reads memory + swap together when ``swap_is_memsw``. ``peak`` is open for reading
-    and writing; a non-empty write resets it when ``peak_resets``. ``stat`` reads ``memory.stat``;
-    ``kernel`` the kernel's memory where that has no line for it (version 1).
-    """
-
-    events: int
-    usage: int | None
-    peak: int | None
-    peak_resets: bool
-    swap: int | None
-    swap_is_memsw: bool
-    stat: int | None
-    kernel: int | None
+Used = resource.struct_rusage
+_quoted = lru_cache(maxsize=4096)(json.dumps)
 
 
 class WorkerSpec(TypedDict):
-    """What the worker is told: JSON in its one argument."""
+    """What the worker gets: JSON in its one argument."""
 
     kind: str
     settings: dict[str, object]
     descriptors: Descriptors
+
+
+class SpanPlace(NamedTuple):
+    """What a span is of."""
+
+    phase: str
+    round: int | None
+    network: str | None
+    layer: int | None
+    name: str | None
+
+
+def start_line(
+    number: int, place: SpanPlace, thread: int, t_ns: int, seen: Mapping[str, Any]
+) -> str:
+    """A span begins."""
+    return (
+        f'{{"event": "start", "id": {number}, "phase": {_quoted(place.phase)}, '
+        f'"round": {_number(place.round)}, "network": {_quoted(place.network)}, '
+        f'"layer": {_number(place.layer)}, "name": {_quoted(place.name)}, "thread": {thread}, '
+        f'"t_ns": {t_ns}, {_seen(seen)}}}\n'
+    )
+
+
+def end_line(
+    number: int, t_ns: int, seen: Mapping[str, Any], peak_bytes: int | None, used: tuple[Used, Used]
+) -> str:
+    """It ends; ``used``: what the process had used when it began, and now."""
+    before, after = used
+    return (
+        f'{{"event": "end", "id": {number}, "t_ns": {t_ns}, {_seen(seen)}, '
+        f'"peak_bytes": {_number(peak_bytes)}, "cpu_ns": {round_ns(after) - round_ns(before)}, '
+        f'"major_faults": {after.ru_majflt - before.ru_majflt}, '
+        f'"minor_faults": {after.ru_minflt - before.ru_minflt}, '
+        f'"maxrss_bytes": {after.ru_maxrss * 1024}}}\n'
+    )
+
+
+def note_line(t_ns: int, data: Mapping[str, Any]) -> str:
+    """Anything else worth keeping."""
+    return json.dumps({"event": "note", "t_ns": t_ns, "data": data}) + "\n"
+
+
+def collection_line(start_ns: int, end_ns: int, generation: int, collected: int) -> str:
+    """The garbage collector ran; ``collected``: how many objects it freed."""
+    return (
+        f'{{"event": "collection", "generation": {generation}, "start_ns": {start_ns}, '
+        f'"t_ns": {end_ns}, "collected": {collected}}}\n'
+    )
+
+
+def round_ns(used: Used) -> int:
+    """CPU time of a process in nanoseconds."""
+    return round((used.ru_utime + used.ru_stime) * 1e9)
+
+
+def _number(value: int | None) -> str:
+    return "null" if value is None else str(value)
+
+
+def _seen(seen: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f'"{key}": {_number(value) if value is None or type(value) is int else json.dumps(value)}'
+        for key, value in seen.items()
+    )

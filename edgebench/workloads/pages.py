@@ -106,12 +106,3 @@ def read_file(file: Path, size_bytes: int) -> int:
     finally:
         os.close(fd)
     return done
-
-
-def evict_file(file: Path) -> None:
-    """Have the kernel drop the file's clean pages, as far as nothing maps them."""
-    fd = os.open(file, os.O_RDONLY)
-    try:
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(fd)

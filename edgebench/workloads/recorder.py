@@ -9,12 +9,19 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import Any, NamedTuple
 
-from edgebench.workloads.event_lines import Place, Used, end_line, note_line, start_line
-from edgebench.workloads.events import Descriptors
-from edgebench.workloads.view import Holding, View
+from edgebench.measures.view import Descriptors, View
+from edgebench.workloads.events import (
+    SpanPlace,
+    Used,
+    collection_line,
+    end_line,
+    note_line,
+    start_line,
+)
 
 NO_DESCRIPTORS: Descriptors = {
     "events": -1,
@@ -25,6 +32,7 @@ NO_DESCRIPTORS: Descriptors = {
     "swap_is_memsw": False,
     "stat": None,
     "kernel": None,
+    "control": None,
 }
 
 
@@ -54,6 +62,8 @@ class Recorder:
 
     def __init__(self, descriptors: Descriptors = NO_DESCRIPTORS, view: View | None = None) -> None:
         self._fds = descriptors
+        #: Of rounds, by the harness (:mod:`edgebench.workloads.round_control`).
+        self.control = descriptors["control"]
         self._peak_fd = descriptors["peak"] if descriptors["peak_resets"] else None
         self._view = view
         self._lock = threading.Lock()
@@ -74,16 +84,16 @@ class Recorder:
 
         One that an error cuts short has no end.
         """
-        return _Span(self, Place(phase, round, network, layer, name))
+        return _Span(self, SpanPlace(phase, round, network, layer, name))
 
     def phases(self, number: int, network: str) -> Phases:
         """Record a round whose phases follow each other.
 
         Where one ends the next begins, at one boundary instead of two, for half the cost.
         """
-        return Phases(self, Place("round", number, network, None, None))
+        return Phases(self, SpanPlace("round", number, network, None, None))
 
-    def start(self, place: Place, *ending: Started) -> Started:
+    def start(self, place: SpanPlace, *ending: Started) -> Started:
         """Start a span where these end, the innermost first."""
         whole = place.layer is None
         lines, seen = self._turn(ending, whole)
@@ -101,24 +111,43 @@ class Recorder:
         """Record anything else worth keeping."""
         self._write(note_line(time.monotonic_ns(), data))
 
+    def collection(self, start_ns: int, end_ns: int, generation: int, collected: int) -> None:
+        """Record a garbage collection. Takes no lock: it may come at any allocation."""
+        self._write(collection_line(start_ns, end_ns, generation, collected))
+
     def gauge(self, name: str, read: Callable[[], int]) -> None:
         """Have the view of a strategy read this figure too, bytes, at each boundary."""
         if self._view:
             self._view.gauges[name] = read
 
+    def free_bytes(self, limit_bytes: int | None) -> int | None:
+        """What a limit leaves beside what is in use now; None without a limit or its counter."""
+        usage = self._read("usage")
+        return None if limit_bytes is None or usage is None else max(0, limit_bytes - usage)
+
     @property
-    def told_holders(self) -> bool:
-        """Whether a strategy wants to be told who holds which memory."""
-        return isinstance(self._view, Holding)
+    def profile_folder(self) -> Path | None:
+        """Where an engine writes its own profile, if a strategy wants times of operators."""
+        return self._view.profile_folder if self._view else None
+
+    def operator_time(self, phase: str, operator: str, calls: int, own_ns: int) -> None:
+        """Report to such a strategy how often an operator was called, and its own time."""
+        if self._view:
+            self._view.operator_time(phase, operator, calls, own_ns)
+
+    @property
+    def wants_holders(self) -> bool:
+        """Whether a strategy needs to know which memory holds what."""
+        return self._view is not None and self._view.wants_holders
 
     def holds(self, category: str, *addresses: int) -> None:
-        """Tell a strategy that asks that what lies at these addresses is of this category."""
-        if isinstance(self._view, Holding):
+        """Report to such a strategy that the memory at these addresses is of this category."""
+        if self._view:
             self._view.holds(category, addresses)
 
     def holds_itself(self, category: str, size_bytes: int) -> None:
-        """Tell it that so many bytes of this category lie past its allocator from now on."""
-        if isinstance(self._view, Holding):
+        """Report to it that so many bytes of this category lie outside torch's allocator."""
+        if self._view:
             self._view.holds_itself(category, size_bytes)
 
     def _turn(self, ending: Sequence[Started], whole: bool) -> tuple[str, dict[str, Any]]:
@@ -181,7 +210,7 @@ class Recorder:
 class _Span(AbstractContextManager[None]):
     """One span of a recorder."""
 
-    def __init__(self, recorder: Recorder, place: Place) -> None:
+    def __init__(self, recorder: Recorder, place: SpanPlace) -> None:
         self._recorder, self._place = recorder, place
 
     def __enter__(self) -> None:
@@ -195,7 +224,7 @@ class _Span(AbstractContextManager[None]):
 class Phases(AbstractContextManager["Phases"]):
     """A round of a recorder, phase after phase; what an error cuts short has no end."""
 
-    def __init__(self, recorder: Recorder, place: Place) -> None:
+    def __init__(self, recorder: Recorder, place: SpanPlace) -> None:
         self._recorder, self._place = recorder, place
         #: The phase under way, if any.
         self._phase: tuple[Started, ...] = ()

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import WorkloadError
-from edgebench.workloads.inference import import_runtime
-from edgebench.workloads.pages import PAGE, Area, evict_file, read_file
+from edgebench.layers.disk import evict
+from edgebench.workloads.engines.torch import import_torch
+from edgebench.workloads.garbage_collection import collected_rounds
+from edgebench.workloads.pages import PAGE, Area, read_file
 from edgebench.workloads.recorder import Recorder
 
-_VMSTAT = Path("/proc/vmstat")
+_VMSTAT, _DISKSTATS = Path("/proc/vmstat"), Path("/proc/diskstats")
 #: So many pages are touched in an order by chance: enough to time, not enough to last.
 _ANYHOW_PAGES = 2048
 
@@ -26,8 +28,9 @@ def run_scan(settings: dict[str, Any], recorder: Recorder) -> None:
     """Make the passes that the settings name, in their order, and note what each took.
 
     Settings: ``size_bytes`` of the area; ``file``, what to map, or None for anonymous memory;
-    ``passes``, names of :data:`PASSES`; ``seed``; ``runtime``, whether to import torch first and
-    let it work between the passes.
+    ``disk``, whose requests are counted, as ``254:0``, or None;
+    ``passes``, names of :data:`PASSES`; ``seed``; ``gc``; ``runtime``, whether to import torch
+    first and let it work between the passes.
 
     Raises:
         WorkloadError: no such pass.
@@ -35,12 +38,14 @@ def run_scan(settings: dict[str, Any], recorder: Recorder) -> None:
     work = _runtime(recorder) if settings["runtime"] else None
     scanned = _Scanned(settings)
     passes = []
-    for name in settings["passes"]:
-        passes.append(scanned.make(name))
-        if work:
-            work()
-            # What stays of the area now leaves the runtime the rest.
-            passes[-1]["resident_bytes"] = scanned.area.resident_bytes()
+    with collected_rounds(settings) as before_pass:
+        for name in settings["passes"]:
+            before_pass()
+            passes.append(scanned.make(name))
+            if work:
+                work()
+                # What stays of the area now leaves the runtime the rest.
+                passes[-1]["resident_bytes"] = scanned.area.resident_bytes()
     recorder.note(passes=passes)
 
 
@@ -51,6 +56,7 @@ class _Scanned:
         self._file = Path(settings["file"]) if settings["file"] else None
         self._size = int(settings["size_bytes"])
         self._seed = int(settings["seed"])
+        self._disk = settings["disk"]
         self._made: dict[str, int] = {}
         self.area = Area(self._size, self._file)
 
@@ -61,14 +67,14 @@ class _Scanned:
         cold, touch = PASSES[name]
         if cold and self._file:
             self.area.close()
-            evict_file(self._file)
+            evict(self._file)
             self.area = Area(self._size, self._file)
         number = self._made[name] = self._made.get(name, -1) + 1
-        before, faults = _vmstat(), _major_faults()
+        before, faults, requests = _vmstat(), _major_faults(), _requests(self._disk)
         start_ns = time.perf_counter_ns()
         touched = touch(self)
         seconds = (time.perf_counter_ns() - start_ns) / 1e9
-        faults, after = _major_faults() - faults, _vmstat()
+        faults, after, requested = _major_faults() - faults, _vmstat(), _requests(self._disk)
         moved = {key: after[key] - before[key] for key in after}
         return {
             "what": name,
@@ -80,6 +86,7 @@ class _Scanned:
             "in_bytes": moved["file_in"] if self._file else moved["swap_in"],
             "out_bytes": moved["swap_out"],
             "major_faults": faults,
+            "requests": None if requests is None or requested is None else requested - requests,
         }
 
     def read_anyhow(self) -> int:
@@ -117,6 +124,12 @@ def _vmstat() -> dict[str, int]:
     }
 
 
+def _requests(disk: str | None) -> int | None:
+    """Reads of the disk since the start, those counted singly that it merged; None: not told."""
+    lines = (line.split() for line in _DISKSTATS.read_text().splitlines()) if disk else ()
+    return next((int(w[3]) + int(w[4]) for w in lines if f"{w[0]}:{w[1]}" == disk), None)
+
+
 def _major_faults() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
 
@@ -124,7 +137,7 @@ def _major_faults() -> int:
 def _runtime(recorder: Recorder) -> Callable[[], object]:
     """Import the runtime; what is returned does a little of what networks do."""
     with recorder.span("import"):
-        import_runtime(recorder)
+        import_torch(recorder)
     import torch
 
     network = torch.nn.Sequential(

@@ -9,12 +9,23 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
 
 from edgebench.errors import EdgebenchError
+from edgebench.measures.view import view_of
 from edgebench.workloads.events import WorkerSpec
-from edgebench.workloads.inference import import_runtime, run_inference
+from edgebench.workloads.garbage_collection import record_collections
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.view import view_of
+
+#: Kind of workload → the function that executes it. Its module alone is imported, so that what
+#: another kind needs is no part of its base.
+WORKLOADS = {
+    "convolution": "edgebench.workloads.convolution:run_convolution",
+    "import": "edgebench.workloads.inference:run_import",
+    "inference": "edgebench.workloads.inference:run_inference",
+    "scan": "edgebench.workloads.scan:run_scan",
+    "training": "edgebench.workloads.training.loop:run_training",
+}
 
 
 def main(words: list[str]) -> int:
@@ -22,30 +33,16 @@ def main(words: list[str]) -> int:
     spec: WorkerSpec = json.loads(words[0])
     view = view_of(os.environ, spec["descriptors"])
     recorder = Recorder(spec["descriptors"], view)
+    end_watch = record_collections(recorder)
     try:
-        if spec["kind"] == "import":
-            with recorder.span("import"):
-                import_runtime(recorder)
-        elif spec["kind"] == "scan":
-            # Only here: what it needs is no part of any other workload's base.
-            from edgebench.workloads.scan import run_scan
-
-            run_scan(dict(spec["settings"]), recorder)
-        elif spec["kind"] == "convolution":
-            from edgebench.training.convolution import run_convolution
-
-            run_convolution(dict(spec["settings"]), recorder)
-        elif spec["kind"] == "training":
-            from edgebench.training.loop import run_training
-
-            run_training(dict(spec["settings"]), recorder)
-        else:
-            run_inference(dict(spec["settings"]), recorder)
+        module, _, name = WORKLOADS[spec["kind"]].partition(":")
+        getattr(import_module(module), name)(dict(spec["settings"]), recorder)
     except EdgebenchError as error:
         recorder.note(error={"what": error.what, "where": error.where, "remedy": error.remedy})
         sys.stderr.write(f"{error}\n")
         return 1
     finally:
+        end_watch()
         if view:
             view.close()
     return 0

@@ -1,4 +1,4 @@
-"""A real place for cgroups, and what is made in it; a test that needs none says so."""
+"""A real parent cgroup and cgroups in it; skips where none can be created."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.place import Place, find_place
+from edgebench.cgroups.parent import ParentCgroup, find_parent
 from edgebench.errors import CgroupError
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -29,18 +29,18 @@ def ownership(tmp_path: Path) -> Iterator[Ownership]:
 
 
 @pytest.fixture
-def place(ownership: Ownership) -> Place:
-    """Where cgroups can be made here; skips where none can."""
+def parent(ownership: Ownership) -> ParentCgroup:
+    """The parent cgroup here; skips where there is none."""
     try:
-        return find_place(ownership)
+        return find_parent(ownership)
     except CgroupError as error:
-        pytest.skip(f"no place for cgroups: {error.what}")
+        pytest.skip(f"no cgroup can be created: {error.what}")
 
 
 @pytest.fixture
-def cgroup(place: Place) -> Iterator[Cgroup]:
+def cgroup(parent: ParentCgroup) -> Iterator[Cgroup]:
     """A fresh cgroup."""
-    made = place.create(f"{os.getpid()}-test")
+    made = parent.create(f"{os.getpid()}-test")
     yield made
     made.remove()
 

@@ -12,7 +12,7 @@ import pytest
 
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.place import Place
+from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import CgroupError
 from tests.cgroups.conftest import Run
 
@@ -42,7 +42,7 @@ def asleep(cgroup: Cgroup) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_limits_are_set_and_read_back(cgroup: Cgroup):
     """What comes back is what the kernel holds, rounded down to pages."""
-    applied = cgroup.apply(Limits(100 * MIB + 5, 50 * MIB, (0,), 1.5, 100))
+    applied = cgroup.set_limits(Limits(100 * MIB + 5, 50 * MIB, (0,), 1.5, 100))
     assert applied == Limits(100 * MIB, 50 * MIB, (0,), 1.5, 100)
 
 
@@ -57,51 +57,51 @@ def test_limits_are_set_and_read_back(cgroup: Cgroup):
 )
 def test_limits_move_both_ways(cgroup: Cgroup, first: Limits, then: Limits):
     """Version 1 takes memory and memory + swap only in the right order; both orders work."""
-    assert cgroup.apply(first) == first
-    assert cgroup.apply(then) == then
+    assert cgroup.set_limits(first) == first
+    assert cgroup.set_limits(then) == then
 
 
 def test_no_limits_at_all(cgroup: Cgroup):
     """Unlimited is None, not the kernel's largest number, also after a limit was set."""
-    cgroup.apply(Limits(64 * MIB, 0, (0,), 0.5, 10))
-    assert cgroup.apply(Limits()) == Limits()
+    cgroup.set_limits(Limits(64 * MIB, 0, (0,), 0.5, 10))
+    assert cgroup.set_limits(Limits()) == Limits()
 
 
 def test_no_swap_without_a_memory_limit(cgroup: Cgroup):
     """An unlimited trial can be kept out of swap too."""
-    assert cgroup.apply(Limits(None, 0)) == Limits(None, 0)
+    assert cgroup.set_limits(Limits(None, 0)) == Limits(None, 0)
 
 
 def test_a_refused_limit_names_the_value(cgroup: Cgroup):
     """A core that doesn't exist is one clear error."""
     with pytest.raises(CgroupError) as caught:
-        cgroup.apply(Limits(cores=(4000,)))
+        cgroup.set_limits(Limits(cores=(4000,)))
     assert "4000" in caught.value.what
     assert caught.value.remedy
 
 
-def test_cores_that_only_an_affinity_holds(place: Place):
+def test_cores_that_only_an_affinity_holds(parent: ParentCgroup):
     """Without a cpuset the cores are checked all the same."""
-    made = place.create(f"{os.getpid()}-cores", accounting=False)
+    made = parent.create(f"{os.getpid()}-cores", accounting=False)
     try:
         if made.version == 1:
             with pytest.raises(CgroupError, match="4000"):
-                made.apply(Limits(cores=(0, 4000)))
+                made.set_limits(Limits(cores=(0, 4000)))
         core = min(os.sched_getaffinity(0))
-        assert made.apply(Limits(cores=(core,))).cores == (core,)
+        assert made.set_limits(Limits(cores=(core,))).cores == (core,)
     finally:
         made.remove()
 
 
 def test_a_limit_that_does_not_take_is_an_error(cgroup: Cgroup):
     """Less than a page rounds down to nothing; the next trial can still be limited."""
-    assert cgroup.apply(Limits(PAGE)).memory_bytes == PAGE
-    assert cgroup.apply(Limits(PAGE - 1)).memory_bytes == 0
+    assert cgroup.set_limits(Limits(PAGE)).memory_bytes == PAGE
+    assert cgroup.set_limits(Limits(PAGE - 1)).memory_bytes == 0
 
 
 def test_too_much_is_killed_and_counted(cgroup: Cgroup, python: Run):
     """Above the limit without swap the kernel kills, and says so; the peak is the limit."""
-    cgroup.apply(Limits(64 * MIB, 0))
+    cgroup.set_limits(Limits(64 * MIB, 0))
     assert python(TOUCH, "96").returncode == -9
     counters = cgroup.read()
     assert counters.oom_kills
@@ -111,7 +111,7 @@ def test_too_much_is_killed_and_counted(cgroup: Cgroup, python: Run):
 
 def test_enough_is_not_killed(cgroup: Cgroup, python: Run):
     """Below the limit nothing is killed or hit."""
-    cgroup.apply(Limits(64 * MIB, 0))
+    cgroup.set_limits(Limits(64 * MIB, 0))
     assert python(TOUCH, "32").returncode == 0
     counters = cgroup.read()
     assert (counters.oom_kills, counters.limit_hits) == (0, 0)
@@ -138,7 +138,7 @@ def test_the_counters_tell_what_happened(cgroup: Cgroup, python: Run):
     assert counters.user_ns is not None
     assert counters.system_ns is not None
     unknown = {name for name, value in vars(counters).items() if value is None}
-    assert unknown == set(cgroup.missing().reasons)
+    assert unknown == set(cgroup.missing())
 
 
 def test_the_peak_can_be_reset(cgroup: Cgroup, python: Run):
@@ -185,7 +185,7 @@ def test_kill_ends_all_of_a_tree(cgroup: Cgroup, asleep: subprocess.Popen[bytes]
 def test_kill_outruns_a_process_that_forks(cgroup: Cgroup):
     """A shell that keeps starting children doesn't get away."""
     forks = "while :; do (sleep 1000 &) ; done"
-    cgroup.apply(Limits(pids=50))
+    cgroup.set_limits(Limits(pids=50))
     with subprocess.Popen(
         join_command(cgroup, ["sh", "-c", forks], None, None), stderr=subprocess.DEVNULL
     ) as shell:
@@ -205,34 +205,34 @@ def test_remove_takes_all_away(cgroup: Cgroup, asleep: subprocess.Popen[bytes]):
     assert not any(folder.exists() for folder in folders)
 
 
-def test_memory_alone(place: Place):
+def test_memory_alone(parent: ParentCgroup):
     """Without accounting there is a memory cgroup and, on version 1, nothing beside it."""
-    made = place.create(f"{os.getpid()}-alone", accounting=False)
+    made = parent.create(f"{os.getpid()}-alone", accounting=False)
     try:
         assert made.join_files() == (made.path / "cgroup.procs",)
-        assert made.apply(Limits(64 * MIB)).memory_bytes == 64 * MIB
+        assert made.set_limits(Limits(64 * MIB)).memory_bytes == 64 * MIB
     finally:
         made.remove()
 
 
-def test_two_of_a_name(place: Place, cgroup: Cgroup):
+def test_two_of_a_name(parent: ParentCgroup, cgroup: Cgroup):
     """A cgroup that is there already is not taken over, and stays."""
     with pytest.raises(CgroupError, match="already"):
-        place.create(cgroup.path.name.removeprefix("edgebench-"))
+        parent.create(cgroup.path.name.removeprefix("edgebench-"))
     assert cgroup.path.exists()
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "a b", "x" * 200])
-def test_a_name_that_is_no_name(place: Place, name: str):
-    """A name can't lead out of the place."""
+def test_a_name_that_is_no_name(parent: ParentCgroup, name: str):
+    """A name can't lead out of the parent cgroup."""
     with pytest.raises(CgroupError, match="name"):
-        place.create(name) if name != ".." else place.create("/../x")
+        parent.create(name) if name != ".." else parent.create("/../x")
 
 
-def test_what_it_describes(place: Place):
+def test_what_it_describes(parent: ParentCgroup):
     """The environment's record says version, path, controllers and why values are missing."""
-    described = place.describe()
-    assert described["version"] == place.version
+    described = parent.describe()
+    assert described["version"] == parent.version
     assert "memory" in described["controllers"]
     assert Path(described["path"]).is_dir()
-    assert not list(place.path.glob(f"edgebench-{os.getpid()}-look"))
+    assert not list(parent.path.glob(f"edgebench-{os.getpid()}-look"))

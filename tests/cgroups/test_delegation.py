@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from edgebench.cgroups import delegation
-from edgebench.cgroups.delegation import LEAF, Base, find_base, pass_down
+from edgebench.cgroups.delegation import LEAF, DelegatedFolder, enable_controllers, find_base
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.errors import CgroupError
 from tests.cgroups.conftest import Run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-#: Find a place in the cgroup we are in, and say what is in it and around it.
+#: Find the parent cgroup from inside and print what is in it and around it.
 _INSIDE = """
 import json, sys
 sys.path[:0] = json.loads(sys.argv[1])
 from pathlib import Path
 from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.place import find_place
+from edgebench.cgroups.parent import find_parent
 with Ownership(Path(sys.argv[2])) as ownership:
-    place = find_place(ownership)
-    made = place.create("inner")
+    parent = find_parent(ownership)
+    made = parent.create("inner")
     own = Path("/proc/self/cgroup").read_text().strip()
-    print(json.dumps([own, str(made.path), (place.path / "cgroup.subtree_control").read_text()]))
+    print(json.dumps([own, str(made.path), (parent.path / "cgroup.subtree_control").read_text()]))
     made.remove()
 """
 
@@ -46,7 +47,7 @@ def plain(folder: Path, **files: str) -> Path:
 def test_the_real_root_is_a_base(tmp_path: Path):
     """The root is exempt from the rule."""
     root = plain(tmp_path / "root", controllers="cpu hugetlb memory")
-    assert find_base(root, tmp_path) == Base(root, frozenset({"cpu", "memory"}))
+    assert find_base(root, tmp_path) == DelegatedFolder(root, frozenset({"cpu", "memory"}))
 
 
 def test_beside_the_leaf_of_another_harness(tmp_path: Path):
@@ -59,7 +60,7 @@ def test_beside_the_leaf_of_another_harness(tmp_path: Path):
 def test_memory_is_not_passed_down(tmp_path: Path):
     """Writable, but without the memory controller."""
     folder = plain(tmp_path / "scope", type="domain", controllers="pids")
-    with pytest.raises(CgroupError, match="not passed down") as caught:
+    with pytest.raises(CgroupError, match="not enabled") as caught:
         find_base(folder, tmp_path)
     assert "Delegate=yes" in str(caught.value.remedy)
 
@@ -77,11 +78,101 @@ def test_root_in_a_cgroup_of_systemd_s(tmp_path: Path, monkeypatch: pytest.Monke
 def test_it_is_left_as_it_was(tmp_path: Path):
     """What was switched on is switched off again, and nothing that was on already."""
     root = plain(tmp_path / "root", controllers="memory pids", subtree_control="pids")
-    undo = pass_down(find_base(root, tmp_path))
+    undo = enable_controllers(find_base(root, tmp_path))
     assert (root / "cgroup.subtree_control").read_text() == "+memory"
     (root / "cgroup.subtree_control").write_text("memory pids")
     undo()
     assert (root / "cgroup.subtree_control").read_text() == "-memory"
+
+
+def test_only_what_called_us_steps_aside(tmp_path: Path):
+    """We and our callers go into the leaf, each one written there, and back; others stay."""
+    base, callers = plain(tmp_path / "scope", type="domain"), delegation._own_and_parents()
+    assert callers[:2] == [os.getpid(), os.getppid()]
+    assert callers[-1] == 1
+    strangers = [0, 4_000_000]
+    (base / "cgroup.procs").write_text("\n".join(map(str, [*callers[:2], *strangers])))
+    moved: list[tuple[int, Path]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delegation, "_move", lambda pid, folder: moved.append((pid, folder)) or True)
+        undo = enable_controllers(find_base(base, tmp_path))
+        assert moved == [(pid, base / LEAF) for pid in callers[:2]]
+        (base / "cgroup.subtree_control").write_text("memory pids")
+        undo()
+    assert moved[2:] == [(pid, base) for pid in callers[:2]]
+    assert not (base / LEAF).exists()
+
+
+def test_a_process_is_moved_by_its_number(tmp_path: Path):
+    """Written where the kernel takes it; where it can't be, it stays, and that is told."""
+    assert delegation._move(7, tmp_path)
+    assert (tmp_path / "cgroup.procs").read_text() == "7"
+    assert not delegation._move(7, tmp_path / "gone")
+
+
+def test_who_is_in_the_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Their numbers and the commands that move them; else what the kernel says."""
+    base = plain(tmp_path / "scope", type="domain")
+
+    def busy(*_: object) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    for pids, what, remedy in (
+        (
+            "0\n4000000\n4000001\n",
+            "2 other processes are in the current cgroup:",
+            "mkdir",
+        ),
+        ("0\n", "can't enable the memory controller: Device or resource busy", "Delegate=yes"),
+    ):
+        (base / "cgroup.procs").write_text(pids)
+        found = find_base(base, tmp_path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(delegation, "unified_files", lambda folder: Unwritable(folder, busy))
+            with pytest.raises(CgroupError) as refused:
+                enable_controllers(found)
+        assert refused.value.what.startswith(what)
+        assert str(refused.value.where).startswith(str(base))
+        assert remedy in str(refused.value.remedy)
+
+
+class Unwritable:
+    """A cgroup's files of which the kernel takes no change."""
+
+    def __init__(self, folder: Path, refuse: Callable[..., None]) -> None:
+        self.__dict__.update(_refuse=refuse, folder=folder)
+
+    @property
+    def subtree_control(self) -> list[str]:
+        """Nothing is passed down yet."""
+        return []
+
+    @subtree_control.setter
+    def subtree_control(self, _: str) -> None:
+        self.__dict__["_refuse"]()
+
+
+def test_what_systemd_has_delegated_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An attribute on it or above it, set to 1; root needs one where systemd runs."""
+    marks: dict[tuple[str, str], bytes] = {}
+
+    def getxattr(path: Path, name: str) -> bytes:
+        if (path.name, name) not in marks:
+            raise OSError(61, "No data available")
+        return marks[path.name, name]
+
+    folder = plain(plain(tmp_path / "above", type="domain") / "scope", type="domain")
+    monkeypatch.setattr(delegation, "systemd_runs", lambda: True)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("os.getxattr", getxattr)
+    for where in ("scope", "above"):
+        for name in ("user.delegate", "trusted.delegate"):
+            marks.clear()
+            marks[where, name] = b"0"
+            with pytest.raises(CgroupError, match="not delegated"):
+                find_base(folder, tmp_path)
+            marks[where, name] = b"1"
+            assert find_base(folder, tmp_path).folder == folder
 
 
 @pytest.fixture
@@ -95,7 +186,7 @@ def scope(cgroup: Cgroup) -> Iterator[Path]:
 
 
 def inside(state: Path) -> tuple[str, ...]:
-    """The words that find a place from inside, and keep their claims in this folder."""
+    """The command that finds the parent cgroup from inside and keeps its claims in this folder."""
     words = (json.dumps([str(REPOSITORY), *sys.path]), str(state))
     return (sys.executable, "-c", _INSIDE, *words)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgebench.cgroups import join
-from edgebench.cgroups.identity import Identity
 from edgebench.cgroups.interface import Cgroup
+from edgebench.identity import Identity
 from tests.cgroups.conftest import Run
 
 NOBODY = Identity(65534, 65534, (65534, 100), Path("/"))

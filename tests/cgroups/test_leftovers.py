@@ -13,7 +13,7 @@ import pytest
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership, claims, clear_leftovers, state_folder
-from edgebench.cgroups.place import Place
+from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import MachineError
 
 _DIE = """
@@ -143,7 +143,9 @@ def test_a_torn_last_line_loses_nothing_else(tmp_path: Path):
 
 
 @pytest.mark.cgroup
-def test_a_dead_harness_s_cgroup_goes_with_all_in_it(folder: Path, place: Place, cgroup: Cgroup):
+def test_a_dead_harness_s_cgroup_goes_with_all_in_it(
+    folder: Path, parent: ParentCgroup, cgroup: Cgroup
+):
     """Processes still running in a dead harness's cgroup are killed, then it is taken away."""
     words = join_command(cgroup, ["sleep", "1000"], None, None)
     with subprocess.Popen(words) as process:
@@ -156,10 +158,10 @@ def test_a_dead_harness_s_cgroup_goes_with_all_in_it(folder: Path, place: Place,
 
 
 @pytest.mark.cgroup
-def test_a_cgroup_is_claimed_before_it_is_made(ownership: Ownership, place: Place):
+def test_a_cgroup_is_claimed_before_it_is_made(ownership: Ownership, parent: ParentCgroup):
     """Its claim stands while it is there, and goes with it."""
     (file,) = ownership.path.parent.glob("*.claims")
-    made = place.create(f"{os.getpid()}-claimed")
+    made = parent.create(f"{os.getpid()}-claimed")
     assert ("cgroup", str(made.path)) in claims(file)
     made.remove()
     assert claims(file) == []
@@ -171,5 +173,7 @@ def test_a_state_folder_that_others_can_write_is_refused(
     """A path in it would be taken away as root: it must be its owner's alone."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(MachineError, match="others may write"):
+    with pytest.raises(MachineError, match="other users can write") as refused:
         state_folder()
+    assert Path(str(refused.value.where)).name.startswith("edgebench")
+    assert str(refused.value.remedy).endswith(f"rm -r {refused.value.where}")

@@ -58,3 +58,55 @@ def test_a_manager_that_does_not_answer(
     monkeypatch.setattr(scope, "systemd_runs", lambda: True)
     monkeypatch.setattr(scope.shutil, "which", lambda _: "/bin/false")
     assert not enter_scope(session, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("uid", "words"),
+    [
+        (
+            0,
+            "--system call {manager} edgebench-{pid}.scope fail 3 {own} Slice s user-{uid}.slice 0",
+        ),
+        (1000, "--user call {manager} edgebench-{pid}.scope fail 2 {own} 0"),
+    ],
+)
+def test_what_systemd_is_asked_for(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    uid: int,
+    words: str,
+):
+    """A delegated scope around us: root's in our slice, a user's where their manager puts it."""
+    busctl, asked = tmp_path / "busctl", tmp_path / "asked"
+    busctl.write_text(
+        f'#!/bin/sh\necho "$@" > {asked}; cat; echo said; exit $(cat {tmp_path}/code)\n'
+    )
+    busctl.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(scope, "systemd_runs", lambda: True)
+    monkeypatch.setattr(
+        scope.shutil, "which", lambda name: str(busctl) if name == "busctl" else None
+    )
+    monkeypatch.setattr(
+        scope, "_moved", lambda before: before == Path("/proc/self/cgroup").read_text()
+    )
+    session = tmp_path / "a.slice" / f"user-{uid}.slice" / "session-1.scope"
+    for code in (0, 1):
+        (tmp_path / "code").write_text(str(code))
+        assert enter_scope(session, tmp_path) is (code == 0)
+    manager = (
+        "org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager"
+        " StartTransientUnit ssa(sv)a(sa(sv))"
+    )
+    own = f"Delegate b true PIDs au 1 {os.getpid()}"
+    expected = words.format(manager=manager, pid=os.getpid(), own=own, uid=uid)
+    assert asked.read_text().strip() == expected
+    assert capfd.readouterr().out == ""
+
+
+def test_we_wait_until_systemd_has_moved_us(monkeypatch: pytest.MonkeyPatch):
+    """Its answer comes before its deed; who is never moved waits no longer than it is patient."""
+    assert scope._moved("another cgroup")
+    monkeypatch.setattr(scope, "_PATIENCE_S", 0.05)
+    assert not scope._moved(Path("/proc/self/cgroup").read_text())

@@ -31,7 +31,7 @@ def swap(ownership: Ownership) -> Iterator[None]:
 
 def test_above_the_limit_it_swaps(cgroup: Cgroup, python: Run):
     """With swap the same work goes through, its peak is the limit, and the hits are counted."""
-    cgroup.apply(Limits(64 * MIB, 128 * MIB))
+    cgroup.set_limits(Limits(64 * MIB, 128 * MIB))
     assert python(TOUCH, "96").returncode == 0
     counters = cgroup.read()
     assert counters.oom_kills == 0
@@ -41,14 +41,14 @@ def test_above_the_limit_it_swaps(cgroup: Cgroup, python: Run):
 
 def test_swap_is_limited_too(cgroup: Cgroup, python: Run):
     """More than memory and swap together is killed."""
-    cgroup.apply(Limits(64 * MIB, 32 * MIB))
+    cgroup.set_limits(Limits(64 * MIB, 32 * MIB))
     assert python(TOUCH, "160").returncode == -9
     assert cgroup.read().oom_kills
 
 
 def test_no_swap_means_none(cgroup: Cgroup, python: Run):
     """Where there is to be no swap not a page of it is used, though the machine has some."""
-    cgroup.apply(Limits(64 * MIB, 0))
+    cgroup.set_limits(Limits(64 * MIB, 0))
     assert python(TOUCH, "96").returncode == -9
     counters = cgroup.read()
     assert counters.limit_hits

@@ -12,9 +12,14 @@ import torch
 from torch import nn
 
 from edgebench.layers.cut import cut
-from edgebench.layers.files import write
+from edgebench.layers.examination import examine, sample_of
+from edgebench.layers.files import write_tensors
 from edgebench.layers.loaders import LOADERS
 from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.sources import known, network_source
+from edgebench.layers.sources.empty import empty_network
+from edgebench.layers.table_row import LayerTableRow
+from edgebench.layers.weights import prepare_weights
 
 SHAPE = (2, 3, 16, 16)
 
@@ -71,6 +76,29 @@ class Convolutions(nn.Module):
         return scores
 
 
+def build_empty(name: str) -> nn.Module:
+    """A known network on ``meta``."""
+    return empty_network(network_source(known(name))).model
+
+
+def layer_rows(name: str, batch: int = 1, image: int | None = None) -> list[LayerTableRow]:
+    """A known network's layer table."""
+    return examine(name, {"image": image}, batch).rows
+
+
+def prepare_known(
+    name: str, cache: Path, seed: int, checkpoint: Path | None = None
+) -> tuple[Path, dict[str, tuple[str, int]]]:
+    """A known network's weights."""
+    return prepare_weights(examine(name, {}), cache, seed, checkpoint)
+
+
+def known_input(name: str, seed: int, batch: int = 1, image: int | None = None) -> torch.Tensor:
+    """A known network's input."""
+    settings = {"seed": seed, "image": image}
+    return sample_of(network_source(known(name)), nn.Identity(), settings, batch)
+
+
 SMALL = (Branches, Attention, Convolutions)
 
 
@@ -99,7 +127,7 @@ def write_weights(model: nn.Module, folder: Path) -> dict[str, Path]:
         keys = {key: f"{part.name}.{key}" if part.name else key for key in part.tensors()}
         if keys:
             files[part.name] = folder / f"{number}.safetensors"
-            write(files[part.name], {key: tensors[full] for key, full in keys.items()})
+            write_tensors(files[part.name], {key: tensors[full] for key, full in keys.items()})
     return files
 
 
@@ -107,7 +135,8 @@ def layered(model: nn.Module, folder: Path, loader: str = "copy") -> LayeredNetw
     """The model cut into layers, with its weights in this folder."""
     files = write_weights(model, folder)
     name = type(model).__name__
-    return LayeredNetwork(name, on_meta(model), sample(), files, LOADERS[loader])
+    empty = on_meta(model)
+    return LayeredNetwork(name, empty, cut(empty, sample()), files, LOADERS[loader])
 
 
 class Told:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from layers_making import Attention, Branches, Convolutions, on_meta, plain, sample
+from layers_making import Attention, Branches, Convolutions, build_empty, on_meta, plain, sample
 from torch import nn
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.cut import Cut, cut
-from edgebench.layers.networks import build, input_shape
+from edgebench.layers.examination import examine
+from edgebench.layers.networks import input_shape
 
 
 def cut_of(kind: type[nn.Module]) -> Cut:
@@ -19,7 +20,7 @@ def cut_of(kind: type[nn.Module]) -> Cut:
 
 def network_cut(name: str) -> Cut:
     """The cut of a network known by name."""
-    return cut(build(name), sample(input_shape(name, 1)))
+    return cut(build_empty(name), sample(input_shape(name, 1)))
 
 
 def test_a_module_called_twice_is_two_layers_of_one_part() -> None:
@@ -94,7 +95,7 @@ def test_auxiliary_heads_are_left_out(name: str) -> None:
 def test_an_input_the_network_cannot_take_is_explained() -> None:
     """The message names the shape, and what to change."""
     with pytest.raises(WorkloadError, match=r"\(1, 3, 16, 16\)") as caught:
-        cut(build("alexnet"), sample((1, 3, 16, 16)))
+        examine("alexnet", {"image": 16})
     assert "image" in str(caught.value.remedy)
 
 

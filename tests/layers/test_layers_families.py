@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from layers_making import Told
+from layers_making import Told, build_empty, known_input, prepare_known
 from test_layers_networks import ONE_OF_EACH
 from torch import nn
 
 from edgebench.layers.loaders import LOADERS
-from edgebench.layers.networks import build
-from edgebench.layers.pipeline import build_pipeline, make_input
+from edgebench.layers.networks import import_torchvision
+from edgebench.layers.pipeline import build_pipeline
 from edgebench.layers.schedules import SCHEDULES
-from edgebench.layers.torchvision_import import import_torchvision
-from edgebench.layers.weights import prepare_weights, weight_files
+from edgebench.layers.weights import weight_files
 from edgebench.layers.zoo import ZOO
 
 #: Cheap to make and run: in the quick tests.
@@ -46,9 +45,9 @@ def plain(name: str, folder: Path) -> nn.Module:
 @functools.cache
 def prepared(name: str, cache: Path) -> tuple[Path, torch.Tensor]:
     """The network's weights, and what it plainly computes."""
-    folder, _ = prepare_weights(name, cache, 0)
+    folder, _ = prepare_known(name, cache, 0)
     with torch.inference_mode():
-        return folder, plain(name, folder)(make_input(name, 5))
+        return folder, plain(name, folder)(known_input(name, 5))
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +101,13 @@ def test_each_family_computes_what_it_always_computes(
 
 def test_the_input_is_the_seeds() -> None:
     """The same for the same seed, and of the network's shape."""
-    assert torch.equal(make_input("lenet", 1), make_input("lenet", 1))
-    assert not torch.equal(make_input("lenet", 1), make_input("lenet", 2))
-    assert make_input("lenet", 1, batch=3).shape == (3, 1, 28, 28)
-    assert make_input("resnet18", 1, image=64).shape == (1, 3, 64, 64)
+    assert torch.equal(known_input("lenet", 1), known_input("lenet", 1))
+    assert not torch.equal(known_input("lenet", 1), known_input("lenet", 2))
+    assert known_input("lenet", 1, batch=3).shape == (3, 1, 28, 28)
+    assert known_input("resnet18", 1, image=64).shape == (1, 3, 64, 64)
 
 
 def test_building_touches_no_weights(cache: Path) -> None:
     """A network on meta has no memory for its weights, whatever its size."""
-    assert sum(p.nbytes for p in build("vgg11").parameters()) > 500 << 20
-    assert all(p.is_meta for p in build("vgg11").parameters())
+    assert sum(p.nbytes for p in build_empty("vgg11").parameters()) > 500 << 20
+    assert all(p.is_meta for p in build_empty("vgg11").parameters())

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.files import ALIGNMENT, PADDING, write
+from edgebench.layers.files import ALIGNMENT, PADDING, write_tensors
 from edgebench.layers.loaders import LOADERS
 
 MIB = 1 << 20
@@ -39,7 +39,7 @@ def in_memory(path: Path) -> bool:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """A weights file with tensors of many kinds."""
-    write(tmp_path / "w.safetensors", TENSORS)
+    write_tensors(tmp_path / "w.safetensors", TENSORS)
     return tmp_path / "w.safetensors"
 
 
@@ -72,7 +72,7 @@ def test_copied_weights_take_their_size_once_and_give_it_back(tmp_path: Path) ->
     """No second copy while loading, and nothing kept by an allocator after unloading."""
     paths = [tmp_path / f"{n}.safetensors" for n in range(24)]
     for path in paths:
-        write(path, {"weight": torch.rand(MIB // 4)})
+        write_tensors(path, {"weight": torch.rand(MIB // 4)})
     before = anonymous_bytes()
     held = [LOADERS["copy"](path) for path in paths]
     loaded = anonymous_bytes()
@@ -85,7 +85,7 @@ def test_copied_weights_take_their_size_once_and_give_it_back(tmp_path: Path) ->
 def test_mapped_weights_are_no_anonymous_memory(tmp_path: Path) -> None:
     """They are pages of the file, also when they were read."""
     path = tmp_path / "w.safetensors"
-    write(path, {"weight": torch.rand(6 * MIB)})
+    write_tensors(path, {"weight": torch.rand(6 * MIB)})
     before = anonymous_bytes()
     loaded = LOADERS["mmap"](path)
     assert loaded["weight"].sum() > 0
@@ -143,7 +143,7 @@ def test_a_missing_file_is_named(loader: Callable[[Path], dict], tmp_path: Path)
 def test_written_weights_can_be_evicted(tmp_path: Path) -> None:
     """They are on the disk already: a cold start finds none of them in memory."""
     path = tmp_path / "w.safetensors"
-    write(path, {"weight": torch.rand(MIB)})
+    write_tensors(path, {"weight": torch.rand(MIB)})
     if in_memory(path):
         with path.open("rb") as file:
             os.fsync(file.fileno())

@@ -25,6 +25,7 @@ from edgebench.errors import WorkloadError
 from edgebench.layers.loaders import LOADERS, Tensors
 from edgebench.layers.network import LayeredNetwork
 from edgebench.layers.schedules import SCHEDULES
+from edgebench.layers.schedules.admission import AdmissionGate
 from edgebench.layers.schedules.deepeye import first_connected
 
 ALL = pytest.mark.parametrize("schedule", SCHEDULES)
@@ -196,6 +197,52 @@ def test_deepeyes_second_lane_does_one_thing_at_a_time(tmp_path: Path) -> None:
             assert inside <= 1
 
 
+def test_deepeye_frugal_holds_one_networks_connected_layers(tmp_path: Path) -> None:
+    """The next network's are loaded when the last of these has run; its convolutions run before."""
+    told = Told()
+    networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in (Branches, Attention)]
+    convolved = threading.Event()
+    patches = networks[1].model.get_submodule("patches")
+    patches.register_forward_hook(lambda module, args, output: convolved.set())
+    wait_before(networks[0], "head.2", convolved)
+    run("deepeye-frugal", networks, told)
+    first = first_connected(networks[1])
+    assert told.at("start", "load", "Attention", first) > told.at("end", "first", "Branches", 7)
+
+
+def test_networks_that_fit_together_run_at_the_same_time(tmp_path: Path) -> None:
+    """Each waits until the other executes: with enough that is free, both do."""
+    networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in (Branches, Attention)]
+    both = threading.Barrier(2, timeout=20)
+
+    def meet(module: nn.Module, args: object) -> None:
+        both.wait()
+
+    for network, module in zip(networks, ("stem", "patches"), strict=True):
+        network.model.get_submodule(module).register_forward_pre_hook(meet)
+    needed = sum(network.weight_bytes for network in networks)
+    run("admission", networks, Told(), free_bytes=needed)
+    assert not both.broken
+
+
+def test_a_network_that_does_not_fit_waits(tmp_path: Path) -> None:
+    """With a byte too little nothing of it is loaded before the one under way has ended."""
+    told = Told()
+    networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in (Branches, Attention)]
+    needed = sum(network.weight_bytes for network in networks)
+    run("admission", networks, told, workers=3, free_bytes=needed - 1)
+    last = networks[0].calls[-1].order
+    assert told.at("start", "load", "Attention", 0) > told.at("end", "first", "Branches", last)
+
+
+def test_a_smaller_network_passes_one_that_does_not_fit() -> None:
+    """The first that fits goes; one larger than all that is free goes alone."""
+    gate = AdmissionGate([50, 60, 20, 200], 100)
+    assert [gate.start()[0] for _ in range(3)] == [0, 2, None]
+    assert [gate.end(0), gate.start()[0], gate.start()[0]] == [1, 1, None]
+    assert [gate.end(2), gate.start()[0], gate.end(1), gate.start()[0]] == [2, None, 3, 3]
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("part", ["stem", "twice", "head.2"])
 @ALL
@@ -258,7 +305,7 @@ def test_weights_that_lack_a_part_are_refused(tmp_path: Path) -> None:
         LayeredNetwork(
             "n",
             network.model,
-            torch.empty(SHAPE, device="meta"),
+            network.cut,
             {"layers.0": network._files["layers.0"]},
             LOADERS["copy"],
         )

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from layers_making import layer_rows
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.prepare import main
-from edgebench.layers.table import table
-from edgebench.process import python_path
+from edgebench.identity import python_path
+from edgebench.workloads.preparation import main
 
 
 def prepare(capsys: pytest.CaptureFixture[str], **request: Any) -> tuple[int, dict[str, Any]]:
     """Exit code and answer."""
-    code = main([json.dumps(request)])
+    code = main([json.dumps({**request, "task": "prepare"})])
     return code, json.loads(capsys.readouterr().out)
 
 
 def test_alexnets_table_is_the_known_one() -> None:
     """61,100,840 parameters; 714 million multiply-adds, each counted as two operations."""
-    rows = table("alexnet")
+    rows = layer_rows("alexnet")
     assert [row.order for row in rows] == list(range(21))
     assert sum(row.parameter_bytes for row in rows) == 61_100_840 * 4
     assert sum(row.flops for row in rows) == 2 * 714_188_480
@@ -35,7 +35,7 @@ def test_alexnets_table_is_the_known_one() -> None:
 
 def test_operations_and_outputs_grow_with_the_batch() -> None:
     """Weights don't."""
-    one, four = table("lenet", batch=1), table("lenet", batch=4)
+    one, four = layer_rows("lenet", batch=1), layer_rows("lenet", batch=4)
     for single, batched in zip(one, four, strict=True):
         assert batched.flops == 4 * single.flops
         assert batched.output_bytes == 4 * single.output_bytes
@@ -44,14 +44,14 @@ def test_operations_and_outputs_grow_with_the_batch() -> None:
 
 def test_a_containers_own_parameters_have_a_row() -> None:
     """It says so, and has neither output nor operations."""
-    row = table("vit_b_32")[0]
+    row = layer_rows("vit_b_32")[0]
     assert (row.name, row.type) == ("(network)", "VisionTransformer (own)")
     assert (row.output_bytes, row.flops, row.parameter_bytes) == (0, 0, 768 * 4)
 
 
 def test_attention_counts_its_operations() -> None:
     """It is one row, with its matrix products."""
-    rows = {row.name: row for row in table("vit_b_32")}
+    rows = {row.name: row for row in layer_rows("vit_b_32")}
     attention = rows["encoder.layers.encoder_layer_0.self_attention"]
     projections = 2 * 50 * 768 * 768 * 4
     assert attention.flops >= projections
@@ -61,7 +61,7 @@ def test_attention_counts_its_operations() -> None:
 def test_an_image_too_small_is_refused() -> None:
     """With the size in the message."""
     with pytest.raises(WorkloadError, match="32, 32"):
-        table("alexnet", image=32)
+        layer_rows("alexnet", image=32)
 
 
 def test_preparing_answers_with_a_manifest(
@@ -121,9 +121,9 @@ def test_a_cache_that_cannot_be_written_is_an_error(
 
 def test_the_program_answers_on_its_last_line(tmp_path: Path) -> None:
     """As the harness calls it."""
-    request = json.dumps({"networks": ["lenet"], "cache": str(tmp_path)})
+    request = json.dumps({"task": "prepare", "networks": ["lenet"], "cache": str(tmp_path)})
     done = subprocess.run(
-        [sys.executable, "-m", "edgebench.layers.prepare", request],
+        [sys.executable, "-m", "edgebench.workloads.preparation", request],
         env={"PYTHONPATH": python_path()},
         capture_output=True,
         text=True,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
 import pytest
 import torch
+from layers_making import prepare_known
 from safetensors.torch import save_file
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.loaders import LOADERS
-from edgebench.layers.networks import ZOO
-from edgebench.layers.torchvision_import import import_torchvision
-from edgebench.layers.weights import prepare_weights, weight_files
+from edgebench.layers.networks import ZOO, import_torchvision
+from edgebench.layers.weights import weight_files
 
 
 def tensors_in(folder: Path) -> dict[str, torch.Tensor]:
@@ -33,25 +36,25 @@ def checkpoint() -> dict[str, torch.Tensor]:
 
 def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
     """In another cache, and so on another day, too; another seed gives others."""
-    first = tensors_in(prepare_weights("lenet", tmp_path / "a", 1)[0])
-    second = tensors_in(prepare_weights("lenet", tmp_path / "b", 1)[0])
-    other = tensors_in(prepare_weights("lenet", tmp_path / "b", 2)[0])
+    first = tensors_in(prepare_known("lenet", tmp_path / "a", 1)[0])
+    second = tensors_in(prepare_known("lenet", tmp_path / "b", 1)[0])
+    other = tensors_in(prepare_known("lenet", tmp_path / "b", 2)[0])
     assert all(torch.equal(first[key], second[key]) for key in first)
     assert not any(torch.equal(first[key], other[key]) for key in first)
 
 
 def test_weights_are_made_once(tmp_path: Path) -> None:
     """The second time the files are as they were, not written again."""
-    folder, files = prepare_weights("lenet", tmp_path, 0)
+    folder, files = prepare_known("lenet", tmp_path, 0)
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    assert prepare_weights("lenet", tmp_path, 0) == (folder, files)
+    assert prepare_known("lenet", tmp_path, 0) == (folder, files)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     assert all((folder / file).stat().st_size == size for file, size in files.values())
 
 
 def test_made_weights_hardly_compress(tmp_path: Path) -> None:
     """Zeros would flatter a swap device that compresses."""
-    _, files = folder_of_linear = prepare_weights("lenet", tmp_path, 0)
+    _, files = folder_of_linear = prepare_known("lenet", tmp_path, 0)
     file, size = files["classifier.0"]
     data = (folder_of_linear[0] / file).read_bytes()
     assert len(zlib.compress(data)) > 0.85 * size
@@ -59,7 +62,7 @@ def test_made_weights_hardly_compress(tmp_path: Path) -> None:
 
 def test_what_a_constructor_computes_is_kept(tmp_path: Path) -> None:
     """Index tables and coordinates are the real ones, in whatever type."""
-    made = tensors_in(prepare_weights("swin_v2_t", tmp_path, 0)[0])
+    made = tensors_in(prepare_known("swin_v2_t", tmp_path, 0)[0])
     real = dict(import_torchvision().swin_v2_t(weights=None).named_buffers())
     assert set(real) <= set(made)
     assert all(torch.equal(made[key], real[key]) for key in real)
@@ -67,18 +70,18 @@ def test_what_a_constructor_computes_is_kept(tmp_path: Path) -> None:
 
 def test_running_statistics_are_random_and_positive(tmp_path: Path) -> None:
     """Variances near one: the square root exists and the scale of activations stays."""
-    made = tensors_in(prepare_weights("mobilenet_v1", tmp_path, 0)[0])
+    made = tensors_in(prepare_known("mobilenet_v1", tmp_path, 0)[0])
     variances = torch.cat([made[key] for key in made if key.endswith("running_var")])
     assert 0.9 <= variances.min() < variances.max() <= 1.1
 
 
 def test_what_a_killed_maker_left_is_cleared(tmp_path: Path) -> None:
     """A half-made folder is neither used nor kept."""
-    folder, _ = prepare_weights("lenet", tmp_path, 0)
+    folder, _ = prepare_known("lenet", tmp_path, 0)
     half_made = folder.with_name(f".{folder.name}.part")
     folder.rename(half_made)
     (half_made / "index.json").unlink()
-    assert prepare_weights("lenet", tmp_path, 0)[0] == folder
+    assert prepare_known("lenet", tmp_path, 0)[0] == folder
     assert not half_made.exists()
 
 
@@ -89,7 +92,7 @@ def test_a_checkpoint_is_taken(
     """In each format: its values are on disk, whatever the seed."""
     path = tmp_path / f"lenet{suffix}"
     save_file(checkpoint, path) if suffix == ".safetensors" else torch.save(checkpoint, path)
-    made = tensors_in(prepare_weights("lenet", tmp_path, 0, path)[0])
+    made = tensors_in(prepare_known("lenet", tmp_path, 0, path)[0])
     assert all(torch.equal(made[key], checkpoint[key]) for key in checkpoint)
 
 
@@ -98,7 +101,7 @@ def test_a_checkpoint_may_hold_the_state_one_level_down(
 ) -> None:
     """As training scripts save it, beside the epoch."""
     torch.save({"state_dict": checkpoint, "epoch": 3}, tmp_path / "c.pt")
-    made = tensors_in(prepare_weights("lenet", tmp_path, 0, tmp_path / "c.pt")[0])
+    made = tensors_in(prepare_known("lenet", tmp_path, 0, tmp_path / "c.pt")[0])
     assert torch.equal(made["features.0.weight"], checkpoint["features.0.weight"])
 
 
@@ -107,7 +110,7 @@ def test_a_checkpoint_may_lack_what_never_runs_and_what_is_computed(tmp_path: Pa
     state = import_torchvision().googlenet(weights=None, init_weights=False).state_dict()
     kept = {k: v for k, v in state.items() if "aux" not in k and "num_batches" not in k}
     torch.save(kept, tmp_path / "g.pt")
-    made = tensors_in(prepare_weights("googlenet", tmp_path, 0, tmp_path / "g.pt")[0])
+    made = tensors_in(prepare_known("googlenet", tmp_path, 0, tmp_path / "g.pt")[0])
     assert all(torch.equal(made[key], kept[key]) for key in kept)
 
 
@@ -117,16 +120,16 @@ def test_a_changed_checkpoint_is_taken_anew(
     """It is known by what is in it, not by its name."""
     path = tmp_path / "c.pt"
     torch.save(checkpoint, path)
-    first, _ = prepare_weights("lenet", tmp_path, 0, path)
+    first, _ = prepare_known("lenet", tmp_path, 0, path)
     checkpoint["classifier.4.bias"] += 1
     torch.save(checkpoint, path)
-    assert prepare_weights("lenet", tmp_path, 0, path)[0] != first
+    assert prepare_known("lenet", tmp_path, 0, path)[0] != first
 
 
 def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
     """One clear message, and nothing made."""
     with pytest.raises(WorkloadError, match="No such file") as caught:
-        prepare_weights("lenet", tmp_path, 0, tmp_path / "gone.pt")
+        prepare_known("lenet", tmp_path, 0, tmp_path / "gone.pt")
     assert "gone.pt" in str(caught.value.where)
     assert not (tmp_path / "weights").exists()
 
@@ -138,7 +141,7 @@ def test_a_checkpoint_of_other_shapes_is_refused(
     wrong = {key: torch.zeros(tensor.ndim + 1) for key, tensor in checkpoint.items()}
     torch.save(wrong, tmp_path / "c.pt")
     with pytest.raises(WorkloadError) as caught:
-        prepare_weights("lenet", tmp_path, 0, tmp_path / "c.pt")
+        prepare_known("lenet", tmp_path, 0, tmp_path / "c.pt")
     assert "features.0.weight: (5,) in the checkpoint, (6, 1, 5, 5)" in caught.value.what
     assert "7 more" in caught.value.what
 
@@ -150,7 +153,7 @@ def test_a_checkpoint_that_lacks_a_weight_is_refused(
     del checkpoint["classifier.2.bias"]
     torch.save(checkpoint, tmp_path / "c.pt")
     with pytest.raises(WorkloadError, match=r"classifier\.2\.bias: not in the checkpoint"):
-        prepare_weights("lenet", tmp_path, 0, tmp_path / "c.pt")
+        prepare_known("lenet", tmp_path, 0, tmp_path / "c.pt")
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
@@ -159,22 +162,48 @@ def test_a_damaged_checkpoint_is_refused(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"c{suffix}"
     path.write_bytes(b"no checkpoint")
     with pytest.raises(WorkloadError, match="can't be read") as caught:
-        prepare_weights("lenet", tmp_path, 0, path)
+        prepare_known("lenet", tmp_path, 0, path)
     assert ".safetensors" in str(caught.value.remedy)
 
 
 def test_a_checkpoint_that_would_run_code_is_refused(tmp_path: Path) -> None:
     """A pickled module is code: it is not unpickled."""
     torch.save(ZOO["lenet"](), tmp_path / "c.pt")
-    with pytest.raises(WorkloadError, match="can't be read"):
-        prepare_weights("lenet", tmp_path, 0, tmp_path / "c.pt")
+    with pytest.raises(WorkloadError, match="reading these runs code in the file") as refused:
+        prepare_known("lenet", tmp_path, 0, tmp_path / "c.pt")
+    remedy = str(refused.value.remedy)
+    assert "if you trust it, convert it" in remedy
+    # What it says to type does what it says.
+    command = shlex.split(remedy[remedy.index("python3 -c") :])
+    subprocess.run([sys.executable, *command[1:]], cwd=tmp_path, check=True)
+    converted = torch.load(tmp_path / "weights.pt", weights_only=True)
+    assert converted.keys() == ZOO["lenet"]().state_dict().keys()
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_a_checkpoint_of_the_other_format_or_cut_short(suffix: str, tmp_path: Path) -> None:
+    """In words of our own: PyTorch's are of its archives and options."""
+    state = ZOO["lenet"]().state_dict()
+    save_file(state, tmp_path / "whole.safetensors")
+    torch.save(state, tmp_path / "whole.pt")
+    other = ".pt" if suffix == ".safetensors" else ".safetensors"
+    for data in (
+        (tmp_path / f"whole{other}").read_bytes(),
+        (tmp_path / f"whole{suffix}").read_bytes()[:-700],
+        b"",
+    ):
+        path = tmp_path / f"c{suffix}"
+        path.write_bytes(data)
+        with pytest.raises(WorkloadError, match=r"it is no .*, or not a whole one") as refused:
+            prepare_known("lenet", tmp_path, 0, path)
+        assert "weights_only" not in str(refused.value)
 
 
 def test_a_checkpoint_without_a_state_is_refused(tmp_path: Path) -> None:
     """A lone tensor is no state dictionary."""
     torch.save(torch.zeros(3), tmp_path / "c.pt")
     with pytest.raises(WorkloadError, match="holds a Tensor"):
-        prepare_weights("lenet", tmp_path, 0, tmp_path / "c.pt")
+        prepare_known("lenet", tmp_path, 0, tmp_path / "c.pt")
 
 
 def test_a_folder_without_weights_is_named(tmp_path: Path) -> None:

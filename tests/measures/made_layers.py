@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgebench.process import python_path
-from edgebench.reconciling.observed import Observed, observed
-from edgebench.records.records import LimitSetting, TrialRecord
-from edgebench.results.reading import Sweep
-from edgebench.trial.recording import TrialRequest
-from edgebench.trial.trial import Apparatus, TrialFiles, run_trial
+from edgebench.identity import python_path
+from edgebench.measures.view import view_of
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.results.sweep_reader import Sweep
+from edgebench.results.trial_readings import TrialReadings, read_trial
+from edgebench.run.launch import KINDS, Launch, Settings
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial_setup import TrialSetup
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.registry import KINDS, Launch, Settings
-from edgebench.workloads.view import view_of
 
 MIB = 1 << 20
 KIND = "made-up layers"
@@ -50,8 +51,8 @@ def launch(settings: Settings, descriptors: Descriptors) -> Launch:
 
 
 def made_trial(
-    apparatus: Apparatus, folder: Path, strategy: str | None = None, repeats: int = 1
-) -> Observed:
+    setup: TrialSetup, folder: Path, strategy: str | None = None, repeats: int = 1
+) -> TrialReadings:
     """One trial of all sizes, each ``repeats`` times, with what every strategy read of it."""
     KINDS[KIND] = launch
     for name in ("samples", "events", "readings"):
@@ -75,9 +76,9 @@ def made_trial(
         60,
         strategy=strategy,
     )
-    record = run_trial(apparatus, request, files)
+    record = run_trial(setup, request, files)
     assert record.outcome == "ok", record.reason
-    return observed(_sweep(folder, record), record)
+    return read_trial(_sweep(folder, record), record)
 
 
 def _sweep(folder: Path, record: TrialRecord) -> Sweep:
@@ -90,7 +91,7 @@ def page_tables(size_bytes: int) -> int:
     return -(-size_bytes // mmap.PAGESIZE * _ENTRY // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-def errors(timed: Observed, process: Observed | None = None) -> list[Error]:
+def errors(timed: TrialReadings, process: TrialReadings | None = None) -> list[Error]:
     """Each layer's, in order. The kernel is charged for page tables too; they are no error."""
     found = []
     for key, span in timed.spans.items():
@@ -106,7 +107,7 @@ def errors(timed: Observed, process: Observed | None = None) -> list[Error]:
     return found
 
 
-def _rise(trial: Observed, strategy: str, key: Any) -> int | None:
+def _rise(trial: TrialReadings, strategy: str, key: Any) -> int | None:
     seen = trial.span_reading(strategy, key)
     if seen is None or seen.peak_bytes is None or seen.before_bytes is None:
         return None

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from edgebench.errors import ResultsError
-from edgebench.measures.cores import Cores
-from edgebench.measures.strategy import Seen
+from edgebench.measures.strategies.cores import Cores
+from edgebench.measures.strategy import TrialData
 
 
 def span(
@@ -37,7 +37,7 @@ def test_each_phase_has_its_time_on_each_core() -> None:
         *span(3, "forward", 2, (120, 130), c0=(98, 104), c1=(4, 10)),
         *span(4, "backward", 2, (130, 150), c0=(104, 106), c1=(10, 29)),
     ]
-    parts = Cores().read(Seen(events)).parts
+    parts = Cores().read(TrialData(events)).parts
     assert parts == {
         "forward|wall_ns": 20 * 10**6,
         "forward|looked_ns": 20 * 10**6,
@@ -55,7 +55,7 @@ def test_each_phase_has_its_time_on_each_core() -> None:
 def test_a_single_round_counts() -> None:
     """Or there would be nothing."""
     events = span(1, "forward", 0, (0, 10), c0=(0, 9))
-    assert Cores().read(Seen(events)).parts["forward|core_ns_0"] == 9 * 10**6
+    assert Cores().read(TrialData(events)).parts["forward|core_ns_0"] == 9 * 10**6
 
 
 def test_layers_count_where_there_are_any() -> None:
@@ -65,11 +65,11 @@ def test_layers_count_where_there_are_any() -> None:
         *span(2, "load", 0, (5, 9), layer=1, c0=(4, 5)),
         *span(3, "load", 0, (0, 10), c0=(0, 5)),
     ]
-    parts = Cores().read(Seen(events)).parts
+    parts = Cores().read(TrialData(events)).parts
     assert (parts["load|wall_ns"], parts["load|core_ns_0"]) == (9 * 10**6, 5 * 10**6)
 
 
 def test_nothing_seen_is_said() -> None:
     """A worker that died in its first step."""
     with pytest.raises(ResultsError, match="no round was seen whole"):
-        Cores().read(Seen([]))
+        Cores().read(TrialData([]))

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from edgebench.errors import MachineError
-from edgebench.measures.gnu_time import GnuTime, find_gnu_time, gnu_time_command, read_report
+from edgebench.measures.strategies.gnu_time import (
+    GnuTime,
+    find_gnu_time,
+    gnu_time_command,
+    read_report,
+)
 
 MIB = 1 << 20
 WHOLE = (

@@ -13,7 +13,7 @@ from edgebench.measures.balance import (
     resident_to_proportional,
 )
 from edgebench.measures.ledger import Figure, Ledger, Term
-from edgebench.measures.strategy import ErrorBar
+from edgebench.measures.reading import ErrorBar
 
 EXACT = ErrorBar(0, "made up")
 

@@ -17,17 +17,17 @@ from made_layers import MIB, SIZES_MIB, errors, made_trial
 from edgebench.cgroups.interface import Cgroup, HotFiles
 from edgebench.cgroups.v1 import V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup
-from edgebench.measures.kernel import BATCH_PAGES, CANT_RESET
-from edgebench.workshop.workshop import Workshop, open_workshop
+from edgebench.measures.strategies.kernel import BATCH_PAGES, CANT_RESET
+from edgebench.run.session import Session, open_session
 
 pytestmark = pytest.mark.cgroup
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
-    """The real apparatus."""
-    with open_workshop() as workshop:
-        yield workshop
+def session() -> Iterator[Session]:
+    """The real setup."""
+    with open_session() as session:
+        yield session
 
 
 def slack_bytes() -> int:
@@ -37,10 +37,10 @@ def slack_bytes() -> int:
 
 
 def test_the_kernels_peak_of_a_layer_is_exact_however_short(
-    workshop: Workshop, tmp_path: Path
+    session: Session, tmp_path: Path
 ) -> None:
     """1, 8, 64 and 256 MiB held for 2 ms: within the slack, where the kernel resets its mark."""
-    timed = made_trial(workshop.apparatus, tmp_path, repeats=3)
+    timed = made_trial(session.setup, tmp_path, repeats=3)
     found = errors(timed)
     assert [error.size_mib for error in found] == [s for s in SIZES_MIB for _ in range(3)]
     if timed.readings["kernel"].missing.get("spans"):
@@ -52,18 +52,18 @@ def test_the_kernels_peak_of_a_layer_is_exact_however_short(
 
 
 def test_the_processs_own_mark_is_exact_where_the_kernels_cant_be_reset(
-    workshop: Workshop, tmp_path: Path
+    session: Session, tmp_path: Path
 ) -> None:
     """VmHWM, reset through clear_refs, tells the same layers in a trial of its own."""
-    timed = made_trial(workshop.apparatus, tmp_path)
-    process = made_trial(workshop.apparatus, tmp_path, "process")
+    timed = made_trial(session.setup, tmp_path)
+    process = made_trial(session.setup, tmp_path, "process")
     for error in errors(timed, process):
         assert error.process is not None
         assert abs(error.process) <= slack_bytes(), error
 
 
 def test_a_kernel_that_cant_reset_its_mark_says_so(
-    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then a layer has no kernel's peak; sampled and process's are there, and the reason is."""
 
@@ -77,11 +77,11 @@ def test_a_kernel_that_cant_reset_its_mark_says_so(
 
     for kind in (V1Cgroup, V2Cgroup):
         without_reset(kind)
-    timed = made_trial(workshop.apparatus, tmp_path)
+    timed = made_trial(session.setup, tmp_path)
     kernel = timed.readings["kernel"]
     assert all(span.peak_bytes is None for span in kernel.spans)
     assert kernel.missing["spans"] == kernel.span_method == CANT_RESET
-    process = made_trial(workshop.apparatus, tmp_path, "process")
+    process = made_trial(session.setup, tmp_path, "process")
     offs = [error.process for error in errors(timed, process)]
     # Not "or": an error of 0 is the best there is.
     assert all(off is not None and abs(off) <= slack_bytes() for off in offs), offs

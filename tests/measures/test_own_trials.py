@@ -9,13 +9,14 @@ import pytest
 
 from edgebench.errors import ResultsError, ScenarioError
 from edgebench.measures import registry
-from edgebench.measures.strategy import ErrorBar, Reading, Seen, Strategy
-from edgebench.plan.plan import PlannedTrial, Point, own_trials
-from edgebench.records.records import LimitSetting, TrialRecord
+from edgebench.measures.reading import ErrorBar, Reading
+from edgebench.measures.strategy import Strategy, TrialData
+from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.results import Results, load
 from edgebench.results.summary import summarise
+from edgebench.run.sweep import SweepOptions, SweepSummary, run_sweep
+from edgebench.scenario.points import PlannedTrial, Point, own_trials
 from edgebench.scenario.scenario import load_scenario
-from edgebench.sweep.sweep import SweepOptions, SweepSummary, run_sweep
 
 SCENARIO = """
 schema = 1
@@ -39,7 +40,7 @@ class _Made(Strategy):
     title = counts = blind_to = "made up"
     own_trial = True
 
-    def read(self, seen: Seen) -> Reading:
+    def read(self, seen: TrialData) -> Reading:
         """What the workload wrote to the folder, if it did."""
         assert seen.folder is not None
         size = int((seen.folder / "size").read_text())
@@ -110,6 +111,8 @@ class _Silent:
 
     def trial(self, request: object) -> None: ...
 
+    def moved(self, limits: object) -> None: ...
+
     def finished(self, record: TrialRecord) -> None: ...
 
 
@@ -117,7 +120,7 @@ class _Silent:
 def made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The made-up strategies are known."""
     for strategy in (Working(), Absent(), Crashing(), Slow()):
-        monkeypatch.setitem(registry.own(), strategy.name, strategy)
+        monkeypatch.setitem(registry.with_own_trial(), strategy.name, strategy)
 
 
 def sweep(folder: Path, strategies: Sequence[str]) -> tuple[SweepSummary, Results, _Silent]:
@@ -131,7 +134,7 @@ def sweep(folder: Path, strategies: Sequence[str]) -> tuple[SweepSummary, Result
 
 def test_own_trials_come_after_all_timed_ones() -> None:
     """One of each strategy at each point, numbered on, in a block of their own."""
-    points = [Point(f"p{n}", {}, LimitSetting()) for n in (1, 2)]
+    points = [Point(f"p{n}", {"kind": "command"}, LimitSetting()) for n in (1, 2)]
     timed = [PlannedTrial(f"{n:04d}", "p1", block, block) for n, block in ((1, 0), (2, 1))]
     planned = own_trials(points, timed, ["a", "b"])
     assert [one.trial for one in planned] == ["0003", "0004", "0005", "0006"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +12,19 @@ import pytest
 from looking import MIB, look, resident, span_events
 
 from edgebench.errors import ResultsError
-from edgebench.measures.analytic import Analytic
-from edgebench.measures.gnu_time import GnuTimeStrategy
-from edgebench.measures.inside import ALLOCATIONS, VIEW_VARIABLE
-from edgebench.measures.kernel import CANT_RESET, KernelMark
-from edgebench.measures.process import Malloc, Process, Proportional, ResidentAndSwapped
-from edgebench.measures.registry import always, beside_process, own
-from edgebench.measures.sampled import Sampled
-from edgebench.measures.strategy import ErrorBar, Reading, Seen, SpanReading
-from edgebench.measures.torch_view import TorchAllocations
-from edgebench.records.records import LimitSetting, SamplerReport, TrialRecord
+from edgebench.measures.reading import ErrorBar, Reading, SpanReading
+from edgebench.measures.registry import all_strategies, with_own_trial
+from edgebench.measures.strategies.analytic import Analytic
+from edgebench.measures.strategies.gnu_time import GnuTimeStrategy
+from edgebench.measures.strategies.kernel import CANT_RESET, KernelMark
+from edgebench.measures.strategies.process import Malloc, Process, Proportional, ResidentAndSwapped
+from edgebench.measures.strategies.sampled import Sampled
+from edgebench.measures.strategies.torch_allocations import TorchAllocations
+from edgebench.measures.strategy import TrialData
+from edgebench.measures.torch_profiler import ALLOCATIONS
+from edgebench.measures.view import view_of
+from edgebench.records import LimitSetting, SamplerReport, TrialRecord, Watching
+from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 SETTINGS = {"kind": "inference", "networks": ["net"], "schedule": "linear", "batch": 2}
 
@@ -53,14 +58,14 @@ def layer_events() -> list[dict[str, Any]]:
 
 def test_every_strategy_says_what_it_is() -> None:
     """A name of its own, what it counts, what it can't see, whether it needs a trial."""
-    strategies = [*always(), *beside_process(), *own().values()]
+    strategies = all_strategies().values()
     names = [strategy.name for strategy in strategies]
     assert len(set(names)) == len(names)
     for strategy in strategies:
         assert strategy.title
         assert strategy.counts
         assert strategy.blind_to
-        assert strategy.own_trial == (strategy.name in own())
+        assert strategy.own_trial == (strategy.name in with_own_trial())
 
 
 def test_a_reading_survives_the_disk() -> None:
@@ -73,7 +78,7 @@ def test_a_reading_survives_the_disk() -> None:
 
 def test_the_kernels_reading_has_its_batching() -> None:
     """Peaks by reset; off by 64 pages on each CPU."""
-    reading = KernelMark().read(Seen(layer_events(), record(), cpus=2))
+    reading = KernelMark().read(TrialData(layer_events(), record(), cpus=2))
     assert reading.peak_bytes == 300 * MIB
     assert reading.error.size_bytes == 2 * 64 * 4096
     assert [span.id for span in reading.spans] == [1, 2]
@@ -84,7 +89,7 @@ def test_the_kernels_reading_has_its_batching() -> None:
 def test_a_kernel_without_reset_or_mark_is_said() -> None:
     """Spans keep the usage at their ends; a sampled peak is not passed off as the kernel's."""
     events = [{**e, "peak_bytes": None} if "peak_bytes" in e else e for e in layer_events()]
-    reading = KernelMark().read(Seen(events, record(peak_source="sampled")))
+    reading = KernelMark().read(TrialData(events, record(peak_source="sampled")))
     assert reading.peak_bytes is None
     assert reading.spans[0].peak_bytes is None
     assert reading.spans[0].after_bytes is not None
@@ -96,7 +101,9 @@ def test_samples_between_a_spans_ends() -> None:
     samples = {"t_ns": [0, 9, 12, 16, 30], "usage_bytes": [1, 10, 50, 20, 30]}
     stat = {"t_ns": [0, 14], "anon_bytes": [1, 45], "file_bytes": [0, -1]}
     sampler = SamplerReport(0.001, 0.001, 0.004, 5, None, None)
-    seen = Seen(layer_events(), record(peak_bytes=60, sampler=sampler), samples=samples, stat=stat)
+    seen = TrialData(
+        layer_events(), record(peak_bytes=60, sampler=sampler), samples=samples, stat=stat
+    )
     reading = Sampled().read(seen)
     assert reading.peak_bytes == 50
     assert reading.error.size_bytes == 10
@@ -107,14 +114,25 @@ def test_samples_between_a_spans_ends() -> None:
     assert "file_bytes" not in reading.parts
 
 
+def test_between_rare_samples_usage_stays_the_same() -> None:
+    """Sampled less often while nothing changes: the value before and after is a span's own."""
+    watching = Watching(0.001, None, 0.01, [], False, True, quiet_interval_s=0.01)
+    for after, peak in ((50, 50), (51, None)):
+        samples = {"t_ns": [0, 9, 30], "usage_bytes": [1, 50, after]}
+        seen = TrialData(layer_events(), record(watched=watching), samples=samples)
+        assert {span.peak_bytes for span in Sampled().read(seen).spans} == {peak}
+        even = TrialData(layer_events(), record(), samples=samples)
+        assert {span.peak_bytes for span in Sampled().read(even).spans} == {None}
+
+
 def test_no_samples_is_said() -> None:
     """No table, no peak."""
-    assert Sampled().read(Seen([], record())).missing
+    assert Sampled().read(TrialData([], record())).missing
 
 
 def test_the_process_by_its_own_looks() -> None:
     """Resident by the reset mark; with swap, proportional and malloc's count by the ends."""
-    seen = Seen(layer_events(), record(), cpus=2)
+    seen = TrialData(layer_events(), record(), cpus=2)
     full = look()
     process = Process().read(seen)
     assert process.peak_bytes == resident(full)
@@ -127,14 +145,14 @@ def test_the_process_by_its_own_looks() -> None:
 
 def test_a_worker_that_never_looked_is_said() -> None:
     """As after a kill before the first boundary."""
-    assert Process().read(Seen([], record())).missing
+    assert Process().read(TrialData([], record())).missing
 
 
 def test_gnu_times_figure_or_why_not() -> None:
     """From the record; None is no 0."""
-    told = GnuTimeStrategy().read(Seen([], record(gnu_time_maxrss_bytes=7)))
+    told = GnuTimeStrategy().read(TrialData([], record(gnu_time_maxrss_bytes=7)))
     assert told.peak_bytes == 7
-    assert GnuTimeStrategy().read(Seen([], record())).missing
+    assert GnuTimeStrategy().read(TrialData([], record())).missing
 
 
 def boundaries(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -150,7 +168,7 @@ def test_torchs_allocations_between_boundaries(tmp_path: Path) -> None:
     }
     (tmp_path / ALLOCATIONS).write_text(json.dumps(profile))
     events = boundaries(layer_events())
-    reading = TorchAllocations().read(Seen(events, record(), tmp_path))
+    reading = TorchAllocations().read(TrialData(events, record(), tmp_path))
     assert reading.spans == (SpanReading(1, 0, 100, 100), SpanReading(2, 100, 600, 120))
     assert reading.peak_bytes == 600
     assert [size for _, size in reading.line] == [100, 600, 100, 120]
@@ -161,7 +179,7 @@ def test_a_layer_in_another_thread_is_not_guessed(tmp_path: Path) -> None:
     """The profiler does not follow threads: without a boundary a layer has no figures."""
     profile = {"allocations": [[1010, 100]], "boundaries": [[1000, 1], [1015, 2]]}
     (tmp_path / ALLOCATIONS).write_text(json.dumps(profile))
-    reading = TorchAllocations().read(Seen(boundaries(layer_events()), record(), tmp_path))
+    reading = TorchAllocations().read(TrialData(boundaries(layer_events()), record(), tmp_path))
     assert [span.id for span in reading.spans] == [1]
     assert "1 layers" in reading.missing["spans"]
 
@@ -172,18 +190,27 @@ def test_a_profile_cut_short_is_an_error(tmp_path: Path, text: str | None) -> No
     if text is not None:
         (tmp_path / ALLOCATIONS).write_text(text)
     with pytest.raises(ResultsError):
-        TorchAllocations().read(Seen([], record(), tmp_path))
+        TorchAllocations().read(TrialData([], record(), tmp_path))
 
 
-@pytest.mark.parametrize("strategy", [Process(), TorchAllocations()])
-def test_a_view_is_asked_for_by_the_environment(
-    tmp_path: Path, strategy: Process | TorchAllocations
-) -> None:
-    """The words stay; the worker alone is told."""
+@pytest.mark.parametrize("name", [n for n, one in with_own_trial().items() if one.inside_worker])
+def test_the_environment_names_the_view(tmp_path: Path, name: str) -> None:
+    """The command stays; from its variables alone the worker opens that strategy's own view."""
+    strategy = with_own_trial()[name]
     command, env = strategy.wrap(["python", "-m", "worker"], {"A": "b"}, tmp_path)
     assert command == ["python", "-m", "worker"]
     assert env["A"] == "b"
-    assert env[VIEW_VARIABLE] == strategy.name
+    if strategy.unavailable() is None and name != "memray":
+        assert type(view_of(env, NO_DESCRIPTORS)) is strategy.view
+
+
+def test_a_timed_trial_has_no_view() -> None:
+    """And imports no strategy, nor what strategies share."""
+    assert view_of({}, NO_DESCRIPTORS) is None
+    code = "import sys, edgebench.workloads.worker; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = [name for name in done.stdout.split() if name.startswith("edgebench.measures")]
+    assert loaded == ["edgebench.measures", "edgebench.measures.view"]
 
 
 TABLE = [
@@ -201,7 +228,7 @@ TABLE = [
 
 def test_the_analytic_sum_follows_the_schedule() -> None:
     """Weights from the load's end; tensors and copies grow with the batch, weights don't."""
-    reading = Analytic().read(Seen(layer_events(), record(), tables={"net": TABLE}))
+    reading = Analytic().read(TrialData(layer_events(), record(), tables={"net": TABLE}))
     assert reading.spans == (
         SpanReading(1, 20, 62, 62),
         SpanReading(2, 62, 42 + 2 * (16 + 5), 42 + 2 * 6),
@@ -215,7 +242,7 @@ TWO_LAYERS = {"net": [*TABLE, {**TABLE[0], "part": "next"}]}
 def second_load(schedule: str, events: list[dict[str, Any]]) -> SpanReading:
     """What the analytic sum says of the load of the second layer, span 3."""
     made = record(settings={**SETTINGS, "schedule": schedule})
-    spans = Analytic().read(Seen(events, made, tables=TWO_LAYERS)).spans
+    spans = Analytic().read(TrialData(events, made, tables=TWO_LAYERS)).spans
     return next(span for span in spans if span.id == 3)
 
 
@@ -234,9 +261,18 @@ def test_bulk_keeps_weights_until_all_has_run(executed: bool) -> None:
     assert second_load("bulk", events) == SpanReading(3, 62, 104, 104)
 
 
+def test_tied_weights_are_loaded_once() -> None:
+    """An embedding and the head that uses the same tensor: its 30 bytes count once."""
+    tied = {"net": [{**row, "tied_bytes": {"embedding": 30}} for row in TWO_LAYERS["net"]]}
+    events = [*layer_events()[:2], *span_events(3, "load", look(), look(), **NEXT)]
+    made = record(settings={**SETTINGS, "schedule": "bulk"})
+    (_, load) = Analytic().read(TrialData(events, made, tables=tied)).spans
+    assert load == SpanReading(3, 62, 104 - 30, 104 - 30)
+
+
 def test_a_table_without_live_tensors_is_said() -> None:
     """An older version's sweep: nothing is made up."""
     old = [{k: v for k, v in TABLE[0].items() if not k.startswith("live")}]
-    reading = Analytic().read(Seen(layer_events(), record(), tables={"net": old}))
+    reading = Analytic().read(TrialData(layer_events(), record(), tables={"net": old}))
     assert reading.spans == ()
     assert reading.missing

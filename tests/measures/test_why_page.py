@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "why-numbers-differ.md").read_text()
+PAGE = (ROOT / "docs" / "explanation" / "why-numbers-differ.md").read_text()
 KEPT = ROOT / "benchmarks" / "results"
 POINTS = [
     point

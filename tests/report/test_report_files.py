@@ -18,12 +18,12 @@ from made_sweep import Shape, make
 
 from edgebench import load
 from edgebench.cli.report import report
+from edgebench.report.builder import make_report
+from edgebench.report.content import Picture, Report, ReportTable
 from edgebench.report.html import as_html
-from edgebench.report.making import make_report
 from edgebench.report.markdown import as_markdown, escaped
-from edgebench.report.page import Picture, Report, Table
 from edgebench.report.pdf import as_pdf
-from edgebench.report.pictures import LARGEST_ALL, LARGEST_SVG, embedded
+from edgebench.report.pictures import LARGEST_ALL, LARGEST_SVG, embedded_pictures
 
 KEPT = sorted((Path(__file__).parents[2] / "results").glob("*/*-quickstart-*"))
 HOSTILE = "<script>alert(1)</script>|`x`*b*[l](http://e) $\\nosuch{$\x1b[31m"
@@ -65,7 +65,7 @@ def tell(*words: object) -> Result:
 @pytest.fixture
 def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all kinds of figures only the quickest, where figures are not what is tested."""
-    from edgebench.figures import gallery, totals
+    from edgebench.report.figures import gallery, totals
 
     monkeypatch.setattr(gallery, "KINDS", {"totals": totals.figures})
     monkeypatch.setattr(gallery, "STUDIES", {})
@@ -97,10 +97,15 @@ def test_the_page_answers_the_four_questions(told: Path):
     """Each workload has its answers with the sweep's own numbers, its limits and its figures."""
     page = Page((told / "report.html").read_text())
     words = " ".join(" ".join(page.words).split())
-    for question in ("Does it fit?", "How slow is it?", "Which layer", "What would more memory"):
+    for question in (
+        "Does it fit?",
+        "How slow is it?",
+        "Which layer",
+        "How much does more memory help?",
+    ):
         assert question in words
-    assert "It needs 200.0 MiB when nothing limits it (median of 3 unlimited trials)." in words
-    assert "At 50.0 MiB no trial finished: 3 killed for memory." in words
+    assert "It needs 200.0 MiB without a limit (median of its trials)." in words
+    assert "No trial finished at 50.0 MiB: 3 killed for memory." in words
     shown = [a["alt"] for tag, a in page.tags if tag == "img"]
     assert any("Slowdown of alexnet" in str(alt) for alt in shown)
 
@@ -108,7 +113,7 @@ def test_the_page_answers_the_four_questions(told: Path):
 def test_markdown_says_the_same(told: Path):
     """The text has the page's sentences, and each figure it shows lies beside it."""
     text = (told / "report.md").read_text()
-    assert "It needs 200.0 MiB when nothing limits it" in text
+    assert "It needs 200.0 MiB without a limit" in text
     figures = re.findall(r"\]\((figures/[^)]+)\)", text)
     assert figures
     assert all((told / figure).is_file() for figure in figures)
@@ -224,7 +229,7 @@ def picture(stem: str, svg: int, png: int) -> Picture:
 def test_large_figures_become_small_pictures():
     """An SVG of many points is embedded as PNG, with few colours where that is smaller."""
     small, large = picture("a", 1000, 300), picture("b", LARGEST_SVG + 1, 300_000)
-    (first, second), left_out = embedded([small, large])
+    (first, second), left_out = embedded_pictures([small, large])
     assert first.address.startswith("data:image/svg+xml;base64,")
     assert second.address.startswith("data:image/png;base64,")
     assert len(second.address) < len(large.png)
@@ -234,7 +239,7 @@ def test_large_figures_become_small_pictures():
 def test_a_page_never_grows_too_large():
     """Figures beyond the page's room are left out and named."""
     many = [picture(f"f{n}", LARGEST_SVG, 300) for n in range(40)]
-    kept, left_out = embedded(many)
+    kept, left_out = embedded_pictures(many)
     assert sum(len(one.address) for one in kept) <= LARGEST_ALL
     assert len(kept) + len(left_out) == 40
     assert left_out[0].startswith("figure f")
@@ -242,7 +247,7 @@ def test_a_page_never_grows_too_large():
 
 def test_a_scenario_can_hold_fences():
     """The scenario's block ends where it ends, whatever stands in it."""
-    told = Report("t", [], Table("s", ("a",), []), [], [], [], [], "x = '''\n````\n", "f")
+    told = Report("t", [], [], ReportTable("s", ("a",), []), [], [], [], [], "x = '''\n````\n", "f")
     assert "`````toml\nx = '''\n````\n`````" in as_markdown(told, "figures")
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.records.phases import events_to_phases
-from edgebench.records.records import LimitSetting, Outcome, SamplerReport, TrialRecord
+from edgebench.records import LimitSetting, Outcome, SamplerReport, TrialRecord
 from edgebench.results.folder import ResultsFolder
+from edgebench.spans import events_to_phases
 
 MIB = 1 << 20
 NETWORKS: dict[str, Any] = {

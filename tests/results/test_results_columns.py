@@ -8,6 +8,7 @@ import os
 import random
 import re
 import subprocess
+import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -21,13 +22,13 @@ from results_making import make_sweep, record
 
 import edgebench
 from edgebench.cli.show import show
-from edgebench.columns import trials as large
-from edgebench.columns.table import JSON_TEXTS, TEXTS
-from edgebench.records.records import FINAL_OUTCOMES, TrialRecord
+from edgebench.records import FINAL_OUTCOMES, TrialRecord
+from edgebench.results.columns import large_file as large
+from edgebench.results.columns.table import JSON_TEXTS, TEXTS
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.layout import COLUMNS, TRIALS
-from edgebench.results.reading import read_records, read_sweep
 from edgebench.results.summary import summarise
+from edgebench.results.sweep_reader import read_records, read_sweep
 
 #: What is put in place of a piece of a sound line, or is a line itself.
 ODD_LINES = {
@@ -132,6 +133,53 @@ def test_any_damage_is_judged_alike(
     path.write_bytes(bytes(content))
     small, other = in_both_ways(path, monkeypatch)
     assert repr(other) == repr(small)
+
+
+def test_ok_with_a_killed_child_is_read_as_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Records of before, small and large file alike: no success, no time, no demand, and why."""
+    path = make_sweep(tmp_path)
+    data = [json.loads(line) for line in (path / TRIALS).read_bytes().splitlines()]
+    old = next(one for one in data if one["limits"]["label"] == "max")
+    old |= {"oom_kills": 2, "exit_code": 0}
+    (path / TRIALS).write_text("".join(json.dumps(one) + "\n" for one in data))
+    small, other = in_both_ways(path / TRIALS, monkeypatch)
+    assert other == small
+    (found,) = [one for one in small[0] if one.trial == old["trial"]]
+    words = "the kernel killed 2 processes of it; the command itself ended with 0"
+    assert (found.outcome, found.reason, found.exit_code) == ("oom-killed", words, 0)
+    assert found.demand_bytes is None
+    assert "demand_bytes" in found.missing
+    for bytes_of_large in (large.LARGE_BYTES, 1):
+        monkeypatch.setattr(large, "LARGE_BYTES", bytes_of_large)
+        row = edgebench.load(path).trials.set_index("trial").loc[old["trial"]]
+        assert row["outcome"] == "oom-killed"
+        (point,) = [p for p in summarise(read_sweep(path)) if p.point == old["point"]]
+        assert f"oom-killed: {words}" in point.reasons
+        assert point.outcomes["oom-killed"] == 1
+
+
+def test_kills_with_swap_free_are_in_every_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The frame has the mark and the figures, the summary the least swap, small file or large."""
+    path = make_sweep(tmp_path)
+    data = [json.loads(line) for line in (path / TRIALS).read_bytes().splitlines()]
+    one, other, *_ = (line for line in data if line["outcome"] == "oom-killed")
+    kill = {"swap_allowed_bytes": 64 << 20, "swap_free_bytes": 60 << 20, "unknown": 1}
+    one |= {"killed_with_swap_free": True, "kill": kill}
+    other |= {"killed_with_swap_free": False, "kill": {"swap_free_bytes": 0}}
+    (path / TRIALS).write_text("".join(json.dumps(line) + "\n" for line in data))
+    small, large_ones = in_both_ways(path / TRIALS, monkeypatch)
+    assert large_ones == small
+    for bytes_of_large in (large.LARGE_BYTES, 1):
+        monkeypatch.setattr(large, "LARGE_BYTES", bytes_of_large)
+        trials = edgebench.load(path).trials.set_index("trial")
+        marks = trials["killed_with_swap_free"]
+        assert marks.dtype == "boolean"
+        assert marks[one["trial"]]
+        assert marks.isna().sum() == len(data) - 2
+        assert trials.loc[one["trial"], "kill_swap_free_bytes"] == 60 << 20
+        (point,) = [p for p in summarise(read_sweep(path)) if p.swap_free_bytes]
+        assert (point.point, point.swap_free_bytes.low) == (one["point"], 60 << 20)
+        assert point.swap_free_bytes.count == 1
 
 
 def frames_of(path: Path) -> list[pd.DataFrame]:
@@ -268,6 +316,28 @@ def test_what_is_kept_and_damaged_is_not_used(tmp_path: Path, all_large: None):
     pd.testing.assert_frame_equal(edgebench.load(path).trials, whole)
 
 
+def test_a_cache_with_control_characters_or_twice_the_same_text_is_not_used(
+    tmp_path: Path, all_large: None
+):
+    """It may have come with somebody's folder: no escape code reaches the terminal."""
+    path = make_sweep(tmp_path)
+    shown = CliRunner().invoke(show, [str(path), "--json"]).stdout
+    with zipfile.ZipFile(path / COLUMNS) as kept:
+        members = {name: kept.read(name) for name in kept.namelist()}
+    trials = json.loads(members["words/trial"])
+    for name, words in {
+        "words/warnings": [json.dumps(["\x1b[2Jgone"])],
+        "words/trial": [trials[0], *trials[:-1]],
+    }.items():
+        codes = bytes(len(members["codes/warnings"])) if name == "words/warnings" else b""
+        changed = {name: json.dumps(words).encode()} | ({"codes/warnings": codes} if codes else {})
+        with zipfile.ZipFile(path / COLUMNS, "w") as kept:
+            for member, data in (members | changed).items():
+                kept.writestr(member, data)
+        done = CliRunner().invoke(show, [str(path), "--json"])
+        assert (done.exit_code, done.stdout) == (0, shown)
+
+
 def test_a_folder_that_takes_nothing_is_read(tmp_path: Path, all_large: None):
     """Somebody else's, or one where the file can't be put: it is read and nothing is left."""
     path = make_sweep(tmp_path)
@@ -317,5 +387,5 @@ def test_a_large_sweep_is_taken_up_again(tmp_path: Path, all_large: None):
 def test_every_text_of_a_record_has_its_column():
     """A text that a record gets later can't be taken for a number."""
     kinds = {field.name: str(field.type).partition(" | ")[0] for field in fields(TrialRecord)}
-    texts = {name for name, kind in kinds.items() if kind in ("str", "Outcome")}
+    texts = {name for name, kind in kinds.items() if kind in ("str", "Outcome", "Direction")}
     assert texts == set(TEXTS) - set(JSON_TEXTS)

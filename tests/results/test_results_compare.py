@@ -6,6 +6,7 @@ import json
 import math
 import random
 import statistics
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +15,14 @@ from click.testing import CliRunner, Result
 from results_making import MIB, make_sweep, record, usual_record
 from scipy import stats
 
+from edgebench.analysis.compare import compare_sweeps, holm_correction
+from edgebench.analysis.significance import moderated_t_tests
 from edgebench.cli.compare import compare
-from edgebench.comparing.compare import compare_sweeps, holm
-from edgebench.comparing.significance import moderated
+from edgebench.cli.show import show
 from edgebench.errors import RegressionError, ResultsError, UsageError
-from edgebench.records.records import TrialRecord
+from edgebench.records import TrialRecord, Watching
+from edgebench.report.tables import environment_table
+from edgebench.results.kill_rate import MAY_HAVE_SAVED
 from edgebench.results.results import load
 
 
@@ -42,7 +46,7 @@ def test_a_regression_is_found_and_told(tmp_path: Path):
     assert isinstance(done.exception, RegressionError)
     assert done.exception.exit_code == 4
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("150M")]
-    assert {row[2] for row in rows} == {"total", "load"}
+    assert {row[2] for row in rows} == {"start", "steady", "load"}
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
@@ -88,6 +92,32 @@ def test_more_demand_is_a_regression(tmp_path: Path):
     assert [(row.quantity, row.verdict) for row in compared.regressions] == [("demand", "more")]
 
 
+def test_a_throughput_that_fell_is_a_regression(tmp_path: Path):
+    """Also where the time is the same, as of a program that is stopped after a while; with unit."""
+
+    def printing(rate: float) -> Callable[[str, str, int], TrialRecord]:
+        def made(trial: str, label: str, block: int) -> TrialRecord:
+            usual = usual_record(trial, label, block)
+            settings = {**usual.settings, "new_tokens": 16}
+            per_second = (40.0 if label == "max" else rate) * (1 + 0.01 * block)
+            return replace(usual, settings=settings, throughput_per_s=per_second)
+
+        return made
+
+    fast, slow = (make_sweep(tmp_path, make=printing(rate)) for rate in (20.0, 10.0))
+    compared = compare_sweeps(load(fast).sweeps[0], load(slow).sweeps[0])
+    (worse,) = compared.regressions
+    assert (worse.quantity, worse.verdict, worse.unit) == ("throughput", "slower", "tokens")
+    assert worse.ratio == pytest.approx(0.5)
+    done = run_compare(fast, slow)
+    assert isinstance(done.exception, RegressionError)
+    assert "most: lenet at 150M: throughput slower, 0.5×" in " ".join(done.stdout.split())
+    (row,) = (line for line in done.stdout.splitlines() if line.startswith("150M"))
+    assert "20.2 tokens/s" in row
+    better = compare_sweeps(load(slow).sweeps[0], load(fast).sweeps[0])
+    assert [r.verdict for r in better.rows if r.quantity == "throughput"] == ["same", "faster"]
+
+
 def test_one_repeat_proves_nothing(tmp_path: Path):
     """With single trials a large change is unsure, not a regression."""
     a = make_sweep(tmp_path, repeats=1)
@@ -114,6 +144,41 @@ def test_sweeps_with_nothing_in_common_are_refused(tmp_path: Path):
     assert isinstance(run_compare(b, c).exception, ResultsError)
 
 
+def test_older_sweeps_are_compared_with_those_that_left_the_collector_on(tmp_path: Path):
+    """Records without the key ran with it on: they pair with that, and with nothing else."""
+
+    def collecting(gc: str) -> Callable[[str, str, int], TrialRecord]:
+        def made(trial: str, label: str, block: int) -> TrialRecord:
+            usual = usual_record(trial, label, block)
+            return replace(usual, settings={**usual.settings, "gc": gc})
+
+        return made
+
+    old = load(make_sweep(tmp_path)).sweeps[0]
+    on = load(make_sweep(tmp_path, make=collecting("default"))).sweeps[0]
+    off = load(make_sweep(tmp_path, make=collecting("frozen"))).sweeps[0]
+    assert compare_sweeps(old, on).only_a == []
+    with pytest.raises(ResultsError) as refused:
+        compare_sweeps(old, off)
+    assert 'gc = "default"' in (refused.value.remedy or "")
+    assert set(load(old.path).trials["gc"]) == {"default"}
+
+
+def test_a_machine_that_differed_is_told(tmp_path: Path):
+    """What ran beside one sweep and not beside the other stands below the table, in words."""
+    paths = [make_sweep(tmp_path), make_sweep(tmp_path)]
+    for path, threads in zip(paths, ([], ["kdamond.0"]), strict=True):
+        told = {"schema": 1, "swappiness": 0, "damon": {"running": threads}}
+        (path / "environment.json").write_text(json.dumps(told))
+    line = "DAMON: running none in a, running kdamond.0 in b"
+    done = run_compare(*paths)
+    assert f"the machines differ: {line}" in " ".join(done.stdout.split())
+    assert json.loads(run_compare(*paths, "--json").stdout)["machine"] == [line]
+    rows = environment_table(load(paths[1]).environment).rows
+    assert ["DAMON", "running kdamond.0"] in rows
+    assert ["swappiness", "0"] in rows
+
+
 def test_a_threshold_is_a_share(tmp_path: Path):
     """Half as long again passes below a threshold of 80 %; nonsense is a usage error."""
     a, b = make_sweep(tmp_path), make_sweep(tmp_path, make=slower)
@@ -124,7 +189,7 @@ def test_a_threshold_is_a_share(tmp_path: Path):
 def test_a_lone_comparison_is_student_s():
     """With nothing to learn from others the test statistic is the one in the books."""
     a, b = [1.0, 1.1, 0.9, 1.05], [1.2, 1.3, 1.25]
-    alone, same, exact = moderated([(a, b), (a, a), ([1, 1], [2, 2])])
+    alone, same, exact = moderated_t_tests([(a, b), (a, a), ([1, 1], [2, 2])])
     assert alone.p == pytest.approx(stats.ttest_ind(a, b).pvalue)
     assert same.p == pytest.approx(1)
     assert exact.p == 0
@@ -139,9 +204,12 @@ def test_the_least_change_is_found_19_times_in_20():
 
     alpha = 0.01
     least = statistics.median(
-        one.least_ratio for one in moderated([(repeats(0), repeats(0)) for _ in range(1000)], alpha)
+        one.least_ratio
+        for one in moderated_t_tests([(repeats(0), repeats(0)) for _ in range(1000)], alpha)
     )
-    changed = moderated([(repeats(0), repeats(math.log(least))) for _ in range(1000)], alpha)
+    changed = moderated_t_tests(
+        [(repeats(0), repeats(math.log(least))) for _ in range(1000)], alpha
+    )
     assert sum(one.p <= alpha for one in changed) / 1000 == pytest.approx(0.95, abs=0.03)
 
 
@@ -159,9 +227,9 @@ def test_a_noisy_comparison_says_what_it_can_tell(tmp_path: Path):
     assert compared.least_times_ratio
     assert compared.least_times_ratio > 1.1
     assert (compared.repeats_for(1.1) or 0) > 3
-    said = run_compare(a, b).stdout
-    assert f"from {compared.least_times_ratio - 1:.0%} on" in said
-    assert f"to find 10% takes about {compared.repeats_for(1.1)} repeats" in said
+    said = " ".join(run_compare(a, b, "--verbose").stdout.split())
+    assert f"would show a change of {compared.least_times_ratio - 1:.0%}" in said
+    assert f"to show a change of 10%, about {compared.repeats_for(1.1)} repeats" in said
 
 
 def test_spreads_that_are_all_one_are_pooled():
@@ -171,7 +239,7 @@ def test_spreads_that_are_all_one_are_pooled():
     def repeats(middle: float) -> list[float]:
         return [chance.gauss(middle, 0.02) for _ in range(3)]
 
-    tested = moderated([(repeats(0.0), repeats(0.1)) for _ in range(400)])
+    tested = moderated_t_tests([(repeats(0.0), repeats(0.1)) for _ in range(400)])
     error = 0.02 * (2 / 3) ** 0.5
     halves = [math.log(one.ratio_high / one.ratio_low) / 2 for one in tested]
     assert statistics.median(halves) == pytest.approx(1.96 * error, rel=0.1)
@@ -179,4 +247,31 @@ def test_spreads_that_are_all_one_are_pooled():
 
 def test_holm_corrects_step_by_step():
     """A worked example: ordered p-values times 4, 3, 2, 1, never falling."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm_correction([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_sweeps_that_were_watched_differently_are_compared_with_a_warning(tmp_path: Path):
+    """An older sweep's kills may have been prevented by looking; two alike give no warning."""
+    quiet = Watching(0.001, None, 0.01, ["memory.current"], False, True)
+
+    def without_stat(trial: str, label: str, block: int) -> TrialRecord:
+        return replace(usual_record(trial, label, block), watched=quiet)
+
+    older, newer = make_sweep(tmp_path), make_sweep(tmp_path, make=without_stat)
+    done = run_compare(older, newer)
+    ways = "(a: with memory.stat, b: without memory.stat)"
+    assert f"warning: trials under a limit were watched differently {ways}" in done.stderr
+    assert json.loads(run_compare(older, newer, "--json").stdout)["warnings"]
+    assert "watched differently" not in run_compare(newer, newer).stderr
+
+
+def test_show_says_that_looking_may_have_prevented_kills(tmp_path: Path):
+    """Of an older sweep; of a new one nothing is said."""
+    quiet = Watching(0.001, None, 0.01, ["memory.current"], False, True)
+
+    def without_stat(trial: str, label: str, block: int) -> TrialRecord:
+        return replace(usual_record(trial, label, block), watched=quiet)
+
+    older, newer = make_sweep(tmp_path), make_sweep(tmp_path, make=without_stat)
+    said = [" ".join(CliRunner().invoke(show, [str(one)]).stderr.split()) for one in (older, newer)]
+    assert [MAY_HAVE_SAVED in words for words in said] == [True, False]

@@ -1,4 +1,4 @@
-"""docs/results.md is the contract: every key and column stands in it."""
+"""docs/reference/results.md is the contract: every key and column stands in it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.records.records import LimitSetting, PhaseSum, SamplerReport, TrialRecord
+from edgebench.records import (
+    KillReport,
+    LimitSetting,
+    PhaseSum,
+    SamplerReport,
+    StorageReport,
+    TrialRecord,
+    Watching,
+)
 from edgebench.results.frames import PHASE_COLUMNS, TRIAL_COLUMNS
 from edgebench.results.layer_frames import LAYER_COLUMNS, NETWORK_COLUMNS
+from edgebench.walk_report import WalkReport
 
-TEXT = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_text()
 
 
-@pytest.mark.parametrize("kind", [TrialRecord, LimitSetting, SamplerReport, PhaseSum])
+@pytest.mark.parametrize(
+    "kind", [TrialRecord, LimitSetting, SamplerReport, Watching, PhaseSum, KillReport]
+)
 def test_every_key_of_a_record_has_a_row(kind: type):
     """A key has type, meaning and when it is missing, in a row of its own."""
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| \w+ \| [^|]+ \| ([^|]+) \|$", TEXT, re.MULTILINE))
@@ -32,5 +43,14 @@ def test_every_key_in_the_tables_exists():
     """The page names no key that no record has."""
     start, end = TEXT.index("## A record"), TEXT.index("## Frames")
     named = set(re.findall(r"^\| `([a-z_]+)` \|", TEXT[start:end], re.MULTILINE))
-    kinds = (TrialRecord, LimitSetting, SamplerReport, PhaseSum)
+    kinds = (
+        TrialRecord,
+        LimitSetting,
+        SamplerReport,
+        Watching,
+        PhaseSum,
+        KillReport,
+        StorageReport,
+        WalkReport,
+    )
     assert named == {f.name for kind in kinds for f in fields(kind)}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -17,9 +19,10 @@ from results_making import NETWORKS, make_sweep, record, write_files
 
 from edgebench import load
 from edgebench.errors import ResultsError
-from edgebench.records.records import SCHEMA
+from edgebench.records import SCHEMA
 from edgebench.results.folder import ResultsFolder, find_unfinished, is_being_written
-from edgebench.results.layout import write_atomically
+from edgebench.results.layout import read_json
+from edgebench.safe_files import write_whole
 
 HERE = Path(__file__).parent
 TRIALS = 12
@@ -73,7 +76,16 @@ def test_a_new_folder_holds_all_that_is_known_before_the_first_trial(tmp_path: P
         for name in ("resolved.json", "environment.json", "networks.json"):
             assert json.loads((folder.path / name).read_text())["schema"] == SCHEMA
         assert folder.path.parent == tmp_path / "board"
+        assert re.fullmatch(r"\d{8}T\d{6}Z-quick-[0-9a-f]+", folder.path.name)
         assert not list(folder.path.parent.glob(".*"))
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path):
+    """With the machine's own words, and where it should be."""
+    with pytest.raises(ResultsError) as refused:
+        read_json(tmp_path / "environment.json")
+    assert refused.value.what == "can't read environment.json: No such file or directory"
+    assert refused.value.where == str(tmp_path / "environment.json")
 
 
 def test_a_record_comes_back_as_it_went(tmp_path: Path):
@@ -259,13 +271,19 @@ def test_a_full_disk_leaves_the_lines_that_were_there(tmp_path: Path):
     assert [json.loads(line)["trial"] for line in data.splitlines()] == output.split()
 
 
-def test_a_failed_replacement_leaves_the_old_file(tmp_path: Path):
+def test_a_failed_replacement_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """An atomic write that fails leaves what was there, and no part of the new."""
     target = tmp_path / "complete.json"
-    target.mkdir()
-    with pytest.raises(OSError, match="directory"):
-        write_atomically(target, b"{}")
+    target.write_bytes(b"old")
+
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(target, b"new")
     assert list(tmp_path.iterdir()) == [target]
+    assert target.read_bytes() == b"old"
 
 
 def test_a_half_made_folder_of_a_killed_start_is_cleared(tmp_path: Path):

@@ -13,8 +13,10 @@ from results_making import MIB, make_sweep, record, usual_record
 
 import edgebench
 from edgebench.errors import ResultsError
-from edgebench.records.records import SCHEMA
+from edgebench.records import SCHEMA
+from edgebench.results.layout import parse_line
 from edgebench.results.results import latest
+from edgebench.text import safe_json
 
 
 def test_trials_have_plain_columns(tmp_path: Path):
@@ -231,3 +233,25 @@ def test_a_machine_without_pandas_is_told_what_to_install(tmp_path: Path):
         check=True,
     )
     assert "edgebench[plot]" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"a": 1, "a": 2, "b": [1.0, -0, 1e22, 18446744073709551616, null, true]}',
+        b'{"a": NaN, "b": 1e400}',
+        b'{"a": "\\u001b[31m", "b": "\\ud800"}',
+        '{"a": "µs\u202e"}'.encode(),
+        b'{"a": ' + b"[" * 70 + b"]" * 70 + b"}",
+        b'{"a": 1} x',
+        b"[1]",
+        b"\xff",
+    ],
+)
+def test_a_line_is_the_same_however_fast_it_is_read(line: bytes):
+    """Plain lines are read by a faster parser; what it refuses, the other one judges."""
+    try:
+        slow = safe_json(line)
+    except ValueError:
+        slow = None
+    assert repr(parse_line(line)) == repr(slow if isinstance(slow, dict) else None)

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from results_making import MIB, EventLog, inference_events, killed_events
 
-from edgebench.records.phases import events_to_phases, finished_spans, unfinished_span
-from edgebench.records.records import PhaseSum
+from edgebench.records import PhaseSum
+from edgebench.spans import events_to_phases, finished_spans, unfinished_span
 
 
 def phase_of(events: list[dict[str, Any]], phase: str, number: int = 0) -> PhaseSum:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
-from results_making import MIB, make_sweep, record
+from results_making import MIB, make_sweep, record, usual_record
 
 import edgebench
 from edgebench.cli.export import export
 from edgebench.cli.show import show
 from edgebench.errors import ResultsError, UsageError
+from edgebench.report.builder import make_report
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.results import load
-from edgebench.results.summary import summarise
+from edgebench.results.summary import collection_notes, summarise
 
 
 def run_show(*words: str | Path) -> Result:
@@ -46,16 +48,29 @@ def test_show_fits_eighty_columns(tmp_path: Path):
 
 
 def test_show_says_what_a_person_asks(tmp_path: Path):
-    """Slowdown, spread, demand, how many ended how and why, and what to type next."""
+    """First the answer; slowdown, spread, demand, how many ended how, and what to type next."""
     done = run_show(make_sweep(tmp_path))
-    assert "complete: 9 of 9 trials (6 ok, 3 oom-killed)" in done.stdout
-    assert "demand 200.0 MiB" in done.stdout
+    assert "complete, 9 of 9 trials (6 ok, 3 oom-killed)" in " ".join(done.stdout.split())
+    answer = (
+        "lenet needs 200.0 MiB; starts 606.0 ms later at 150.0 MiB; once running, 2.01× slower at "
+        "150.0 MiB; killed at 100.0 MiB."
+    )
+    assert " ".join(done.stdout.split()).startswith(answer)
     row = next(line for line in done.stdout.splitlines() if line.startswith("150M"))
     assert "3/3" in row
     assert "2.01×" in row
-    assert "0.808 ±1%" in row
+    assert "1.21 ±1%" in row
+    assert "0.808" not in done.stdout
     assert "0/3 oom" in done.stdout
-    assert "next: edgebench plot" in done.stderr
+    assert "next: edgebench report" in done.stderr
+
+
+def test_show_has_the_phases_behind_a_flag(tmp_path: Path):
+    """--verbose adds each phase's time and how certain the least viable limit is."""
+    text = " ".join(run_show("--verbose", make_sweep(tmp_path)).stdout.split())
+    assert "load s" in text
+    assert "0.808 ±1%" in text
+    assert "At 150.0 MiB, its least viable limit" in text
 
 
 def test_show_takes_the_newest_of_a_root(tmp_path: Path):
@@ -69,9 +84,9 @@ def test_show_works_while_the_sweep_runs(tmp_path: Path):
     """Points without a trial yet are rows too; the state says running, later unfinished."""
     path = make_sweep(tmp_path, stop_after=2)
     with ResultsFolder.open(path):
-        assert "running: 2 of 9 trials (2 ok)" in run_show(path).stdout
+        assert "running, 2 of 9 trials (2 ok)" in " ".join(run_show(path).stdout.split())
     done = run_show(path)
-    assert "unfinished: 2 of 9 trials" in done.stdout
+    assert "unfinished, 2 of 9 trials" in " ".join(done.stdout.split())
     assert "0/3" in done.stdout
     assert "edgebench run" in done.stderr
 
@@ -85,22 +100,40 @@ def test_show_works_on_an_empty_and_on_a_broken_sweep(tmp_path: Path):
         file.write('{"schema": 1, "tri')
     done = run_show(path)
     assert done.exit_code == 0, done.exception
-    assert "complete: 9 of ? trials" in done.stdout
+    assert "complete, 9 of ? trials" in " ".join(done.stdout.split())
     assert "warning: resolved.json is damaged" in done.stderr
     assert "the last line is torn" in done.stderr
 
 
 def test_show_names_the_noise(tmp_path: Path):
-    """A wide spread and a trial's own warnings stand below the table, with numbers."""
+    """A wide spread and a trial's own warnings are warnings that name workload and limit."""
 
     def noisy(trial: str, label: str, block: int) -> object:
         scale = 10.0 if trial == "0001" else 1.0
         return record(trial, scale=scale, block=block, warnings=["the hypervisor took 9 %"])
 
     path = make_sweep(tmp_path, labels=("max",), make=noisy)  # type: ignore[arg-type]
-    text = run_show(path).stdout
-    assert "noise: p-max (max) the repeats spread by" in text
-    assert "trial 0001: the hypervisor took 9 %" in text.replace("\n", " ")
+    text = run_show(path).stderr
+    assert "warning: lenet at max: the repeats spread by" in text
+    assert text.count("the hypervisor took 9 %") == 1
+
+
+def test_collections_within_rounds_are_one_line_a_workload(tmp_path: Path):
+    """How many trials, how long at the most, what keeps them out; of none nothing is said."""
+
+    def collected(trial: str, label: str, block: int) -> object:
+        taken = {"0001": 0.25, "0002": 0.1}.get(trial, 0.0)
+        return replace(usual_record(trial, label, block), collections_s=taken)
+
+    path = make_sweep(tmp_path, make=collected)  # type: ignore[arg-type]
+    (line,) = collection_notes(summarise(load(path).sweeps[0]))
+    assert line == (
+        "lenet · linear · copy · batch 1: garbage collections took up to 250.0 ms of the rounds of "
+        '2 trials; gc = "frozen" keeps them out'
+    )
+    assert line in run_show(path).stderr
+    assert line in make_report(load(path)).warnings
+    assert collection_notes(summarise(load(make_sweep(tmp_path)).sweeps[0])) == []
 
 
 def test_show_of_a_command_has_the_whole_trials_time(tmp_path: Path):
@@ -165,7 +198,7 @@ def test_every_frame_in_every_format(tmp_path: Path, frame: str, kind: str):
     assert done.exit_code == 0, done.exception
     readers = {"csv": pd.read_csv, "json": pd.read_json, "parquet": pd.read_parquet}
     whole = readers[kind](target)
-    assert f"wrote {len(whole)} rows of {frame} to {target}" in done.stderr
+    assert f"Wrote {len(whole)} rows of {frame} to {target}" in done.stderr
     assert len(whole) > 0
 
 

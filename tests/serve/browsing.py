@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from serving import wait_for
+from serving import TOKEN, wait_for
 
 #: Where screenshots are kept, if somebody wants to look at them.
 SHOTS = os.environ.get("EDGEBENCH_SHOTS")
+
+_UNFOLD = "for (const one of document.querySelectorAll('#form details')) one.open = true"
 
 
 class Page:
@@ -22,7 +24,7 @@ class Page:
     def open(self, view: str = "live") -> None:
         """Load the page anew at one of its views."""
         self.driver.get("about:blank")
-        self.driver.get(f"{self.address}/#{view}")
+        self.driver.get(f"{self.address}/?token={TOKEN}#{view}")
 
     def find(self, css: str, patience_s: float = 30.0) -> Any:
         """The first element that fits, once it is there and shown."""
@@ -42,18 +44,22 @@ class Page:
         )
 
     def fill_in(self, key: str, value: str) -> None:
-        """Type into one of the form's fields."""
+        """Type into one of the form's fields, among the folded ones too."""
+        self.driver.execute_script(_UNFOLD)
         field = self.find(f"[id='field-{key}']")
         field.clear()
         field.send_keys(value)
 
     def choose(self, key: str, *names: str) -> None:
-        """Choose exactly these of a list."""
-        for option in self.find(f"select[id='field-{key}']").find_elements(
-            "css selector", "option"
-        ):
-            if option.is_selected() != (option.get_attribute("value") in names):
-                option.click()
+        """Choose exactly these in a searchable list, with the keyboard."""
+        field = self.find(f"[id='field-{key}']")
+        field.clear()
+        # Backspace in an empty field removes what was chosen last.
+        field.send_keys(*["\ue003"] * 8)
+        for name in names:
+            field.send_keys(name)
+            self.find(f"[id='field-{key}-list'] [data-value='{name}'].active")
+            field.send_keys("\ue007")
 
     def shoot(self, name: str) -> None:
         """Keep a screenshot, where asked."""

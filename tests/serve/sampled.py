@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgebench.cgroups.sampling import FAST_COLUMNS
+from edgebench.cgroups.sampler_process import FAST_COLUMNS
 
 
 def write_samples(path: Path, rows: int) -> array[int]:

@@ -12,9 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from starlette.applications import Starlette
+
 from edgebench.serve.app import make_app, make_server, open_socket
-from edgebench.serve.live import Hub
-from edgebench.serve.security import Guard
+from edgebench.serve.job import stop_process
+from edgebench.serve.job_queue import JobQueue
+from edgebench.serve.live import LiveStream
+from edgebench.serve.security import AccessRules, cookie_name
+
+TOKEN = "a-token-that-nobody-guesses"
 
 
 @dataclass
@@ -36,16 +42,22 @@ class Served:
     """A server that runs, and how to talk to it."""
 
     port: int
-    hub: Hub
+    live: LiveStream
     root: Path
+    app: Starlette
 
     @property
     def address(self) -> str:
         """Where a browser finds it."""
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def cookie(self) -> str:
+        """What a browser shows that was let in."""
+        return f"{cookie_name(f'127.0.0.1:{self.port}')}={TOKEN}"
+
     def get(self, path: str, **headers: str) -> Answer:
-        """Ask for something; headers' names have ``_`` for ``-``."""
+        """Ask as a browser that was let in; headers' names have ``_`` for ``-``."""
         return self._ask("GET", path, None, headers)
 
     def post(self, path: str, data: Any = None, **headers: str) -> Answer:
@@ -56,7 +68,8 @@ class Served:
     def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            own = {"Cookie": self.cookie, **headers}
+            named = {name.replace("_", "-"): value for name, value in own.items()}
             connection.request(method, path, body, named)
             answer = connection.getresponse()
             return Answer(
@@ -70,7 +83,7 @@ class Served:
         """The live stream's events: kind and data."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
-            connection.request("GET", "/api/live")
+            connection.request("GET", "/api/live", headers={"Cookie": self.cookie})
             yield _events(connection.getresponse())
         finally:
             connection.close()
@@ -86,9 +99,9 @@ def _events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
 
 
 @contextlib.contextmanager
-def serving(root: Path, guard: Guard | None = None) -> Iterator[Served]:
+def serving(root: Path, rules: AccessRules | None = None) -> Iterator[Served]:
     """Serve the results below ``root`` while the block runs."""
-    app = make_app(root, guard or Guard("127.0.0.1"))
+    app = make_app(root, rules or AccessRules("127.0.0.1", TOKEN))
     server = make_server(app)
     with open_socket("127.0.0.1", 0) as sock:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
@@ -96,10 +109,18 @@ def serving(root: Path, guard: Guard | None = None) -> Iterator[Served]:
         try:
             while not server.started:
                 time.sleep(0.02)
-            yield Served(sock.getsockname()[1], app.state.hub, root)
+            yield Served(sock.getsockname()[1], app.state.live, root, app)
         finally:
             server.should_exit = True
             thread.join(30)
+            _end_its_sweep(app.state.live._queue)
+
+
+def _end_its_sweep(queue: JobQueue) -> None:
+    """A sweep outlives its server; here the server's process lives on and must wait for it."""
+    if queue.running and queue._process:
+        stop_process(queue.running)
+        queue._process.wait(60)
 
 
 def wait_for(condition: Any, patience_s: float = 60.0) -> Any:

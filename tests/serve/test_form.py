@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,13 @@ from serving import Served
 
 from edgebench.errors import ScenarioError
 from edgebench.scenario.scenario import load_scenario
-from edgebench.serve.form import check as check_with
-from edgebench.serve.form import tables as tables_of
-from edgebench.serve.offered import Offered
-from edgebench.training.data.names import VISION_FILES
+from edgebench.serve.form import check_form, form_tables
+from edgebench.serve.form_files import FormFiles
+from edgebench.workloads.training.names import VISION_FILES
 
 SAFE = {
     *("int", "float", "switch", "choice", "duration", "size", "limit", "swap", "name"),
-    *("shape", "part"),
+    *("shape", "part", "storage"),
 }
 GOOD: dict[str, Any] = {
     "scenario": {"name": "from-the-page", "repeats": 2, "timeout": "5m"},
@@ -28,12 +28,12 @@ GOOD: dict[str, Any] = {
 
 def tables() -> dict[str, Any]:
     """The form of a server without files."""
-    return tables_of(Offered())
+    return form_tables(FormFiles())
 
 
 def check(sent: dict[str, Any]) -> dict[str, Any]:
     """What such a server says of what was sent."""
-    return check_with(sent, Offered())
+    return check_form(sent, FormFiles())
 
 
 def sent(**changes: dict[str, Any]) -> dict[str, Any]:
@@ -64,6 +64,25 @@ def test_a_convolution_and_a_study_of_batches_can_be_asked_for():
     assert check(sent(workload=workload) | {"workload": workload})["points"] == 18
     training = {"kind": "training", "network": ["lenet"], "batch": [1, 8], "trained": ["last"]}
     assert check(sent() | {"workload": training})["points"] == 6
+
+
+def test_boards_storage_and_text_generation_can_be_asked_for(tmp_path: Path):
+    """A board sets what is not sent; a speed of storage is one value, with commas of its own."""
+    workload = {"kind": "inference", "network": ["transformers:gpt2"], "new_tokens": [4]}
+    limits = {"board": ["raspberry-pi-4-4g", "jetson-nano-4g"]}
+    assert check({**sent(), "workload": workload, "limits": limits})["points"] == 4
+    held = {"memory": ["max", "300M"], "storage": ["as-is", "read=90MB/s,read_iops=2000"]}
+    assert check({**sent(), "limits": held})["points"] == 16
+    shown = {key["name"]: key for key in tables()["limits"]}
+    assert "raspberry-pi-zero-2w" in shown["board"]["choices"]
+    networks = next(k for k in tables()["workload"]["inference"] if k["name"] == "network")
+    assert "transformers:gpt2" in networks["choices"]
+    (tmp_path / "own.toml").write_text("")
+    for name in (str(tmp_path / "own.toml"), "raspberry-pi-9", {"a": 1}):
+        keys = {fault["key"] for fault in check(sent(limits={"board": [name]}))["faults"]}
+        assert keys == {"limits.board"}
+    refused = check({**sent(), "workload": {**workload, "network": ["transformers:/etc"]}})
+    assert refused["faults"][0]["key"] == "workload.network"
 
 
 def test_only_safe_types_are_shown():
@@ -132,6 +151,28 @@ def test_only_known_networks_are_run(network: str):
     assert check(sent(workload={"network": [network]}))["faults"]
 
 
+@pytest.mark.parametrize(
+    "network", ["/etc/passwd", "./nets.py:make", "nets.py:make", "../x", "model.pt", "a b", ""]
+)
+def test_a_network_is_no_path(network: str):
+    """A typed network is a name or a function's: no request asks whether a file is there."""
+    sent = {"workload": {"kind": "inference", "network": [network]}, "scenario": {"name": "x"}}
+    (fault,) = check_form(sent, FormFiles())["faults"]
+    assert fault["key"] == "workload.network"
+    assert "package.module:function" in fault["says"]
+
+
+def test_the_check_imports_no_function_that_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Whatever the check says of ``module:function``, the module is not run by it."""
+    (tmp_path / "typed_network.py").write_text("raise SystemExit('it was imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    workload = {"kind": "inference", "network": ["typed_network:make"]}
+    check_form({"workload": workload, "scenario": {"name": "x"}}, FormFiles())
+    assert "typed_network" not in sys.modules
+
+
 def test_the_server_answers_the_same(served: Served):
     """Through the server: faults for what is wrong, numbers for what is right, nothing queued."""
     assert served.get("/api/form").data["tables"]["workload"]["inference"]
@@ -151,28 +192,28 @@ def test_nonsense_is_answered_in_words(served: Served, body: Any):
 
 
 @pytest.fixture
-def with_files(tmp_path: Path) -> Offered:
+def with_files(tmp_path: Path) -> FormFiles:
     """A folder with one checkpoint, one data set, and files that are neither."""
     files = (*VISION_FILES["mnist"], "lenet.safetensors", "notes.txt", "deep/other.safetensors")
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    return Offered(tmp_path)
+    return FormFiles(tmp_path)
 
 
-def test_files_of_the_servers_folder_are_offered_by_name(with_files: Offered):
+def test_files_of_the_servers_folder_are_offered_by_name(with_files: FormFiles):
     """Data sets that are whole, and checkpoints that lie directly in it; no path is told."""
-    keys = {key["name"]: key for key in tables_of(with_files)["workload"]["training"]}
+    keys = {key["name"]: key for key in form_tables(with_files)["workload"]["training"]}
     assert keys["start"]["choices"] == ("scratch", "lenet.safetensors")
     assert "mnist" in keys["data"]["choices"]
     assert not {"cifar10", "fashion-mnist"} & set(keys["data"]["choices"])
     assert str(with_files.folder) not in str(keys)
 
 
-def test_a_chosen_name_becomes_a_path_of_that_folder(with_files: Offered):
+def test_a_chosen_name_becomes_a_path_of_that_folder(with_files: FormFiles):
     """The scenario that is queued names the files; the form named none."""
     workload = {"kind": "training", "network": ["lenet"], "data": ["mnist"]}
-    told = check_with(
+    told = check_form(
         sent() | {"workload": {**workload, "start": ["lenet.safetensors"]}}, with_files
     )
     assert f'data_folder = "{with_files.folder}"' in told["scenario"]
@@ -182,11 +223,11 @@ def test_a_chosen_name_becomes_a_path_of_that_folder(with_files: Offered):
 @pytest.mark.parametrize(
     "name", ["/etc/passwd", "../lenet.safetensors", "deep/other.safetensors", 1]
 )
-def test_no_other_file_can_be_named(with_files: Offered, name: Any):
+def test_no_other_file_can_be_named(with_files: FormFiles, name: Any):
     """A start is one of those that are offered, whatever was sent; without a folder none is."""
     workload = {"kind": "training", "network": ["lenet"], "start": [name]}
-    for offered in (with_files, Offered()):
-        (fault,) = check_with(sent() | {"workload": workload}, offered)["faults"]
+    for offered in (with_files, FormFiles()):
+        (fault,) = check_form(sent() | {"workload": workload}, offered)["faults"]
         assert fault["key"] == "workload.start"
 
 
@@ -196,3 +237,43 @@ def test_a_data_set_that_is_not_there_is_not_offered():
     assert "digits" in keys["data"]["choices"]
     assert "mnist" not in keys["data"]["choices"]
     assert "start" not in keys
+
+
+@pytest.fixture
+def with_code(tmp_path: Path) -> FormFiles:
+    """A folder with code and a file of a network, and a link that leads out of it."""
+    folder = tmp_path / "permitted"
+    folder.mkdir()
+    (folder / "nets.py").write_text("raise SystemExit('it was imported')")
+    (folder / "model.onnx").touch()
+    (tmp_path / "outside.py").touch()
+    (folder / "linked.py").symlink_to(tmp_path / "outside.py")
+    return FormFiles(folder)
+
+
+def test_code_in_the_permitted_folder_can_be_named(with_code: FormFiles):
+    """By the file's name and a function; the check itself doesn't import it."""
+    for name in ("nets.py:make?depth=3", "model.onnx"):
+        told = check_form(
+            sent() | {"workload": {"kind": "inference", "network": [name]}}, with_code
+        )
+        assert f'"{with_code.folder}/{name}"' in told["scenario"]
+    training = {"kind": "training", "network": ["nets.py:Net"], "data": ["nets.py:load"]}
+    told = check_form(sent() | {"workload": training}, with_code)
+    assert f'data = ["{with_code.folder}/nets.py:load"]' in told["scenario"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("other.py:make", "linked.py:make", "../outside.py:make", "os:system", "timm:resnet18"),
+        *("/etc/passwd", "nets.py", "nets.py:make?x=/y", "transformers:.", "x/nets.py:make"),
+    ],
+)
+def test_nothing_else_can_be_named(with_code: FormFiles, name: str):
+    """No other file, no link out of the folder, no package: as a network and as data."""
+    for key in ("network", "data"):
+        workload = {"kind": "training", "network": ["lenet"], key: [name]}
+        for offered in (with_code, FormFiles()):
+            (fault,) = check_form(sent() | {"workload": workload}, offered)["faults"]
+            assert fault["key"] == f"workload.{key}"

@@ -17,7 +17,8 @@ from edgebench.serve.live import MOST_BROWSERS
 NAP = (
     'schema = 1\nname = "nap"\nrepeats = 1\n[workload]\nkind = "command"\n'
     f'command = ["{sys.executable}", "-c", '
-    "\"import time; held = b'x' * 60_000_000; time.sleep(4)\"]\n"
+    "\"import os, time; held = b'x' * 60_000_000\\n"
+    "while not os.path.exists('GO-ON'): time.sleep(0.02)\"]\n"
 )
 BAD = (
     'schema = 1\nname = "bad"\nrepeats = 8\n[workload]\nkind = "command"\n'
@@ -28,10 +29,10 @@ BAD = (
 def test_the_machine_is_told_each_second(served: Served):
     """Total, available, used, used share, active: at once, and again."""
     with served.stream() as events:
-        kind, whole = next(events)
-        assert kind == "whole"
-        assert whole["sweep"] is None
-        assert whole["system"][-1][1] == psutil.virtual_memory().total
+        kind, state = next(events)
+        assert kind == "state"
+        assert state["sweep"] is None
+        assert state["system"][-1][1] == psutil.virtual_memory().total
         assert next(events)[0] == "system"
 
 
@@ -40,7 +41,7 @@ def test_browsers_come_and_go(served: Served):
     for _ in range(40):
         with served.stream() as events:
             next(events)
-    wait_for(lambda: served.hub.browsers == 0)
+    wait_for(lambda: served.live.browsers == 0)
 
 
 def test_too_many_browsers_are_turned_away(served: Served):
@@ -51,7 +52,7 @@ def test_too_many_browsers_are_turned_away(served: Served):
             next(events)
         assert served.get("/api/live").status == 503
         assert next(streams[0])[0] == "system"
-    wait_for(lambda: served.hub.browsers == 0)
+    wait_for(lambda: served.live.browsers == 0)
 
 
 def follow(served: Served, until: Any) -> list[tuple[str, Any]]:
@@ -69,7 +70,8 @@ def follow(served: Served, until: Any) -> list[tuple[str, Any]]:
 def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(served: Served, tmp_path: Path):
     """Usage rises while it runs; a browser that comes later sees the curve from its beginning."""
     scenario = tmp_path / "nap.toml"
-    scenario.write_text(NAP)
+    go_on = tmp_path / "go-on"
+    scenario.write_text(NAP.replace("GO-ON", str(go_on)))
     words = [sys.executable, "-m", "edgebench", "run", str(scenario), "--results"]
     run = subprocess.Popen(
         [*words, str(served.root)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -77,22 +79,24 @@ def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(served: Serv
     try:
 
         def high(kind: str, data: Any) -> bool:
-            return kind == "news" and (data["now"].get("usage_bytes") or 0) > 60_000_000
+            return kind == "update" and (data["now"].get("usage_bytes") or 0) > 60_000_000
 
         first = follow(served, high)
-        kind, whole = follow(served, lambda *_: True)[0]
-        assert kind == "whole"
-        points = whole["trial"]["points"]
+        kind, state = follow(served, lambda *_: True)[0]
+        assert kind == "state"
+        points = state["trial"]["points"]
         assert points[0][0] < 0.5
         assert points[-1][2] > 60_000_000
-        assert whole["sweep"]["running"]
+        assert state["sweep"]["running"]
         assert {"trial", "progress"} <= {name for name, _ in first}
+        go_on.touch()
         last = follow(
             served,
-            lambda k, d: k in ("progress", "whole") and bool((d["sweep"] or {}).get("complete")),
+            lambda k, d: k in ("progress", "state") and bool((d["sweep"] or {}).get("complete")),
         )
         assert last[-1][1]["sweep"]["outcomes"] == {"ok": 1}
     finally:
+        go_on.touch()
         run.wait(60)
 
 
@@ -109,4 +113,5 @@ def test_why_a_trial_failed_is_told(served: Served, tmp_path: Path):
         told = follow(served, lambda _, d: bool(d and (d.get("sweep") or {}).get("reasons")))
         assert "exit" in told[-1][1]["sweep"]["reasons"][0]
     finally:
+        run.terminate()
         run.wait(60)

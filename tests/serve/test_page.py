@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ def test_fill_in_start_watch_stop_and_compare(browser: Any, tmp_path: Path):
         page.fill_in("scenario.repeats", "40")
         page.fill_in("scenario.name", "by-hand")
         page.find("#check").click()
-        wait_for(lambda: "40 trials" in page.text("#form-said"))
+        wait_for(lambda: "40 trials" in page.text("#form-status"))
         page.shoot("form")
         page.find("button.main").click()
         page.find("#jobs li[data-state='running']")
@@ -53,11 +54,11 @@ def test_fill_in_start_watch_stop_and_compare(browser: Any, tmp_path: Path):
         page.find("#trials input")
         for box in page.all("#trials input")[:2]:
             box.click()
-        page.find("#overlay").click()
-        wait_for(lambda: "samples of 2 trials drawn" in page.text("#status"))
-        assert len(page.all("#overlay-chart canvas")) == 2
+        page.find("#compare").click()
+        wait_for(lambda: "2 trials drawn from" in page.text("#status"))
+        assert len(page.all("#comparison-charts canvas")) == 2
         assert page.all("#comparison tr.differs")
-        page.driver.execute_script("document.getElementById('overlay-card').scrollIntoView()")
+        page.driver.execute_script("document.getElementById('comparison-card').scrollIntoView()")
         page.shoot("compare")
         assert page.faults() == []
 
@@ -75,8 +76,8 @@ def with_results(tmp_path: Path) -> Iterator[Served]:
         yield server
 
 
-def test_sort_filter_and_what_if(browser: Any, with_results: Served):
-    """Trials are sorted and filtered by what was set; the slider tells of limits nobody ran."""
+def test_sort_and_filter(browser: Any, with_results: Served):
+    """Trials are sorted and filtered by what was set."""
     page = Page(browser, with_results.address)
     page.open("history")
     page.find("#sweeps input[aria-label]")
@@ -88,14 +89,28 @@ def test_sort_filter_and_what_if(browser: Any, with_results: Served):
     wait_for(lambda: len(page.all("#trials tbody tr")) == 10)
     page.find("#trials button[data-column='wall_s']").click()
     assert page.find("#trials th[aria-sort='ascending']")
-    rows[0].find_element("css selector", "button[aria-label^='What if']").click()
-    slider = page.find("#what-if-limit", 120)
-    before = page.text("#what-if-told")
-    slider.send_keys(*["\ue012"] * 5)
-    wait_for(lambda: page.text("#what-if-told") != before)
-    assert "slowdown ×" in page.text("#what-if-told")
-    page.shoot("what-if")
+    page.shoot("history")
     assert page.faults() == []
+
+
+def test_odd_kills_are_told_in_words(browser: Any, tmp_path: Path):
+    """A kill after which the command went on, or with swap free, says so; a plain one is a kill."""
+    folder = make(tmp_path, Shape(repeats=1, networks={"lenet": 4}, with_files=False))
+    lines = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+    kept = {"reason": "killed in some odd way", "oom_kills": 1, "exit_code": 137}
+    for line in lines[:3]:
+        line.update(outcome="oom-killed", killed_with_swap_free=False, **kept)
+    lines[0]["killed_with_swap_free"] = True
+    lines[1].update(exit_code=0, reason="the command itself ended with 0")
+    (folder / "trials.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with serving(tmp_path) as server:
+        page = Page(browser, server.address)
+        page.open("history")
+        page.find("#sweeps input").click()
+        wait_for(lambda: "killed for memory" in page.text("#trials"))
+        told = [element.text for element in page.all("#trials .fault")]
+        assert sorted(told) == ["killed in some odd way", "the command itself ended with 0"]
+        assert page.faults() == []
 
 
 def test_markup_in_results_is_shown_as_text(browser: Any, with_results: Served):
@@ -121,7 +136,7 @@ def test_widths_and_themes(browser: Any, with_results: Served, width: int, name:
     try:
         page.open()
         page.driver.execute_script(f"localStorage.setItem('theme', '{theme}')")
-        for view in ("live", "new", "history"):
+        for view in ("answer", "live", "new", "history"):
             page.open(view)
             page.find(f"#{view} h2")
             wait_for(lambda: page.text("#status") != "Connecting …")
@@ -141,11 +156,11 @@ def test_keyboard_and_screen_reader(browser: Any, with_results: Served):
     page.find("button.main")
     page.driver.execute_script("document.querySelector('.skip').focus()")
     reached = []
-    for _ in range(4):
+    for _ in range(5):
         page.driver.switch_to.active_element.send_keys("\ue004")
         reached.append(page.driver.switch_to.active_element.text)
-    assert reached[:3] == ["Live", "New sweep", "History"]
-    assert reached[3].startswith("Theme")
+    assert reached[:4] == ["Answer", "Live", "New sweep", "History"]
+    assert reached[4].startswith("Theme")
     tree = page.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     named = {"button", "link", "textbox", "checkbox", "combobox", "listbox", "slider", "image"}
     nameless = [
@@ -176,10 +191,29 @@ def test_two_browsers_and_a_reload_see_the_same(browser: Any, with_results: Serv
     try:
         page.open()
         wait_for(lambda: page.all("#system-figures dd"))
-        wait_for(lambda: with_results.hub.browsers == 2)
+        wait_for(lambda: with_results.live.browsers == 2)
         page.driver.refresh()
         wait_for(lambda: page.all("#system-figures dd"))
     finally:
         page.driver.close()
         page.driver.switch_to.window(first)
-    wait_for(lambda: with_results.hub.browsers == 1)
+    wait_for(lambda: with_results.live.browsers == 1)
+
+
+def test_the_token_lets_a_browser_in_once(browser: Any, tmp_path: Path):
+    """Without it, how to get in; with it, the page; who loses it while watching is told so."""
+    with serving(tmp_path) as served:
+        page = Page(browser, served.address)
+        browser.get(served.address)
+        assert "Open the address that edgebench serve printed" in page.text("body")
+        page.shoot("token")
+        page.open("new")
+        page.find("nav")
+        assert browser.current_url == f"{served.address}/#new"
+        assert browser.execute_script("return document.cookie") == ""
+        page.driver.get(f"{served.address}/")
+        wait_for(lambda: page.text("#status") == "Connected.")
+        browser.delete_all_cookies()
+        served.live.close()
+        wait_for(lambda: "new token" in page.text("#status"))
+        assert len(page.faults()) >= 2

@@ -35,8 +35,8 @@ def test_a_hundred_thousand_samples_do_not_freeze_the_page(browser: Any, tmp_pat
         page.find("#sweeps input").click()
         page.find("#trials input").click()
         page.driver.execute_script(WATCH_TASKS)
-        page.find("#overlay").click()
-        wait_for(lambda: "100,000 samples of 1 trial drawn" in page.text("#status"))
+        page.find("#compare").click()
+        wait_for(lambda: "1 trial drawn from 100,000 samples" in page.text("#status"))
         assert max(page.driver.execute_script("return window.tasks"), default=0) < 500
         assert 0 < page.driver.execute_script(SENT) < 200_000
         page.shoot("large")
@@ -52,7 +52,7 @@ def test_a_trial_that_vanished_is_said(browser: Any, tmp_path: Path):
         page.find("#sweeps input").click()
         page.find("#trials input").click()
         sweep.rename(tmp_path / "elsewhere")
-        page.find("#overlay").click()
+        page.find("#compare").click()
         wait_for(lambda: "no such sweep here" in page.text("#status"))
         page.find("nav a[href='#live']").click()
         page.find("#system-figures dd")

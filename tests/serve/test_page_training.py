@@ -39,13 +39,13 @@ def test_train_watch_and_compare_with_an_earlier_training(browser: Any, tmp_path
         page.find("#trials input")
         for box in page.all("#trials input"):
             box.click()
-        page.find("#overlay").click()
-        wait_for(lambda: "of 2 trials drawn" in page.text("#status"))
-        titles = [title.text for title in page.all("#overlay-chart figcaption")]
+        page.find("#compare").click()
+        wait_for(lambda: "2 trials drawn from" in page.text("#status"))
+        titles = [title.text for title in page.all("#comparison-charts figcaption")]
         assert "loss" in titles
-        said = page.all("#overlay-chart [role='img']")[titles.index("loss")]
+        said = page.all("#comparison-charts [role='img']")[titles.index("loss")]
         ends = re.findall(r"([0-9.e-]+) at the end", said.get_attribute("aria-label"))
         assert len(ends) == 2
-        page.driver.execute_script("document.getElementById('overlay-card').scrollIntoView()")
+        page.driver.execute_script("document.getElementById('comparison-card').scrollIntoView()")
         page.shoot("training-compare")
         assert page.faults() == []

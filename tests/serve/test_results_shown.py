@@ -15,9 +15,10 @@ from sampled import write_samples
 from serving import Served, serving
 
 from edgebench.errors import ResultsError
+from edgebench.report.answers import LAYERS
 from edgebench.results.results import load
 from edgebench.serve import history
-from edgebench.serve.drawn import fast_points, stat_points
+from edgebench.serve.sample_points import fast_points, stat_points
 
 
 @pytest.mark.parametrize("rows", [1, 999, 1000, 1001, 100_000])
@@ -41,7 +42,7 @@ def test_real_samples_are_read_as_numpy_reads_them(with_sweep: Served):
     frame = load(path).samples("0001")
     drawn = fast_points(path / "samples" / "0001.npz", points=10**9)
     assert [row[2] for row in drawn["rows"]] == list(frame["usage_bytes"])
-    stat = stat_points(path / "samples" / "0001.npz")
+    stat = stat_points(path / "samples" / "0001.npz", drawn["start_ns"])
     assert stat["columns"][1:] == [name for name in load(path).stat("0001") if name != "t_ns"]
 
 
@@ -106,10 +107,16 @@ def test_a_formula_in_a_text_stays_a_text(tmp_path: Path):
 @pytest.mark.parametrize("name", ["", "x", "..", "../..", "/etc", "a/b/c", "jetson-nano/.."])
 def test_no_name_leads_elsewhere(with_sweep: Served, name: str):
     """A sweep is one of those that are listed, whatever was asked for."""
-    for path in ("/api/trials?sweep=", "/trials.csv?sweep=", "/api/what-if?sweep="):
+    for path in ("/api/trials?sweep=", "/trials.csv?sweep=", "/api/predictions?sweep="):
         assert with_sweep.get(path + quote(name)).status == 422
     answer = with_sweep.get(f"/api/trial?sweep={quote(name)}&trial=..%2F0001")
     assert answer.status == 422
+
+
+def test_a_sweep_removed_between_two_looks_is_said_to_be(tmp_path: Path):
+    """Its name was found, its records are gone."""
+    with pytest.raises(ResultsError, match="no such sweep here"):
+        history.recorded_version(tmp_path)
 
 
 def test_broken_results_are_shown_as_such(tmp_path: Path):
@@ -143,23 +150,24 @@ def test_markup_in_results_stays_text(tmp_path: Path):
 
 @pytest.mark.slow
 def test_what_if_tells_slowdown_at_limits(with_sweep: Served):
-    """Predictions at many limits with the measured points beside them."""
+    """Predictions at many limits, and sentences for the answer's questions."""
     name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
-    workloads = with_sweep.get(f"/api/what-if?sweep={quote(name)}").data["workloads"]
-    assert {one["network"] for one in workloads} == {"alexnet", "lenet"}
-    at = workloads[0]["at"]
+    workloads = with_sweep.get(f"/api/predictions?sweep={quote(name)}").data["workloads"]
+    names = {one["name"] for one in with_sweep.get("/api/answer").data["workloads"]}
+    assert {one["name"] for one in workloads} == names
+    at = workloads[0]["prediction"]["at"]
     assert at[0]["limit_bytes"] > at[-1]["limit_bytes"]
     slowdowns = [one["phases"][0]["slowdown"] for one in at]
     assert slowdowns[-1] > slowdowns[0] >= 0.9
-    assert workloads[0]["measured"]
+    assert all(workloads[0]["answers"][LAYERS])
 
 
 @pytest.mark.slow
 def test_what_cannot_be_predicted_says_why(tmp_path: Path):
-    """An error in words for the page, not a traceback."""
+    """Words for the page, not a traceback."""
     make(tmp_path, Shape(limits=(None,), with_files=False))
     with serving(tmp_path) as served:
         name = served.get("/api/sweeps").data["sweeps"][0]["sweep"]
-        answer = served.get(f"/api/what-if?sweep={quote(name)}")
-        assert answer.status == 422
-        assert answer.data["error"]["what"]
+        answer = served.get(f"/api/predictions?sweep={quote(name)}")
+        assert "only unlimited trials" in answer.data["why_not"]
+        assert answer.data["workloads"][0]["prediction"] is None

@@ -6,20 +6,46 @@ import re
 from pathlib import Path
 
 import pytest
-from serving import Served, serving
+from serving import TOKEN, Served, serving
+from starlette.routing import Route
 
-from edgebench.serve.security import COOKIE, Guard, is_loopback, new_token
+from edgebench.serve.app import make_app
+from edgebench.serve.security import COOKIE, AccessRules, cookie_name, is_loopback
+from edgebench.serve.tokens import new_token
 
 STATIC = Path(__file__).parents[2] / "edgebench" / "serve" / "static"
 FILES = sorted(path for path in STATIC.rglob("*") if path.suffix in (".js", ".html"))
-TOKEN = "a-token-that-nobody-guesses"
+#: Every address, as the application itself knows them: a new one is tried of itself.
+ROUTES = sorted(
+    (method, route.path.replace("{job}", "none"))
+    for route in make_app(Path("nowhere"), AccessRules("127.0.0.1")).routes
+    if isinstance(route, Route)
+    for method in route.methods or ()
+    if method != "HEAD"
+)
+#: What shows no token, or a wrong one.
+SHUT_OUT = [
+    {},
+    {"Cookie": f"{COOKIE}_PORT=wrong"},
+    {"Cookie": f"{COOKIE}_PORT="},
+    {"Cookie": f"{COOKIE}_PORT={TOKEN}x"},
+    {"Cookie": f"{COOKIE}_PORT={TOKEN[:-1]}"},
+    {"Cookie": f"{COOKIE}_PORT={TOKEN[:-1]}X"},
+    {"Cookie": f"{COOKIE}_1={TOKEN}"},
+    {"Cookie": f"{COOKIE}={TOKEN}"},
+    {"Authorization": f"Bearer {TOKEN}x"},
+    {"Authorization": "Bearer "},
+    {"Authorization": "Bearer"},
+    {"Authorization": TOKEN},
+    {"Authorization": f"Basic {TOKEN}"},
+    {"Authorization": "Bearer \xff\xfe"},
+]
 
 
-@pytest.fixture
-def guarded(tmp_path: Path):
-    """A server that asks for a token."""
-    with serving(tmp_path, Guard("127.0.0.1", TOKEN)) as server:
-        yield server
+def asked(served: Served, method: str, path: str, **headers: str):
+    """One request without the cookie, as a stranger makes it."""
+    own = {"Cookie": "", **{k: v.replace("PORT", str(served.port)) for k, v in headers.items()}}
+    return served.get(path, **own) if method == "GET" else served.post(path, **own)
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
@@ -32,7 +58,8 @@ def test_another_name_is_refused(served: Served, host: str):
 def test_own_names_are_known(served: Served):
     """The loopback's names open the page, with the port and without."""
     for host in (f"localhost:{served.port}", f"127.0.0.1:{served.port}", "[::1]:1", "localhost"):
-        assert served.get("/", Host=host).status == 200
+        cookie = f"{cookie_name(host)}={TOKEN}"
+        assert served.get("/", Host=host, Cookie=cookie).status == 200
 
 
 @pytest.mark.parametrize(
@@ -54,7 +81,7 @@ def test_another_sites_post_is_refused(served: Served, headers: dict[str, str]):
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/what-if?sweep=x", "/api/sweeps", "/js/main.js", "/api/live"]
+    "path", ["/api/predictions?sweep=x", "/api/answer", "/api/sweeps", "/js/main.js", "/api/live"]
 )
 def test_another_site_can_ask_for_nothing(served: Served, path: str):
     """Its pictures and scripts can't make the machine work; a link to the page still leads on."""
@@ -78,23 +105,95 @@ def test_every_answer_has_the_headers(served: Served):
         assert answer.headers["referrer-policy"] == "no-referrer"
 
 
-def test_nothing_opens_without_the_token(guarded: Served):
-    """Neither the page nor an answer, nor with a wrong token."""
-    for path in ("/", "/js/main.js", "/api/sweeps", "/api/live", "/?token=wrong", "/?token="):
-        assert guarded.get(path).status == 401
-    assert guarded.get("/", Cookie=f"{COOKIE}=wrong").status == 401
-    assert guarded.post("/api/jobs").status == 401
+def test_every_address_is_a_route_that_is_tried(served: Served):
+    """The application has nothing but plain routes: no mount, no socket that the walk passes by."""
+    assert all(type(route) is Route for route in served.app.routes)
+    assert {route.path.replace("{job}", "none") for route in served.app.routes} == {
+        path for _, path in ROUTES
+    }
+    assert {"/", "/api/live", "/api/jobs", "/js/main.js"} <= {path for _, path in ROUTES}
 
 
-def test_the_token_becomes_a_cookie(guarded: Served):
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_no_route_opens_without_the_token(with_sweep: Served, method: str, path: str):
+    """Every address, files and the stream too: 401 with how to get in, no answer."""
+    for headers in SHUT_OUT:
+        answer = asked(with_sweep, method, path, **headers)
+        assert answer.status == 401, headers
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert b"?token=" in answer.body
+        assert len(answer.body) < 500
+    assert asked(with_sweep, method, f"{path}?token=wrong").status == 401
+    assert asked(with_sweep, method, f"{path}?token=").status == 401
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_every_route_opens_with_the_token(with_sweep: Served, method: str, path: str):
+    """By the cookie, and by either header: what comes then is the address's own answer."""
+    if path == "/api/live":
+        with with_sweep.stream() as events:
+            assert next(events)[0] == "state"
+        return
+    shown = [{"Cookie": with_sweep.cookie}]
+    shown += [{"Authorization": f"{word} {TOKEN}"} for word in ("Bearer", "token")]
+    for headers in shown:
+        assert asked(with_sweep, method, path, **headers).status in (200, 422)
+
+
+def test_the_walk_left_nothing_behind(with_sweep: Served):
+    """No sweep was queued by whom nobody let in."""
+    assert not list(with_sweep.root.glob(".serve/*.toml"))
+
+
+def test_an_address_that_is_not_there_tells_nothing(served: Served):
+    """A stranger does not learn which addresses there are."""
+    assert asked(served, "GET", "/nowhere").status == 401
+    assert served.get("/nowhere").status == 404
+
+
+def test_the_token_becomes_a_cookie(served: Served):
     """It leaves the address at once, no script reads it, no other site's request carries it."""
-    answer = guarded.get(f"/?token={TOKEN}")
+    answer = asked(served, "GET", f"/?token={TOKEN}")
     assert answer.status == 303
     assert answer.headers["location"] == "/"
+    assert answer.headers["cache-control"] == "no-store"
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
-    assert guarded.get("/", Cookie=f"{COOKIE}={TOKEN}").status == 200
+    assert served.get("/", Cookie=answer.headers["set-cookie"].partition(";")[0]).status == 200
+
+
+def test_the_token_in_an_address_opens_the_page_alone(served: Served):
+    """In other addresses it would be seen and remembered, so it does nothing there."""
+    for path in ("/api/sweeps", "/js/main.js", "//evil.example/"):
+        assert asked(served, "GET", f"{path}?token={TOKEN}").status == 401
+    assert asked(served, "POST", f"/?token={TOKEN}").status == 401
+
+
+def test_a_person_is_told_how_to_get_in(served: Served):
+    """In a browser it is a page in plain words, with nothing of the dashboard in it."""
+    answer = asked(served, "GET", "/", Accept="text/html,*/*")
+    assert answer.status == 401
+    assert answer.headers["content-type"].startswith("text/html")
+    assert b"Open the address that" in answer.body
+    assert b"script" not in answer.body
+
+
+def test_a_script_posts_with_the_header_alone(served: Served):
+    """No page can make a browser send that header, so no Origin is asked for; JSON still is."""
+    shown = {"Cookie": "", "Authorization": f"Bearer {TOKEN}", "Origin": ""}
+    assert served.post("/api/jobs/none/stop", **shown).status == 422
+    assert served.post("/api/jobs/none/stop", **shown, Content_Type="text/plain").status == 403
+    other = {**shown, "Authorization": "Bearer wrong"}
+    assert served.post("/api/jobs/none/stop", **other).status == 403
+
+
+def test_without_a_token_a_header_opens_no_other_door(tmp_path: Path):
+    """With --no-token another site's post is refused as before, whatever header comes with it."""
+    with serving(tmp_path, AccessRules("127.0.0.1")) as served:
+        assert asked(served, "GET", "/").status == 200
+        evil = {"Origin": "http://evil.example", "Authorization": "Bearer x"}
+        assert served.post("/api/jobs", **evil).status == 403
 
 
 def test_tokens_are_long_and_differ():
@@ -115,10 +214,10 @@ def test_what_is_loopback(host: str, loopback: bool):
 
 def test_on_every_address_only_addresses_and_own_names_are_known():
     """Served to the network, a name of somebody else's still opens nothing."""
-    guard = Guard("0.0.0.0", "t")
-    assert guard.knows_host("192.168.1.7:8265")
-    assert guard.knows_host("[fe80::1]:8265")
-    assert not guard.knows_host("evil.example:8265")
+    rules = AccessRules("0.0.0.0", "t")
+    assert rules.knows_host("192.168.1.7:8265")
+    assert rules.knows_host("[fe80::1]:8265")
+    assert not rules.knows_host("evil.example:8265")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

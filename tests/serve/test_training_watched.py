@@ -18,7 +18,8 @@ FORM: dict[str, Any] = {
         "data": ["digits"],
         "learning_rate": [0.1, 0.01],
         "batch": [32],
-        "steps": 300,
+        # A second or more: a trial that ends before its lines are read shows no loss.
+        "steps": 1500,
         "threads": 1,
     },
 }
@@ -31,7 +32,7 @@ def test_hyper_parameters_in_loss_out(served: Served):
     told: list[dict[str, Any]] = []
     with served.stream() as events:
         for kind, data in events:
-            if kind in ("trial", "news") and data:
+            if kind in ("trial", "update") and data:
                 told += data["metrics"]
             if kind == "progress" and (data["sweep"] or {}).get("complete"):
                 break

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from edgebench.slowdown.calibration.device import SCHEMA, Calibration, Constant
-from edgebench.slowdown.data import Curve
-from edgebench.slowdown.model import Context
-from edgebench.slowdown.profile import physical
-from edgebench.slowdown.tables import Layer, Workload, layers_of
+from edgebench.slowdown.context import Context
+from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.simulator.profile import simulated_slowdown
+from edgebench.slowdown.simulator.workload import Layer, Workload, layers_of
 
 MIB = 1 << 20
 
@@ -134,7 +134,7 @@ def curve(
     limits = np.repeat(np.sort(np.array(SHARES)) * demand, repeats)
     unlimited = 0.2 * np.exp(noise * chance.standard_normal(repeats))
     blank = Curve(network, phase, settings, limits[:0], limits[:0], np.array([0.2]), demand)
-    slowdown = physical(blank, 0.2, context()).at(limits)
+    slowdown = simulated_slowdown(blank, 0.2, context()).at(limits)
     slowdown = slowdown * factor ** np.maximum(np.log(demand / limits), 0)
     seconds = 0.2 * slowdown * np.exp(noise * chance.standard_normal(len(limits)))
     return replace(blank, limit_bytes=limits, seconds=seconds, unlimited_seconds=unlimited)

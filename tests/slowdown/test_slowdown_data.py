@@ -12,17 +12,17 @@ from made_sweep import Shape, make, slowdown
 from edgebench.cli.fit import fit
 from edgebench.errors import ResultsError
 from edgebench.results.results import load
-from edgebench.slowdown.data import curves
+from edgebench.slowdown.curves import curves
 
 MIB = 1 << 20
-LADDER = ["unslowed", "interpolation", "hinge", "pooled", "brouwer", "physics", "corrected"]
+MODELS = ["unslowed", "interpolation", "hinge", "pooled", "brouwer", "physics", "corrected"]
 
 
 def test_slowdowns_are_those_of_the_sweep(tmp_path: Path):
     """Each phase's medians are the slowdown that the sweep was made with."""
     shape = Shape(warm=2, noise=0.001, with_files=False)
     made = {curve.phase: curve for curve in curves(load(make(tmp_path, shape)))}
-    assert set(made) == {"load", "first", "execute", "total"}
+    assert set(made) == {"load", "first", "execute", "start", "total"}
     for phase in ("load", "first", "execute"):
         truth = [slowdown(shape, m, phase) for m in (50, 75, 100, 150)]
         assert made[phase].medians == pytest.approx(truth, rel=0.01)
@@ -45,17 +45,18 @@ def test_schedules_and_networks_are_curves_of_their_own(tmp_path: Path):
         networks={"alexnet": 6, "resnet18": 9}, schedules=("linear", "bulk"), with_files=False
     )
     made = curves(load(make(tmp_path, shape)))
-    assert len(made) == 2 * 2 * 3
-    assert len({curve.label for curve in made}) == 12
+    assert len(made) == 2 * 2 * 4
+    assert len({curve.label for curve in made}) == 16
 
 
 def test_a_pipelines_networks_and_its_total(tmp_path: Path):
     """In a pipeline each network has its phases; the round is the pipeline's."""
     shape = Shape(networks={"alexnet": 6, "resnet18": 9}, pipeline=True, with_files=False)
     labels = {curve.label for curve in curves(load(make(tmp_path, shape)))}
-    assert "alexnet+resnet18 · linear · copy · total" in labels
+    assert "alexnet+resnet18 · linear · copy · start" in labels
+    assert "alexnet+resnet18 · linear · copy · steady" in labels
     assert "resnet18 · linear · copy · load" in labels
-    assert len(labels) == 5
+    assert len(labels) == 6
 
 
 def test_a_command_has_a_total_only(tmp_path: Path):
@@ -90,20 +91,24 @@ def test_no_curve_is_a_clear_error(tmp_path: Path, shape: Shape, words: str):
     assert caught.value.remedy
 
 
-def test_fit_prints_every_rung_and_keeps_the_fits(tmp_path: Path):
-    """The table shows the whole ladder; each curve's fits are kept; the next verb is named."""
+def test_fit_prints_every_model_and_keeps_the_fits(tmp_path: Path):
+    """First a sentence; all models with --verbose; fits are kept; the next verb is named."""
     path = make(tmp_path, Shape(with_files=False))
-    done = CliRunner().invoke(fit, [str(path)])
+    brief = CliRunner().invoke(fit, [str(path)])
+    assert brief.stdout.startswith("alexnet needs 200.0 MiB; starts 72.6 ms later at")
+    assert "AIC" not in brief.stdout
+    done = CliRunner().invoke(fit, [str(path), "--verbose"])
     assert done.exit_code == 0, done.output
-    for word in (*LADDER, "W = ", "not calibrated", f"edgebench plot {path}"):
+    for word in (*MODELS, "W = ", "not calibrated", "AIC"):
         assert word in done.stdout
+    assert f"next: edgebench predict {path}" in done.stderr
     files = {file.stem: json.loads(file.read_text()) for file in (path / "fits").iterdir()}
     sets = [files.pop(f"all-curves-{name}") for name in ("pooled", "brouwer")]
-    assert [one["rung"] for one in sets] == ["pooled", "brouwer"]
-    assert len(files) == 3
+    assert [one["model"] for one in sets] == ["pooled", "brouwer"]
+    assert len(files) == 4
     for stored in files.values():
-        assert stored["recommended"] in LADDER
-        assert [rung["rung"] for rung in stored["rungs"]] == LADDER
+        assert stored["recommended"] in MODELS
+        assert [one["model"] for one in stored["models"]] == MODELS
 
 
 def test_fit_as_json(tmp_path: Path):
@@ -111,8 +116,8 @@ def test_fit_as_json(tmp_path: Path):
     path = make(tmp_path, Shape(with_files=False))
     done = CliRunner().invoke(fit, [str(path), "--json"])
     printed = json.loads(done.stdout)
-    assert len(printed["fits"]) == 3
-    hinge = printed["fits"][0]["rungs"][2]
+    assert len(printed["fits"]) == 4
+    hinge = printed["fits"][0]["models"][2]
     assert hinge["fit"]["parameters"][0]["name"] == "W"
     assert hinge["leave_one_limit_out"]["mape"] < 0.05
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgebench.slowdown import lasso as module
-from edgebench.slowdown.lasso import lasso, strength_by
-from edgebench.slowdown.model import CannotTellError
+from edgebench.slowdown.context import CannotPredictError
+from edgebench.slowdown.models import lasso as module
+from edgebench.slowdown.models.lasso import lasso, lasso_strength
 
 
 def rows(alike: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -28,7 +28,7 @@ def folds(count: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
 def test_what_is_told_is_right_however_alike_columns_are(alike: float):
     """No warning, and rows are told, though the weights themselves may be any mixture."""
     x, y = rows(alike)
-    weights = lasso(x, y, strength_by(x, y, folds()))
+    weights = lasso(x, y, lasso_strength(x, y, folds()))
     assert weights[0] + x @ weights[1:] == pytest.approx(y, abs=0.3)
     assert lasso(x, y, 1e9)[1:] == pytest.approx(0.0)
 
@@ -37,5 +37,5 @@ def test_a_search_that_never_settles_is_told(monkeypatch: pytest.MonkeyPatch):
     """It ends in words, not in a library's warning and weights that mean nothing."""
     monkeypatch.setattr(module, "_PASSES", 1)
     x, y = rows(1e-6)
-    with pytest.raises(CannotTellError, match="does not settle"):
+    with pytest.raises(CannotPredictError, match="does not converge"):
         lasso(x, y, 1e-9)

@@ -1,221 +1,239 @@
-"""Misses by reuse distance, against hand-made strings and memory simulated page by page."""
+"""What a group moves, on hand-made strings; and against the kernel's loops page by page."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from pages_by_force import lru_pages, optimal_share, random_share
+from kernel_by_page import KernelByPage
 
-from edgebench.slowdown.misses import Memory, Missed, at_random, lru, missed, mixed, optimal
-from edgebench.slowdown.patterns import cyclic, last_in_first_out
-from edgebench.slowdown.references import References, Script
-from edgebench.slowdown.reuse import CACHE_KEPT_BYTES, reuse_of
+from edgebench.slowdown.simulator.memory_group import Memory
+from edgebench.slowdown.simulator.misses import Missed, missed
+from edgebench.slowdown.simulator.references import BEFORE, ReferenceRecorder, References
 
-PAGE = 4096
-LRU = Memory(lru_share=1.0)
+MIB = 1 << 20
+#: Coarse against the kernel's, so that a case takes a tenth of a second.
+PAGE = 64 << 10
 
 
-def misses(string: References, *room: float, memory: Memory = LRU) -> Missed:
-    """What each task of a string misses where it has so many bytes."""
+def misses(string: References, *limits_mib: float, memory: Memory | None = None) -> Missed:
+    """What each task of a string misses below so many MiB."""
     tasks = int(string.task.max()) + 1
-    return missed(
-        string,
-        reuse_of(string),
-        tasks,
-        np.array(room, dtype=float),
-        memory,
-    )
+    return missed(string, tasks, np.array(limits_mib, dtype=float) * MIB, memory or Memory())
 
 
-def written(*pieces: tuple[str, int]) -> tuple[Script, dict[str, list[int]]]:
-    """A script and its tensors of so many pages, each written once by task 0."""
-    script = Script()
-    tensors = {name: script.new(pages * PAGE) for name, pages in pieces}
-    for pieces_of in tensors.values():
-        script.touch(pieces_of, 0, write=True)
-    return script, tensors
-
-
-def test_reuse_distances_by_hand():
-    """Of a b c a b, a comes back after a, b, c; b after b, c, a; c never."""
-    script, t = written(("a", 1), ("b", 2), ("c", 4))
-    script.touch(t["a"], 1)
-    script.touch(t["b"], 1)
-    found = reuse_of(script.done())
-    assert found.distance[:3].tolist() == [7 * PAGE, 7 * PAGE, 7 * PAGE]
-    assert found.is_used[:3].tolist() == [1, 1, 0]
-    assert found.end[:2].tolist() == [3, 4]
-
-
-def test_what_is_freed_makes_room():
-    """Between two uses of a, b came and went before c came: a needs only the larger beside it."""
-    script, t = written(("a", 1))
-    for name, pages in (("b", 3), ("c", 2)):
-        t[name] = script.new(pages * PAGE)
-        script.touch(t[name], 0, write=True)
-        script.free(t[name])
-    script.touch(t["a"], 1)
-    assert reuse_of(script.done()).distance[0] == 4 * PAGE
-
-
-def test_a_scan_is_missed_whole_or_not_at_all():
-    """A cyclic scan under LRU: nothing missed where it fits, all of it one page below."""
-    string = cyclic([PAGE] * 10, passes=3)
-    back = misses(string, 10 * PAGE, 9 * PAGE, 2 * PAGE).in_bytes
-    assert back[1:].tolist() == [[0, 10 * PAGE, 10 * PAGE]] * 2
-
-
-def test_activations_come_back_in_reverse():
-    """Uniform activations miss what does not fit; whole tensors overshoot: MODEL's shares."""
-    shares = (0.95, 0.75, 0.5, 0.25)
-    fine = last_in_first_out([PAGE] * 100, steps=1)
-    back = misses(fine, *(100 * PAGE * share for share in shares)).in_bytes[1]
-    assert back / (100 * PAGE) == pytest.approx([0.05, 0.25, 0.5, 0.75])
-    coarse = last_in_first_out([PAGE * n for n in (8, 23, 28, 26, 15)], steps=2)
-    back = misses(coarse, *(100 * PAGE * share for share in shares)).in_bytes[3]
-    assert back / (100 * PAGE) == pytest.approx([0.08, 0.31, 0.59, 0.85])
+def scanned(
+    size: int, passes: int, *, busy: int = 0, idle: int = 0, is_file: bool = False
+) -> References:
+    """So many MiB scanned again and again, beside memory in use all the time and idle memory."""
+    script = ReferenceRecorder()
+    script.touch(script.new(idle * MIB), BEFORE, write=True)
+    script.touch(script.new(busy * MIB, is_busy=True), BEFORE, write=True)
+    pieces = script.new(size * MIB, is_file=is_file)
+    for number in range(passes):
+        script.touch(pieces, number, write=number == 0 and not is_file)
+    return script.done()
 
 
 def test_large_tensors_are_cut_into_pieces():
     """A tensor of many pieces is half in memory, and all its bytes are there."""
-    script = Script()
+    script = ReferenceRecorder()
     pieces = script.new(25 << 20)
-    assert len(pieces) == 7
+    assert len(pieces) == 13
     assert sum(script.bytes) == 25 << 20
     assert script.new(0) == []
 
 
-@settings(max_examples=80, deadline=None)
-@given(
-    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=7),
-    order=st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=40),
-    frames=st.integers(1, 20),
-)
-def test_any_string_misses_what_lru_misses(
-    sizes: list[int], order: list[tuple[int, bool]], frames: int
-):
-    """Certified: bytes back of each task are LRU's page by page; those out, but for the last stay.
+def test_a_scan_that_fits_is_never_reclaimed():
+    """Nothing at all moves where everything fits."""
+    found = misses(scanned(100, 3, busy=10), 110.0)
+    assert all((table == 0).all() for table in vars(found).values())
 
-    What is never used again counts as a whole piece, of which LRU still holds a part at the end.
-    """
-    script = Script()
-    tensors = [script.new(pages * PAGE) for pages in sizes]
-    for tensor in tensors:
-        script.touch(tensor, 0, write=True)
-    for number, (which, write) in enumerate(order):
-        script.touch(tensors[which % len(tensors)], 1 + number, write=write)
+
+def test_a_cyclic_scan_of_too_much_is_missed_whole():
+    """What is needed next is what goes: each pass reads all of it, and writes it only once."""
+    found = misses(scanned(100, 4), 90.0)
+    assert found.in_bytes[:, 0].tolist() == [0, 100 * MIB, 100 * MIB, 100 * MIB]
+    assert found.out_bytes.sum() == 100 * MIB
+    assert found.reclaimed_bytes.sum() == 310 * MIB
+
+
+def test_what_was_used_twice_stays():
+    """Memory in use all the time is never read back, however much is scanned beside it."""
+    script = ReferenceRecorder()
+    often, scan = script.new(20 * MIB), script.new(100 * MIB)
+    script.touch(often, 0, write=True)
+    script.touch(scan, 0, write=True)
+    for number in range(3):
+        for place, piece in enumerate(scan):
+            script.touch([piece], 1 + number)
+            if place % 5 == 0:
+                script.touch(often, 1 + number)
+    found = misses(script.done(), 90.0)
+    assert found.in_bytes[2:, 0].tolist() == [100 * MIB] * 2
+
+
+def test_idle_memory_goes_first_and_once():
+    """What only the import touched makes room for weights; later passes miss nothing."""
+    found = misses(scanned(100, 4, busy=10, idle=60), 150.0)
+    assert found.in_bytes.sum() == 0
+    assert found.out_bytes[:, 0].tolist() == [pytest.approx(20 * MIB), 0, 0, 0]
+
+
+def test_new_weights_go_before_memory_that_was_active():
+    """What an import under pressure used again and again is active; new weights are not."""
+    script = ReferenceRecorder()
+    core = script.new(60 * MIB)
+    for _ in range(6):
+        script.touch(core, BEFORE, write=True)
+        script.touch(script.new(30 * MIB), BEFORE, write=True)
+    weights = script.new(60 * MIB)
+    script.touch(weights, 0, write=True)
+    for number in range(1, 5):
+        script.touch(weights, number)
+    back = misses(script.done(), 100.0).in_bytes[:, 0]
+    assert back[1] > 10 * MIB
+    assert back[-1] == 0
+
+
+def test_freed_memory_makes_room():
+    """What is given back needs no reclaim, neither now nor when it is made anew."""
+    script = ReferenceRecorder()
+    kept = script.new(20 * MIB)
+    script.touch(kept, 0, write=True)
+    for _ in range(5):
+        passing = script.new(60 * MIB)
+        script.touch(passing, 0, write=True)
+        script.free(passing)
+    script.touch(kept, 1)
     string = script.done()
-    found, truth = misses(string, frames * PAGE), lru_pages(string, PAGE, frames)
-    counted = [truth.back.get(task, 0) for task in range(len(order) + 1)]
-    assert found.in_bytes[:, 0].tolist() == [pages * PAGE for pages in counted]
-    assert 0 <= found.out_bytes.sum() / PAGE - truth.out <= sum(sizes)
+    assert string.held_bytes == 80 * MIB
+    assert misses(string, 80.0).reclaimed_bytes.sum() == 0
 
 
-@settings(max_examples=80, deadline=None)
-@given(
-    steps=st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=60),
-    frames=st.integers(1, 8),
-)
-def test_frees_are_as_lru_sees_them(steps: list[tuple[int, bool]], frames: int):
-    """Certified with frees: pages come, are used again, and are given back at any time."""
-    script = Script()
-    alive: list[list[int]] = []
-    for task, (which, free) in enumerate(steps):
-        if which >= len(alive):
-            alive.append(script.new(PAGE))
-            script.touch(alive[-1], task, write=True)
-        else:
-            script.touch(alive[which], task)
-            if free:
-                script.free(alive.pop(which))
-    string = script.done()
-    found, truth = misses(string, frames * PAGE), lru_pages(string, PAGE, frames)
-    assert found.in_bytes.sum() == sum(truth.back.values()) * PAGE
-    assert found.out_bytes.sum() == truth.out * PAGE
+def test_only_unused_cache_is_taken_while_there_is_some():
+    """Files that are read once go before anything anonymous does."""
+    script = ReferenceRecorder()
+    script.touch(script.new(60 * MIB), 0, write=True)
+    for _ in range(10):
+        script.touch(script.new(30 * MIB, is_file=True, mapped=False), 0)
+    found = misses(script.done(), 100.0)
+    assert found.out_bytes.sum() == 0
+    assert found.reclaimed_bytes.sum() == 260 * MIB
 
 
-@pytest.mark.parametrize("share", [0.9, 0.6, 0.3])
-def test_optimal_replacement_of_a_scan(share: float):
-    """Certified: 1 − M/D is what Belady's rule misses of a long cyclic scan."""
-    string = cyclic([PAGE] * 60, passes=12)
-    frames = int(60 * share)
-    truth = optimal_share(string, PAGE, frames)
-    told = optimal(np.array([60.0]), np.array([float(frames)]))[0]
-    assert told == pytest.approx(truth, abs=0.03)
+def test_a_file_read_twice_is_a_working_set():
+    """A second read activates its pages: a stream of others does not push them out."""
+    script = ReferenceRecorder()
+    kept = script.new(30 * MIB, is_file=True, mapped=False)
+    script.touch(kept, 0)
+    script.touch(kept, 0)
+    for _ in range(10):
+        script.touch(script.new(30 * MIB, is_file=True, mapped=False), 0)
+    script.touch(kept, 1)
+    assert misses(script.done(), 100.0).file_bytes.sum() == 0
 
 
-@pytest.mark.parametrize("share", [0.95, 0.8, 0.5])
-def test_random_replacement_of_a_scan(share: float):
-    """Certified: m = 1 − exp(−m·D/M) is what random replacement misses of a cyclic scan."""
-    string = cyclic([PAGE] * 500, passes=40)
-    frames = int(500 * share)
-    truth = random_share(string, PAGE, frames, skip=5000)
-    told = at_random(np.array([500.0]), np.array([float(frames)]))[0]
-    assert told == pytest.approx(truth, abs=0.03)
-
-
-def test_mixtures_lie_between():
-    """θ mixes LRU and optimal; a knee takes LRU's edge off and leaves the far end."""
-    distance, room = np.array([100.0]), np.array([50.0])
-    assert mixed(distance, room, 1.0) == lru(distance, room) == 1
-    assert mixed(distance, room, 0.0) == optimal(distance, room) == pytest.approx(0.5)
-    assert mixed(distance, room, 0.4)[0] == pytest.approx(0.4 + 0.6 * 0.5)
-    soft = lru(np.array([50.0, 51.0, 80.0]), np.full(3, 50.0), knee=2.0)
-    assert soft == pytest.approx([0, 1 - np.exp(-0.5), 1], abs=1e-6)
-    assert at_random(np.array([40.0]), room)[0] == 0
-
-
-def test_anonymous_memory_sees_little_of_the_page_cache():
-    """However large a file is read between two uses, only what the cache keeps counts."""
-    script, t = written(("a", 1))
-    file = script.new(64 << 20, is_file=True)
-    script.touch(file, 0)
-    script.touch(t["a"], 1)
-    assert reuse_of(script.done()).distance[0] == PAGE + CACHE_KEPT_BYTES
-
-
-def mapped(base: int, weights: int, passes: int) -> References:
-    """A mapped file scanned again and again beside idle memory."""
-    script = Script()
-    script.touch(script.new(base), 0, write=True)
-    file = script.new(weights, is_file=True)
-    for number in range(passes):
-        script.touch(file, number)
-    return script.done()
-
-
-def test_the_page_cache_has_what_anonymous_memory_leaves():
-    """A mapped scan fits beside the base or is read again; what is idle gives way in the end."""
-    mib = 1 << 20
-    string = mapped(100 * mib, 60 * mib, passes=6)
-    again = misses(string, 170 * mib, 140 * mib, 50 * mib).file_bytes / (60 * mib)
-    assert again[1:, 0].tolist() == [0] * 5
-    # 20 MiB are lacking: after two scans that missed, 32 MiB of the base have gone.
+def test_mapped_weights_go_before_idle_memory_which_gives_way():
+    """A mapped scan is read again until enough idle memory has gone to swap for it."""
+    string = scanned(60, 12, idle=100, is_file=True)
+    found = misses(string, 170.0, 140.0)
+    again = found.file_bytes / (60 * MIB)
+    assert again[:, 0].sum() == 0
     assert again[1, 1] == pytest.approx(1)
-    assert again[3:, 1].tolist() == [0] * 3
-    # It could never fit, so nothing gives way.
-    assert again[1:, 2] == pytest.approx([1] * 5)
+    assert again[-1, 1] == 0
+    assert 20 * MIB <= found.out_bytes[:, 1].sum() <= 60 * MIB
 
 
-def test_without_swap_nothing_gives_way():
-    """Nothing anonymous comes back or goes out, and the cache is the only thing that shrinks."""
-    mib = 1 << 20
-    string = mapped(100 * mib, 60 * mib, passes=6)
-    found = misses(string, 140 * mib, memory=Memory(1.0, swaps=False))
-    assert found.file_bytes[1:, 0] == pytest.approx([60 * mib] * 5)
+def test_without_swap_nothing_anonymous_gives_way():
+    """The cache is the only thing that shrinks, and every pass reads it again."""
+    found = misses(scanned(60, 6, idle=100, is_file=True), 140.0, memory=Memory(swaps=False))
+    assert found.file_bytes[1:, 0] == pytest.approx([60 * MIB] * 5)
     assert found.in_bytes.sum() == found.out_bytes.sum() == 0
 
 
 def test_zram_writes_what_came_back_again():
     """A disk keeps what it gave back; where it must be written anew, each pass writes all of it."""
-    script, t = written(*((str(n), 1) for n in range(4)))
+    string = scanned(100, 4)
+    kept = misses(string, 50.0).out_bytes.sum()
+    anew = misses(string, 50.0, memory=Memory(rewrites=True)).out_bytes.sum()
+    assert kept == 100 * MIB
+    assert anew == 350 * MIB
+
+
+def test_what_is_written_to_needs_a_new_copy():
+    """A page that comes back and is changed goes to swap once more."""
+    script = ReferenceRecorder()
+    pieces = script.new(100 * MIB)
     for number in range(3):
-        for name in t:
-            script.touch(t[name], 1 + number)
-    string = script.done()
-    kept = misses(string, 2 * PAGE).out_bytes.sum()
-    anew = misses(string, 2 * PAGE, memory=Memory(1.0, rewrites=True)).out_bytes.sum()
-    assert kept == 4 * PAGE
-    assert anew == 14 * PAGE
+        script.touch(pieces, number, write=True)
+    assert misses(script.done(), 50.0).out_bytes.sum() == 250 * MIB
+
+
+def test_scattered_pages_are_counted_apart():
+    """Read-ahead does not help what lies apart."""
+    script = ReferenceRecorder()
+    apart, scan = script.new(4 * MIB, scattered=True), script.new(100 * MIB)
+    script.touch(apart, 0, write=True)
+    script.touch(scan, 0, write=True)
+    script.touch(apart, 1)
+    found = misses(script.done(), 60.0)
+    assert found.scattered_bytes[1, 0] == found.in_bytes[1, 0] == 4 * MIB
+
+
+def by_page(string: References, limit_mib: float) -> tuple[float, float, float]:
+    """MiB that come back, are read again, and go out, counted page by page."""
+    counted = KernelByPage(string, PAGE, int(limit_mib * MIB // PAGE)).run()
+    back, read = (
+        sum(pages for task, pages in counts.items() if task >= 0)
+        for counts in (counted.back, counted.read)
+    )
+    return tuple(pages * PAGE / MIB for pages in (back, read, counted.out))
+
+
+def two_scans() -> References:
+    """Two networks in turn, as in bulk: loaded, executed three times and given back; two rounds."""
+    script = ReferenceRecorder()
+    script.touch(script.new(80 * MIB), BEFORE, write=True)
+    script.touch(script.new(10 * MIB, is_busy=True), BEFORE, write=True)
+    for number in range(4):
+        weights = script.new((120, 60)[number % 2] * MIB)
+        script.touch(weights, number, write=True)
+        for _ in range(3):
+            script.touch(weights, number)
+        script.free(weights)
+    return script.done()
+
+
+@pytest.mark.parametrize(
+    ("make", "limits_mib"),
+    [
+        (lambda: scanned(100, 6), (110, 98, 60)),
+        (lambda: scanned(100, 6, busy=20), (125, 90)),
+        (lambda: scanned(100, 6, busy=10, idle=60), (180, 150, 120)),
+        (lambda: scanned(100, 6, busy=10, idle=60, is_file=True), (180, 130, 115, 90)),
+        (two_scans, (220, 180, 150, 110)),
+    ],
+    ids=["scan", "hot set", "idle memory", "mapped file", "two networks"],
+)
+def test_runs_of_pages_are_as_the_kernel_s_loops_page_by_page(
+    make: Callable[[], References], limits_mib: tuple[float, ...]
+):
+    """Certified above, within and far below what fits; at the edge itself see the next test."""
+    string = make()
+    found = misses(string, *limits_mib)
+    for column, limit in enumerate(limits_mib):
+        back, read, _ = by_page(string, limit)
+        assert found.in_bytes[:, column].sum() / MIB == pytest.approx(back, rel=0.05, abs=4)
+        assert found.file_bytes[:, column].sum() / MIB == pytest.approx(read, rel=0.05, abs=4)
+
+
+@pytest.mark.parametrize(("room", "least"), [(118, 0.5), (112, 0.6)])
+def test_at_the_edge_both_miss_most(room: float, least: float):
+    """A few MiB short of a scan a part of it may stay; how large a part is not certified."""
+    string = scanned(100, 6, busy=20)
+    back, _, _ = by_page(string, room)
+    told = misses(string, room).in_bytes.sum() / MIB
+    assert least * 500 <= told <= 500
+    assert least * 500 <= back <= 500

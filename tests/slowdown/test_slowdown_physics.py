@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_networks import TABLES, calibration, constant, context, curve
+from made_networks import MIB, TABLES, calibration, constant, context, curve
 
-from edgebench.slowdown.corrected import Corrected
-from edgebench.slowdown.data import Curve
-from edgebench.slowdown.model import CannotTellError, Context, SetRung
-from edgebench.slowdown.physics import Physics
+from edgebench.slowdown.context import CannotPredictError, Context
+from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.models.base import Model
+from edgebench.slowdown.models.corrected import Corrected
+from edgebench.slowdown.models.physics import Physics
 from edgebench.slowdown.splits import unseen, workload_network
 
 CONTEXT = context()
@@ -24,29 +25,39 @@ def curves(phases: tuple[str, ...] = ("load", "first", "execute"), **about: floa
     return [curve(name, phase, **about) for name in TABLES for phase in phases]
 
 
-def told(rung: SetRung, known: list[Curve], asked: Curve, limits: np.ndarray) -> np.ndarray:
-    """Seconds, as the rung fitted to the known curves says."""
-    fit = rung.fit(known, CONTEXT)
-    slowdown = rung.predict(fit, unseen(asked), limits, CONTEXT)
-    return slowdown * rung.unlimited_s(fit, unseen(asked), CONTEXT)
+def told(model: Model, known: list[Curve], asked: Curve, limits: np.ndarray) -> np.ndarray:
+    """Seconds, by the model fitted to the known curves."""
+    fit = model.fit(known, CONTEXT)
+    found = model.predict(fit, unseen(asked), limits, CONTEXT)
+    return found.slowdown * found.unlimited_s
 
 
-def errors(rung: SetRung, made: list[Curve]) -> np.ndarray:
+def errors(model: Model, made: list[Curve]) -> np.ndarray:
     """Of three networks' times, by what all others tell."""
     found = []
     for network in LEFT_OUT:
         known = [c for c in made if workload_network(c) != network]
-        fit = rung.fit(known, CONTEXT)
+        fit = model.fit(known, CONTEXT)
         for asked in (c for c in made if workload_network(c) == network):
-            slowdown = rung.predict(fit, unseen(asked), asked.limits, CONTEXT)
+            slowdown = model.predict(fit, unseen(asked), asked.limits, CONTEXT).slowdown
             found.append(abs(slowdown / asked.medians - 1))
     return np.concatenate(found)
 
 
-def test_physics_knows_what_it_made():
-    """Nothing fitted: the simulator's own curves are met within the grid it is asked on."""
-    for made in curves():
-        assert told(Physics(), [], made, made.limits) == pytest.approx(made.seconds[::2], rel=0.02)
+@pytest.mark.parametrize("network", LEFT_OUT)
+def test_physics_is_arithmetic_on_the_device_s_constants(network: str):
+    """Nothing fitted: a warm pass over weights that don't fit reads all of them at 100 MB/s.
+
+    They fit beside 10 MiB that the runtime always uses: a cyclic scan is missed whole where there
+    is room for half of it, and not at all where all fits. In between, the lists keep a part of it.
+    """
+    weights = sum(row["file_bytes"] for row in TABLES[network])
+    needed = weights + 10 * MIB
+    asked = curve(network)
+    limits = np.array([needed - 0.65 * weights, needed - 0.5 * weights, 1.2 * needed, 1.5 * needed])
+    seconds = told(Physics(), [], asked, limits)
+    slow = asked.unlimited_s + weights / 1e8
+    assert seconds == pytest.approx([slow, slow, *[asked.unlimited_s] * 2], rel=0.02)
 
 
 def test_networks_move_no_prediction_of_physics():
@@ -57,9 +68,10 @@ def test_networks_move_no_prediction_of_physics():
         told(Physics(), others, asked, asked.limits) == told(Physics(), [], asked, asked.limits)
     ).all()
     fit = Physics().fit(others, CONTEXT)
-    low, high = Physics().interval(fit, unseen(asked), asked.limits, CONTEXT)
+    low, high = Physics().predict(fit, unseen(asked), asked.limits, CONTEXT).interval
     assert (low < high).all()
-    assert Physics().interval(Physics().fit([], CONTEXT), asked, asked.limits, CONTEXT) is None
+    alone = Physics().fit([], CONTEXT)
+    assert Physics().predict(alone, asked, asked.limits, CONTEXT).interval is None
 
 
 def test_a_time_without_a_limit_is_told_from_rates():
@@ -73,21 +85,22 @@ def test_a_time_without_a_limit_is_told_from_rates():
     asked, others = made[0], [c for c in made if c.network != made[0].network]
     fit = Physics().fit(others, CONTEXT)
     nothing = unseen(asked, with_unlimited=False)
-    assert Physics().unlimited_s(fit, nothing, CONTEXT) == pytest.approx(asked.unlimited_s, rel=0.2)
-    with pytest.raises(CannotTellError, match="no unlimited trial"):
-        Physics().unlimited_s(Physics().fit([], CONTEXT), nothing, CONTEXT)
+    predicted = Physics().predict(fit, nothing, asked.limits, CONTEXT)
+    assert predicted.unlimited_s == pytest.approx(asked.unlimited_s, rel=0.2)
+    with pytest.raises(CannotPredictError, match="no unlimited trial"):
+        Physics().predict(Physics().fit([], CONTEXT), nothing, asked.limits, CONTEXT)
 
 
 def test_what_physics_lacks_is_said():
     """No calibration, another device's, or no layer table: each in its own words."""
     asked = curve("resnet18")
-    with pytest.raises(CannotTellError, match="not calibrated"):
+    with pytest.raises(CannotPredictError, match="not calibrated"):
         Physics().fit([], Context(TABLES))
     fit = Physics().fit([], CONTEXT)
     other = replace(asked, settings={**asked.settings, "device": "another"})
-    with pytest.raises(CannotTellError, match="calibration is of made-up"):
+    with pytest.raises(CannotPredictError, match="calibration is of made-up"):
         Physics().predict(fit, other, asked.limits, CONTEXT)
-    with pytest.raises(CannotTellError, match="no layer table"):
+    with pytest.raises(CannotPredictError, match="no layer table"):
         Physics().predict(fit, asked, asked.limits, Context({}, CONTEXT.calibration))
 
 
@@ -96,8 +109,8 @@ def test_a_faster_swap_slows_less():
     asked = curve("alexnet", "execute")
     quick = context(calibration(swap_in_bytes_per_s=constant(2e8)))
     slow_fit, quick_fit = Physics().fit([], CONTEXT), Physics().fit([], quick)
-    slow = Physics().predict(slow_fit, unseen(asked), asked.limits, CONTEXT) - 1
-    fast = Physics().predict(quick_fit, unseen(asked), asked.limits, quick) - 1
+    slow = Physics().predict(slow_fit, unseen(asked), asked.limits, CONTEXT).slowdown - 1
+    fast = Physics().predict(quick_fit, unseen(asked), asked.limits, quick).slowdown - 1
     assert (fast <= slow).all()
     assert fast[0] == pytest.approx(slow[0] / 2, rel=0.1)
 
@@ -134,10 +147,14 @@ def test_an_unlimited_time_that_was_lucky_is_corrected():
     off = [
         replace(c, unlimited_seconds=c.unlimited_seconds * luck[n % 2]) for n, c in enumerate(made)
     ]
-    rung = Corrected()
-    fit = rung.fit(off, CONTEXT)
+    model = Corrected()
+    fit = model.fit(off, CONTEXT)
     left = [
-        abs(np.log(rung.unlimited_s(fit, unseen(one), CONTEXT) / true.unlimited_s))
+        abs(
+            np.log(
+                model.predict(fit, unseen(one), one.limits, CONTEXT).unlimited_s / true.unlimited_s
+            )
+        )
         for one, true in zip(off, made, strict=True)
     ]
     assert np.median(left) < np.log(1.25) / 2
@@ -147,9 +164,9 @@ def test_every_prediction_is_possible():
     """Never below 1 nor rising with memory, far outside of what was run too."""
     limits = np.geomspace(10e6, 5e9, 120)
     made = curves(noise=0.2, factor=0.5)
-    for rung in (Physics(), Corrected()):
-        fit = rung.fit(made, CONTEXT)
+    for model in (Physics(), Corrected()):
+        fit = model.fit(made, CONTEXT)
         for asked in made[::5]:
-            slowdown = rung.predict(fit, unseen(asked), limits, CONTEXT)
+            slowdown = model.predict(fit, unseen(asked), limits, CONTEXT).slowdown
             assert (slowdown >= 1).all()
             assert (np.diff(slowdown) <= 1e-9).all()

@@ -7,15 +7,16 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from test_slowdown_rungs import EDGECAFFE, edgecaffe_curve, true_slowdown
+from test_curve_models import EDGECAFFE, edgecaffe_curve, true_slowdown
 
-from edgebench.slowdown.data import Curve
-from edgebench.slowdown.hinge import Hinge
-from edgebench.slowdown.hinges import NOISE, search, side_by_side
-from edgebench.slowdown.model import CannotTellError, Context, TooFewLimitsError
-from edgebench.slowdown.pooled import Pooled
+from edgebench.slowdown.context import CannotPredictError, Context
+from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.models.base import TooFewLimitsError
+from edgebench.slowdown.models.hinge import Hinge
+from edgebench.slowdown.models.hinge_search import NOISE, search_hinges, stack_points
+from edgebench.slowdown.models.pooled import Pooled
 from edgebench.slowdown.splits import unseen
-from edgebench.slowdown.store import fit_from_json
+from edgebench.slowdown.stored_fits import fit_from_json
 
 MIB = 1 << 20
 NOTHING_MORE = Context({})
@@ -37,11 +38,10 @@ def like(number: int, shares: tuple[float, ...] = SHARES, noise: float = 0.0) ->
 
 
 def told(curves: list[Curve], asked: Curve, *limits: float) -> np.ndarray:
-    """Seconds of a curve at these limits, as the rung fitted to the curves says."""
-    rung = Pooled()
-    fit = rung.fit(curves, NOTHING_MORE)
-    slowdown = rung.predict(fit, unseen(asked), np.array(limits), NOTHING_MORE)
-    return slowdown * rung.unlimited_s(fit, unseen(asked), NOTHING_MORE)
+    """Seconds of a curve at these limits, by the model fitted to the curves."""
+    fit = Pooled().fit(curves, NOTHING_MORE)
+    found = Pooled().predict(fit, unseen(asked), np.array(limits), NOTHING_MORE)
+    return found.slowdown * found.unlimited_s
 
 
 def test_each_curve_keeps_its_own_hinge():
@@ -58,7 +58,10 @@ def test_few_limits_are_helped_out_by_others():
     few = replace(whole, limit_bytes=whole.limits[-3:], seconds=whole.seconds[-3:])
     truth = whole.seconds[0]
     helped = told([*others, few], few, whole.limits[0])[0]
-    alone = Hinge().predict(Hinge().fit(few), whole.limits[:1])[0] * few.unlimited_s
+    hinge = Hinge().fit([few], NOTHING_MORE)
+    alone = (
+        Hinge().predict(hinge, few, whole.limits[:1], NOTHING_MORE).slowdown[0] * few.unlimited_s
+    )
     assert helped == pytest.approx(truth, rel=0.1)
     assert abs(helped / truth - 1) < abs(alone / truth - 1) + 0.02
 
@@ -76,38 +79,38 @@ def test_a_network_never_run_is_told_by_the_mean():
     """Within what the curves scatter by; a curve of another kind, or no demand, is not told."""
     curves, new = [like(n) for n in range(8)], like(20)
     assert told(curves, new, *new.limits) == pytest.approx(new.seconds, rel=0.35)
-    rung = Pooled()
-    fit = rung.fit(curves, NOTHING_MORE)
+    model = Pooled()
+    fit = model.fit(curves, NOTHING_MORE)
     for other in (replace(new, phase="execute"), replace(unseen(new), demand_bytes=None)):
-        with pytest.raises(CannotTellError):
-            rung.predict(fit, unseen(other), new.limits, NOTHING_MORE)
+        with pytest.raises(CannotPredictError):
+            model.predict(fit, unseen(other), new.limits, NOTHING_MORE)
     with pytest.raises(TooFewLimitsError):
-        rung.fit([unseen(new)], NOTHING_MORE)
+        model.fit([unseen(new)], NOTHING_MORE)
 
 
 def test_intervals_hold_new_trials():
     """About nine of ten trials at limits left out lie in the band."""
     curves = [like(n, noise=0.08) for n in range(12)]
-    rung, inside = Pooled(), []
+    model, inside = Pooled(), []
     for limit in range(len(SHARES)):
         known = [curve.without(curve.limits[limit]) for curve in curves]
-        fit = rung.fit(known, NOTHING_MORE)
+        fit = model.fit(known, NOTHING_MORE)
         for curve in curves:
             at = curve.limits[[limit]]
-            low, high = rung.interval(fit, unseen(curve), at, NOTHING_MORE)
-            seconds = curve.seconds[limit] / rung.unlimited_s(fit, unseen(curve), NOTHING_MORE)
-            inside.append(low[0] <= seconds <= high[0])
+            found = model.predict(fit, unseen(curve), at, NOTHING_MORE)
+            low, high = found.interval
+            inside.append(low[0] <= curve.seconds[limit] / found.unlimited_s <= high[0])
     assert 0.83 <= np.mean(inside) <= 0.98
 
 
 def test_a_fit_survives_json():
     """Read back, it tells the same."""
-    rung, curves = Pooled(), [like(n, noise=0.05) for n in range(4)]
-    fit = rung.fit(curves, NOTHING_MORE)
+    model, curves = Pooled(), [like(n, noise=0.05) for n in range(4)]
+    fit = model.fit(curves, NOTHING_MORE)
     back = fit_from_json(json.loads(json.dumps(asdict(fit))))
     limits = curves[0].limits
-    before, after = (rung.predict(f, curves[0], limits, NOTHING_MORE) for f in (fit, back))
-    assert (before == after).all()
+    before, after = (model.predict(f, curves[0], limits, NOTHING_MORE) for f in (fit, back))
+    assert (before.slowdown == after.slowdown).all()
 
 
 def test_edgecaffes_published_points_are_met_better_than_by_the_hinge():
@@ -130,8 +133,8 @@ def test_many_searches_at_once_are_as_good_as_one_by_one():
     xy = [(np.log(c.limits / c.demand_bytes), np.log(c.medians)) for c in curves]
     mean, spread = np.array([-0.2, 1.0, 1.3, 0.0]), np.array([0.5, 0.5, 0.3, NOISE])
     means = np.tile(mean, (5, 1))
-    found, cost = search(side_by_side(xy), means, means, spread)
+    found, cost = search_hinges(stack_points(xy), means, means, spread)
     for n, pair in enumerate(xy):
-        one, its_cost = search(side_by_side([pair]), means[:1], means[:1], spread)
+        one, its_cost = search_hinges(stack_points([pair]), means[:1], means[:1], spread)
         assert found[n] == pytest.approx(one[0])
         assert cost[n] == pytest.approx(its_cost[0])

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from made_networks import MIB, row, table, workload
 
-from edgebench.slowdown.cpu import TYPICAL
-from edgebench.slowdown.references import BEFORE, Base, References
-from edgebench.slowdown.rounds import references_of
-from edgebench.slowdown.tables import Workload, layers_of, workload_of
-from edgebench.slowdown.tasks import Task, path_s, tasks_of
+from edgebench.layers.names import SCHEDULES
+from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
+from edgebench.slowdown.simulator.inference_trace import references_of
+from edgebench.slowdown.simulator.references import BEFORE, References
+from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
+from edgebench.slowdown.simulator.tasks import Task, path_s, tasks_of
+from edgebench.slowdown.simulator.workload import Workload, layers_of, workload_of
 
 
 def tasks(work: Workload, seconds: float | None = None) -> tuple[Task, ...]:
     """A round's tasks, each taking so long."""
-    return tasks_of(work, TYPICAL.seconds if seconds is None else lambda task: seconds)
+    return tasks_of(work, TYPICAL_RATES.seconds if seconds is None else lambda task: seconds)
 
 
 def told(work: Workload, seconds: float | None = None) -> list[str]:
@@ -24,7 +27,7 @@ def told(work: Workload, seconds: float | None = None) -> list[str]:
 
 def string(work: Workload, rounds: int = 1) -> References:
     """The references, with no base."""
-    return references_of(work, tasks(work), rounds, Base(0, 0))
+    return references_of(work, tasks(work), rounds, RuntimeBase(0, 0))
 
 
 def held(work: Workload) -> float:
@@ -72,9 +75,31 @@ def test_deepeye_has_two_lanes():
     assert path_s(tasks(work, 1.0), np.ones((12, 1))).tolist() == [8.0]
 
 
+def test_frugal_loads_connected_layers_when_those_before_have_run():
+    """In ``deepeye`` the second network's are loaded before."""
+    nets = [table(1, 5, 5, connected=1)] * 2
+    orders = {
+        name: told(workload(*nets, schedule=name), 1.0) for name in ("deepeye", "deepeye-frugal")
+    }
+    later = {
+        name: order.index("load b2") > order.index("first a2") for name, order in orders.items()
+    }
+    assert later == {"deepeye": False, "deepeye-frugal": True}
+
+
+def test_admitted_networks_run_side_by_side():
+    """With enough memory each has a worker of its own; with one worker it is ``linear``."""
+    nets = [table(1, 1), table(1, 1)]
+    two, one = (
+        tasks(workload(*nets, schedule="admission", workers=workers), 1.0) for workers in (2, 1)
+    )
+    assert path_s(two, np.ones((8, 1))).tolist() == [4.0]
+    assert one == tasks(workload(*nets, schedule="linear"), 1.0)
+
+
 def test_tasks_wait_only_for_earlier_ones():
     """Whatever the schedule, a task's place comes after all that it waits for."""
-    for schedule in ("linear", "bulk", "partial", "deepeye"):
+    for schedule in SCHEDULES:
         nets = [table(1, 2, 9, connected=1), table(2, 0, 3), table(4, connected=1)]
         found = tasks(workload(*nets, schedule=schedule, workers=3, warm=1))
         assert all(before < place for place, t in enumerate(found) for before in t.after)
@@ -95,11 +120,11 @@ def test_copy_reads_a_file_into_fresh_memory():
     work = workload(table(10), schedule="bulk", warm=1)
     found = string(work)
     load = found.task == 0
-    assert found.is_file[found.piece[load]].tolist() == [True, False] * 3
-    assert found.write[load].tolist() == [False, True] * 3
+    assert found.is_file[found.piece[load]].tolist() == [True, False] * 5
+    assert found.write[load].tolist() == [False, True] * 5
     used = ~found.is_file[found.piece] & (found.touched > MIB) & (found.task > 0)
-    assert len(np.unique(found.piece[used])) == 3
-    assert used.sum() == 6
+    assert len(np.unique(found.piece[used])) == 5
+    assert used.sum() == 10
     weights = ~found.is_file & (found.bytes > MIB)
     assert set(found.freed[weights].tolist()) == {len(found) - 1}
 
@@ -115,19 +140,33 @@ def test_rounds_start_cold_or_warm():
     """Evicted files are new pages in the next round; files kept are the same pages."""
     cold = string(workload(table(3), loader="copy"), rounds=2)
     warm = string(workload(table(3), loader="copy", cold=False), rounds=2)
-    assert cold.is_file.sum() == 2
-    assert warm.is_file.sum() == 1
+    assert cold.is_file.sum() == 4
+    assert warm.is_file.sum() == 2
     assert set(cold.task.tolist()) == {0, 1, 2, 3}
 
 
 def test_the_base_comes_first():
-    """What executions need of the runtime is touched by its import and by layers with weights."""
+    """All of the runtime is made by its import, and its core used again and again meanwhile."""
     work = workload(table(1, 0, 1))
-    found = references_of(work, tasks(work), 1, Base(20 * MIB, 2 * MIB))
-    hot = np.flatnonzero(found.scattered)
-    assert (found.piece == hot).sum() == 3
-    assert found.task[found.piece == hot][0] == BEFORE
-    assert found.touched[found.task == BEFORE].sum() == 20 * MIB
+    found = references_of(work, tasks(work), 1, RuntimeBase(240 * MIB, 24 * MIB))
+    made = np.unique(found.piece[found.task == BEFORE])
+    assert found.bytes[made].sum() / MIB == pytest.approx(240, abs=1)
+    uses = np.bincount(found.piece[found.task == BEFORE])
+    assert uses.max() == 12
+    once = found.bytes[made][uses[made] == 1].sum() / MIB
+    assert once == pytest.approx(24 + 0.45 * 216 + 0.55 * 216 / 12, abs=3)
+
+
+def test_rounds_use_little_of_the_runtime():
+    """Some of it all the time; scattered pages when all is loaded, and when all is executed."""
+    work = workload(table(1, 0, 1))
+    found = references_of(work, tasks(work), 2, RuntimeBase(240 * MIB, 24 * MIB))
+    apart = found.scattered[found.piece] & (found.task >= 0)
+    per_round = len(tasks(work))
+    assert [tasks(work)[task % per_round].phase for task in found.task[apart]] == [
+        *("load", "first") * 2
+    ]
+    assert found.bytes[found.is_busy | found.scattered].sum() == pytest.approx(24 * MIB, abs=4)
 
 
 def test_a_containers_own_parameters_stay_for_all_in_it():

@@ -6,20 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernel_by_page import KernelByPage
 from made_networks import MIB, calibration, table, workload
-from pages_by_force import lru_pages
 
-from edgebench.slowdown.cpu import TYPICAL
-from edgebench.slowdown.misses import Memory, missed
-from edgebench.slowdown.references import Base, References
-from edgebench.slowdown.reuse import reuse_of
-from edgebench.slowdown.rounds import references_of
-from edgebench.slowdown.simulator import device_of, simulate
-from edgebench.slowdown.tables import Workload
-from edgebench.slowdown.tasks import tasks_of
-from edgebench.slowdown.trainings import any_workload_of, table_key
+from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
+from edgebench.slowdown.simulator.inference_trace import references_of
+from edgebench.slowdown.simulator.memory_group import Memory
+from edgebench.slowdown.simulator.misses import missed
+from edgebench.slowdown.simulator.references import References
+from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
+from edgebench.slowdown.simulator.simulation import device_of, simulate
+from edgebench.slowdown.simulator.tasks import tasks_of
+from edgebench.slowdown.simulator.training_workload import any_workload_of, table_key
+from edgebench.slowdown.simulator.workload import Workload
 
-PAGE = 4096
+PAGE = 64 << 10
 SETTINGS = {
     "kind": "training",
     "framework": "pytorch",
@@ -61,13 +62,13 @@ def training(*rows: Any, **changed: Any) -> Workload:
 
 def string(work: Workload, steps: int = 2) -> References:
     """What its steps touch, with no base."""
-    return references_of(work, tasks_of(work, TYPICAL.seconds), steps, Base(0, 0))
+    return references_of(work, tasks_of(work, TYPICAL_RATES.seconds), steps, RuntimeBase(0, 0))
 
 
 def test_a_step_goes_forward_backward_and_updates():
     """Data, layers in order, in reverse, then each trained part once."""
     work = training(row(0, PAGE, PAGE), row(1, 0, PAGE), row(2, PAGE, PAGE))
-    told = [f"{t.phase} {t.layer.order}" for t in tasks_of(work, TYPICAL.seconds)]
+    told = [f"{t.phase} {t.layer.order}" for t in tasks_of(work, TYPICAL_RATES.seconds)]
     assert told == [
         *("data 0", "forward 0", "forward 1", "forward 2"),
         *("backward 2", "backward 1", "backward 0", "step 0", "step 2"),
@@ -78,7 +79,7 @@ def test_parts_of_a_batch_share_gradients():
     """Each part goes forward and backward; the update comes once, and so do gradients' bytes."""
     rows = row(0, 8 * PAGE, PAGE), row(1, 8 * PAGE, PAGE)
     once, twice = training(*rows), training(*rows, accumulation=2)
-    phases = [t.phase for t in tasks_of(twice, TYPICAL.seconds)]
+    phases = [t.phase for t in tasks_of(twice, TYPICAL_RATES.seconds)]
     assert [phases.count(p) for p in ("data", "forward", "backward", "step")] == [2, 4, 4, 2]
     assert string(twice).alive.max() <= string(once).alive.max() + 4 * PAGE
 
@@ -103,27 +104,17 @@ def test_nothing_outlives_its_step_but_weights_and_state():
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
-@pytest.mark.parametrize("frames", [8, 20, 35, 50, 70])
-def test_steps_miss_what_lru_misses_page_by_page(optimizer: str, frames: int):
-    """Certified: what each phase brings back is what LRU brings back, page by page."""
-    rows = [row(n, PAGE * (n % 4 > 0), PAGE, n % 5 > 0, PAGE * (n % 3 > 0)) for n in range(20)]
+@pytest.mark.parametrize("share", [0.35, 0.6, 0.85])
+def test_steps_miss_what_the_kernel_s_loops_miss_page_by_page(optimizer: str, share: float):
+    """Certified: what a step brings back is what the lists bring back, page by page."""
+    rows = [row(n, 4 * MIB * (n % 4 > 0), 4 * MIB, n % 5 > 0, 4 * MIB) for n in range(12)]
     work = training(*rows, optimizer=optimizer)
-    tasks, found = tasks_of(work, TYPICAL.seconds), string(work, 3)
-    truth = lru_pages(found, PAGE, frames)
-    told = missed(
-        found,
-        reuse_of(found),
-        3 * len(tasks),
-        np.array([frames * PAGE], dtype=float),
-        Memory(lru_share=1.0),
-    )
-    counted = dict.fromkeys(("data", "forward", "backward", "step"), 0)
-    simulated = dict.fromkeys(counted, 0.0)
-    for number, pages in enumerate(told.in_bytes[:, 0] / PAGE):
-        phase = tasks[number % len(tasks)].phase
-        counted[phase] += truth.back.get(number, 0)
-        simulated[phase] += pages
-    assert simulated == counted
+    found = string(work, 3)
+    limit = share * float(found.alive.max())
+    truth = KernelByPage(found, PAGE, int(limit // PAGE)).run()
+    told = missed(found, int(found.task.max()) + 1, np.array([limit]), Memory())
+    back = sum(pages for task, pages in truth.back.items() if task >= 0) * PAGE
+    assert told.in_bytes.sum() == pytest.approx(back, rel=0.15, abs=8 * MIB)
 
 
 def test_training_has_a_ramp_where_inference_has_a_cliff():
@@ -133,7 +124,7 @@ def test_training_has_a_ramp_where_inference_has_a_cliff():
     device = device_of(calibration())
     shares = []
     for work in (step, run):
-        every = tasks_of(work, TYPICAL.seconds)
+        every = tasks_of(work, TYPICAL_RATES.seconds)
         most = float(references_of(work, every, 2, device.base).alive.max())
         found = simulate(work, device, np.array([0.75, 0.4]) * most)
         phase = found.where("backward" if work.training else "execute")

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from made_networks import TABLES, context, curve
 
-from edgebench.slowdown.cpu import Rates, predicted_s
-from edgebench.slowdown.data import Curve
-from edgebench.slowdown.model import CannotTellError, Context, Fit
-from edgebench.slowdown.profile import workload_for
+from edgebench.slowdown.context import CannotPredictError, Context
+from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.models.base import Fit
+from edgebench.slowdown.models.unlimited_time import fit_unlimited_times, unlimited_times_in
+from edgebench.slowdown.simulator.cpu_time import Rates, predicted_s
+from edgebench.slowdown.simulator.profile import workload_for
 from edgebench.slowdown.splits import unseen
-from edgebench.slowdown.unlimited import mixture, mixture_in
 
 CONTEXT = context()
 RATES = Rates(file_s=1e-4, load_byte_s=1e-9, call_s=2e-4, flop_s=5e-9, byte_s=3e-10)
@@ -45,14 +46,14 @@ def off(made: list[Curve], told: list[float]) -> float:
 def test_a_measured_time_stays_where_trials_are_sure():
     """Nothing is gained by other networks' rates where the unlimited trials are right."""
     made = curves()
-    found, _ = mixture(made, CONTEXT)
+    found, _ = fit_unlimited_times(made, CONTEXT)
     assert off(made, [found.seconds(unseen(c), CONTEXT) for c in made]) < 0.02
 
 
 def test_lucky_trials_are_drawn_to_what_others_say():
     """Where unlimited trials are off by a quarter, mixed times are nearer to the truth."""
     made = curves(luck=0.25)
-    found, _ = mixture(made, CONTEXT)
+    found, _ = fit_unlimited_times(made, CONTEXT)
     assert found.share > 0.2
     measured = off(made, [c.unlimited_s for c in made])
     assert off(made, [found.seconds(unseen(c), CONTEXT) for c in made]) < 0.8 * measured
@@ -62,21 +63,23 @@ def test_a_network_without_a_trial_is_told_by_rates_and_its_kind():
     """What rates miss in all curves of a kind (here a half) is known from the others."""
     made = curves()
     asked = [c for c in made if c.network == "resnet50"]
-    found, _ = mixture([c for c in made if c.network != "resnet50"], CONTEXT)
+    found, _ = fit_unlimited_times([c for c in made if c.network != "resnet50"], CONTEXT)
     told = [found.seconds(unseen(c, with_unlimited=False), CONTEXT) for c in asked]
     assert off(asked, told) < 0.1
 
 
 def test_a_mixture_is_kept_with_a_fit():
     """Its parameters give it back."""
-    found, parameters = mixture(curves(luck=0.2), CONTEXT)
-    assert mixture_in(Fit("some", parameters)) == found
+    found, parameters = fit_unlimited_times(curves(luck=0.2), CONTEXT)
+    assert unlimited_times_in(Fit("some", parameters)) == found
 
 
 def test_without_trials_and_tables_nothing_is_told():
     """Neither a trial nor a rate: said in words; a trial alone is taken as it is."""
-    nothing, _ = mixture([], CONTEXT)
+    nothing, _ = fit_unlimited_times([], CONTEXT)
     asked = curve("resnet18")
-    with pytest.raises(CannotTellError, match="no unlimited trial"):
+    with pytest.raises(CannotPredictError, match="no unlimited trial"):
         nothing.seconds(unseen(asked, with_unlimited=False), CONTEXT)
-    assert mixture([asked], Context({}))[0].seconds(asked, Context({})) == pytest.approx(0.2)
+    assert fit_unlimited_times([asked], Context({}))[0].seconds(
+        asked, Context({})
+    ) == pytest.approx(0.2)

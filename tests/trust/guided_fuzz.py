@@ -7,6 +7,7 @@ refuse in words; with anything else it fails, and the input is kept in the worki
 from __future__ import annotations
 
 import contextlib
+import resource
 import sys
 import tempfile
 from collections.abc import Callable
@@ -15,20 +16,21 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["edgebench"]):
-    from edgebench.cgroups.accounting import parse
+    from edgebench.cgroups.counters import parse_counters
     from edgebench.cgroups.hierarchy import parse_mounts, parse_own_paths
     from edgebench.errors import EdgebenchError
-    from edgebench.measures.gnu_time import read_report
     from edgebench.measures.heap.dump import parse_dump
     from edgebench.measures.heap.massif_file import parse_massif
-    from edgebench.process import Watched
-    from edgebench.records.phases import events_to_phases, unfinished_span
-    from edgebench.results.reading import read_records
+    from edgebench.measures.strategies.gnu_time import read_report
+    from edgebench.results.sweep_reader import read_records
+    from edgebench.run.process import WorkloadProcess
     from edgebench.scenario.scenario import load_scenario
+    from edgebench.spans import events_to_phases, unfinished_span
 
 from tests.trust import sound
 
 _LONGEST = 1 << 14
+_MOST_MB = 1024
 
 
 def _file(read: Callable[[Path], object]) -> Callable[[bytes], object]:
@@ -47,7 +49,7 @@ def _text(read: Callable[[str], object]) -> Callable[[bytes], object]:
 
 
 def _events(data: bytes) -> object:
-    watched = Watched()
+    watched = WorkloadProcess()
     try:
         watched.events.data += data
         events, _ = watched.event_list()
@@ -64,7 +66,7 @@ TARGETS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
     "gnu-time": (_file(read_report), sound.REPORT),
     "heap-dump": (_text(lambda text: parse_dump(text, "any")), sound.DUMP),
     "massif": (_text(lambda text: parse_massif(text, "any")), sound.MASSIF),
-    "cgroup-file": (_text(parse), sound.CGROUP_FILE),
+    "cgroup-file": (_text(parse_counters), sound.CGROUP_FILE),
     "mounts": (_text(lambda text: (parse_mounts(text), parse_own_paths(text))), sound.MOUNTS),
 }
 
@@ -79,7 +81,12 @@ def main(name: str, seconds: int) -> None:
         with contextlib.suppress(EdgebenchError):
             feed(data)
 
-    words = [f"-max_total_time={seconds}", f"-max_len={_LONGEST}", str(corpus)]
+    # A process begins with its starter's high-water mark: libFuzzer would take that for its own.
+    inherited_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    words = [
+        *(f"-max_total_time={seconds}", f"-max_len={_LONGEST}"),
+        *(f"-rss_limit_mb={inherited_mb + _MOST_MB}", str(corpus)),
+    ]
     atheris.Setup([sys.argv[0], *words], once)
     atheris.Fuzz()
 

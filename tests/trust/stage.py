@@ -25,14 +25,14 @@ from typing import Any
 from edgebench import cli
 from edgebench.cgroups import leftovers
 from edgebench.cgroups.swap import SwapControl
-from edgebench.process import Watched
-from edgebench.workshop import workshop
+from edgebench.run import session as session
+from edgebench.run.process import WorkloadProcess
 from tests.trust.arena import Arena
 
 #: Imported here, so that no step is an import.
 for _module in (
     *("cli.run", "cli.show", "cli.progress"),
-    *("sweep.sweep", "scenario.scenario", "results.results", "results.summary"),
+    *("run.sweep", "scenario.scenario", "results.results", "results.summary"),
 ):
     __import__(f"edgebench.{_module}")
 
@@ -81,7 +81,7 @@ class Steps:
         for name in _CALLS:
             setattr(os, name, self._wrapped(f"os.{name}", getattr(os, name)))
         subprocess.Popen.wait = self._wrapped("wait", subprocess.Popen.wait)  # type: ignore[method-assign]
-        Watched._wait = self._wrapped("trial", Watched._wait)  # type: ignore[method-assign]
+        WorkloadProcess._wait = self._wrapped("trial", WorkloadProcess._wait)  # type: ignore[method-assign]
         sys.addaudithook(self._hook)
 
     def _wrapped(self, event: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -144,7 +144,7 @@ def start(arena: Arena, *words: str, fault: str = "", strike_at: int | None = No
             os.dup2(said, fd)
         tempfile.tempdir = str(arena.temporary)
         leftovers.state_folder = arena.state_folder
-        workshop.SwapControl = functools.partial(SwapControl, folder=arena.swap)  # type: ignore[assignment,misc]
+        session.SwapControl = functools.partial(SwapControl, folder=arena.swap)  # type: ignore[assignment,misc]
         sys.argv = ["edgebench", *words]
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if fault:

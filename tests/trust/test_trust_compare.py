@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.comparing.compare import compare_sweeps
+from edgebench.analysis.compare import compare_sweeps
 from edgebench.errors import UsageError
-from edgebench.records.records import LimitSetting, PhaseSum, TrialRecord
-from edgebench.results.reading import Sweep
+from edgebench.records import LimitSetting, PhaseSum, TrialRecord
+from edgebench.results.sweep_reader import Sweep
 
 _POINTS, _REPEATS = 10, 3
 _PAIRS = 100
@@ -100,3 +100,24 @@ def test_other_devices_are_refused_unless_asked_for() -> None:
     with pytest.raises(UsageError, match="different devices"):
         compare_sweeps(a, dataclasses.replace(b, device="pi"))
     assert compare_sweeps(a, dataclasses.replace(b, device="pi"), across_devices=True).rows
+
+
+def with_storage(sweep: Sweep, label: str) -> Sweep:
+    """The sweep as if its disks had been held."""
+    records = [
+        dataclasses.replace(r, limits=dataclasses.replace(r.limits, storage=label))
+        for r in sweep.records
+    ]
+    return dataclasses.replace(sweep, records=records)
+
+
+def test_other_storage_is_refused_unless_asked_for() -> None:
+    """Times under swap are the disk's; sweeps without the key are of storage as it is."""
+    a, b = next(pairs(0.01, [1.0] * _POINTS, 15))
+    held = with_storage(b, "read=90MB/s")
+    with pytest.raises(UsageError, match=r"different storage.*held to read=90MB/s in b") as refused:
+        compare_sweeps(a, held)
+    assert refused.value.remedy == "to compare them anyway: --across-storage"
+    across = compare_sweeps(a, held, across_storage=True)
+    assert across.rows == compare_sweeps(a, b).rows
+    assert compare_sweeps(with_storage(a, "read=90MB/s"), held).rows

@@ -1,4 +1,4 @@
-"""docs/trust.md speaks of tests that exist."""
+"""docs/explanation/trust.md speaks of tests that exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ def functions_of(path: str) -> set[str]:
 
 def test_each_promise_names_tests_that_exist() -> None:
     """Every row of every table names at least one; a bare name is of the file named before it."""
-    rows = [line for line in (ROOT / "docs/trust.md").read_text().splitlines() if "`tests/" in line]
+    rows = [
+        line
+        for line in (ROOT / "docs/explanation/trust.md").read_text().splitlines()
+        if "`tests/" in line
+    ]
     assert len(rows) > 30
     for row in rows:
         file = ""
@@ -32,7 +36,7 @@ def test_each_promise_names_tests_that_exist() -> None:
 def test_no_promise_is_without_a_test() -> None:
     """Between the head of a table of proofs and its end each row has a test."""
     proofs = False
-    for line in (ROOT / "docs/trust.md").read_text().splitlines():
+    for line in (ROOT / "docs/explanation/trust.md").read_text().splitlines():
         if line.endswith("| proved by |"):
             proofs = True
         elif not line.startswith("|"):

@@ -19,21 +19,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import edgebench
-from edgebench.cgroups.accounting import parse
+from edgebench.cgroups.counters import parse_counters
 from edgebench.cgroups.hierarchy import parse_mounts, parse_own_paths
 from edgebench.cgroups.leftovers import claims
 from edgebench.cli.show import show
-from edgebench.columns import trials as large
 from edgebench.errors import EdgebenchError, ResultsError, ScenarioError, UsageError
-from edgebench.measures.gnu_time import read_report
 from edgebench.measures.heap.dump import parse_dump
 from edgebench.measures.heap.massif_file import parse_massif
-from edgebench.records.phases import events_to_phases, unfinished_span
-from edgebench.records.shapes import is_number
-from edgebench.results.reading import read_records
+from edgebench.measures.strategies.gnu_time import read_report
+from edgebench.records import is_number
+from edgebench.results.columns import large_file as large
 from edgebench.results.results import load
+from edgebench.results.sweep_reader import read_records
 from edgebench.scenario.scenario import load_scenario
 from edgebench.slowdown.calibration.device import load_calibration, save_calibration
+from edgebench.spans import events_to_phases, unfinished_span
 from edgebench.units import parse_duration, parse_share, parse_size
 from tests.results.results_making import inference_events, make_sweep
 from tests.slowdown.calibration.calibration_making import calibration
@@ -280,7 +280,7 @@ def test_any_calibration(tmp_path_factory: pytest.TempPathFactory, data: st.Data
 def test_any_cgroup_file(data: bytes) -> None:
     """Counters are whole numbers, whatever the kernel writes one day."""
     text = data.decode(errors="replace")
-    assert all(isinstance(number, int) for number in parse(text).values())
+    assert all(isinstance(number, int) for number in parse_counters(text).values())
 
 
 @fuzz
@@ -333,7 +333,7 @@ def test_a_small_file_that_unpacks_to_more_than_memory(
     sweep: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Zeros pack a thousandfold: such events are refused before they are unpacked."""
-    monkeypatch.setattr("edgebench.results.reading._MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("edgebench.results.sweep_reader._MOST_BYTES", 1 << 20)
     packed = put(sweep / "events" / "0001.jsonl.gz", gzip.compress(bytes(1 << 22)))
     with packed, pytest.raises(ResultsError, match="unpacks to more than"):
         edgebench.load(sweep).events("0001")

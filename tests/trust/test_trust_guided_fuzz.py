@@ -1,4 +1,4 @@
-"""A few seconds of fuzzing that follows coverage, where atheris runs (CPython to 3.11, x86-64)."""
+"""Some seconds of fuzzing that follows coverage, where atheris runs (CPython to 3.11, x86-64)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,30 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.process import python_path
+from edgebench.identity import python_path
 
 _PATIENCE_S = 120
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("atheris"), reason="atheris is not installed")
+@pytest.mark.parametrize("seconds", ["1", pytest.param("10", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "target",
-    ["scenario", "trials", "events", "gnu-time", "heap-dump", "massif", "cgroup-file", "mounts"],
+    [
+        *("scenario", "trials", "cgroup-file"),
+        *(
+            pytest.param(target, marks=pytest.mark.slow)
+            for target in ("events", "gnu-time", "heap-dump", "massif", "mounts")
+        ),
+    ],
 )
-def test_no_reader_fails_in_other_ways_than_words(tmp_path: Path, target: str) -> None:
+def test_no_reader_fails_in_other_ways_than_words(
+    tmp_path: Path, target: str, seconds: str
+) -> None:
     """Each input is read, or refused by an error of edgebench's own."""
     root = str(Path(__file__).parents[2])
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.trust.guided_fuzz", target, "2"],
+        [sys.executable, "-m", "tests.trust.guided_fuzz", target, seconds],
         cwd=tmp_path,
         env={"PYTHONPATH": f"{root}:{python_path()}", "TMPDIR": str(tmp_path)},
         capture_output=True,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.process import python_path
+from edgebench.identity import python_path
 
 pytestmark = [pytest.mark.cgroup, pytest.mark.root]
 _SCENARIO = """
@@ -83,6 +83,10 @@ def lines(folder: Path) -> list[dict[str, object]]:
 
 def test_show_reads_a_sweep_at_every_instant(folder: Path) -> None:
     """From before the first trial to after the last, each look is whole and none goes back."""
+    go_on, file = folder / "go-on", folder / "s.toml"
+    # Its trials wait for the second look.
+    wait = f"while [ ! -e {go_on} ]; do sleep 0.02; done"
+    file.write_text(file.read_text().replace("sleep 0.02", wait))
     sweep = start(folder, "run", "s.toml", "--device", "d")
     seen = []
     while sweep.poll() is None:
@@ -90,6 +94,8 @@ def test_show_reads_a_sweep_at_every_instant(folder: Path) -> None:
         assert "Traceback" not in err
         if code == 0:
             seen.append(json.loads(out)["recorded"])
+            if len(seen) == 2:
+                go_on.touch()
         else:
             assert "no results here" in err or "no such folder" in err
     assert done(sweep)[0] == 0

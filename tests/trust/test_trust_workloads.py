@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.process import OUTPUT_CAP_BYTES, python_path
-from edgebench.records.records import LimitSetting, TrialRecord
-from edgebench.trial import trial as trial_module
-from edgebench.trial.recording import TrialRequest
-from edgebench.trial.trial import TrialFiles, run_trial
-from edgebench.workshop.workshop import Workshop, open_workshop
+from edgebench.identity import python_path
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run import trial as trial_module
+from edgebench.run.process import OUTPUT_CAP_BYTES
+from edgebench.run.session import Session, open_session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
 
 pytestmark = pytest.mark.cgroup
 MIB = 1 << 20
@@ -27,10 +28,10 @@ NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
-    """The real apparatus."""
-    with open_workshop() as workshop:
-        yield workshop
+def session() -> Iterator[Session]:
+    """The real setup."""
+    with open_session() as session:
+        yield session
 
 
 @pytest.fixture
@@ -39,13 +40,13 @@ def files(tmp_path: Path) -> TrialFiles:
     return TrialFiles(tmp_path / "s.npz", tmp_path / "e.jsonl.gz", tmp_path / "log", tmp_path)
 
 
-def trial(workshop: Workshop, files: TrialFiles, code: str, timeout_s: float = 20) -> TrialRecord:
+def trial(session: Session, files: TrialFiles, code: str, timeout_s: float = 20) -> TrialRecord:
     """A trial of Python code under 256 MiB, without swap."""
     command = [sys.executable, "-I", "-S", "-c", code]
     limits = LimitSetting("256M", 256 * MIB)
     settings = {"kind": "command", "command": command}
     return run_trial(
-        workshop.apparatus, TrialRequest("0001", "p1", 0, 0, settings, limits, timeout_s), files
+        session.setup, TrialRequest("0001", "p1", 0, 0, settings, limits, timeout_s), files
     )
 
 
@@ -63,21 +64,21 @@ def running(mark: str) -> list[str]:
 
 
 def test_a_fork_bomb_ends_with_its_trial(
-    workshop: Workshop, files: TrialFiles, monkeypatch: pytest.MonkeyPatch
+    session: Session, files: TrialFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It can't have more processes than its limit, and not one of them outlives the trial."""
-    if "pids" not in workshop.apparatus.place.bases:
+    if "pids" not in session.setup.parent.bases:
         pytest.skip("no pids controller can be had here")
     monkeypatch.setattr(trial_module, "MOST_PIDS", 100)
     bomb = "bomb_mark = 1\nimport os\nwhile True:\n try: os.fork()\n except OSError: pass"
     began = time.monotonic()
-    record = trial(workshop, files, bomb, timeout_s=1)
+    record = trial(session, files, bomb, timeout_s=1)
     assert record.outcome == "timeout"
     assert time.monotonic() - began < 30
     assert running("bomb_mark") == []
 
 
-def test_a_child_that_hides_is_ended_too(workshop: Workshop, files: TrialFiles) -> None:
+def test_a_child_that_hides_is_ended_too(session: Session, files: TrialFiles) -> None:
     """Forked twice, in a session of its own, deaf to signals: it is in the cgroup all the same."""
     hide = (
         "hide_mark = 1\nimport os, signal, time\n"
@@ -85,11 +86,11 @@ def test_a_child_that_hides_is_ended_too(workshop: Workshop, files: TrialFiles) 
         "  for number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)\n"
         "  os.closerange(0, 64)\n  time.sleep(1000)\n os._exit(0)\ntime.sleep(0.2)"
     )
-    assert trial(workshop, files, hide).outcome == "ok"
+    assert trial(session, files, hide).outcome == "ok"
     assert running("hide_mark") == []
 
 
-def test_garbage_and_lies_to_the_event_pipe(workshop: Workshop, files: TrialFiles) -> None:
+def test_garbage_and_lies_to_the_event_pipe(session: Session, files: TrialFiles) -> None:
     """What is no event is counted; forged events can't break the record or what reads it."""
     lies = [
         *({"event": "start", "id": n, "phase": "\x1b[31m", "t_ns": 10**400} for n in range(3)),
@@ -107,7 +108,7 @@ def test_garbage_and_lies_to_the_event_pipe(workshop: Workshop, files: TrialFile
         " except OSError: pass\n"
         "os._exit(3)"
     )
-    record = trial(workshop, files, code)
+    record = trial(session, files, code)
     assert record.outcome == "failed"
     assert record.reason == "\\x1b]0;owned\\x07\\ud800"
     assert any("no events" in warning for warning in record.warnings)
@@ -116,33 +117,31 @@ def test_garbage_and_lies_to_the_event_pipe(workshop: Workshop, files: TrialFile
     json.dumps(record.to_json(), allow_nan=False)
 
 
-def test_output_without_end_fills_no_disk(workshop: Workshop, files: TrialFiles) -> None:
+def test_output_without_end_fills_no_disk(session: Session, files: TrialFiles) -> None:
     """A log is capped, and says how much was dropped."""
-    record = trial(workshop, files, "import os\nfor _ in range(640): os.write(1, b'x' * (1 << 16))")
+    record = trial(session, files, "import os\nfor _ in range(640): os.write(1, b'x' * (1 << 16))")
     assert record.outcome == "ok"
     assert files.log.stat().st_size < OUTPUT_CAP_BYTES + 200
     assert "more bytes dropped" in files.log.read_text()[-200:]
 
 
 def test_the_last_words_of_a_workload_can_not_command_a_terminal(
-    workshop: Workshop, files: TrialFiles
+    session: Session, files: TrialFiles
 ) -> None:
     """The reason of a failure holds no escape sequence and no markup that is obeyed."""
     code = "import os; os.write(2, b'[/bold]\\x1b]0;owned\\x07\\x9b2J\\xff'); os._exit(1)"
-    record = trial(workshop, files, code)
+    record = trial(session, files, code)
     assert record.reason
     assert record.reason.startswith("[/bold]\\x1b]0;owned\\x07")
 
 
-def test_a_worker_has_no_way_out_among_its_descriptors(
-    workshop: Workshop, files: TrialFiles
-) -> None:
+def test_a_worker_has_no_way_out_among_its_descriptors(session: Session, files: TrialFiles) -> None:
     """It inherits files that tell of its own cgroup; none through which it could join another."""
     code = (
         "import os\nfor fd in os.listdir('/proc/self/fd'):\n"
         " try: print(fd, os.readlink(f'/proc/self/fd/{fd}'))\n except OSError: pass"
     )
-    trial(workshop, files, code)
+    trial(session, files, code)
     told = files.log.read_text()
     assert "cgroup.procs" not in told
     assert "claims" not in told
@@ -245,12 +244,12 @@ def test_under_sudo_kept_samples_are_the_caller_s(callers: Path) -> None:
 
 @pytest.mark.root
 def test_nobody_else_can_write_to_the_scratch_folder(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Root's own for root; under sudo others may only reach what is theirs in it."""
-    assert stat.S_IMODE(workshop.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(session.folder.stat().st_mode) == 0o700
     monkeypatch.setenv("SUDO_UID", str(NOBODY))
     monkeypatch.setenv("SUDO_GID", str(NOBODY))
-    with open_workshop() as theirs:
+    with open_session() as theirs:
         found = theirs.folder.stat()
         assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o711, 0)

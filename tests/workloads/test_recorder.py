@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.records.phases import events_to_phases
+from edgebench.spans import events_to_phases
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
 
@@ -39,7 +39,13 @@ class Kernel:
     def descriptors(self, **changes: Any) -> Descriptors:
         """All files open."""
         opened = {name: self._open(name) for name in ("usage", "peak", "swap", "events")}
-        fds: Descriptors = {**opened, "peak_resets": True, "swap_is_memsw": False, **changes}
+        fds: Descriptors = {
+            **opened,
+            "peak_resets": True,
+            "swap_is_memsw": False,
+            "control": None,
+            **changes,
+        }
         return fds
 
     def _open(self, name: str) -> int:

@@ -10,33 +10,42 @@ from typing import Any
 
 import pytest
 
+from edgebench.layers.examination import examine
 from edgebench.layers.weights import prepare_weights
-from edgebench.records.records import LimitSetting, TrialRecord
-from edgebench.trial.recording import TrialRequest
-from edgebench.trial.trial import TrialFiles, run_trial
-from edgebench.workshop.workshop import Workshop, open_workshop
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.session import Session, open_session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
 
 pytestmark = pytest.mark.cgroup
 NETWORK = "resnet18"
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
-    """The real apparatus."""
-    with open_workshop() as workshop:
-        yield workshop
+def session() -> Iterator[Session]:
+    """The real setup."""
+    with open_session() as session:
+        yield session
 
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, int]:
     """ResNet-18's weights; bytes of all of them, and of the largest layer's."""
-    folder, files = prepare_weights(NETWORK, tmp_path_factory.mktemp("cache"), 0)
+    folder, files = prepare_weights(examine(NETWORK, {}), tmp_path_factory.mktemp("cache"), 0)
     sizes = [size for _, size in files.values()]
     return folder, sum(sizes), max(sizes)
 
 
+@pytest.fixture(scope="module")
+def linear(
+    session: Session, weights: tuple[Path, int, int], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[TrialRecord, list[dict[str, Any]]]:
+    """A trial of the linear schedule that copies."""
+    return trial(session, weights[0], tmp_path_factory.mktemp("t") / "linear", "linear", "copy")
+
+
 def trial(
-    workshop: Workshop, folder: Path, work: Path, schedule: str, loader: str
+    session: Session, folder: Path, work: Path, schedule: str, loader: str
 ) -> tuple[TrialRecord, list[dict[str, Any]]]:
     """One unlimited trial on small images, and its events."""
     settings = {
@@ -57,7 +66,7 @@ def trial(
     files = TrialFiles(work / "s.npz", work / "e.gz", work / "log", work)
     where = {NETWORK: str(folder)}
     request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(), 120, where)
-    record = run_trial(workshop.apparatus, request, files)
+    record = run_trial(session.setup, request, files)
     assert record.outcome == "ok", record.reason
     with gzip.open(files.events, "rt") as lines:
         return record, [json.loads(line) for line in lines]
@@ -70,24 +79,25 @@ def usage(events: list[dict[str, Any]], phase: str) -> list[int]:
 
 
 def test_linear_needs_less_than_bulk_by_the_weights_it_does_not_hold(
-    workshop: Workshop, weights: tuple[Path, int, int], tmp_path: Path
+    session: Session,
+    weights: tuple[Path, int, int],
+    linear: tuple[TrialRecord, list[dict[str, Any]]],
+    tmp_path: Path,
 ) -> None:
     """Copied weights are unloaded for real: the demand falls by nearly all but one layer's."""
     folder, total, largest = weights
-    bulk, _ = trial(workshop, folder, tmp_path / "bulk", "bulk", "copy")
-    linear, _ = trial(workshop, folder, tmp_path / "linear", "linear", "copy")
+    bulk, _ = trial(session, folder, tmp_path / "bulk", "bulk", "copy")
     assert bulk.demand_bytes is not None
-    assert linear.demand_bytes is not None
-    saved = bulk.demand_bytes - linear.demand_bytes
+    assert linear[0].demand_bytes is not None
+    saved = bulk.demand_bytes - linear[0].demand_bytes
     assert 0.7 * (total - largest) < saved < 1.1 * total
 
 
 def test_a_loads_own_peak_holds_the_layer(
-    workshop: Workshop, weights: tuple[Path, int, int], tmp_path: Path
+    weights: tuple[Path, int, int], linear: tuple[TrialRecord, list[dict[str, Any]]]
 ) -> None:
     """Where the kernel resets its mark, the largest layer's load shows its size above its start."""
-    folder, _, largest = weights
-    _, events = trial(workshop, folder, tmp_path / "t", "linear", "copy")
+    (_, _, largest), (_, events) = weights, linear
     starts = {e["id"]: e for e in events if e["event"] == "start" and e["phase"] == "load"}
     rises = [
         e["peak_bytes"] - starts[e["id"]]["usage_bytes"]
@@ -101,10 +111,10 @@ def test_a_loads_own_peak_holds_the_layer(
 
 
 def test_rounds_start_cold(
-    workshop: Workshop, weights: tuple[Path, int, int], tmp_path: Path
+    session: Session, weights: tuple[Path, int, int], tmp_path: Path
 ) -> None:
     """Mapped weights were let go of and evicted: usage at rounds' ends does not add up."""
     folder, total, _ = weights
-    _, events = trial(workshop, folder, tmp_path / "t", "bulk", "mmap")
+    _, events = trial(session, folder, tmp_path / "t", "bulk", "mmap")
     first, second = usage(events, "round")
     assert second - first < 0.5 * total

@@ -5,9 +5,11 @@ EdgeCaffe's schedules, with memory given to a layer only when it is loaded.
 
 from __future__ import annotations
 
+from edgebench.layers.schedules.admission import Admission
 from edgebench.layers.schedules.base import Schedule
 from edgebench.layers.schedules.bulk import Bulk
 from edgebench.layers.schedules.deepeye import DeepEye
+from edgebench.layers.schedules.deepeye_frugal import DeepEyeFrugal
 from edgebench.layers.schedules.linear import Linear
 from edgebench.layers.schedules.partial import Partial
 
@@ -16,6 +18,8 @@ SCHEDULES: dict[str, type[Schedule]] = {
     "bulk": Bulk,
     "partial": Partial,
     "deepeye": DeepEye,
+    "deepeye-frugal": DeepEyeFrugal,
+    "admission": Admission,
 }
 
 __all__ = ["SCHEDULES", "Schedule"]

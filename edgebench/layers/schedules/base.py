@@ -5,19 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.cut import Call, Part, watching
+from edgebench.layers.cut import Call, LayerPart, watching
 from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.samples import Sample, run_model
 
-Outputs = list[torch.Tensor]
+#: What each network returned: a tensor, or tensors in any nesting.
+Outputs = list[Any]
 
 
 class Spans(Protocol):
-    """Where a schedule tells what begins and ends (a worker's recorder)."""
+    """Where a schedule records what begins and ends (a worker's recorder)."""
 
     def span(
         self,
@@ -39,25 +41,32 @@ class Schedule(ABC):
         spans: told of every layer's load and execution.
         warm: further executions after the first, where the weights stay in memory.
         workers: threads that load and execute, where a schedule has a free choice.
+        free_bytes: what the networks may take together, where a schedule counts it; None: no limit.
     """
 
     def __init__(
-        self, networks: Sequence[LayeredNetwork], spans: Spans, warm: int = 0, workers: int = 2
+        self,
+        networks: Sequence[LayeredNetwork],
+        spans: Spans,
+        warm: int = 0,
+        workers: int = 2,
+        free_bytes: int | None = None,
     ) -> None:
         self.networks = list(networks)
         self.warm = warm
         self.workers = workers
+        self.free_bytes = free_bytes
         self._spans = spans
         self._round = 0
 
-    def run(self, inputs: Sequence[torch.Tensor], number: int) -> Outputs:
+    def run(self, inputs: Sequence[Sample], number: int) -> Outputs:
         """Load and execute every layer once; each network's output, in order."""
         self._round = number
         with self._spans.span("round", round=number):
             return self._run(inputs)
 
     @abstractmethod
-    def _run(self, inputs: Sequence[torch.Tensor]) -> Outputs: ...
+    def _run(self, inputs: Sequence[Sample]) -> Outputs: ...
 
     def load(self, network: LayeredNetwork, call: Call) -> None:
         """Load one layer, as a span."""
@@ -77,19 +86,17 @@ class Schedule(ABC):
     def forward(
         self,
         network: LayeredNetwork,
-        sample: torch.Tensor,
+        sample: Sample,
         phase: str,
         before: Callable[[Call], None] = lambda call: None,
         after: Callable[[Call], None] = lambda call: None,
-    ) -> torch.Tensor:
+    ) -> Any:
         """One forward pass. ``before`` and ``after`` run at each layer, outside its span."""
         steps = _Steps(network, lambda call: self._layer(phase, network, call), before, after)
         parts = network.cut.parts.values()
         with torch.inference_mode(), watching(parts, steps.enter, steps.leave):
-            output = network.model(sample)
+            output = run_model(network.model, sample)
         steps.end()
-        if not isinstance(output, torch.Tensor):
-            raise WorkloadError(f"{network.name}'s output is no tensor")
         return output
 
 
@@ -107,7 +114,7 @@ class _Steps:
         self._span, self._before, self._after = span, before, after
         self._inside: list[tuple[Call, ExitStack]] = []
 
-    def enter(self, part: Part) -> None:
+    def enter(self, part: LayerPart) -> None:
         call = next(self._calls, None)
         if call is None or call.part.name != part.name:
             raise _other_path(part.name, call)
@@ -122,7 +129,7 @@ class _Steps:
         if (call := next(self._calls, None)) is not None:
             raise _other_path(None, call)
 
-    def leave(self, part: Part, output: object) -> None:
+    def leave(self, part: LayerPart, output: object) -> None:
         call, stack = self._inside.pop()
         stack.close()
         self._after(call)

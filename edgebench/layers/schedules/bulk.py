@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import torch
+from typing import Any
 
 from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.samples import Sample
 from edgebench.layers.schedules.base import Outputs, Schedule, unloading
 
 
 class Bulk(Schedule):
     """One thread; a network's weights stay until it has run, so it can run again, warm."""
 
-    def _run(self, inputs: Sequence[torch.Tensor]) -> Outputs:
+    def _run(self, inputs: Sequence[Sample]) -> Outputs:
         return [self._one(net, x) for net, x in zip(self.networks, inputs, strict=True)]
 
-    def _one(self, network: LayeredNetwork, sample: torch.Tensor) -> torch.Tensor:
+    def _one(self, network: LayeredNetwork, sample: Sample) -> Any:
         calls = network.first_calls()
         for call in calls:
             self.load(network, call)
@@ -26,6 +26,6 @@ class Bulk(Schedule):
                 self._pass(network, sample, "execute")
         return output
 
-    def _pass(self, network: LayeredNetwork, sample: torch.Tensor, phase: str) -> torch.Tensor:
+    def _pass(self, network: LayeredNetwork, sample: Sample, phase: str) -> Any:
         with self._whole(phase, network):
             return self.forward(network, sample, phase)

@@ -3,44 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import torch
+from typing import Any
 
 from edgebench.layers.cut import Call
 from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.samples import Sample
 from edgebench.layers.schedules.base import Outputs, Schedule
-from edgebench.layers.schedules.gate import Gate
+from edgebench.layers.schedules.thread_order import ThreadOrder
 
 
 class Partial(Schedule):
     """One worker executes; all load ahead, over the whole pipeline, as fast as they can."""
 
-    def _run(self, inputs: Sequence[torch.Tensor]) -> Outputs:
-        gate, outputs = Gate(), Outputs()
+    def _run(self, inputs: Sequence[Sample]) -> Outputs:
+        order, outputs = ThreadOrder(), Outputs()
 
         def execute() -> None:
             for network, sample in zip(self.networks, inputs, strict=True):
-                outputs.append(self._execute(gate, network, sample))
+                outputs.append(self._execute(order, network, sample))
 
         def load_ahead() -> None:
             for number, network in enumerate(self.networks):
                 for call in network.calls:
-                    self._load_once(gate, number, network, call)
+                    self._load_once(order, number, network, call)
 
-        gate.run([execute, *[load_ahead] * (self.workers - 1)])
+        order.run([execute, *[load_ahead] * (self.workers - 1)])
         return outputs
 
-    def _execute(self, gate: Gate, network: LayeredNetwork, sample: torch.Tensor) -> torch.Tensor:
+    def _execute(self, order: ThreadOrder, network: LayeredNetwork, sample: Sample) -> Any:
         number = self.networks.index(network)
 
         def before(call: Call) -> None:
             # A worker with nothing to execute loads what it waits for.
-            self._load_once(gate, number, network, call)
-            gate.wait((number, call.order))
+            self._load_once(order, number, network, call)
+            order.wait((number, call.order))
 
         return self.forward(network, sample, "first", before, network.unload)
 
-    def _load_once(self, gate: Gate, number: int, network: LayeredNetwork, call: Call) -> None:
-        if gate.claim((number, call.order)):
-            self.load(network, call)
-            gate.done((number, call.order))
+    def _load_once(
+        self, order: ThreadOrder, number: int, network: LayeredNetwork, call: Call
+    ) -> bool:
+        """Load a layer unless another worker has or does; whether it was loaded here."""
+        if not order.claim((number, call.order)):
+            return False
+        self.load(network, call)
+        order.done((number, call.order))
+        return True

@@ -11,17 +11,16 @@ The format is the legacy heap profile (gperftools, docs/pprof-fileformats and
     7f00-7fff r-xp 00000000 fe:00 123 /usr/lib/libtorch.so
 
 Counts and bytes live, in brackets counts and bytes since the start, then the return addresses,
-innermost first. The header counts ``malloc`` alone. Of the lines below it, those of ``mmap`` (with
-``HEAP_PROFILE_MMAP``) come first, those of ``malloc`` after them, largest first. A dump holds at
-most 1 MiB: what comes last is left out, but never the header or the libraries. With mmap that is
-most of malloc's stacks: the profiler's own many mappings fill the dump.
+innermost first, largest first. A dump holds at most 1 MiB: the smallest stacks are left out then,
+but never the header or the libraries.
 
 No maintained library reads it: pprof (Go) and google-pprof (Perl) are programs that print reports;
-google-pprof names the functions here (:mod:`edgebench.measures.heap.symbols`).
+google-pprof names the functions here (:mod:`edgebench.measures.heap.dump_files`).
 """
 
 from __future__ import annotations
 
+import heapq
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -38,12 +37,12 @@ _MAPPING = re.compile(
 )
 _LIBRARIES = "MAPPED_LIBRARIES:"
 
-#: A path of calls: return addresses, innermost first.
-Addresses = tuple[int, ...]
+#: Stacks kept of a dump.
+_STACKS = 8
 
 
 @dataclass(frozen=True)
-class Counters:
+class HeapCounters:
     """Blocks and bytes, live and since the start."""
 
     live_count: int
@@ -54,14 +53,14 @@ class Counters:
 
 @dataclass(frozen=True)
 class DumpStack:
-    """The counters of one path of calls."""
+    """Live bytes of one path of calls; the return addresses are innermost first."""
 
-    counters: Counters
-    addresses: Addresses
+    live_bytes: int
+    addresses: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Mapping:
+class CodeMapping:
     """Part of a file, mapped as code at ``start`` ≤ address < ``end``."""
 
     start: int
@@ -72,31 +71,15 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Dump:
-    """One whole dump. ``total`` is malloc's and exact; ``stacks`` may leave out the smallest."""
+    """One whole dump: the exact total, and the stacks that hold most, largest first."""
 
-    total: Counters
+    total: HeapCounters
     stacks: tuple[DumpStack, ...]
-    mappings: tuple[Mapping, ...]
-
-    @property
-    def malloc_from(self) -> int:
-        """Where in ``stacks`` those of malloc may begin: they fall in size and fit the header."""
-        sizes = [stack.counters.live_bytes for stack in self.stacks]
-        border = max((at for at in range(1, len(sizes)) if sizes[at] > sizes[at - 1]), default=0)
-        held = sum(sizes[border:])
-        while held > self.total.live_bytes:
-            held -= sizes[border]
-            border += 1
-        return border
+    mappings: tuple[CodeMapping, ...]
 
 
-def parse_dump(text: str, where: str, known: dict[str, Addresses] | None = None) -> Dump:
-    """The dump in the text.
-
-    Args:
-        text: the file's.
-        where: names the file in messages.
-        known: addresses as text → read, shared by the dumps of a trial: they repeat.
+def parse_dump(text: str, where: str) -> Dump:
+    """The dump in the text; ``where`` names its file in messages.
 
     Raises:
         ResultsError: it is cut short, or no dump of this kind.
@@ -106,46 +89,43 @@ def parse_dump(text: str, where: str, known: dict[str, Addresses] | None = None)
     if _LIBRARIES not in lines or lines[-1]:
         raise ResultsError("the heap dump is cut short", where=where)
     border = lines.index(_LIBRARIES)
-    known = {} if known is None else known
-    stacks = [_stack(line, where, known) for line in lines[1:border] if line]
-    code = [_mapping(line, where) for line in lines[border + 1 :] if line]
-    return Dump(total, tuple(stacks), tuple(found for found in code if found))
+    stacks = (_stack(line, where) for line in lines[1:border] if line)
+    largest = heapq.nlargest(_STACKS, stacks, key=lambda stack: stack.live_bytes)
+    code = (_mapping(line, where) for line in lines[border + 1 :] if line)
+    return Dump(total, tuple(largest), tuple(found for found in code if found))
 
 
-def _header(line: str, where: str) -> Counters:
+def _header(line: str, where: str) -> HeapCounters:
     match = _HEADER.fullmatch(line)
     if not match:
         raise ResultsError("not a heap dump of gperftools, or cut short", where=where)
     if match[5] != "heapprofile":
         what = f"a heap dump of kind {match[5]!r}: it is sampled, not exact"
         raise ResultsError(what, where=where)
-    return Counters(*map(int, match.groups()[:4]))
+    return HeapCounters(*map(int, match.groups()[:4]))
 
 
-def _stack(line: str, where: str, known: dict[str, Addresses]) -> DumpStack:
+def _stack(line: str, where: str) -> DumpStack:
     match = _STACK.fullmatch(line)
     if not match:
         raise ResultsError("a line of the heap dump is no stack", where=where)
-    text = match[5]
-    if text not in known:
-        known[text] = tuple(int(word, 16) for word in text.split())
-    return DumpStack(Counters(*map(int, match.groups()[:4])), known[text])
+    return DumpStack(int(match[2]), tuple(int(word, 16) for word in match[5].split()))
 
 
-def _mapping(line: str, where: str) -> Mapping | None:
+def _mapping(line: str, where: str) -> CodeMapping | None:
     match = _MAPPING.fullmatch(line.strip())
     if not match:
         raise ResultsError("a line of the heap dump is no mapping", where=where)
     path = (match[5] or "").strip()
     if "x" not in match[3] or not path:
         return None
-    return Mapping(int(match[1], 16), int(match[2], 16), int(match[4], 16), path)
+    return CodeMapping(int(match[1], 16), int(match[2], 16), int(match[4], 16), path)
 
 
 class Libraries:
-    """Tells in which library an address lies."""
+    """The libraries of a process, by address."""
 
-    def __init__(self, mappings: Sequence[Mapping]) -> None:
+    def __init__(self, mappings: Sequence[CodeMapping]) -> None:
         self._mappings = sorted(mappings, key=lambda mapping: mapping.start)
         self._starts = [mapping.start for mapping in self._mappings]
 

@@ -1,19 +1,30 @@
-"""From the dumps in a trial's folder to points of the heap."""
+"""From the dumps in a trial's folder to points of the heap; google-pprof names functions."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from edgebench.errors import ResultsError
-from edgebench.measures.heap.dump import Addresses, Dump, DumpStack, Libraries, parse_dump
-from edgebench.measures.heap.profile import Point, Stack, largest
-from edgebench.measures.heap.symbols import Names
-from edgebench.measures.inside import DUMP
+from edgebench.measures.heap.dump import CodeMapping, Dump, Libraries, parse_dump
+from edgebench.measures.heap.profile import HeapPoint, Stack, largest
 
-#: Stacks kept of a dump, and frames kept of a stack.
-_STACKS, _FRAMES = 8, 20
+#: The dumps' names, numbered; of a process that another started, with its id.
+DUMP_NAME = re.compile(r"heap(?:_(\d+))?\.(\d{4,9})\.heap")
+#: Frames kept of a stack.
+_FRAMES = 20
+#: In torch's libraries it takes some 20 s for a few hundred addresses.
+_LIMIT_S = 180.0
+_NAMED = re.compile(r"0x([0-9a-f]{1,16}) (.+)")
+#: google-pprof appends a function's own address, and after two dashes what was inlined.
+_APPENDED = re.compile(r"<[0-9a-f]{16}>|--.*")
+_MISSING = "functions are named by library and offset: apt-get install google-perftools names them"
 
 
 @dataclass(frozen=True)
@@ -29,29 +40,31 @@ def find_dumps(folder: Path) -> tuple[list[DumpFile], list[str]]:
     """The dumps of the process that allocated most, in order, and a note for each left out."""
     processes: dict[str, list[DumpFile]] = {}
     notes = []
-    known: dict[str, Addresses] = {}
     for path in sorted(folder.iterdir()):
-        name = DUMP.fullmatch(path.name)
+        name = DUMP_NAME.fullmatch(path.name)
         if not name:
             continue
         try:
-            dump = parse_dump(path.read_text(errors="replace"), path.name, known)
+            dump = parse_dump(path.read_text(errors="replace"), path.name)
         except ResultsError as error:
             notes.append(f"{error.what} and left out ({error.where})")
             continue
         found = DumpFile(int(name[2]), path.stat().st_mtime_ns, dump)
         processes.setdefault(name[1] or "", []).append(found)
-    most = max(processes.values(), key=_allocated, default=[])
+    most = max(
+        processes.values(),
+        key=lambda files: max(file.dump.total.allocated_bytes for file in files),
+        default=[],
+    )
     return sorted(most, key=lambda file: file.number), notes
 
 
-def _allocated(files: Sequence[DumpFile]) -> int:
-    return max(file.dump.total.allocated_bytes for file in files)
-
-
 def to_points(
-    files: Sequence[DumpFile], moments: Mapping[int, int], offset_ns: int, program: Path | None
-) -> tuple[tuple[Point, ...], str | None]:
+    files: Sequence[DumpFile],
+    moments: Mapping[int, int],
+    offset_ns: int,
+    program: Path | None,
+) -> tuple[tuple[HeapPoint, ...], str | None]:
     """A point for each dump.
 
     Args:
@@ -64,54 +77,76 @@ def to_points(
         The points, and a note if functions could not be named.
     """
     mappings = max((file.dump.mappings for file in files), key=len)
-    mapped = _mapping_callers([file.dump for file in files], Libraries(mappings))
-    kept = [sorted(_held(file.dump, mapped), key=_live, reverse=True)[:_STACKS] for file in files]
-    paths = {stack.addresses[:_FRAMES] for stacks in kept for stack in stacks}
-    names = Names(sorted(paths), mappings, program)
-    points: list[Point] = []
-    for file, stacks in zip(files, kept, strict=True):
-        t_ns = moments.get(file.number, file.wall_ns - offset_ns)
-        mapped_bytes = sum(map(_live, _mapped(file.dump, mapped)))
-        points.append(
-            Point(
-                # A file's time is coarse: it may lie before an earlier dump's.
-                t_ns=max([t_ns, *(point.t_ns for point in points[-1:])]),
-                live_bytes=file.dump.total.live_bytes + mapped_bytes,
-                boundary=file.number if file.number in moments else None,
-                stacks=largest(
-                    Stack(_live(stack), names.frames(stack.addresses[:_FRAMES])) for stack in stacks
-                ),
-            )
+    paths = {stack.addresses[:_FRAMES] for file in files for stack in file.dump.stacks}
+    names = FunctionNames(sorted(paths), mappings, program)
+    # A file's time is coarse: it may lie before an earlier dump's.
+    times = accumulate((moments.get(f.number, f.wall_ns - offset_ns) for f in files), max)
+    points = [
+        HeapPoint(
+            t_ns=t_ns,
+            live_bytes=file.dump.total.live_bytes,
+            boundary=file.number if file.number in moments else None,
+            stacks=largest(
+                Stack(stack.live_bytes, names.frames(stack.addresses[:_FRAMES]))
+                for stack in file.dump.stacks
+            ),
         )
+        for file, t_ns in zip(files, times, strict=True)
+    ]
     return tuple(points), names.note
 
 
-def _mapping_callers(dumps: Sequence[Dump], libraries: Libraries) -> dict[Addresses, bool]:
-    """Callers of mmap → whether they are the program's: else the allocator's or the profiler's.
+class FunctionNames:
+    """Names return addresses: by function as far as google-pprof can, else by library."""
 
-    In one dump a line of mmap may pass for one of malloc, which follow; in most it does not.
-    """
-    callers: dict[Addresses, bool] = {}
-    for dump in dumps:
-        own = [_is_own(stack, libraries) for stack in dump.stacks]
-        border = max([dump.malloc_from, *(at + 1 for at, is_own in enumerate(own) if is_own)])
-        for stack, is_own in zip(dump.stacks[:border], own, strict=False):
-            callers[stack.addresses] = not is_own
-    return callers
+    def __init__(
+        self,
+        stacks: Sequence[tuple[int, ...]],
+        mappings: Sequence[CodeMapping],
+        program: Path | None,
+    ) -> None:
+        self._libraries = Libraries(mappings)
+        self._functions: dict[int, str] = {}
+        self.note: str | None = _MISSING
+        tool = shutil.which("google-pprof")
+        if tool and program and stacks:
+            self._functions = _ask(tool, program, _dump(stacks, mappings))
+            self.note = None if self._functions else "google-pprof could name no function"
+
+    def frames(self, addresses: Sequence[int]) -> tuple[str, ...]:
+        """The names of one stack, innermost first."""
+        return tuple(self._name(address, inner=at == 0) for at, address in enumerate(addresses))
+
+    def _name(self, address: int, inner: bool) -> str:
+        # A caller's address is the one after its call: google-pprof steps back into the call.
+        at = address if inner else address - 1
+        return self._functions.get(at) or self._libraries.name(address)
 
 
-def _is_own(stack: DumpStack, libraries: Libraries) -> bool:
-    """Mapped to serve malloc, or by the profiler for itself (some of it without a stack)."""
-    return not stack.addresses or libraries.name(stack.addresses[0]).startswith("libtcmalloc")
+def _dump(stacks: Sequence[tuple[int, ...]], mappings: Sequence[CodeMapping]) -> str:
+    """A dump with these stacks alone: naming all of a real one's takes minutes."""
+    count = len(stacks)
+    lines = [f"heap profile: {count}: {count} [{count}: {count}] @ heapprofile"]
+    lines += [f"1: 1 [1: 1] @ {' '.join(f'{a:#x}' for a in addresses)}" for addresses in stacks]
+    lines += ["", "MAPPED_LIBRARIES:"]
+    lines += [f"{m.start:x}-{m.end:x} r-xp {m.offset:08x} 00:00 0 {m.path}" for m in mappings]
+    return "\n".join([*lines, ""])
 
 
-def _mapped(dump: Dump, callers: Mapping[Addresses, bool]) -> list[DumpStack]:
-    return [stack for stack in dump.stacks if callers.get(stack.addresses, False)]
-
-
-def _held(dump: Dump, callers: Mapping[Addresses, bool]) -> list[DumpStack]:
-    return [stack for stack in dump.stacks if callers.get(stack.addresses, True)]
-
-
-def _live(stack: DumpStack) -> int:
-    return stack.counters.live_bytes
+def _ask(tool: str, program: Path, dump: str) -> dict[int, str]:
+    with tempfile.NamedTemporaryFile("w", suffix=".heap") as file:
+        file.write(dump)
+        file.flush()
+        try:
+            done = subprocess.run(
+                [tool, "--raw", str(program), file.name],
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=_LIMIT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return {}
+    section = done.stdout.decode(errors="replace").partition("\n---\n")[0]
+    found = (_NAMED.fullmatch(line) for line in section.splitlines())
+    return {int(m[1], 16): _APPENDED.sub("", m[2]) for m in found if m}

@@ -50,7 +50,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class MassifFile:
-    """What a massif file tells; ``cut`` if its last snapshot was not whole and is left out."""
+    """What a massif file holds; ``cut`` if its last snapshot was not whole and is left out."""
 
     time_unit: str
     snapshots: tuple[Snapshot, ...]

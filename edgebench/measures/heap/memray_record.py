@@ -7,20 +7,70 @@ stretch's peak, the second who held it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import heapq
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from mmap import PAGESIZE
-from typing import TYPE_CHECKING, Generic
-
-from edgebench.measures.heap.live_set import Caller, LiveSet
-from edgebench.measures.inside import MARK_BYTES
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from memray import AllocationRecord, FileReader
 
+#: A mapping of this size and as many pages as a boundary's number marks the boundary. It is address
+#: space alone: none of its pages is ever touched.
+MARK_BYTES = 32 << 30
 _HOLDERS = 8
 #: More boundaries than a trial has: a mapping beyond it is no mark.
 _MARKS = 1 << 20
+Caller = TypeVar("Caller", bound=Hashable)
+
+
+class LiveSet(Generic[Caller]):
+    """Live bytes, and who holds them. What was got before the record began is not in it."""
+
+    def __init__(self) -> None:
+        self.live_bytes = 0
+        self._blocks: dict[int, tuple[int, Caller]] = {}
+        self._mappings: dict[int, tuple[int, Caller]] = {}
+        self._held: dict[Caller, int] = {}
+
+    def allocate(self, address: int, size: int, caller: Caller) -> None:
+        """A block of malloc and its kin; one at the same address was freed unseen."""
+        self.free(address)
+        self._blocks[address] = (size, caller)
+        self._hold(caller, size)
+
+    def free(self, address: int) -> None:
+        """A block is given back; nothing happens if its allocation was not seen."""
+        block = self._blocks.pop(address, None)
+        if block:
+            self._hold(block[1], -block[0])
+
+    def map(self, start: int, size: int, caller: Caller) -> None:
+        """A mapping: it takes the place of what was mapped there."""
+        self.unmap(start, size)
+        self._mappings[start] = (size, caller)
+        self._hold(caller, size)
+
+    def unmap(self, start: int, size: int) -> None:
+        """Give this range back: a mapping, part of one, or parts of several."""
+        end = start + size
+        for at, (length, caller) in list(self._mappings.items()):
+            if at >= end or at + length <= start:
+                continue
+            del self._mappings[at]
+            for piece, until in ((at, start), (end, at + length)):
+                if piece < until:
+                    self._mappings[piece] = (until - piece, caller)
+            self._hold(caller, max(start, at) - min(end, at + length))
+
+    def largest(self, most: int) -> list[tuple[Caller, int]]:
+        """Who holds most, and how many bytes, largest first."""
+        return heapq.nlargest(most, self._held.items(), key=lambda item: item[1])
+
+    def _hold(self, caller: Caller, size: int) -> None:
+        self.live_bytes += size
+        self._held[caller] = self._held.get(caller, 0) + size
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""What a device's memory and disks cost, measured by synthetic scans and never by networks."""
+"""A device's memory and disk constants, measured by synthetic scans."""

@@ -1,8 +1,8 @@
 """From scans to constants: each block of trials gives every constant once.
 
 A pass that misses takes longer than one of the same kind that fits in RAM. What it takes more is
-explained by the bytes that came in, those that went out, and the major faults, whose number the
-kernel tells. Passes differ in their mixture (in order and by chance, reading and dirtying), and
+explained by the bytes that came in, those that went out, and the major faults, which the kernel
+counts. Passes differ in their mixture (in order and by chance, reading and dirtying), and
 that parts the three.
 """
 
@@ -14,16 +14,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from edgebench.errors import MachineError
-from edgebench.slowdown.calibration.device import Constant
+from edgebench.slowdown.calibration.device import Constant, constant
+from edgebench.slowdown.calibration.replacement import lru, optimal
+from edgebench.slowdown.calibration.requests import request_bytes
 from edgebench.slowdown.calibration.scans import FITS, WIDE, Block, Scan
-from edgebench.slowdown.misses import lru, optimal
+from edgebench.slowdown.simulator.cpu_time import relative_least_squares
 
-#: A scan this little above what memory holds tells LRU from the rest only by its noise.
+#: Scans this little above what memory holds differ between LRU and the rest only by noise.
 _LEAST_SHARE = 1.02
-#: Patterns whose pages per fault differ by less can't part a fault from its transfer.
+#: A fault and its transfer can be parted if a fault in order brings this many times the pages of
+#: one by chance.
 _LEAST_CONTRAST = 1.5
 #: Of a pass's time, the most that is put down to its faults if the transfer is to be positive.
 _MOST_FAULTS = 0.9
@@ -40,13 +42,10 @@ class Costs:
     fault_s: float
 
 
-def constant(unit: str, values: Sequence[float]) -> Constant:
-    """The median of the blocks' values, with the lowest and the highest."""
-    return Constant(statistics.median(values), min(values), max(values), unit, len(values))
-
-
-def over_blocks(unit: str, of: Callable[[Block], float], blocks: Sequence[Block]) -> Constant:
-    """One constant, from what each block says of it."""
+def constant_over_blocks(
+    unit: str, of: Callable[[Block], float], blocks: Sequence[Block]
+) -> Constant:
+    """One constant, from the value of each block."""
     return constant(unit, [of(block) for block in blocks])
 
 
@@ -60,28 +59,15 @@ def swap_costs(block: Block) -> Costs:
     """What a byte in, a byte out and a fault cost, by least squares on relative errors."""
     minor = minor_fault_s(block)
     wide = [s for s in block.passes("anon", WIDE) if s.in_bytes or s.out_bytes]
-    parted = _contrast(block) >= _LEAST_CONTRAST
+    by_chance = _pages_a_fault(block.passes("anon", WIDE, "random"))
+    parted = pages_per_fault(block) / by_chance >= _LEAST_CONTRAST
     rows, extra = [], []
     for scan in wide:
         known = 0.0 if parted else scan.major_faults * minor
         rows.append([scan.in_bytes, scan.out_bytes, scan.major_faults * parted])
         extra.append(max(_extra(block, scan) - known, 0.1 * scan.seconds))
-    in_s, out_s, fault_s = _least_squares(rows, extra)
+    in_s, out_s, fault_s = relative_least_squares(rows, extra)
     return Costs(in_s, out_s, fault_s if parted else minor)
-
-
-def _contrast(block: Block) -> float:
-    """How many times more pages a fault brings in order than by chance."""
-    by_chance = block.passes("anon", WIDE, "random")
-    return pages_per_fault(block) / _pages_a_fault(by_chance)
-
-
-def _least_squares(rows: Sequence[Sequence[float]], extra: Sequence[float]) -> list[float]:
-    """No cost is below 0; each pass weighs the same, however long it took."""
-    relative = np.array(rows, dtype=float) / np.array(extra, dtype=float)[:, None]
-    scale = np.maximum(relative.max(axis=0), 1e-300)
-    found, _ = nnls(relative / scale, np.ones(len(extra)))
-    return [float(value) for value in found / scale]
 
 
 def _extra(block: Block, scan: Scan) -> float:
@@ -115,7 +101,7 @@ def file_fault_s(block: Block) -> float:
     for scan in block.passes("file", WIDE, "map") + block.passes("file", WIDE, "random"):
         rows.append([float(scan.in_bytes), float(scan.major_faults)])
         extra.append(_beyond_ram(block, scan))
-    return _least_squares(rows, extra)[1]
+    return relative_least_squares(rows, extra)[1]
 
 
 def file_fault_rate(block: Block, fault_s: float) -> float:
@@ -167,8 +153,8 @@ def constants_of(
 
     Args:
         blocks: all scans.
-        base_bytes: the runtime's footprint unlimited, one a block.
-        hot_bytes: what of it stays under pressure, one a block.
+        base_bytes: the runtime's footprint unlimited, one a measurement.
+        hot_bytes: what of it stays under pressure.
         swaps: whether there is swap. If not, what a fault costs, what it brings and how reclaim
             behaves come from mapped files, all that can come back then.
 
@@ -184,19 +170,29 @@ def constants_of(
     return {
         "swap_in_bytes_per_s": _rate([c.in_s for c in costs]) if swaps else None,
         "swap_out_bytes_per_s": _rate([c.out_s for c in costs]) if swaps else None,
-        "file_read_bytes_per_s": over_blocks("bytes/s", file_read_rate, blocks),
+        "file_read_bytes_per_s": constant_over_blocks("bytes/s", file_read_rate, blocks),
         "file_fault_bytes_per_s": constant(
             "bytes/s",
             [file_fault_rate(block, s) for block, s in zip(blocks, faults, strict=True)],
         ),
         "fault_s": constant("s", faults),
-        "minor_fault_s": over_blocks("s", minor_fault_s, blocks),
-        "pages_per_fault": over_blocks("pages", pages, blocks),
-        "file_pages_per_fault": over_blocks("pages", file_pages_per_fault, blocks),
-        "lru_share": over_blocks("share", lambda block: lru_share(block, of), blocks),
+        "minor_fault_s": constant_over_blocks("s", minor_fault_s, blocks),
+        "pages_per_fault": constant_over_blocks("pages", pages, blocks),
+        "file_pages_per_fault": constant_over_blocks("pages", file_pages_per_fault, blocks),
+        "lru_share": constant("share", [lru_share(b, of) for b in blocks if b.sizes(of) > 2]),
         "base_bytes": base,
         # What the scanning itself takes counts with it, and where nothing can go it shows.
         "hot_base_bytes": constant("bytes", [min(hot, base.value) for hot in hot_bytes]),
+        **_request_sizes(blocks),
+    }
+
+
+def _request_sizes(blocks: Sequence[Block]) -> dict[str, Constant | None]:
+    settled = [scan for block in blocks for scan in block.settled("anon", WIDE)]
+    mapped = [scan for block in blocks for scan in block.passes("file", WIDE, "map")]
+    return {
+        "swap_request_bytes": request_bytes(settled),
+        "file_request_bytes": request_bytes(mapped),
     }
 
 

@@ -1,33 +1,41 @@
 """A device's constants, as data, and where they are kept.
 
 One file a device and kind of swap: ``<results root>/<device>/calibration-<swap kind>.json``,
-written by ``edgebench calibrate``. docs/verbs/calibrate.md says what each constant means and how
-it is measured.
+written by ``edgebench calibrate``. What each constant means and how it is measured is in
+docs/verbs/calibrate.md.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from edgebench.errors import MachineError, ResultsError
 from edgebench.results.derived import write_derived
 from edgebench.slowdown.calibration.scans import Scan
+from edgebench.storage_speed import StorageSpeed
 
 #: Version of the calibration's file.
-SCHEMA = 1
+SCHEMA = 2
 #: Constants that only a device with swap has.
 SWAP_ONLY = ("swap_in_bytes_per_s", "swap_out_bytes_per_s")
+#: Constants that schema 1 had not, and that not every machine can tell.
+OF_STORAGE = (
+    *("disk_read_bytes_per_s", "disk_read_iops", "request_s"),
+    *("swap_request_bytes", "file_request_bytes", "held_share"),
+)
 
 
 @dataclass(frozen=True)
 class Constant:
     """One measured constant: the median over its repeats, with the lowest and the highest.
 
-    ``unit`` is ``bytes/s``, ``s``, ``pages``, ``bytes`` or ``share``.
+    ``unit`` is ``bytes/s``, ``requests/s``, ``s``, ``pages``, ``bytes`` or ``share``.
     """
 
     value: float
@@ -35,6 +43,23 @@ class Constant:
     high: float
     unit: str
     repeats: int
+
+
+def constant(unit: str, values: Sequence[float]) -> Constant:
+    """The median of the repeats' values, with the lowest and the highest."""
+    return Constant(statistics.median(values), min(values), max(values), unit, len(values))
+
+
+@dataclass(frozen=True)
+class HeldRates:
+    """The most that a declared storage lets through: bytes a second from swap and from files.
+
+    None: not held. ``storage`` is the declared speed, in its one spelling.
+    """
+
+    storage: str
+    swap_bytes_per_s: Constant | None
+    file_bytes_per_s: Constant | None
 
 
 @dataclass(frozen=True)
@@ -72,6 +97,19 @@ class Calibration:
     base_bytes: Constant
     #: The part of it that stays in RAM under a tight limit.
     hot_base_bytes: Constant
+    #: The disk below the weights by itself, past the page cache: 128 KiB in sequence, four at once;
+    #: 4 KiB anywhere, four at once; and how long one of 4 KiB takes alone. None: not told.
+    disk_read_bytes_per_s: Constant | None = None
+    disk_read_iops: Constant | None = None
+    request_s: Constant | None = None
+    #: What one request brings back from swap or a mapped file, as the kernel counts requests that
+    #: it holds. None: swap is on no disk, or the kernel counts none.
+    swap_request_bytes: Constant | None = None
+    file_request_bytes: Constant | None = None
+    #: How fast scans were that a declared speed held ÷ what that speed allows; None: not tried.
+    held_share: Constant | None = None
+    #: What a declared storage allows at most; None: the storage as it is.
+    held: HeldRates | None = None
     #: Every scan that the constants come from.
     scans: tuple[Scan, ...] = ()
     #: What puts these constants in doubt, in words.
@@ -79,7 +117,23 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``json.dumps``."""
-        return asdict(self)
+        data = asdict(self)
+        # What a declared storage allows follows from the constants.
+        del data["held"]
+        return data
+
+    def held_to(self, storage: StorageSpeed) -> Calibration:
+        """The constants of this device with its storage held to a declared speed.
+
+        The measured ones stay: what a pass takes is the longer of its time on the storage as it is
+        and the time that the declared speed allows.
+
+        Raises:
+            MachineError: requests are held, and how many bytes one has was not measured.
+        """
+        from edgebench.slowdown.calibration.held import held_rates
+
+        return replace(self, held=held_rates(self, storage))
 
     @classmethod
     def from_json(cls, data: dict[str, Any], where: str = "calibration") -> Calibration:
@@ -89,17 +143,18 @@ class Calibration:
             ResultsError: no calibration, damaged, or written by a newer version.
         """
         _check_schema(data.get("schema"), where)
-        known = {key: data[key] for f in fields(cls) if (key := f.name) in data}
+        known = {f.name: data[f.name] for f in fields(cls) if f.name in data and f.name != "held"}
         try:
             for f in fields(cls):
-                if "Constant" in str(f.type):
+                if "Constant" in str(f.type) and (f.name in known or f.name not in OF_STORAGE):
                     known[f.name] = _constant(known[f.name], f.name)
             known["scans"] = tuple(Scan.from_json(scan) for scan in known.get("scans", ()))
             known["warnings"] = tuple(known.get("warnings", ()))
             return cls(**known)
         except (KeyError, TypeError, ValueError) as error:
+            fault = f"no {error.args[0]}" if isinstance(error, KeyError) else str(error)
             raise ResultsError(
-                f"the calibration is damaged: {_fault_of(error)}",
+                f"the calibration is damaged: {fault}",
                 where=where,
                 remedy="move the file away and calibrate anew: edgebench calibrate",
             ) from None
@@ -131,7 +186,7 @@ def load_calibration(root: Path, device: str, swap_kind: str) -> Calibration:
     """
     path = calibration_path(root, device, swap_kind)
     command = f"edgebench calibrate --swap {_SWAP_WORDS.get(swap_kind, swap_kind)}"
-    remedy = f"measure its constants, in two minutes: {command} --device {device} --results {root}"
+    remedy = f"measure its constants: {command} --device {device} --results {root}"
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -156,7 +211,7 @@ def load_calibration(root: Path, device: str, swap_kind: str) -> Calibration:
     return found
 
 
-#: How each kind of swap is asked for on the command line.
+#: Each kind of swap as it is written on the command line.
 _SWAP_WORDS = {"file": "2G", "zram": "zram:1G"}
 
 
@@ -176,7 +231,7 @@ def _check_schema(schema: object, where: str) -> None:
 
 
 def _constant(data: object, name: str) -> Constant | None:
-    if data is None and name in SWAP_ONLY:
+    if data is None and name in (*SWAP_ONLY, *OF_STORAGE):
         return None
     if not isinstance(data, dict):
         raise ValueError(f"{name} is no constant")
@@ -185,7 +240,3 @@ def _constant(data: object, name: str) -> Constant | None:
     if not all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers):
         raise ValueError(f"{name} is no number")
     return found
-
-
-def _fault_of(error: Exception) -> str:
-    return f"no {error.args[0]}" if isinstance(error, KeyError) else str(error)

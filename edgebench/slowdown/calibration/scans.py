@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
+
+from edgebench.storage_speed import AS_IS
 
 #: The least and the most that is scanned, against what the limit leaves.
 FITS, WIDE = 0.75, 2.0
@@ -27,6 +29,9 @@ class Scan:
         seconds: wall time of the touching alone.
         in_bytes, out_bytes: what came from swap or the file and what went to swap meanwhile.
         major_faults: the process's.
+        requests: reads of the disk meanwhile, merged ones counted singly; None: on no disk, or
+            older results.
+        storage: ``as-is``, or the declared speed that the disk was held to.
     """
 
     trial: str
@@ -42,6 +47,8 @@ class Scan:
     in_bytes: int
     out_bytes: int
     major_faults: int
+    requests: int | None = None
+    storage: str = AS_IS
 
     @property
     def share(self) -> float:
@@ -55,14 +62,12 @@ class Scan:
         """What came back, as a share of what was touched."""
         return self.in_bytes / self.touched_bytes
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for ``json.dumps``."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Scan:
-        """The scan of :meth:`to_json`; keys this version does not know are left out."""
-        return cls(**{f.name: data[f.name] for f in fields(cls)})
+        """A stored scan; keys this version does not know are left out."""
+        later = ("requests", "storage")
+        names = [f.name for f in fields(cls)]
+        return cls(**{name: data[name] for name in names if name in data or name not in later})
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,10 @@ class Block:
             if (scan.of, scan.planned_share) == (of, planned_share) and what in (None, scan.what)
         ]
 
+    def sizes(self, of: str) -> int:
+        """How many sizes were scanned; some blocks have only the smallest and the largest."""
+        return len({scan.planned_share for scan in self.scans if scan.of == of})
+
     def cyclic(self, of: str) -> list[Scan]:
         """Passes in order that follow one in order: a cyclic scan that has settled.
 
@@ -92,8 +101,9 @@ class Block:
 
 
 def blocks_of(scans: Iterable[Scan]) -> list[Block]:
-    """The scans by their block, in its order."""
+    """The scans of the storage as it is by their block, in its order."""
     blocks: dict[int, list[Scan]] = {}
     for scan in scans:
-        blocks.setdefault(scan.block, []).append(scan)
+        if scan.storage == AS_IS:
+            blocks.setdefault(scan.block, []).append(scan)
     return [Block(tuple(blocks[number])) for number in sorted(blocks)]

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgebench.measures.strategy import Reading
-from edgebench.records.phases import Span, finished_spans
-from edgebench.records.records import LimitSetting, TrialRecord
-from edgebench.trial.recording import TrialRequest
-from edgebench.trial.trial import TrialFiles, run_trial
-from edgebench.workshop.preparing import cache_folder, prepare_networks
-from edgebench.workshop.workshop import open_workshop
+from edgebench.measures.reading import Reading
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.session import open_session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
+from edgebench.spans import Span, finished_spans
+from edgebench.workloads.preparation import cache_folder, prepare_networks
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def profile_command(command: list[str], strategy: str, timeout_s: float = 120.0)
 
 
 def _run(request: TrialRequest, manifest: dict[str, Any]) -> Profiled:
-    with open_workshop() as workshop:
-        folder: Path = workshop.folder
+    with open_session() as session:
+        folder: Path = session.folder
         files = TrialFiles(
             samples=folder / "samples.npz",
             events=folder / "events.jsonl.gz",
@@ -87,7 +87,7 @@ def _run(request: TrialRequest, manifest: dict[str, Any]) -> Profiled:
             work=folder,
             reading=folder / "reading.json.gz",
         )
-        record = run_trial(workshop.apparatus, request, files)
+        record = run_trial(session.setup, request, files)
         events = [json.loads(line) for line in _unpacked(files.events).splitlines()]
         reading = None
         if files.reading and files.reading.exists():

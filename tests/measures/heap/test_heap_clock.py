@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.measures.heap.clock import keep_offset, kept_offset, offset_ns
+from edgebench.measures.heap.heap_strategy import keep_offset, kept_offset, offset_ns
 
 
 def test_a_files_time_falls_between_two_looks_at_the_clock(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_clock_that_was_set_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
     keep_offset(tmp_path)
     start = offset_ns()
     monkeypatch.setattr(
-        "edgebench.measures.heap.clock.offset_ns", lambda: start + 3_600_000_000_000
+        "edgebench.measures.heap.heap_strategy.offset_ns", lambda: start + 3_600_000_000_000
     )
     offset, note = kept_offset(tmp_path)
     assert abs(offset - start) < 1_000_000

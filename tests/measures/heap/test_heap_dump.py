@@ -10,21 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgebench.errors import ResultsError
-from edgebench.measures.heap.dump import Counters, Dump, Libraries, parse_dump
+from edgebench.measures.heap.dump import Dump, HeapCounters, Libraries, parse_dump
 from edgebench.measures.heap.dump_files import find_dumps, to_points
 
 DUMP = """\
 heap profile:     11:     1100 [    20:     5000] @ heapprofile
-     1:    65536 [     1:    65536] @ 0x3010 0x2020
-     1:     8192 [     1:     8192] @ 0x1010
-     2:     4096 [     2:     4096] @
-     1:     1000 [     2:     3000] @ 0x2010 0x2020
-    10:      100 [    18:     2000] @ 0x3020
+     1:     1000 [     2:     3000] @ 0x3010 0x2020
+    10:      100 [    18:     2000] @
 
 MAPPED_LIBRARIES:
 1000-2000 r-xp 00000000 fe:00 1          /usr/lib/libtcmalloc.so.4.5.10
 2000-3000 r-xp 00001000 fe:00 2          /opt/with space/libtorch.so (deleted)
-3000-4000 r-xp 00000000 fe:00 3          /usr/lib/mmap.so
+3000-4000 r-xp 00000000 fe:00 3          /usr/lib/libc.so
 4000-5000 rw-p 00000000 00:00 0
 """
 
@@ -35,29 +32,16 @@ def parsed() -> Dump:
 
 
 def test_a_dump_is_read_whole() -> None:
-    """Counters, stacks and code mappings come out as they stand in the file."""
+    """HeapCounters, stacks and code mappings come out as they stand in the file."""
     dump = parsed()
-    assert dump.total == Counters(11, 1100, 20, 5000)
-    assert dump.stacks[0].addresses == (0x3010, 0x2020)
-    assert dump.stacks[2].addresses == ()
+    assert dump.total == HeapCounters(11, 1100, 20, 5000)
+    assert [stack.live_bytes for stack in dump.stacks] == [1000, 100]
+    assert [stack.addresses for stack in dump.stacks] == [(0x3010, 0x2020), ()]
     assert [mapping.path for mapping in dump.mappings] == [
         "/usr/lib/libtcmalloc.so.4.5.10",
         "/opt/with space/libtorch.so (deleted)",
-        "/usr/lib/mmap.so",
+        "/usr/lib/libc.so",
     ]
-
-
-def test_mmap_is_told_from_malloc() -> None:
-    """The lines of mmap stand first; those of malloc add up to no more than the header."""
-    dump = parsed()
-    assert dump.malloc_from == 3
-    assert sum(stack.counters.live_bytes for stack in dump.stacks[3:]) == dump.total.live_bytes
-
-
-def test_a_dump_without_mmap_is_all_malloc() -> None:
-    """Without HEAP_PROFILE_MMAP the stacks fall in size from the first on."""
-    lines = DUMP.splitlines(keepends=True)
-    assert parse_dump("".join([lines[0], *lines[4:]]), "d").malloc_from == 0
 
 
 def test_addresses_are_named_by_library_and_offset() -> None:
@@ -101,23 +85,31 @@ def test_a_dump_cut_anywhere_is_whole_or_refused(cut: int) -> None:
 @given(st.integers(0, len(DUMP) - 1), st.characters() | st.just("\n"))
 def test_a_damaged_dump_is_read_or_refused(at: int, character: str) -> None:
     """No single wrong character ends in anything but a dump or a worded error."""
-    damaged(DUMP[:at] + character + DUMP[at + 1 :])
+    read_or_refused(DUMP[:at] + character + DUMP[at + 1 :])
 
 
 @given(st.text() | st.binary().map(lambda data: data.decode(errors="replace")))
 def test_garbage_is_refused(text: str) -> None:
     """Any text ends in a worded error, and so does any text after a good header."""
-    damaged(text)
-    damaged(DUMP.splitlines(keepends=True)[0] + text)
+    read_or_refused(text)
+    read_or_refused(DUMP.splitlines(keepends=True)[0] + text)
 
 
-def damaged(text: str) -> None:
-    """Read it; the border of malloc is within the stacks."""
+def read_or_refused(text: str) -> None:
+    """Read it: its stacks fall in size."""
     try:
-        dump = parse_dump(text, "d")
+        sizes = [stack.live_bytes for stack in parse_dump(text, "d").stacks]
     except ResultsError:
         return
-    assert 0 <= dump.malloc_from <= len(dump.stacks)
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_the_largest_stacks_of_a_dump_are_kept() -> None:
+    """Whatever their order in the file: those that hold most, largest first."""
+    lines = DUMP.splitlines(keepends=True)
+    stacks = [f"1: {size} [1: {size}] @ 0x3010\n" for size in range(1, 21)]
+    dump = parse_dump("".join([lines[0], *stacks, *lines[3:]]), "d")
+    assert [stack.live_bytes for stack in dump.stacks] == list(range(20, 12, -1))
 
 
 def test_the_good_dumps_are_kept(tmp_path: Path) -> None:
@@ -133,7 +125,7 @@ def test_the_good_dumps_are_kept(tmp_path: Path) -> None:
 
 
 def test_points_follow_the_order_of_allocation(tmp_path: Path) -> None:
-    """What the program mapped is added; a file time that runs back is not believed."""
+    """A dump at a boundary has its time; a file's time before an earlier dump's is moved up."""
     for number, wall_ns in ((1, 5_000_000_000), (2, 4_000_000_000), (3, 9_000_000_000)):
         path = tmp_path / f"heap.{number:04}.heap"
         path.write_text(DUMP)
@@ -142,20 +134,5 @@ def test_points_follow_the_order_of_allocation(tmp_path: Path) -> None:
     points, _ = to_points(dumps, {3: 4_500_000_000}, 1_000_000_000, None)
     assert [point.t_ns for point in points] == [4_000_000_000, 4_000_000_000, 4_500_000_000]
     assert [point.boundary for point in points] == [None, None, 3]
-    # The allocator's own mapping, and the profiler's without a stack, are no part of the heap.
-    assert {point.live_bytes for point in points} == {1100 + 65536}
-    assert points[0].stacks[0].frames == ("mmap.so+0x10", "libtorch.so (deleted)+0x1020")
-
-
-def test_a_mapping_that_stands_last_is_known_from_another_dump(tmp_path: Path) -> None:
-    """Cut off at 1 MiB, a dump may end in a line of mmap, which then looks like one of malloc."""
-    lines = DUMP.splitlines(keepends=True)
-    moved = "".join([lines[0], lines[2], lines[3], lines[1], *lines[6:]])
-    moved = moved.replace("     11:     1100", "     11:    99999")
-    (tmp_path / "heap.0001.heap").write_text(moved)
-    alone, _ = find_dumps(tmp_path)
-    assert [point.live_bytes for point in to_points(alone, {}, 0, None)[0]] == [99999]
-    (tmp_path / "heap.0002.heap").write_text(DUMP)
-    both, _ = find_dumps(tmp_path)
-    points, _ = to_points(both, {}, 0, None)
-    assert [point.live_bytes for point in points] == [99999 + 65536, 1100 + 65536]
+    assert {point.live_bytes for point in points} == {1100}
+    assert points[0].stacks[0].frames == ("libc.so+0x10", "libtorch.so (deleted)+0x1020")

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from edgebench.measures.heap.linking import SpanHeap, boundaries, link, moments
-from edgebench.measures.heap.profile import Point, Stack, largest
-from edgebench.records.phases import finished_spans
+from edgebench.measures.heap.profile import (
+    HeapPoint,
+    SpanHeap,
+    Stack,
+    boundaries,
+    boundary_times,
+    largest,
+    link,
+)
+from edgebench.spans import finished_spans
 
 
 def span(number: int, start: int, end: int, seen: tuple[int, int] | None) -> list[dict[str, Any]]:
@@ -21,7 +28,7 @@ def span(number: int, start: int, end: int, seen: tuple[int, int] | None) -> lis
     ]
 
 
-def linked(points: list[Point], events: list[dict[str, Any]]) -> list[SpanHeap]:
+def linked(points: list[HeapPoint], events: list[dict[str, Any]]) -> list[SpanHeap]:
     """The spans' heaps."""
     return list(link(points, finished_spans(events), boundaries(events)))
 
@@ -35,10 +42,10 @@ def figures(heap: SpanHeap) -> tuple[int | None, int | None, int | None]:
 def test_boundaries_decide_whatever_the_clocks_say() -> None:
     """Points that carry a boundary's number are placed by it: here all times are wrong."""
     points = [
-        Point(900, 10, boundary=1),
-        Point(5, 70),
-        Point(900, 40, peak_bytes=90, boundary=2),
-        Point(900, 60, peak_bytes=60, boundary=3),
+        HeapPoint(900, 10, boundary=1),
+        HeapPoint(5, 70),
+        HeapPoint(900, 40, peak_bytes=90, boundary=2),
+        HeapPoint(900, 60, peak_bytes=60, boundary=3),
     ]
     events = [*span(0, 100, 200, (1, 2)), *span(1, 200, 300, (2, 3))]
     assert [figures(heap) for heap in linked(points, events)] == [(10, 90, 40), (40, 60, 60)]
@@ -46,7 +53,7 @@ def test_boundaries_decide_whatever_the_clocks_say() -> None:
 
 def test_without_boundaries_time_decides() -> None:
     """A point counts to the span it lies in; a span without one keeps what was there before."""
-    points = [Point(50, 10), Point(150, 80), Point(190, 30)]
+    points = [HeapPoint(50, 10), HeapPoint(150, 80), HeapPoint(190, 30)]
     events = [*span(0, 100, 200, None), *span(1, 200, 300, None), *span(2, 10, 20, None)]
     assert [figures(heap) for heap in linked(points, events)] == [(10, 80, 30), (30, 30, 30)]
 
@@ -54,15 +61,15 @@ def test_without_boundaries_time_decides() -> None:
 def test_a_layer_that_changed_nothing_shares_a_boundary() -> None:
     """Two events with one number: nothing was allocated in between."""
     events = span(0, 100, 200, (4, 4))
-    points = [Point(100, 25, boundary=4)]
+    points = [HeapPoint(100, 25, boundary=4)]
     assert [figures(heap) for heap in linked(points, events)] == [(25, 25, 25)]
-    assert moments(boundaries(events)) == {4: 100}
+    assert boundary_times(boundaries(events)) == {4: 100}
 
 
 def test_stacks_are_those_at_the_peak() -> None:
     """Of the points inside that tell stacks, the one that held most."""
     small, big = (Stack(10, ("relu",)),), (Stack(80, ("conv",)),)
-    points = [Point(110, 10, stacks=small), Point(150, 80, stacks=big), Point(160, 90)]
+    points = [HeapPoint(110, 10, stacks=small), HeapPoint(150, 80, stacks=big), HeapPoint(160, 90)]
     [heap] = linked(points, span(0, 100, 200, None))
     assert heap.stacks == big
 

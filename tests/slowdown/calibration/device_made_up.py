@@ -6,7 +6,7 @@ import mmap
 import random
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgebench.slowdown.calibration.scans import FITS, WIDE, Block, Scan
 
@@ -98,7 +98,7 @@ class Device:
             scans += self._anon(number, share, ["fill", "read", "read", "read", "write", "random"])
         scans += self._file(number)
         noisy = [
-            Scan(**{**scan.to_json(), "seconds": scan.seconds * (1 + self.noise * rng.gauss(0, 1))})
+            replace(scan, seconds=scan.seconds * (1 + self.noise * rng.gauss(0, 1)))
             for scan in scans
         ]
         return Block(tuple(noisy))

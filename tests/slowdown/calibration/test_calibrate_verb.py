@@ -11,10 +11,10 @@ from calibration_making import calibration
 from click.testing import CliRunner, Result
 from device_made_up import Device
 
-from edgebench.calibrating import calibration as module
-from edgebench.cli.calibrate import MEANINGS, calibrate, parse_swap
-from edgebench.errors import CgroupError, MachineError, ResultsError, UsageError
-from edgebench.figures.calibration import draw
+from edgebench.cli.calibrate import MEANINGS, calibrate
+from edgebench.errors import CgroupError, MachineError, ResultsError
+from edgebench.report.figures.calibration import draw_calibration
+from edgebench.run import calibration as module
 from edgebench.slowdown.calibration.device import Calibration, load_calibration
 from edgebench.slowdown.calibration.scans import blocks_of
 
@@ -31,29 +31,6 @@ def made_up() -> Calibration:
         scans=tuple(scan for block in blocks for scan in block.scans),
         environment={"edgebench": "0.1.0", "git": {"commit": "0123456789abcdef", "changed": True}},
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "size_bytes"),
-    [
-        ("none", "none", None),
-        ("system", "system", None),
-        ("2G", "file", 2 << 30),
-        ("file:512M", "file", 512 << 20),
-        ("zram:1GiB", "zram", 1 << 30),
-    ],
-)
-def test_swap_is_read_as_people_write_it(text: str, kind: str, size_bytes: int | None):
-    """A bare size is a swap file."""
-    assert parse_swap(text) == (kind, size_bytes)
-
-
-@pytest.mark.parametrize("text", ["disk:1G", "lots", "max", "zram:", "zram:max", "", "-1G"])
-def test_no_swap_is_refused_in_words(text: str):
-    """What can't be swap is a usage error that shows what can."""
-    with pytest.raises(UsageError) as told:
-        parse_swap(text)
-    assert "zram:1G" in str(told.value.remedy)
 
 
 @pytest.mark.cgroup
@@ -75,10 +52,11 @@ def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert 50e6 < found.base_bytes.value < 2e9
     assert 0 < found.hot_base_bytes.value < found.base_bytes.value + (64 << 20)
     assert len(blocks_of(found.scans)) == 2
-    for name in MEANINGS:
-        assert name in done.stdout
+    assert done.stdout.startswith("board reads files at")
+    for meaning in MEANINGS.values():
+        assert meaning in done.stdout
     assert str(tmp_path / "board" / "calibration-none.json") in done.stdout
-    assert "next: edgebench" in done.stdout
+    assert "next: edgebench" in done.stderr
     assert (tmp_path / "board" / "calibration-none.png").is_file()
 
 
@@ -87,7 +65,7 @@ def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     kept = tmp_path / "board" / "calibration-file.json"
     kept.parent.mkdir()
     made = replace(made_up(), warnings=("the machine was noisy",))
-    monkeypatch.setattr(module, "calibrate", lambda options, progress: (made, kept))
+    monkeypatch.setattr(module, "run_calibration", lambda options, progress: (made, kept))
     done = run("--json", "--results", tmp_path)
     data = json.loads(done.stdout)
     assert data["path"] == str(kept)
@@ -96,16 +74,20 @@ def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_table_says_each_constant_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Values carry units a person reads, with the lowest and the highest."""
+    """First the speeds; values carry units, with --verbose the lowest, the highest and names."""
     made = made_up()
     (tmp_path / "board").mkdir()
     kept = tmp_path / "board" / "calibration-file.json"
-    monkeypatch.setattr(module, "calibrate", lambda options, progress: (made, kept))
+    monkeypatch.setattr(module, "run_calibration", lambda options, progress: (made, kept))
     done = run("--results", tmp_path)
-    row = next(line for line in done.stdout.splitlines() if line.startswith("swap_in"))
-    assert "476.8 MiB/s" in row
-    assert "coming back from swap" in row
-    assert "0.50 µs" in done.stdout
+    first = " ".join(done.stdout.splitlines()[:2])
+    assert "reads from swap (file) at 476.8 MiB/s" in first
+    assert "swap_in_bytes_per_s" not in done.stdout
+    verbose = run("--results", tmp_path, "--verbose").stdout
+    rows = [line for line in verbose.splitlines() if line.startswith("reading from swap")]
+    assert "476.8 MiB/s" in rows[0]
+    assert "swap_in_bytes_per_s" in verbose
+    assert "0.50 µs" in verbose
 
 
 def test_results_that_cannot_be_written_are_told_first(tmp_path: Path):
@@ -131,7 +113,7 @@ def test_without_cgroups_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def refuse(**words: float) -> None:
         raise CgroupError("no cgroup can be made here", remedy="edgebench doctor")
 
-    monkeypatch.setattr(module, "open_workshop", refuse)
+    monkeypatch.setattr("edgebench.run.trial_loop.open_session", refuse)
     done = run("--swap", "none", "--results", tmp_path, "--device", "board")
     assert isinstance(done.exception, CgroupError)
 
@@ -143,7 +125,7 @@ def test_the_figure_is_the_same_from_the_same_scans(tmp_path: Path, swap_kind: s
     if swap_kind == "none":
         scans = tuple(scan for scan in made.scans if scan.of == "file")
         made = calibration(swap_kind="none", swap_in_bytes_per_s=None, scans=scans)
-    first = [path.read_bytes() for path in draw(made, tmp_path / "a")]
-    again = [path.read_bytes() for path in draw(made, tmp_path / "b")]
+    first = [path.read_bytes() for path in draw_calibration(made, tmp_path / "a")]
+    again = [path.read_bytes() for path in draw_calibration(made, tmp_path / "b")]
     assert len(first) == 2
     assert first == again

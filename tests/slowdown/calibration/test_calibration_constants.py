@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 from device_made_up import PAGE, CyclicOptimalMemory, Device, LruMemory, Memory, RandomMemory
 
+from edgebench.cgroups.disk_speed import DiskSpeed, ProbeResult
 from edgebench.errors import MachineError
+from edgebench.run.calibration_disks import disk_constants
 from edgebench.slowdown.calibration.constants import (
-    constant,
     constants_of,
     file_fault_s,
     lru_share,
     swap_costs,
 )
-from edgebench.slowdown.calibration.device import Calibration, Constant
+from edgebench.slowdown.calibration.device import Calibration, Constant, constant
+from edgebench.slowdown.calibration.replacement import lru, mixed, optimal, random_replacement
 from edgebench.slowdown.calibration.scans import WIDE, Block, Scan, blocks_of
-from edgebench.slowdown.misses import at_random, lru, mixed, optimal
 
 
 def sizes(scan: Scan) -> tuple[np.ndarray, np.ndarray]:
@@ -28,7 +29,7 @@ def sizes(scan: Scan) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize(
     ("memory", "theory"),
-    [(LruMemory, lru), (CyclicOptimalMemory, optimal), (RandomMemory, at_random)],
+    [(LruMemory, lru), (CyclicOptimalMemory, optimal), (RandomMemory, random_replacement)],
 )
 def test_simulated_pages_miss_what_theory_says(memory: type[Memory], theory):
     """Pages replaced one by one agree with each rule's formula, at every size."""
@@ -138,8 +139,11 @@ def test_files_are_recovered():
 def test_every_constant_is_there():
     """Their names are the calibration's own."""
     found = constants_of([Device().block()], [5.0], [3.0], swaps=True)
+    found |= disk_constants([DiskSpeed(*[ProbeResult(2e8, 5e4, 1e-4)] * 3)])
+    found["held_share"] = None
     fields = Calibration.__dataclass_fields__.values()
     assert set(found) == {f.name for f in fields if "Constant" in str(f.type)}
+    assert found["request_s"] == Constant(1e-4, 1e-4, 1e-4, "s", 1)
     assert found["base_bytes"] == Constant(5.0, 5.0, 5.0, "bytes", 1)
 
 

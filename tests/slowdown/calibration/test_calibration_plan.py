@@ -7,15 +7,17 @@ from pathlib import Path
 
 from calibration_making import constant
 
-from edgebench.calibrating.points import FILE_BYTES, LIMIT_BYTES, scan_points
-from edgebench.slowdown.calibration.device import Constant
-from edgebench.slowdown.calibration.doubts import (
-    noise_doubts,
-    other_swap_doubts,
-    spread_doubts,
+from edgebench.run.calibration_points import FILE_BYTES, LIMIT_BYTES, scan_points
+from edgebench.run.launch import KINDS
+from edgebench.slowdown.calibration.device import (
+    Constant,
 )
 from edgebench.slowdown.calibration.scans import FITS, WIDE, Scan
-from edgebench.workloads.registry import KINDS
+from edgebench.slowdown.calibration.warnings import (
+    calibration_noise_warnings,
+    constant_spread_warnings,
+    other_swap_warnings,
+)
 from edgebench.workloads.scan import PASSES
 
 MIB = 1 << 20
@@ -66,23 +68,23 @@ def test_shares_of_a_scan():
 def test_a_noisy_machine_is_told_with_numbers():
     """The medians of the trials' noise, and the events, are in the words."""
     busy = {"foreign_cpu_share": 0.4, "steal_share": 0.1, "throttled_events": 2}
-    told = noise_doubts([busy, busy, {"foreign_cpu_share": None}])
+    told = calibration_noise_warnings([busy, busy, {"foreign_cpu_share": None}])
     assert [word in " ".join(told) for word in ("40%", "10%", "4 events")] == [True] * 3
-    assert noise_doubts([{"foreign_cpu_share": 0.01, "steal_share": 0.0}]) == []
+    assert calibration_noise_warnings([{"foreign_cpu_share": 0.01, "steal_share": 0.0}]) == []
 
 
 def test_a_wide_spread_is_told_of_times_only():
     """Rates and times that differ by half between repeats are named; counts are not."""
     wide = Constant(1.0, 0.6, 1.4, "s", 5)
     pages = Constant(10.0, 1.0, 30.0, "pages", 5)
-    (told,) = spread_doubts({"fault_s": wide, "pages_per_fault": pages, "swap_in": None})
+    (told,) = constant_spread_warnings({"fault_s": wide, "pages_per_fault": pages, "swap_in": None})
     assert "fault_s" in told
     assert "0.6 to 1.4" in told
-    assert spread_doubts({"fault_s": constant(1.0, "s")}) == []
+    assert constant_spread_warnings({"fault_s": constant(1.0, "s")}) == []
 
 
 def test_other_swap_is_named():
     """Which device, how large, and what to type."""
-    (told,) = other_swap_doubts({"/dev/zram0": 1 << 30})
+    (told,) = other_swap_warnings({"/dev/zram0": 1 << 30})
     assert "/dev/zram0, 1.00 GiB" in told
     assert "swapoff /dev/zram0" in told

@@ -4,43 +4,43 @@ from __future__ import annotations
 
 import mmap
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edgebench.calibrating.calibration import scans_of
-from edgebench.calibrating.scan_file import scan_file
 from edgebench.errors import MachineError, WorkloadError
-from edgebench.records.records import LimitSetting
+from edgebench.records import LimitSetting
+from edgebench.run.calibration import scans_of
+from edgebench.run.calibration_points import scan_file
+from edgebench.run.session import Session, open_session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
 from edgebench.slowdown.calibration.scans import Scan
-from edgebench.trial.recording import TrialRequest
-from edgebench.trial.trial import TrialFiles, run_trial
 from edgebench.workloads.pages import Area
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.scan import run_scan
-from edgebench.workshop.workshop import Workshop, open_workshop
 
 MIB = 1 << 20
 LIMIT = 32 * MIB
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
-    """The real apparatus."""
-    with open_workshop(interval_s=0.02, stat_interval_s=0.02) as workshop:
-        yield workshop
+def session() -> Iterator[Session]:
+    """The real setup."""
+    with open_session(interval_s=0.02, stat_interval_s=0.02) as session:
+        yield session
 
 
 @pytest.fixture(scope="module")
-def scanned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def scanned() -> Iterator[Path]:
     """A file on a disk: the folder for temporary files may be in RAM."""
     disk = Path("/var/tmp")
     if os.major(disk.stat().st_dev) == 0:
         pytest.skip(f"{disk} is on no disk")
-    folder = disk / tmp_path_factory.mktemp("scan").name
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix="scan-", dir=disk))
     try:
         yield scan_file(folder, 48 * MIB)
     finally:
@@ -50,7 +50,7 @@ def scanned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def scan(
-    workshop: Workshop,
+    session: Session,
     tmp_path: Path,
     passes: list[str],
     size_bytes: int,
@@ -60,6 +60,7 @@ def scan(
     """The passes of one trial below the limit."""
     settings: dict[str, Any] = {
         "kind": "scan",
+        "disk": None,
         "of": "file" if file else "anon",
         "planned_share": 1.0,
         "size_bytes": size_bytes,
@@ -69,19 +70,19 @@ def scan(
         "runtime": False,
     }
     swap_bytes = None if swap_kind == "none" else 256 * MIB
-    workshop.swap.use(swap_kind, swap_bytes)
+    session.swap.use(swap_kind, swap_bytes)
     limits = LimitSetting("32M", LIMIT, swap_kind, swap_bytes)
     files = TrialFiles(tmp_path / "s.npz", tmp_path / "e.gz", tmp_path / "log", tmp_path)
     request = TrialRequest("0001", "p", 0, 0, settings, limits, 60)
-    record = run_trial(workshop.apparatus, request, files)
+    record = run_trial(session.setup, request, files)
     assert record.outcome == "ok", record.reason
     return scans_of(record)
 
 
 @pytest.mark.cgroup
-def test_what_fits_stays(workshop: Workshop, tmp_path: Path):
+def test_what_fits_stays(session: Session, tmp_path: Path):
     """Below the limit all of it is resident, no fault waits for a disk."""
-    made = scan(workshop, tmp_path, ["touch", "fill", "read", "write", "random"], 16 * MIB)
+    made = scan(session, tmp_path, ["touch", "fill", "read", "write", "random"], 16 * MIB)
     assert [s.what for s in made] == ["touch", "fill", "read", "write", "random"]
     assert all(s.resident_bytes == s.size_bytes == 16 * MIB for s in made)
     assert all(s.major_faults <= 2 for s in made)
@@ -91,11 +92,11 @@ def test_what_fits_stays(workshop: Workshop, tmp_path: Path):
 @pytest.mark.cgroup
 @pytest.mark.swap
 @pytest.mark.parametrize("swap_kind", ["file", "zram"])
-def test_what_does_not_fit_comes_back_from_swap(workshop: Workshop, tmp_path: Path, swap_kind: str):
+def test_what_does_not_fit_comes_back_from_swap(session: Session, tmp_path: Path, swap_kind: str):
     """At twice the limit the fill goes out, and each pass brings most of it back."""
     passes = ["fill", "read", "read", "write", "random"]
     try:
-        made = scan(workshop, tmp_path, passes, 64 * MIB, swap_kind)
+        made = scan(session, tmp_path, passes, 64 * MIB, swap_kind)
     except MachineError as error:
         pytest.skip(error.what)
     fill, _, settled, write, by_chance = made
@@ -110,10 +111,10 @@ def test_what_does_not_fit_comes_back_from_swap(workshop: Workshop, tmp_path: Pa
 
 
 @pytest.mark.cgroup
-def test_a_cold_file_comes_from_the_disk(workshop: Workshop, tmp_path: Path, scanned: Path):
+def test_a_cold_file_comes_from_the_disk(session: Session, tmp_path: Path, scanned: Path):
     """Evicted, all of it is read again; by chance, one page a fault."""
     passes = ["copy", "map", "read", "read", "random"]
-    copied, mapped, _, again, by_chance = scan(workshop, tmp_path, passes, 48 * MIB, file=scanned)
+    copied, mapped, _, again, by_chance = scan(session, tmp_path, passes, 48 * MIB, file=scanned)
     assert copied.touched_bytes == 48 * MIB
     assert copied.in_bytes >= 48 * MIB
     assert mapped.in_bytes >= 48 * MIB
@@ -122,9 +123,9 @@ def test_a_cold_file_comes_from_the_disk(workshop: Workshop, tmp_path: Path, sca
 
 
 @pytest.mark.cgroup
-def test_a_warm_file_stays(workshop: Workshop, tmp_path: Path, scanned: Path):
+def test_a_warm_file_stays(session: Session, tmp_path: Path, scanned: Path):
     """The tail of a file that fits is read from the disk once only."""
-    mapped, _, again = scan(workshop, tmp_path, ["map", "read", "read"], 8 * MIB, file=scanned)
+    mapped, _, again = scan(session, tmp_path, ["map", "read", "read"], 8 * MIB, file=scanned)
     assert mapped.in_bytes >= 8 * MIB
     assert again.resident_bytes == 8 * MIB
     assert again.major_faults == 0
@@ -151,7 +152,8 @@ def test_fresh_memory_is_not_resident():
 
 def test_an_unknown_pass_is_refused():
     """A scan asked for what it can't do says what it can."""
-    settings = {"size_bytes": MIB, "file": None, "passes": ["hop"], "seed": 1, "runtime": False}
+    settings = {"size_bytes": MIB, "file": None, "disk": None, "passes": ["hop"]}
+    settings |= {"seed": 1, "runtime": False}
     with pytest.raises(WorkloadError, match="no pass 'hop'") as told:
         run_scan(settings, Recorder())
     assert "fill" in str(told.value.remedy)
@@ -169,6 +171,6 @@ def test_the_scanned_file_is_kept(tmp_path: Path):
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path):
     """A file where the cache's folder should be is a clear error."""
     (tmp_path / "cache").write_text("")
-    with pytest.raises(MachineError, match="no file to scan") as told:
+    with pytest.raises(MachineError, match="the file to scan") as told:
         scan_file(tmp_path / "cache" / "scan", MIB)
     assert "EDGEBENCH_CACHE" in str(told.value.remedy)

@@ -1,4 +1,4 @@
-// Questions to the server. What it can't do comes as an Error in words.
+// Requests to the server. What fails is an Error with a message.
 
 async function answer(response) {
   const type = response.headers.get("content-type") ?? "";
@@ -13,7 +13,7 @@ async function ask(path, options) {
   try {
     response = await fetch(path, options);
   } catch {
-    throw new Error("the server does not answer");
+    throw new Error("the server does not answer; is edgebench serve still running?");
   }
   return answer(response);
 }

@@ -21,7 +21,7 @@ export function fill(host, ...children) {
   host.replaceChildren(...children.filter((child) => child !== null).map(asNode));
 }
 
-// Figures of a <dl>, changed in place: a screen reader isn't thrown off while it reads.
+// Values in a <dl>, changed in place, so that a screen reader is not interrupted.
 export function setFigures(list, figures) {
   for (const [name, value, bad] of figures) {
     let row = list.querySelector(`[data-name="${CSS.escape(name)}"]`);

@@ -1,9 +1,9 @@
-// Numbers as people read them.
+// Numbers as text.
 
 export const MIB = 1024 * 1024;
 
 export function bytes(value) {
-  if (value === null || value === undefined) return "not told";
+  if (value === null || value === undefined) return "unknown";
   if (value < 1024) return `${value} B`;
   if (value < MIB) return `${(value / 1024).toFixed(1)} KiB`;
   if (value < 1024 * MIB) return `${(value / MIB).toFixed(1)} MiB`;
@@ -11,7 +11,7 @@ export function bytes(value) {
 }
 
 export function seconds(value) {
-  if (value === null || value === undefined) return "not told";
+  if (value === null || value === undefined) return "unknown";
   if (value === 0) return "0 s";
   if (value < 1e-3) return `${(value * 1e6).toFixed(0)} µs`;
   if (value < 1) return `${(value * 1e3).toFixed(1)} ms`;
@@ -21,14 +21,14 @@ export function seconds(value) {
   return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
 
-export const percent = (share) => (share === null || share === undefined ? "not told" : `${(share * 100).toFixed(1)} %`);
+export const percent = (share) => (share === null || share === undefined ? "unknown" : `${(share * 100).toFixed(1)} %`);
 
-export const count = (value) => (value === null || value === undefined ? "not told" : value.toLocaleString("en"));
+export const count = (value) => (value === null || value === undefined ? "unknown" : value.toLocaleString("en"));
 
-// The networks of a pipeline, that may go into the next line after each.
+// The networks of a pipeline; a line may break after each.
 export const breakable = (names) => names.replaceAll("+", "+\u200b");
 
-// A cell of a table, by what its column's name says of its unit.
+// A cell of a table; its column's name ends in its unit.
 export function cell(name, value) {
   if (value === null || value === undefined || value === "") return "";
   if (name.endsWith("_bytes") && typeof value === "number") return bytes(value);
@@ -38,7 +38,7 @@ export function cell(name, value) {
   return name === "network" ? breakable(String(value)) : String(value);
 }
 
-// What sets a trial apart, in one line.
+// A trial's workload in one line.
 export function workload(settings) {
   const words = ["network", "schedule", "loader"].map((name) => settings[name]).filter(Boolean);
   return words.length ? words.join(" ") : String(settings.kind ?? "");

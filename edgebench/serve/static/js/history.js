@@ -1,17 +1,17 @@
-// Every sweep and trial that is kept: choose, sort, filter, overlay, compare, download.
+// Every sweep and trial in the results: select, sort, filter, compare, download.
 
 import { byId, el, fill, say } from "./dom.js";
 import { breakable, cell, count } from "./format.js";
 import { get } from "./api.js";
 import { SortedTable } from "./table.js";
-import { showOverlay } from "./overlay.js";
-import { showWhatIf } from "./whatif.js";
+import { showComparison } from "./comparison.js";
+import { keyWords, outcomeWords, OUTCOMES, sweepParts, sweepWords } from "./words.js";
 
 // Columns shown first; the workload's settings follow, where trials have them.
 const FIRST = ["trial", "outcome", "limit"];
 const LAST = ["wall_s", "peak_bytes", "demand_bytes", "swap_peak_bytes", "major_faults", "cpu_s", "started_utc"];
 const HIDDEN = new Set(["sweep", "point", "block", "reason", "peak_source", "saturated", "sampled_peak_bytes", "base_bytes",
-  "gnu_time_maxrss_bytes", "minor_faults", "io_read_bytes", "io_write_bytes", "limit_bytes", "memory_bytes", "warnings", "seed"]);
+  "gnu_time_maxrss_bytes", "minor_faults", "io_read_bytes", "io_write_bytes", "limit_bytes", "memory_bytes", "warnings", "seed", "exit_code", "oom_kills", "killed_with_swap_free"]);
 const MOST_ROWS = 500;
 const MOST_CHOICES = 12;
 const MOST_NAMES = 4;
@@ -20,13 +20,13 @@ const sweeps = new Set();
 const trials = new Map();
 let rows = [];
 const filters = new Map();
-// The first of many networks, and how many more.
+// The first networks, and how many more there are.
 const shortList = (names) => breakable(names.slice(0, MOST_NAMES).join(", ")) + (names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "");
 const keyOf = (row) => `${row.sweep} ${row.trial}`;
 
 const sweepTable = new SortedTable(byId("sweeps"), {
-  caption: "Choose sweeps to see their trials.",
-  label: (row) => `sweep ${row.sweep}`,
+  caption: "Select sweeps to see their trials.",
+  label: (row) => `sweep ${sweepWords(row.sweep)}`,
   chosen: (row) => sweeps.has(row.sweep),
   choose: (row, on) => {
     if (on) sweeps.add(row.sweep);
@@ -34,33 +34,34 @@ const sweepTable = new SortedTable(byId("sweeps"), {
     showTrials();
   },
   columns: [
-    { name: "sweep", title: "sweep", value: (row) => row.sweep, words: true, show: (row) => row.sweep },
-    { name: "more", title: "", value: () => "", show: (row) => (row.error ? "" : moreOf(row)) },
+    { name: "sweep", title: "sweep", value: (row) => row.sweep, words: true, show: (row) => sweepParts(row.sweep).scenario },
+    { name: "device", title: "device", value: (row) => sweepParts(row.sweep).device, words: true, show: (row) => sweepParts(row.sweep).device },
+    { name: "more", title: "answer", value: () => "", show: (row) => (row.error ? "" : moreOf(row)) },
     { name: "state", title: "state", value: (row) => row.state, words: true,
       show: (row) => (row.error ? el("span", { class: "bad-text" }, `can't be read: ${row.error}`) : row.state) },
     { name: "done", title: "trials", value: (row) => row.done, show: (row) => (row.error ? "" : `${row.done} of ${row.total ?? "?"}`) },
     { name: "outcomes", title: "outcomes", value: (row) => row.outcomes?.ok, words: true,
-      show: (row) => Object.entries(row.outcomes ?? {}).map(([name, n]) => `${n} ${name}`).join(", ") },
+      show: (row) => outcomeWords(row.outcomes) },
     { name: "networks", title: "networks", value: (row) => row.networks?.join(), words: true, show: (row) => shortList(row.networks ?? []) },
-    { name: "started", title: "began (UTC)", value: (row) => row.started_utc, show: (row) => cell("started_utc", row.started_utc) },
+    { name: "started", title: "started (UTC)", value: (row) => row.started_utc, show: (row) => cell("started_utc", row.started_utc) },
   ],
 });
 
 const trialTable = new SortedTable(byId("trials"), {
-  caption: "Choose trials to lay over each other.", columns: [],
-  label: (row) => `trial ${row.trial} of ${row.sweep}`,
+  caption: "Select trials to compare them.", columns: [],
+  label: (row) => `trial ${row.trial} of ${sweepWords(row.sweep)}`,
   chosen: (row) => trials.has(keyOf(row)),
   choose: (row, on) => {
     if (on) trials.set(keyOf(row), row);
     else trials.delete(keyOf(row));
-    byId("overlay").disabled = trials.size === 0;
+    byId("compare").disabled = trials.size === 0;
   },
 });
 
 function moreOf(row) {
-  const whatIf = el("button", { type: "button", "aria-label": `What if, for ${row.sweep}`, onclick: () => showWhatIf(row.sweep) }, "What if");
+  const open = el("a", { href: `#answer/${row.sweep}`, "aria-label": `Answer of ${sweepWords(row.sweep)}` }, "Answer");
   const warnings = row.warnings.map((words) => el("span", { class: "fault" }, words));
-  return el("div", {}, whatIf, ...warnings);
+  return el("div", {}, open, ...warnings);
 }
 
 export async function showHistory() {
@@ -78,11 +79,11 @@ export async function showHistory() {
 async function showTrials() {
   byId("trials-card").hidden = sweeps.size === 0;
   if (!sweeps.size) return;
-  const asked = new URLSearchParams([...sweeps].map((name) => ["sweep", name]));
-  byId("csv").href = `/trials.csv?${asked}`;
-  byId("overlay").disabled = trials.size === 0;
+  const query = new URLSearchParams([...sweeps].map((name) => ["sweep", name]));
+  byId("csv").href = `/trials.csv?${query}`;
+  byId("compare").disabled = trials.size === 0;
   try {
-    rows = (await get(`/api/trials?${asked}`)).trials;
+    rows = (await get(`/api/trials?${query}`)).trials;
   } catch (error) {
     rows = [];
     say(error.message, true);
@@ -91,7 +92,7 @@ async function showTrials() {
   drawTrials();
 }
 
-// A filter for each setting that differs between these trials: a list of few values, a range of many.
+// A filter for each setting that differs between these trials: a list of its values, or a range.
 function drawFilters() {
   const names = [...settingNames(), "limit", "outcome", "sweep"];
   const choices = names.map((name) => [name, [...new Set(rows.map((row) => row[name]).filter((v) => v !== undefined && v !== null))]]);
@@ -132,19 +133,22 @@ function settingNames() {
 
 function drawTrials() {
   const shown = rows.filter((row) => [...filters].every(([name, filter]) => filter.fits(row[name])));
-  // What is the same for all stands last: it tells nothing apart.
+  // Settings that are the same for all trials come last.
   const differs = (name) => new Set(rows.map((row) => String(row[name] ?? ""))).size > 1;
   const settings = settingNames();
   const names = [...(sweeps.size > 1 ? ["sweep"] : []), ...FIRST, ...settings.filter(differs), ...LAST, ...settings.filter((name) => !differs(name))];
-  const columns = names.map((name) => ({ name, title: name.replace(/_bytes$|_s$/, "").replaceAll("_", " "), value: (row) => row[name], words: name === "network",
-    show: (row) => (name === "outcome" ? outcome(row) : cell(name, row[name])) }));
-  const cut = shown.length > MOST_ROWS ? `; the first ${MOST_ROWS} are shown, filter for the others` : "";
+  const columns = names.map((name) => ({ name, title: keyWords(name), value: (row) => row[name], words: name === "network",
+    show: (row) => (name === "outcome" ? outcome(row) : name === "sweep" ? sweepWords(row.sweep) : cell(name, row[name])) }));
+  const cut = shown.length > MOST_ROWS ? `; the first ${MOST_ROWS} are shown: filter to see others` : "";
   byId("trials-words").textContent = `${count(shown.length)} of ${count(rows.length)} trials${cut}.`;
   trialTable.set(shown.slice(0, MOST_ROWS), columns);
 }
 
-// Of a kill the outcome says all; why a workload failed is told.
-const outcome = (row) =>
-  row.outcome === "ok" ? "ok" : el("span", { class: "bad-text" }, row.outcome, row.outcome === "failed" ? el("span", { class: "fault" }, row.reason) : null);
+// A plain kill needs no reason; why a workload failed, or what is unusual about a kill, is shown.
+const outcome = (row) => {
+  if (row.outcome === "ok") return OUTCOMES.ok;
+  const explained = row.outcome === "failed" || row.killed_with_swap_free || (row.outcome === "oom-killed" && row.exit_code === 0);
+  return el("span", { class: "bad-text" }, OUTCOMES[row.outcome] ?? row.outcome, explained ? el("span", { class: "fault" }, row.reason) : null);
+};
 
-byId("overlay").addEventListener("click", () => showOverlay([...trials.values()], settingNames()));
+byId("compare").addEventListener("click", () => showComparison([...trials.values()], settingNames()));

@@ -1,12 +1,12 @@
-// Sweeps that were asked for from this page: stop them, take them out of the queue, run them again.
+// Sweeps that were started from this page: stop them, remove them from the queue, run them again.
 
 import { byId, el, fill, say } from "./dom.js";
 import { post } from "./api.js";
 
 const WORDS = {
-  queued: "waits", running: "runs", stopping: "is being stopped", done: "done", stopped: "stopped", failed: "failed",
+  queued: "waiting", running: "running", stopping: "stopping", done: "done", stopped: "stopped", failed: "failed",
 };
-const AGAIN = { done: "Run again", stopped: "Go on", failed: "Try again" };
+const AGAIN = { done: "Run again", stopped: "Continue", failed: "Try again" };
 
 export function showJobs(jobs) {
   // Redrawn only when something changed, so that a button keeps its focus.
@@ -16,7 +16,7 @@ export function showJobs(jobs) {
   list.dataset.mark = mark;
   const focused = document.activeElement?.dataset?.job;
   if (!jobs.length) {
-    fill(list, el("li", {}, "Nothing yet. ", el("a", { href: "#new" }, "Start a sweep"), "."));
+    fill(list, el("li", {}, "None yet. ", el("a", { href: "#new" }, "Start a sweep")));
     return;
   }
   fill(list, ...jobs.map(row));
@@ -24,14 +24,14 @@ export function showJobs(jobs) {
 }
 
 function row(job) {
-  const asked = job.asked_utc.replace("T", " ").slice(0, 19);
+  const queued = job.queued_utc.replace("T", " ").slice(0, 19);
   return el("li", { "data-state": job.state },
-    el("strong", {}, job.name), el("span", {}, job.some_failed ? "done, but some trials failed" : WORDS[job.state]), el("span", { class: "hint" }, `asked for ${asked} UTC`),
-    button(job), job.says ? el("pre", { class: "said" }, job.says) : null);
+    el("strong", {}, job.name), el("span", {}, job.some_failed ? "done, but some trials failed" : WORDS[job.state]), el("span", { class: "hint" }, `queued ${queued} UTC`),
+    button(job), job.error ? el("pre", { class: "said" }, job.error) : null);
 }
 
 function button(job) {
-  const about = `${job.name}, asked for ${job.asked_utc}`;
+  const about = `${job.name}, queued ${job.queued_utc}`;
   const make = (words, path) =>
     el("button", { type: "button", "data-job": job.id, "aria-label": `${words}: ${about}`, onclick: () => act(path) }, words);
   if (job.state === "queued") return make("Remove", `/api/jobs/${job.id}/stop`);

@@ -1,4 +1,4 @@
-// The live view. The stream first tells all that is known, then what changed; so a reload, a second
+// The live view. The stream sends the full state first, then the changes; so a reload, a second
 // browser or a lost connection loses nothing.
 
 import { byId, el, fill, say } from "./dom.js";
@@ -6,14 +6,21 @@ import { count, seconds } from "./format.js";
 import { showJobs } from "./jobs.js";
 import { SystemChart } from "./system.js";
 import { TrialView } from "./trial.js";
+import { refreshAnswer } from "./answer.js";
+import { OUTCOMES, sweepWords } from "./words.js";
 
 const trial = new TrialView();
 const system = new SystemChart();
 
+// A sweep that runs is read again no more often than this.
+const REFRESH_MS = 20_000;
+let refreshed = 0;
+let before = null;
+
 export function startLive() {
   let stream = open();
-  // A page that was left may be kept for who comes back; its stream would hold one of the few
-  // connections that a browser makes to one server.
+  // A browser may keep a page that was left; its stream would hold one of the few connections
+  // that a browser makes to one server.
   window.addEventListener("pagehide", () => stream.close());
   window.addEventListener("pageshow", (event) => {
     if (event.persisted) stream = open();
@@ -23,7 +30,7 @@ export function startLive() {
 function open() {
   const stream = new EventSource("/api/live");
   const on = (kind, act) => stream.addEventListener(kind, (event) => act(JSON.parse(event.data)));
-  on("whole", (data) => {
+  on("state", (data) => {
     showProgress(data);
     system.replace(data.system);
     trial.show(data.trial);
@@ -31,19 +38,30 @@ function open() {
   on("progress", showProgress);
   on("system", (data) => system.add(data.rows));
   on("trial", (data) => trial.show(data));
-  on("news", (data) => trial.news(data));
+  on("update", (data) => trial.update(data));
   stream.onopen = () => say("Connected.");
-  stream.onerror = () => say("The connection is lost; trying again …", true);
+  stream.onerror = () => {
+    if (stream.readyState === EventSource.CLOSED) sayWhyClosed();
+    else say("Connection lost; reconnecting …", true);
+  };
   return stream;
+}
+
+// A refused stream doesn't say why, and the browser doesn't try again.
+async function sayWhyClosed() {
+  const answer = await fetch("/icon.svg", { cache: "no-store" }).catch(() => null);
+  if (answer?.status === 401) say("The server has a new token: open the address that edgebench serve printed.", true);
+  else say("Too many pages are open: close one, then reload.", true);
 }
 
 function showProgress({ sweep, jobs }) {
   showJobs(jobs);
-  const doubts = [...(sweep?.reasons ?? []).map((words) => `A trial failed: ${words}`), ...(sweep?.warnings ?? [])];
-  fill(byId("sweep-warnings"), ...doubts.map((words) => el("li", {}, words)));
+  const problems = [...(sweep?.reasons ?? []).map((words) => `Problem in a trial: ${words}`), ...(sweep?.warnings ?? [])];
+  fill(byId("sweep-warnings"), ...problems.map((words) => el("li", {}, words)));
   byId("sweep-progress").hidden = !sweep;
+  showRunning(sweep);
   if (!sweep) {
-    byId("sweep-words").textContent = "No sweep runs now.";
+    byId("sweep-words").textContent = "No sweep is running.";
     fill(byId("outcomes"));
     return;
   }
@@ -52,14 +70,33 @@ function showProgress({ sweep, jobs }) {
   byId("sweep-progress").max = sweep.total ?? 1;
   byId("sweep-progress").value = sweep.done;
   const outcomes = Object.entries(sweep.outcomes).sort();
-  fill(byId("outcomes"), ...outcomes.map(([outcome, n]) => el("li", {}, `${count(n)} ${outcome}`)));
-  say(`${sweep.running ? "Sweep runs" : "Sweep ended"}: ${sweep.done} of ${sweep.total ?? "?"} trials.`);
+  fill(byId("outcomes"), ...outcomes.map(([outcome, n]) => el("li", {}, `${count(n)} ${OUTCOMES[outcome] ?? outcome}`)));
+  say(`${sweep.running ? "Sweep running" : "Sweep ended"}: ${sweep.done} of ${sweep.total ?? "?"} trials.`);
+}
+
+// The strip above the answer, and the answer itself as the sweep grows.
+function showRunning(sweep) {
+  const running = Boolean(sweep?.running);
+  byId("running").hidden = !running;
+  if (running) {
+    byId("running-words").textContent = progressWords(sweep);
+    byId("running-progress").max = sweep.total ?? 1;
+    byId("running-progress").value = sweep.done;
+  }
+  const grown = before && sweep && (before.name !== sweep.name || before.done !== sweep.done);
+  const ended = before?.running && !running;
+  if (ended || (grown && performance.now() - refreshed > REFRESH_MS)) {
+    refreshed = performance.now();
+    refreshAnswer();
+  }
+  before = sweep;
 }
 
 function progressWords(sweep) {
   const trials = `${sweep.done} of ${sweep.total ?? "an unknown number of"} trials`;
-  if (sweep.complete) return `${sweep.device}/${sweep.name}: complete, ${trials}.`;
-  if (!sweep.running) return `${sweep.device}/${sweep.name}: stopped after ${trials}; what is finished is kept.`;
-  const left = sweep.left_s === null ? "time left not known yet" : `${seconds(sweep.left_s)} left`;
-  return `${sweep.device}/${sweep.name}: ${trials}, ${left}.`;
+  const name = `${sweepWords(sweep.name)}, on device ${sweep.device}`;
+  if (sweep.complete) return `${name}: complete, ${trials}.`;
+  if (!sweep.running) return `${name}: stopped after ${trials}; finished trials are kept.`;
+  const left = sweep.left_s === null ? "time left unknown" : `${seconds(sweep.left_s)} left`;
+  return `${name}: ${trials}, ${left}.`;
 }

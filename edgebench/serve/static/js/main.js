@@ -3,21 +3,24 @@
 import { byId } from "./dom.js";
 import { redrawAll } from "./chart.js";
 import { startLive } from "./live.js";
+import { showAnswer } from "./answer.js";
 import { showForm } from "./form.js";
 import { showHistory } from "./history.js";
 
-const VIEWS = { live: null, new: showForm, history: showHistory };
+const VIEWS = { answer: showAnswer, live: null, new: showForm, history: showHistory };
 const THEMES = ["auto", "light", "dark"];
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 function showView() {
-  const name = location.hash.slice(1) in VIEWS ? location.hash.slice(1) : "live";
+  // "#answer/device/folder" is the answer of one sweep.
+  const [asked, ...rest] = location.hash.slice(1).split("/");
+  const name = asked in VIEWS ? asked : "answer";
   for (const view of Object.keys(VIEWS)) byId(view).hidden = view !== name;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  VIEWS[name]?.();
+  VIEWS[name]?.(decodeURIComponent(rest.join("/")));
 }
 
 function setTheme(theme) {
@@ -26,18 +29,18 @@ function setTheme(theme) {
   redrawAll();
 }
 
-function keptTheme() {
-  const kept = localStorage.getItem("theme");
-  return THEMES.includes(kept) ? kept : "auto";
+function storedTheme() {
+  const stored = localStorage.getItem("theme");
+  return THEMES.includes(stored) ? stored : "auto";
 }
 
 byId("theme").addEventListener("click", () => {
-  const next = THEMES[(THEMES.indexOf(keptTheme()) + 1) % THEMES.length];
+  const next = THEMES[(THEMES.indexOf(storedTheme()) + 1) % THEMES.length];
   localStorage.setItem("theme", next);
   setTheme(next);
 });
-dark.addEventListener("change", () => setTheme(keptTheme()));
+dark.addEventListener("change", () => setTheme(storedTheme()));
 window.addEventListener("hashchange", showView);
-setTheme(keptTheme());
+setTheme(storedTheme());
 showView();
 startLive();

@@ -4,7 +4,7 @@ import { byId, setFigures } from "./dom.js";
 import { bytes, MIB, percent } from "./format.js";
 import { Chart } from "./chart.js";
 
-// The columns of the server's rows (edgebench/serve/shown.py, SYSTEM).
+// The columns of the server's rows (edgebench/serve/page_data.py, system_row).
 const [T, TOTAL, AVAILABLE, USED, SHARE, ACTIVE, SWAP, CPU] = [0, 1, 2, 3, 4, 5, 6, 7];
 const KEPT = 600;
 
@@ -39,9 +39,9 @@ export class SystemChart {
     this.chart ??= new Chart(byId("system-chart"), {
       title: "The machine's memory", y: "MiB", xLabel: "seconds ago",
       lines: [
-        { label: "used", colour: "--c1" },
-        { label: "active", colour: "--c3" },
-        { label: "available", colour: "--c2", dash: [6, 4] },
+        { label: "used", colour: "--c1", direct: "used" },
+        { label: "active", colour: "--c3", direct: "active" },
+        { label: "available", colour: "--c2", dash: [6, 4], direct: "available" },
       ],
     });
     const column = (index) => this.rows.map((row) => (row[index] === null ? null : row[index] / MIB));

@@ -1,11 +1,13 @@
-// A table that sorts by any column, with a box to choose rows where asked.
+// A table that sorts by any column; with `choose`, each row has a checkbox.
 
 import { el, fill } from "./dom.js";
 
+const FIRST_ROWS = 25;
+
 export class SortedTable {
-  // columns: {name, title, show(row) -> text or Node, value(row), words}; choose(row, on) makes boxes.
+  // columns: {name, title, show(row) -> text or Node, value(row), words}; choose(row, on): rows can be selected.
   constructor(host, { caption, columns, label, choose = null, chosen = () => false }) {
-    Object.assign(this, { host, caption, columns, label, choose, chosen, rows: [], by: null, down: false });
+    Object.assign(this, { host, caption, columns, label, choose, chosen, rows: [], by: null, down: false, all: false });
   }
 
   set(rows, columns = this.columns) {
@@ -16,9 +18,20 @@ export class SortedTable {
 
   draw() {
     const head = this.columns.map((column) => this.heading(column));
-    if (this.choose) head.unshift(el("th", { scope: "col" }, "choose"));
-    const body = this.sorted().map((row) => this.row(row));
+    if (this.choose) head.unshift(el("th", { scope: "col" }, "select"));
+    const sorted = this.sorted();
+    const body = (this.all ? sorted : sorted.slice(0, FIRST_ROWS)).map((row) => this.row(row));
+    if (body.length < sorted.length) body.push(this.more(sorted.length));
     fill(this.host, el("caption", { class: "hint" }, this.caption), el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body));
+  }
+
+  more(count) {
+    const press = () => {
+      this.all = true;
+      this.draw();
+      this.host.querySelectorAll("tbody tr")[FIRST_ROWS]?.querySelector("input, button, a")?.focus();
+    };
+    return el("tr", {}, el("td", { colspan: this.columns.length + 1 }, el("button", { type: "button", "data-more": true, onclick: press }, `Show all ${count}`)));
   }
 
   heading(column) {
@@ -43,7 +56,7 @@ export class SortedTable {
   row(row) {
     const cells = this.columns.map((column) => el("td", { class: column.words ? "words" : null }, column.show(row)));
     if (this.choose) {
-      const box = el("input", { type: "checkbox", checked: this.chosen(row), "aria-label": `Choose ${this.label(row)}`,
+      const box = el("input", { type: "checkbox", checked: this.chosen(row), "aria-label": `Select ${this.label(row)}`,
         onchange: (event) => this.choose(row, event.target.checked) });
       cells.unshift(el("td", {}, box));
     }

@@ -1,8 +1,9 @@
-// The trial under way: its memory as it grows, by kind, its phases and layers, its loss.
+// The running trial: its memory over time and by kind, its phases and layers, its loss.
 
 import { byId, el, fill, setFigures } from "./dom.js";
 import { bytes, count, MIB, seconds, workload } from "./format.js";
 import { Chart } from "./chart.js";
+import { phaseWords } from "./words.js";
 
 const SPANS = 12;
 const MOST_METRICS = 2000;
@@ -25,37 +26,42 @@ export class TrialView {
     this.drawn = 0;
     this.data = data;
     delete document.body.dataset.drawnUntil;
+    fill(byId("trial-kinds"));
+    fill(byId("running-chart"));
     byId("trial-body").hidden = !data;
     if (!data) {
-      byId("trial-words").textContent = "No trial is under way.";
+      fill(byId("trial-words"), "No trial is running. ", el("a", { href: "#new" }, "Start a sweep"), " here, or in a terminal: it is shown as it runs. ",
+        el("a", { href: "#answer" }, "See the newest answer"), ".");
       return;
     }
-    const whose = data.strategy ? `, ${data.strategy}'s own trial` : "";
+    const extra = data.strategy ? `, extra trial for ${data.strategy}` : "";
     byId("trial-words").textContent =
-      `Trial ${data.trial}: ${workload(data.settings)} at ${data.limits.label}, swap ${data.limits.swap_kind}${whose}`;
+      `${workload(data.settings)}, ${limitWords(data.limits)}${extra} (trial ${data.trial})`;
     this.draw();
   }
 
-  news(news) {
+  update(update) {
     const data = this.data;
     if (!data) return;
-    data.points.splice(news.from, Infinity, ...news.points);
-    data.kinds.splice(news.kinds_from, Infinity, ...news.kinds);
-    data.spans = [...data.spans, ...news.spans].slice(-SPANS);
-    data.metrics.push(...news.metrics);
-    // Every second one goes, as on the server: a long training stays a line that is quick to draw.
+    data.points.splice(update.from, Infinity, ...update.points);
+    data.kinds.splice(update.kinds_from, Infinity, ...update.kinds);
+    data.spans = [...data.spans, ...update.spans].slice(-SPANS);
+    data.metrics.push(...update.metrics);
+    // Every second one is dropped, as on the server: a long training stays quick to draw.
     if (data.metrics.length > MOST_METRICS) data.metrics = data.metrics.filter((_, at) => at % 2 === 0);
-    for (const name of ["elapsed_s", "peak_bytes", "now", "cpu_cores", "open"]) data[name] = news[name];
+    for (const name of ["elapsed_s", "peak_bytes", "now", "cpu_cores", "open"]) data[name] = update[name];
     this.draw();
   }
 
   draw() {
-    if (byId("live").hidden || document.hidden) return;
+    if (document.hidden) return;
+    if (!byId("answer").hidden) this.usage("running-chart", 150);
+    if (byId("live").hidden) return;
     this.figures();
-    this.usage();
-    // Until when the trial is drawn: benchmarks/serve_page.py tells by it how old that is.
+    this.usage("trial-usage", 240);
+    // The time of the last point drawn: benchmarks/serve_page.py measures its age.
     document.body.dataset.drawnUntil = this.data.points.at(-1)?.[0] ?? "";
-    // The rest more seldom: on a small machine drawing takes time from the trial.
+    // The rest less often: on a small machine drawing takes time from the trial.
     if (this.drawn % 2 === 0) {
       this.kinds();
       this.metrics();
@@ -72,29 +78,29 @@ export class TrialView {
       ["limit", limit === null ? "max (none)" : bytes(limit)],
       ["peak, sampled", bytes(peak)],
       ["swap", bytes(now.swap_bytes)],
-      ["CPU, cores busy", cpu === null ? "not told" : cpu.toFixed(2)],
-      ["major faults", count(now.major_faults)],
+      ["CPU cores in use", cpu === null ? "unknown" : cpu.toFixed(2)],
+      ...(now.major_faults === undefined ? [] : [["major faults", count(now.major_faults)]]),
       ["elapsed", seconds(elapsed) + (timeout ? ` of ${seconds(timeout)}` : "")],
     ];
-    if (now.refault_anon !== undefined) figures.push(["pages back from swap", count(now.refault_anon)]);
+    if (now.refault_anon !== undefined) figures.push(["pages read back from swap", count(now.refault_anon)]);
     if (now.refault_file !== undefined) figures.push(["file pages read again", count(now.refault_file)]);
-    if (now.pressure_full_us !== undefined) figures.push(["all stalled (PSI)", seconds(now.pressure_full_us / 1e6)]);
+    if (now.pressure_full_us !== undefined) figures.push(["time all tasks stalled (PSI)", seconds(now.pressure_full_us / 1e6)]);
     setFigures(byId("trial-figures"), figures);
   }
 
-  usage() {
+  usage(host, height) {
     const { points, limits } = this.data;
-    this.charts.usage ??= new Chart(byId("trial-usage"), {
-      title: "Memory of the trial", y: "MiB",
+    this.charts[host] ??= new Chart(byId(host), {
+      title: `Memory of the trial: ${byId("trial-words").textContent}`, y: "MiB", height, legend: height > 200,
       lines: [
-        { label: "usage, highest", colour: "--c1", fill: true },
+        { label: "usage, highest", colour: "--c1", fill: true, direct: "usage" },
         { label: "usage, lowest", colour: "--c6", width: 1 },
-        { label: "swap", colour: "--c2" },
-        { label: "limit", colour: "--bad", dash: [8, 4] },
+        { label: "swap", colour: "--c2", direct: "swap" },
+        { label: "limit", colour: "--bad", dash: [8, 4], direct: "limit" },
       ],
     });
     const limit = limits.memory_bytes === null ? null : limits.memory_bytes / MIB;
-    this.charts.usage.set(
+    this.charts[host].set(
       [
         points.map((point) => point[0]),
         points.map((point) => point[2] / MIB),
@@ -108,16 +114,19 @@ export class TrialView {
 
   kinds() {
     const { kinds, kind_names: names } = this.data;
-    const told = names.map((name, at) => [name, at + 1]).filter(([name, at]) => name in KINDS && kinds.some((row) => row[at] !== null));
-    if (!told.length) return;
+    const known = names.map((name, at) => [name, at + 1]).filter(([name, at]) => name in KINDS && kinds.some((row) => row[at] !== null));
+    if (!known.length) {
+      if (this.data.kinds_missing) fill(byId("trial-kinds"), el("p", { class: "hint" }, this.data.kinds_missing));
+      return;
+    }
     this.charts.kinds ??= new Chart(byId("trial-kinds"), {
-      title: "By kind", y: "MiB", height: 200,
-      lines: told.map(([name]) => ({ label: KINDS[name][0], colour: KINDS[name][1] })),
+      title: "Memory by kind", y: "MiB", height: 200,
+      lines: known.map(([name]) => ({ label: KINDS[name][0], colour: KINDS[name][1] })),
     });
     const last = kinds.at(-1);
     this.charts.kinds.set(
-      [kinds.map((row) => row[0]), ...told.map(([, at]) => kinds.map((row) => (row[at] === null ? null : row[at] / MIB)))],
-      told.map(([name, at]) => `${KINDS[name][0]} ${bytes(last[at])}`).join(", "),
+      [kinds.map((row) => row[0]), ...known.map(([, at]) => kinds.map((row) => (row[at] === null ? null : row[at] / MIB)))],
+      known.map(([name, at]) => `${KINDS[name][0]} ${bytes(last[at])}`).join(", "),
     );
   }
 
@@ -131,15 +140,20 @@ export class TrialView {
 
   spans() {
     const { open, spans } = this.data;
-    const words = open.map((span) => span.name ?? [span.phase, span.network].filter(Boolean).join(" "));
+    const words = open.map((span) => span.name ?? [phaseWords(span.phase), span.network].filter(Boolean).join(" of "));
     byId("trial-open").textContent = words.length ? `Now: ${words.join(" › ")}` : "Between phases.";
     const rows = spans.slice(-SPANS).reverse().map((span) =>
-      el("tr", {}, el("td", {}, span.phase), el("td", {}, span.network ?? ""), el("td", {}, span.name ?? "all layers"),
+      el("tr", {}, el("td", {}, phaseWords(span.phase)), el("td", {}, span.network ?? ""), el("td", {}, span.name ?? "all layers"),
         el("td", {}, seconds(span.wall_s)), el("td", {}, bytes(span.peak_bytes))));
-    const head = ["phase", "network", "layer", "took", "peak, kernel's"].map((name) => el("th", { scope: "col" }, name));
+    const head = ["phase", "network", "layer", "time", "kernel's peak"].map((name) => el("th", { scope: "col" }, name));
     fill(byId("trial-spans"), el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows));
   }
 }
+
+const limitWords = (limits) => {
+  const memory = limits.label === "max" ? "no memory limit" : `at ${limits.label}${limits.memory_bytes === null || !limits.label.endsWith("%") ? "" : ` (${bytes(limits.memory_bytes)})`}`;
+  return `${memory}, ${limits.swap_kind === "none" ? "no swap" : `swap: ${limits.swap_kind}`}`;
+};
 
 export const metricNames = (metrics) =>
   [...new Set(metrics.flatMap((metric) => Object.keys(metric.values)))].filter((name) => /loss|accuracy/.test(name));
@@ -156,5 +170,5 @@ function setMetrics(chart, metrics) {
   const names = chart.plot.series.slice(1).map((series) => series.label);
   const columns = names.map((name) => metrics.map((metric) => metric.values[name] ?? null));
   const last = metrics.at(-1).values;
-  chart.set([metrics.map((metric) => metric.t_s), ...columns], names.map((name) => `${name} ${last[name] ?? "not told"}`).join(", "));
+  chart.set([metrics.map((metric) => metric.t_s), ...columns], names.map((name) => `${name} ${last[name] ?? "unknown"}`).join(", "));
 }

@@ -1,109 +1,126 @@
-// A slider over limits that were predicted: slowdown, whether a trial finishes, the layers to blame.
+// What if it had another limit: measured where there were trials, predicted elsewhere, never interpolated.
 
 import { byId, el, fill } from "./dom.js";
-import { bytes, MIB, percent, seconds } from "./format.js";
-import { get } from "./api.js";
-import { Chart } from "./chart.js";
+import { showBoards } from "./board_list.js";
+import { Curve } from "./curve.js";
+import { bytes, percent, seconds } from "./format.js";
+import { outcomeWords, phaseWords, times } from "./words.js";
 
-let workloads = [];
-let chart = null;
+// A measured limit this near to a predicted one is told with it.
+const NEAR = 0.012;
 
-export async function showWhatIf(sweep) {
-  byId("what-if-card").hidden = false;
-  byId("what-if-body").hidden = true;
-  byId("what-if-words").textContent = `Fitting ${sweep} …`;
-  byId("what-if-title").focus();
-  let answer;
-  try {
-    answer = await get(`/api/what-if?${new URLSearchParams({ sweep })}`);
-  } catch (error) {
-    byId("what-if-words").textContent = `Nothing can be predicted of ${sweep}: ${error.message}`;
-    return;
+export class WhatIf {
+  constructor() {
+    this.curve = null;
+    this.steps = [];
+    byId("limit").addEventListener("input", () => this.told());
+    byId("curve-phase").addEventListener("change", () => this.draw());
   }
-  workloads = answer.workloads;
-  byId("what-if-words").textContent = [`Predicted from ${sweep}.`, ...answer.warnings].join(" ");
-  byId("what-if-body").hidden = false;
-  fill(byId("what-if-workload"), ...workloads.map((one, at) => el("option", { value: at }, nameOf(one))));
-  chooseWorkload();
+
+  // workload: of the answer; prediction: of its limits, or null.
+  show(workload, prediction) {
+    Object.assign(this, { workload, prediction });
+    const phases = [...new Set(workload.points.flatMap((point) => Object.keys(point.times_s)))];
+    const kept = byId("curve-phase").value;
+    const chosen = phases.includes(kept) ? kept : phases.includes("total") ? "total" : phases[0];
+    fill(byId("curve-phase"), ...phases.map((phase) => el("option", { value: phase, selected: phase === chosen }, subject(phase, workload))));
+    this.draw();
+  }
+
+  draw() {
+    const before = this.steps[Number(byId("limit").value)]?.limit_bytes;
+    const { points } = this.workload;
+    this.phase = byId("curve-phase").value;
+    this.tried = points.filter((point) => !point.unlimited && point.limit_bytes);
+    const predicted = (this.prediction?.at ?? []).map((at) => this.step(at)).filter(Boolean).reverse();
+    this.steps = this.merged(predicted);
+    const any = this.steps.length > 0;
+    for (const id of ["curve", "limit-box", "limit-words", "limit-layers", "boards"]) byId(id).hidden = !any;
+    byId("curve-phase-box").hidden = !any || byId("curve-phase").options.length < 2;
+    byId("boards").hidden = !this.workload.demand_bytes;
+    showBoards(this);
+    this.curve?.close();
+    this.curve = null;
+    if (!any) {
+      byId("limit-words").hidden = false;
+      byId("limit-words").textContent = "No limit was tried in this sweep, so there is no curve. Start a sweep with limits, for example max, 75%, 50%.";
+      return;
+    }
+    this.curve = new Curve(byId("curve"), {
+      measured: this.tried.filter((point) => point.slowdowns[this.phase]).map((point) => spread(point, this.phase)),
+      killed: this.tried.filter((point) => !this.finished(point)).map((point) => point.limit_bytes),
+      predicted: predicted.filter((one) => one.viable), demand: this.workload.demand_bytes, pick: (limit) => this.choose(limit),
+    });
+    byId("limit").max = String(this.steps.length - 1);
+    this.choose(before ?? this.steps[Math.floor(this.steps.length / 3)].limit_bytes);
+  }
+
+  finished(point) {
+    return Boolean(point.outcomes.ok);
+  }
+
+  // Measured limits, and predicted ones between them; a predicted limit near a measured one is told with it.
+  merged(predicted) {
+    const near = (point) => predicted.find((one) => Math.abs(one.limit_bytes / point.limit_bytes - 1) < NEAR);
+    const measured = this.tried.map((point) => ({ ...near(point), point, limit_bytes: point.limit_bytes, viable: this.finished(point) }));
+    const taken = new Set(this.tried.map(near));
+    return [...measured, ...predicted.filter((one) => !taken.has(one))].sort((a, b) => a.limit_bytes - b.limit_bytes);
+  }
+
+  // One predicted limit, for the chosen phase. A pipeline has a phase for each of its networks.
+  step(at) {
+    const phases = at.phases.filter((one) => one.phase === this.phase);
+    if (phases.length !== 1) return null;
+    const [one] = phases;
+    return { ...at, phase: one, slowdown: one.slowdown, low: one.low_s && one.low_s / one.unlimited_s, high: one.high_s && one.high_s / one.unlimited_s };
+  }
+
+  choose(limit) {
+    const off = this.steps.map((one) => Math.abs(Math.log(one.limit_bytes / limit)));
+    byId("limit").value = String(off.indexOf(Math.min(...off)));
+    this.told();
+  }
+
+  // The widest step that fits into so much memory: a prediction for it is on the safe side.
+  within(room) {
+    return this.steps.findLast((one) => one.limit_bytes <= room) ?? null;
+  }
+
+  told() {
+    const at = this.steps[Number(byId("limit").value)];
+    const demand = this.workload.demand_bytes;
+    const limit = `${bytes(Math.round(at.limit_bytes))}${demand ? `, ${percent(at.limit_bytes / demand)} of what it needs` : ""}`;
+    byId("limit").setAttribute("aria-valuetext", limit);
+    const { point } = at;
+    byId("limit-words").textContent = `${limit}: ${[point && this.measuredWords(point), at.phase && predictedWords(at, this.workload)].filter(Boolean).join(" ")}`;
+    const layers = (at.viable && at.layers) || [];
+    fill(byId("limit-layers"), layers.length ? el("li", { class: "hint" }, "Layers that add most of the time:") : null, ...layers.map((layer) =>
+      el("li", {}, el("span", {}, layer.name), el("meter", { min: 0, max: 1, value: layer.share, "aria-label": `${layer.name}'s share of the added time` }), el("span", {}, percent(layer.share)))));
+    this.curve.choose(at.limit_bytes);
+  }
+
+  measuredWords(point) {
+    const found = point.slowdowns[this.phase];
+    const time = point.times_s[this.phase];
+    const lost = this.finished(point) && Object.keys(point.outcomes).length === 1 ? "" : ` (${outcomeWords(point.outcomes)})`;
+    if (!time) return `measured, no trial finished${lost}.`;
+    return `measured, ${subject(this.phase, this.workload)} takes ${seconds(time[1])}${found ? `, ${times(found[1])} the time without a limit` : ""}${lost}.`;
+  }
 }
 
-const nameOf = (one) => [one.network, ...Object.entries(one.settings).map(([name, value]) => (name === "swap_kind" ? `swap ${value}` : name === "batch" ? `batch ${value}` : value))].join(" · ");
+// "total" is a steady round, the only one, or the whole trial.
+const subject = (phase, workload) => (phase === "total" ? workload.pass_words : phaseWords(phase));
 
-const times = (factor) => (Number.isFinite(factor) ? `×${factor.toFixed(2)}` : "not told");
+const spread = (point, phase) => {
+  const [low, median, high] = point.slowdowns[phase];
+  return { limit_bytes: point.limit_bytes, low, median, high };
+};
 
-const now = () => workloads[Number(byId("what-if-workload").value)];
-
-function chooseWorkload() {
-  const phases = now().at[0].phases.map((phase, at) => el("option", { value: at, selected: phase.phase === "total" }, `${phase.phase} of ${phase.network}`));
-  fill(byId("what-if-phase"), ...phases);
-  const slider = byId("what-if-limit");
-  slider.max = String(now().at.length - 1);
-  slider.value = String(Math.floor(now().at.length / 2));
-  choosePhase();
+function predictedWords(at, workload) {
+  const chance = at.probability === null || at.probability > 0.99 ? "" : ` It finishes with probability ${percent(at.probability)}.`;
+  if (!at.point && !at.viable) return `predicted to be killed for memory.${chance}`;
+  const interval = at.low && at.high ? ` (90 % of trials between ${times(at.low)} and ${times(at.high)})` : "";
+  const saved = at.phase.saved_s > 0.01 * at.phase.seconds ? ` A tenth more memory saves ${seconds(at.phase.saved_s)}.` : "";
+  const far = at.extrapolated ? " This is beyond the limits that were measured." : "";
+  return `predicted, ${subject(at.phase.phase, workload)} takes ${seconds(at.phase.seconds)}, ${times(at.slowdown)} the time without a limit${interval}.${chance}${saved}${far}`;
 }
-
-function choosePhase() {
-  draw();
-  tell();
-}
-
-// Tight limits lie to the left, as on the figure.
-const chosenAt = () => now().at[now().at.length - 1 - Number(byId("what-if-limit").value)];
-
-function tell() {
-  const at = chosenAt();
-  const phase = at.phases[Number(byId("what-if-phase").value)];
-  const limit = `${bytes(Math.round(at.limit_bytes))}${at.share === null ? "" : ` (${percent(at.share)} of demand)`}`;
-  byId("what-if-limit").setAttribute("aria-valuetext", limit);
-  const interval = phase.low === null || phase.high === null ? "" : `, 90 % of trials ${times(phase.low)} to ${times(phase.high)}`;
-  const finishes = at.probability === null ? "" : `; finishes with probability ${percent(at.probability)}`;
-  const time = at.viable ? `slowdown ${times(phase.slowdown)}${interval}, ${seconds(phase.seconds)}` : "not viable: it would be killed";
-  const far = at.extrapolated ? "; beyond all trials: extrapolated" : "";
-  byId("what-if-told").textContent = `${limit}: ${time}${finishes}${far}`;
-  const layers = at.viable ? at.layers : [];
-  fill(byId("what-if-layers"), ...layers.map((layer) =>
-    el("li", {}, el("span", {}, layer.name), el("meter", { min: 0, max: 1, value: layer.share, "aria-label": `${layer.name}'s part of the added time` }), el("span", {}, percent(layer.share)))));
-  if (at.viable && !layers.length) fill(byId("what-if-layers"), el("li", {}, "No layer is to blame: nothing is added here, or no calibration tells."));
-}
-
-function draw() {
-  chart?.close();
-  const one = now();
-  const which = Number(byId("what-if-phase").value);
-  const { phase, network } = one.at[0].phases[which];
-  const predicted = [...one.at].reverse().filter((at) => at.viable);
-  const told = predicted.map((at) => at.phases[which].slowdown).filter((value) => value !== null);
-  const measured = one.measured.find((curve) => curve.phase === phase && curve.network === network);
-  const points = (measured?.limit_bytes ?? []).map((limit, at) => [limit / MIB, measured.slowdown[at]]);
-  const killed = [...new Set(measured?.killed_bytes ?? [])].map((limit) => [limit / MIB, 1]);
-  chart = new Chart(byId("what-if-chart"), {
-    title: `Slowdown of ${phase}, ${nameOf(one)}; told by ${one.rung}`, y: "slowdown", xLabel: "limit, MiB",
-    scales: { x: { time: false, distr: 3, log: 2 }, y: { distr: 3, log: 10 } },
-    lines: [
-      { label: "predicted", colour: "--c1", width: 2 },
-      { label: "90 % low", colour: "--c6", dash: [4, 4], width: 1 },
-      { label: "90 % high", colour: "--c6", dash: [4, 4], width: 1 },
-      { label: "measured", colour: "--c2", points: true },
-      { label: "killed", colour: "--bad", points: true },
-    ],
-  });
-  const line = (value) => [predicted.map((at) => at.limit_bytes / MIB), predicted.map((at) => value(at.phases[which]))];
-  const columns = (pairs) => [pairs.map((pair) => pair[0]), pairs.map((pair) => pair[1])];
-  const sortedPairs = (pairs) => columns(unique(pairs));
-  chart.set(window.uPlot.join([line((p) => p.slowdown), line((p) => p.low), line((p) => p.high), sortedPairs(points), sortedPairs(killed)]),
-    `from ${times(Math.min(...told))} to ${times(Math.max(...told))}`);
-}
-
-// Repeats at one limit are moved apart by a hair: the chart joins points by their x.
-function unique(pairs) {
-  const seen = new Map();
-  return [...pairs].sort((a, b) => a[0] - b[0]).map(([x, y]) => {
-    const before = seen.get(x) ?? 0;
-    seen.set(x, before + 1);
-    return [x * (1 + before * 1e-6), y];
-  });
-}
-
-byId("what-if-workload").addEventListener("change", chooseWorkload);
-byId("what-if-phase").addEventListener("change", choosePhase);
-byId("what-if-limit").addEventListener("input", tell);

@@ -1,0 +1,82 @@
+"""The base install: megabytes on the disk, seconds with packages in pip's cache, and its help."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+
+import report
+
+ROOT = Path(__file__).parents[1]
+#: What `venv` itself puts there.
+_NOT_OURS = ("pip", "setuptools", "_distutils_hack", "distutils-precedence.pth")
+_HELPS = 10
+
+
+def main(repeats: int) -> None:
+    """Install it that many times from pip's cache, into a fresh environment each."""
+    with tempfile.TemporaryDirectory(prefix="edgebench-install-") as folder:
+        place = Path(folder)
+        wheel = make_wheel(place)
+        # The first one fills the cache.
+        made = [install(place / f"env{number}", wheel) for number in range(repeats + 1)]
+        sizes = sizes_of(made[-1][0])
+        helps = [help_s(made[-1][0]) for _ in range(_HELPS + 1)][1:]
+    seconds = [took for _, took in made[1:]]
+    total = sum(sizes.values())
+    largest = sorted(sizes, key=lambda name: -sizes[name])[:5]
+    rows = [
+        ["size", f"{total / 1e6:.1f} MB", "60 MB"],
+        ["installing, packages cached", f"{report.spread(seconds)['median']:.1f} s", "10 s"],
+        ["`edgebench --help`", f"{1000 * report.spread(helps)['median']:.0f} ms", "100 ms"],
+        ["largest", ", ".join(f"{name} {sizes[name] / 1e6:.1f} MB" for name in largest), ""],
+    ]
+    says = f"The base install, {repeats} times into a fresh environment."
+    data = {"bytes": sizes, "install_s": seconds, "help_s": helps}
+    report.write("base_install", says, ["what", "measured", "aim: at most"], rows, data)
+
+
+def make_wheel(folder: Path) -> Path:
+    """A wheel of a copy of this checkout: building leaves files beside its source."""
+    copy = folder / "source"
+    shutil.copytree(ROOT / "edgebench", copy / "edgebench")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    words = ["wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy)]
+    subprocess.run([sys.executable, "-m", "pip", *words], check=True)
+    return next(folder.glob("edgebench-*.whl"))
+
+
+def install(folder: Path, wheel: Path) -> tuple[Path, float]:
+    """A fresh environment with it; the time of pip alone."""
+    venv.EnvBuilder(with_pip=True).create(folder)
+    words = ["install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(wheel)]
+    began = time.monotonic()
+    subprocess.run([folder / "bin" / "python", "-m", "pip", *words], check=True)
+    return folder, time.monotonic() - began
+
+
+def sizes_of(folder: Path) -> dict[str, int]:
+    """Bytes of each folder or file in its site-packages, compiled modules included."""
+    (site,) = folder.glob("lib/python*/site-packages")
+    return {
+        top.name: sum(f.stat().st_size for f in [top, *top.rglob("*")] if f.is_file())
+        for top in site.iterdir()
+        if not top.name.startswith(_NOT_OURS)
+    }
+
+
+def help_s(folder: Path) -> float:
+    """Seconds of the whole process that prints the help."""
+    began = time.monotonic()
+    subprocess.run([folder / "bin" / "edgebench", "--help"], check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - began
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)

@@ -1,0 +1,222 @@
+"""Numbers that nothing measured: what they are, by kind. Whatever else has digits needs a claim."""
+
+from __future__ import annotations
+
+#: Kind → patterns, in the order in which they are taken out; ``^`` is a line's start.
+KINDS: dict[str, tuple[str, ...]] = {
+    "promises, in rows that name their test": (r"^\|.*`tests/.*",),
+    "keys and flags, with their defaults": (r"^\| (?:`[^`\n]*`(?:, )?)+ \|.*",),
+    "examples, code, names of files and links": (
+        r"^```[^\n]*\n(?:.*\n)*?```",
+        r"`[^`\n]+`",
+        r"\]\([^)]*\)",
+        r"<[^>\n]+>",
+    ),
+    "heads of tables and numbered lists": (r"^\|.*\|(?=\n\|[ :\-|]+\|\n)", r"^#+ .*", r"^\d+\. "),
+    "names": (
+        r"\b\d+-core\b|\bresnet18\b|\b(?:decision|study|decisions) \d+\b",
+        r"\b(?:ResNet|VGG|LeNet|CIFAR|MobileNetV|EdgeCaffe|libgoogle-perftools|IPv|utf-?)-?\d+\b",
+        r"\bfloat32\b|\bbfloat16\b|\bJetPack \d\b|\bv[12]\b|\bdensenet121\b|\b(?:Apache|BSD)-\d(?:\.0)?",
+    ),
+    "versions": (
+        r"\b3\.1[0-4]\b|\bDebian's (?:own )?6\.\d+|\b\d\.\d+\.\d\b|\baarch64\b",
+        r"\b(?:Python|Linux|torch|torchvision|gperftools|kernel|version|cgroup version)s?"
+        r" [\d.]+\d\b(?:(?:, | and | to )\d[\d.]*\d\b)*",
+        r"\b[Vv]ersions? \d\b",
+    ),
+    "publications": (r"\(?\b(?:19|20)\d\d\)", r"\w+ et al\., \d{4}", r"[^.(]{0,80}doi [^)]*\)"),
+    "sizes that were asked for": (
+        r"\d+ × \d+(?: × \d+)?",
+        r"\bbatch(?:es)? of \d+(?:(?:, | and | to | or )\d+)*",
+        r"\bkernels? (?:of )?\d+(?:(?:, | and | to )\d+)*\b",
+        r"\b\d kHz|\bevery \d+ m?s\b",
+    ),
+    "machines": (
+        r"AMD EPYC, (?:\d cores, )?\d+ GiB",
+        r"\bvm-2core-24g\b",
+        r"\b2 cores of an AMD EPYC",
+    ),
+    "limits asked for": (
+        r"\b(?:at|below|down to) \d+ (?:MiB|GiB)\b",
+        r"\bat \d+ % of (?:its |the )?demand",
+    ),
+    "confidence asked for": (r"\b9[05] % (?:interval|confidence|probability)s?",),
+    "aims and thresholds": (
+        r"\b(?:above|below) \d+ \w+, with the command",
+        r"[≤≥] ?\d[\d.]*(?: ?(?:%|MiB|MB|s|ms)\b)?",
+    ),
+}
+#: Pages of keys, flags and decisions: only numbers with one of these units may be a measurement.
+REFERENCE = (
+    "docs/verbs/",
+    "docs/decisions/",
+    "docs/reference/results.md",
+    "docs/reference/scenarios.md",
+    "docs/index.md",
+    "docs/glossary.md",
+    "docs/tutorial/",
+    "docs/how-to/least-memory.md",
+    "docs/how-to/measure-a-program.md",
+    "docs/how-to/memory-budget-in-ci.md",
+    "docs/how-to/predict-without-running.md",
+    "docs/how-to/slow-layer.md",
+    "docs/how-to/small-board.md",
+)
+UNITS = r"(?: ?(?:%|[kMG]B|[KMG]iB|[mµ]s|s|MB/s|min|hours?|minutes|seconds)(?![\w/])| times\b|-fold\b| (?:of|in) \d+\b)"
+#: Page → its own: definitions, settings of scenarios, figures of others with their source. Each
+#: must be on the page.
+PAGES: dict[str, tuple[str, ...]] = {
+    "docs/decisions/0065-a-program-s-least-memory-within-a-minute.md": (
+        *("from 1 MiB to", "each 2.4 %", "known to 5 %"),
+    ),
+    "docs/decisions/0068-the-page-opens-on-the-answer.md": ("every 15 seconds",),
+    "docs/decisions/0071-engines.md": ("more than 2 GiB of weights",),
+    "docs/decisions/0072-storage-is-held-at-the-topmost-disk.md": ("More than 10 % off",),
+    "docs/explanation/storage-speed.md": (
+        *("and 4 KiB", "more than 10 % off", "read-ahead of 8 MiB"),
+    ),
+    "docs/how-to/onnx-and-tflite.md": (
+        *("between 0 and 1, whole numbers are 0 or 1", "an HDF5 file"),
+    ),
+    "docs/how-to/your-own-model.md": ("3x224x224", "numbers from 0 to 1;"),
+    "docs/decisions/0083-page-lists-are-simulated.md": ("slowed 1.5 times or more fell",),
+    "docs/decisions/0078-a-board-is-a-preset.md": ("256 MiB for a system",),
+    "docs/decisions/0005-what-demand-is.md": ("every 10 ms by default",),
+    "docs/decisions/0004-the-sampler-is-a-process-of-its-own.md": ("up to 1,000 times a second",),
+    "docs/decisions/0020-the-dashboard-reads-what-is-written-anyway.md": ("(MIT, 51 kB)",),
+    "docs/decisions/0031-repeats-share-what-they-tell-of-spread.md": (
+        *("threshold was 10 %", "of 10 % fell short", "The threshold is 5 %"),
+    ),
+    "docs/decisions/0040-trained-filters-are-tensors-of-their-own.md": ("refused below 100 %",),
+    "docs/decisions/0050-many-lines-are-columns.md": ("of 8 MiB or more",),
+    "docs/decisions/0053-a-step-s-phases-share-boundaries.md": ("still more than 2 %",),
+    "results/README.md": ("with 24 GiB", "15 training steps"),
+    "docs/decisions/0061-rounds-without-garbage-collections.md": ("of 1 ms or more",),
+    "docs/explanation/kernel-report.md": (
+        *(
+            "(6.18, cgroup v1; the same on 6.12,",
+            "are all 0, so the loop",
+            "(6.12) prepare_scan_control",
+        ),
+        *(
+            "and 6.1 doesn't show it",
+            "a memcg of 64M): touch 80M",
+            "inactive_anon 0, both file lists 0",
+        ),
+    ),
+    "docs/explanation/observer-effect.md": (
+        *("6.12 (version 2); not on 6.1,", "touches 80 MiB under a limit of 64 MiB", "as of 6.18"),
+        *("are in 6.12 too", "7e1c0d6f5820", "aa48e47e3906", "Until 6.11", "Since 6.12 (Shakeel"),
+        *("After 16 retries", "360 MiB under 300 MiB", "60 MiB lie idle, 8 MiB", "8 rounds 90 MiB"),
+        *(
+            "Under 94 MiB, just below",
+            "unread, at 94 MiB",
+            "between 6.1 and 6.12, and newer ones than 6.18",
+            "about 6.16",
+            "alive if it read every 10 ms",
+        ),
+    ),
+    "docs/reference/scenarios.md": (
+        "at 80 % and 60 % of what",
+        "(0.05: 5 % of",
+        "30 minutes at the most",
+    ),
+    "docs/verbs/batch.md": ("lie 3 % apart", "within 5 %"),
+    "docs/verbs/calibrate.md": ("2 cores and 24 GB", "of 1 GiB, and with no swap"),
+    "docs/verbs/compare.md": (
+        *(
+            "a change of 10 % is",
+            "19 times in 20",
+            "more than 10 %",
+            "repeats 10 % would need",
+            "of that 10 %",
+        ),
+    ),
+    "docs/verbs/fit.md": ("miss by more than 100 %", "hold 90 %"),
+    "docs/verbs/layers.md": ("add up to 100 %", "at 40 % of its demand"),
+    "docs/verbs/predict.md": ("+10 % saves",),
+    "docs/verbs/reconcile.md": ("at most 2 % of the larger figure, or 2 MiB",),
+    "docs/verbs/report.md": (
+        "more than 10 %. The",
+        "(order statistics, 95 %)",
+        "by no more than 10 %: only",
+        "below 5 MB",
+        "beyond 4 MB",
+    ),
+    "docs/verbs/validate.md": (
+        *("5 % of a logarithm can be 30 % of a second", "90 % intervals hold 90 %?"),
+        "slowed 1.5 times or more",
+    ),
+    "docs/verbs/watch.md": ("red from 97 % of the limit",),
+    "README.md": (*("never 0", "meant to contain 90 % of"),),
+    "docs/explanation/cost.md": ("with 400 MiB held by the harness",),
+    "docs/studies/edgecaffe.md": (
+        *("5 trials × 2 rounds", "file of 4 GiB", "over the 5 trials'", "at 4 GB … 128 MB"),
+    ),
+    "docs/explanation/why-numbers-differ.md": (
+        *(
+            "64 pages at a time",
+            "256 KiB a CPU with pages of 4 KiB",
+            "up to 1,000 times",
+            "for 2 ms",
+        ),
+        *("32 pages of each", "at most 2 % of the larger figure, or 2 MiB", "at most 2 % or 2 MiB"),
+    ),
+    "docs/studies/lowpower.md": (
+        *(
+            "over 15 steps in a trial",
+            "channels out as in (32)",
+            "kernels of 1 to 11, batches of 1 to 64",
+        ),
+        *("The interval (90 %)", "999 straight lines", "one in 20 of them", "one of 2k − 1"),
+        *("does 49 times", "(batch 16, forward). Reading", "about the same from 1 to 64"),
+        *(
+            "gradients are 32 MiB",
+            "kernel's area up to 11",
+            "(fields of 7 and 9) intervals contain 1",
+        ),
+        *("filters below 100 %", "batch 16, 40 steps", "At 100 %", "the digits 0 to 4"),
+    ),
+    "docs/studies/cnn-batch.md": ("some 220 MiB", "From about 64 images on"),
+    "docs/how-to/training.md": (
+        *("at 85, 70 and 55 % of its demand", "of 32 and 64 channels with pooling, 128 nodes"),
+        *("`momentum` (0.9)", "up to 32 MiB"),
+    ),
+    "docs/studies/hyperparameters.md": (
+        *(
+            "5 to 11 trials a data set",
+            "read every 5 s. It",
+            "every 5 s, and every 100 ms",
+            "up to 512 MiB",
+        ),
+        *("(HC3)", "of 95 % intervals one in 20 is wrong", "do nothing, one in 20 is shown"),
+    ),
+    "docs/explanation/heap-profilers.md": (
+        *(
+            "at least each 32 MiB",
+            "within 1 %",
+            "holds at most 1 MiB",
+            "gperftools up to 2.16",
+            "maps 32 GiB",
+            "(64 KiB, and the weights)",
+        ),
+        *("30 minutes at the most", "last release in 2012"),
+    ),
+    "docs/explanation/trust.md": ("with exit code 1",),
+    "docs/explanation/slowdown-model.md": (
+        *("at most 2 MiB", "Decision 83", "S = 1"),
+        *("max(1, 1 + a", "with L1", "what 95 % of", "at least 1", "μ = 0"),
+        *(
+            "24 points: four schedules, 4 GB to 128 MB",
+            "the 80 % that",
+            "no swap, and 64 MiB of it",
+        ),
+        *("within 10 %, by the rule too", "Why it is below 80 %", "At 120 % of demand nothing"),
+        "unlimited time is within ±25 %",
+    ),
+}
+
+
+def patterns() -> list[str]:
+    """All of :data:`KINDS`."""
+    return [pattern for kind in KINDS.values() for pattern in kind]

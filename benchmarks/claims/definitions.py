@@ -1,0 +1,150 @@
+"""Thresholds that pages tell, held to the constants of the code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from claims.texts import Claim, says
+
+
+def _whole(number: float) -> str:
+    return f"{number:.0f}"
+
+
+def _compare() -> Iterator[Claim]:
+    from edgebench.analysis.compare import ALPHA
+    from edgebench.cli.compare import _WANTED
+
+    yield says("repeats has p ≤ {} after Holm's correction", f"{ALPHA:g}")
+    yield says("Where that is more than {} %, they say how", _whole(100 * _WANTED))
+
+
+def _minimum() -> Iterator[Claim]:
+    from edgebench.run.limit_bracket import _DOWN, _NEAR, PRECISION
+    from edgebench.run.program_search import (
+        _BUDGET_S,
+        _BUDGET_TRIALS,
+        _DEMAND_SPREAD,
+        _STOP,
+        _STOP_AGAIN,
+    )
+
+    yield says("demands differ by more than {} %", _whole(100 * _DEMAND_SPREAD))
+    yield says("until they are at most {} % apart", _whole(100 * (PRECISION - 1)))
+    yield says("down in steps of {} % until", _whole(100 * (1 - _DOWN)))
+    yield says("within {} % of the factor", _whole(100 * _NEAR))
+    yield says("is stopped at {} times the unlimited time", f"{_STOP[0]:g}")
+    yield says("(or {} times the factor", f"{_STOP[1]:g}")
+    yield says("once one was stopped, at {} times", f"{_STOP_AGAIN[0]:g}")
+    yield says("after {} seconds or the time of {} unlimited", f"{_BUDGET_S:g}", _BUDGET_TRIALS)
+
+
+def _batch() -> Iterator[Claim]:
+    from edgebench.run.limit_bracket import PRECISION
+
+    yield says("the answer is a pair of limits within {} %", _whole(100 * (PRECISION - 1)))
+
+
+def _report() -> Iterator[Claim]:
+    from edgebench.report.model_sentences import _FACTORS
+    from edgebench.report.pictures import LARGEST_ALL
+
+    yield says("the slowdown passes {}, {} and {}", *(f"{factor:g}" for factor in _FACTORS))
+    yield says("figures beyond {} MB are left out", f"{LARGEST_ALL / 1e6:g}")
+
+
+def _watch() -> Iterator[Claim]:
+    from edgebench.cli.watch_view import _NEARLY_FULL
+
+    yield says("red from {} % of the limit. Below", _whole(100 * _NEARLY_FULL))
+
+
+def _columns() -> Iterator[Claim]:
+    from edgebench.results.columns.large_file import LARGE_BYTES
+
+    yield says("A `trials.jsonl` of {} MiB or more", LARGE_BYTES >> 20)
+
+
+def _adaptive() -> Iterator[Claim]:
+    from edgebench.scenario.limit_axes import TARGET_ERROR
+
+    yield says("({}: {} % of the", f"{TARGET_ERROR:g}", _whole(100 * TARGET_ERROR))
+
+
+def _ledgers() -> Iterator[Claim]:
+    from edgebench.measures.ledger import SMALL_BYTES, SMALL_SHARE
+
+    small = _whole(100 * SMALL_SHARE), SMALL_BYTES >> 20
+    yield says("at most {} % of the larger figure, or {} MiB", *small)
+
+
+def _model() -> Iterator[Claim]:
+    from edgebench.slowdown.models.corrected import _SEEN
+    from edgebench.slowdown.simulator.references import PIECE_BYTES
+
+    yield says("Pieces are at most {} MiB", PIECE_BYTES >> 20)
+    yield says("No correction exceeds what {} % of", _whole(100 * _SEEN))
+
+
+def _knee() -> Iterator[Claim]:
+    from edgebench.slowdown.evaluation.scores import KNEE
+
+    yield says("limit at which slowdown passes {}; the number of curves", f"{KNEE:g}")
+
+
+def _board() -> Iterator[Claim]:
+    from edgebench.boards.board import ASSUMED_IDLE_BYTES
+
+    yield says("system uses when idle, it is {} MiB", ASSUMED_IDLE_BYTES >> 20)
+
+
+def _boards() -> Iterator[Claim]:
+    from edgebench.boards.board import ASSUMED_IDLE_BYTES
+
+    yield says("what the system uses, {} MiB are assumed", ASSUMED_IDLE_BYTES >> 20)
+
+
+def _walks() -> Iterator[Claim]:
+    from edgebench.results.steady import TOLERANCE
+    from edgebench.run.walk_control import MOST_ROUNDS
+    from edgebench.run.walk_records import _DRIFT
+    from edgebench.run.walked_limits import _CHARGED_PAGES
+    from edgebench.scenario.limit_axes import CLIFF_TARGET
+
+    yield says("is `target` of the limit ({} % by default)", _whole(100 * CLIFF_TARGET))
+    yield says("up to the last one, lie within {} % of", _whole(100 * TOLERANCE))
+    yield says("After {} rounds it goes on", MOST_ROUNDS)
+    yield says("a change of more than {} % between", _whole(100 * _DRIFT))
+    yield says("kernel charges ({} pages for each CPU)", _CHARGED_PAGES)
+
+
+def _glossary() -> Iterator[Claim]:
+    from edgebench.results.steady import TOLERANCE
+
+    yield says("up to the last one, within {} % of their", _whole(100 * TOLERANCE))
+
+
+def _prompt() -> Iterator[Claim]:
+    from edgebench.layers.sources.transformers import _TOKENS
+
+    yield says("measures one forward pass of {} tokens", _TOKENS)
+
+
+CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
+    "docs/boards.md": _board,
+    "docs/verbs/boards.md": _boards,
+    "docs/explanation/walks.md": _walks,
+    "docs/glossary.md": _glossary,
+    "docs/how-to/language-models.md": _prompt,
+    "docs/verbs/compare.md": _compare,
+    "docs/verbs/minimum.md": _minimum,
+    "docs/verbs/batch.md": _batch,
+    "docs/verbs/report.md": _report,
+    "docs/verbs/watch.md": _watch,
+    "docs/verbs/validate.md": _knee,
+    "docs/verbs/reconcile.md": _ledgers,
+    "docs/decisions/0050-many-lines-are-columns.md": _columns,
+    "docs/reference/scenarios.md": _adaptive,
+    "docs/explanation/why-numbers-differ.md": _ledgers,
+    "docs/explanation/slowdown-model.md": _model,
+}

@@ -1,0 +1,145 @@
+"""docs/studies/cnn-batch.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from claims.kept import MIB, study, sweep
+from claims.texts import Claim, says, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PAGE = "docs/studies/cnn-batch.md"
+NETWORKS = {"basic_cnn": "basic CNN", "alexnet": "AlexNet"}
+SMALL, LARGE = "3x64x64", "3x224x224"
+BATCHES = (1, 4, 16, 64, 128, 256)
+PHASES = ("forward", "backward", "step")
+
+
+def claims() -> Iterator[Claim]:
+    """In the page's order."""
+    for network, title in (("basic_cnn", "**Basic CNN**"), ("alexnet", "**AlexNet**")):
+        yield table(title, (_row(network, batch) for batch in BATCHES))
+    yield from _killed()
+    yield says(
+        "the update takes {} ms an image at a batch of 1, {} at 256",
+        f"{_image_ms('alexnet', LARGE, 1, 'step'):.0f}",
+        f"{_image_ms('alexnet', LARGE, 256, 'step'):.1f}",
+    )
+    yield from _memory()
+    share = _steps()["data"] / _steps()["round"]
+    most = share[share.index.get_level_values("batch") >= 8].groupby(level=[0, 1, 2]).median().max()
+    yield says("takes at most {} % of a step from a batch of 8 on", f"{100 * most:.0f}")
+    yield from _cores()
+
+
+@cache
+def _steps() -> pd.DataFrame:
+    """Median seconds of each unlimited trial's phases, over the steps after the first."""
+    phases = sweep("cnn-batch").phases
+    later = phases[(phases["limit_label"] == "max") & (phases["round"] > 0)]
+    keys = ["network", "shape", "batch", "trial", "phase"]
+    return later.groupby(keys)["wall_s"].median().unstack()
+
+
+def _image_ms(network: str, shape: str, batch: int, phase: str) -> float:
+    return float(_steps().loc[(network, shape, batch), phase].median()) * 1e3 / batch
+
+
+def _demand(network: str, shape: str, batch: int) -> float:
+    trials = sweep("cnn-batch").trials
+    wanted = {"network": network, "shape": shape, "batch": batch, "limit_label": "max"}
+    for key, value in wanted.items():
+        trials = trials[trials[key] == value]
+    return float(trials["demand_bytes"].median()) / MIB
+
+
+def _row(network: str, batch: int) -> list[object]:
+    row: list[object] = [batch]
+    for shape in (SMALL, LARGE):
+        parts = ", ".join(f"{_image_ms(network, shape, batch, phase):.1f}" for phase in PHASES)
+        whole = f"{_image_ms(network, shape, batch, 'round'):.1f}"
+        row += [whole, parts, f"{_demand(network, shape, batch):.0f}"]
+    return row
+
+
+def _killed() -> Iterator[Claim]:
+    trials = sweep("cnn-batch").trials
+    killed = trials[trials["outcome"] == "oom-killed"]
+    assert set(killed["network"] + killed["shape"] + killed["limit_label"]) == {
+        f"basic_cnn{LARGE}2G"
+    }
+    assert set(trials["outcome"]) == {"ok", "oom-killed"}
+    yield says(
+        "A limit of 2 GiB kills the basic CNN at 3 × 224 × 224 from a batch of {} on",
+        f"{killed['batch'].min():.0f}",
+    )
+
+
+def _memory() -> Iterator[Claim]:
+    begins = sorted(_demand("alexnet", shape, 1) for shape in (SMALL, LARGE))
+    adds = {
+        network: (_demand(network, LARGE, 256) - _demand(network, LARGE, 1)) / 255
+        for network in NETWORKS
+    }
+    larger = next(
+        batch
+        for batch in (1, 2, 4, 8, 16)
+        if _demand("basic_cnn", LARGE, batch) > _demand("alexnet", LARGE, batch)
+    )
+    yield says(
+        "AlexNet begins at {} to {} MiB",
+        *(f"{mib:.0f}" for mib in begins),
+    )
+    yield says(
+        "adds {} MiB an image of 224 × 224; the basic CNN begins lower, adds {} MiB an image, and is the"
+        " larger of the two there from a batch of {} on",
+        *(f"{adds[network]:.0f}" for network in ("alexnet", "basic_cnn")),
+        larger,
+    )
+    growth = (_demand(n, LARGE, 256) / _demand(n, SMALL, 256) for n in ("basic_cnn", "alexnet"))
+    basic, alexnet = growth
+    yield says(
+        "with 12 times as many pixels, the basic CNN takes {} times the memory, AlexNet {} times",
+        *(f"{basic:.0f}", f"{alexnet:.1f}"),
+    )
+
+
+def _core_row(network: str, batch: int, phase: str) -> dict[str, Any]:
+    (rows,) = study("cnn-cores").values()
+    wanted = {"network": network, "shape": LARGE, "batch": batch, "phase": phase}
+    (row,) = (row for row in rows if all(row[key] == value for key, value in wanted.items()))
+    return row
+
+
+def _cores() -> Iterator[Claim]:
+    batches = (1, 4, 16, 64, 256)
+    rows = []
+    for network, words in NETWORKS.items():
+        for batch in batches:
+            row = [words if batch == 1 else "", str(batch)]
+            for phase in PHASES:
+                told = _core_row(network, batch, phase)
+                shares = ", ".join(f"{100 * told[core]:.0f}" for core in ("core_0", "core_1"))
+                row += [f"{told['cores_busy']:.2f}", f"{shares} %"]
+            rows.append(row)
+    yield table("Images of 3 × 224 × 224:", rows)
+    alone = {
+        (network, phase): 100
+        * min(_core_row(network, 1, phase)[core] for core in ("core_0", "core_1"))
+        for network in NETWORKS
+        for phase in ("forward", "backward")
+    }
+    yield says(
+        "works for {} % of it, the basic CNN's for {} %; forward it works for {} and {} %",
+        *(f"{alone[network, 'backward']:.0f}" for network in ("alexnet", "basic_cnn")),
+        *(f"{alone[network, 'forward']:.0f}" for network in ("alexnet", "basic_cnn")),
+    )
+    busy = [_core_row("alexnet", batch, "step")["cores_busy"] for batch in batches]
+    yield says(
+        "on AlexNet: {} to {} of them at every batch shown",
+        *(f"{cores:.1f}" for cores in (min(busy), max(busy))),
+    )

@@ -1,0 +1,99 @@
+"""docs/studies/edgecaffe.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from claims import edgecaffe as e
+from claims import published
+from claims.kept import MIB, sweep
+from claims.texts import Claim, says, table
+
+PAGE = "docs/studies/edgecaffe.md"
+SCHEDULES = ("bulk", "deepeye", "partial", "linear")
+LIMITS = ("max", *(f"{limit}M" for limit in e.LIMITS_MIB))
+
+
+def claims() -> Iterator[Claim]:
+    """In the page's order."""
+    trials = sweep("edgecaffe").trials
+    harness, wall = trials["harness_s"].sum(), trials["wall_s"].sum()
+    assert set(trials["outcome"]) == {"ok"}
+    yield says(
+        "{} trials, all ended `ok`, in {} minutes, of which the harness took {} %",
+        *(len(trials), f"{(harness + wall) / 60:.0f}", f"{100 * harness / (harness + wall):.1f}"),
+    )
+    yield table("over the 5 trials' medians:", map(_row, SCHEDULES))
+    yield says("off its median by {} % in the median of points", f"{e.farthest_repeat():.0f}")
+    yield says("alone is {} MiB", f"{trials['base_bytes'].median() / MIB:.0f}")
+    early = e.doubling("bulk")
+    assert e.doubling("deepeye") == early
+    yield says("double between {} and {} MiB; that of `partial`", *early)
+    yield says("between {} and {} MiB, that of `linear`", *e.doubling("partial"))
+    yield says("only between {} and {} MiB", *e.doubling("linear"))
+    yield says(
+        "At 192 MiB it takes {} s where `bulk` takes {} s",
+        *(f"{e.round_s(schedule, '192M'):.1f}" for schedule in ("linear", "bulk")),
+    )
+    yield says(
+        "at 128 MiB `deepeye` takes {} s, `linear` {} s",
+        *(f"{e.round_s(schedule, '128M'):.1f}" for schedule in ("deepeye", "linear")),
+    )
+    yield from _layers()
+    yield from _fits()
+
+
+def _row(schedule: str) -> list[str]:
+    seconds = (f"{e.round_s(schedule, limit):.2f}" for limit in LIMITS)
+    return [schedule, f"{e.demand_mib(schedule):.0f} MiB", *seconds]
+
+
+def _layers() -> Iterator[Claim]:
+    load, first, warm = (e.ratio("alexnet", phase) for phase in e.PHASES)
+    yield says("{}-fold at 128 MiB against unlimited", f"{load:.1f}")
+    yield says(
+        "at 128 MiB AlexNet's first execution is {} times slower than unlimited, its warm one {} times;"
+        " ResNet-18's first is {} times slower and its warm one {} times",
+        *(f"{first:.0f}", f"{warm:.0f}"),
+        *(f"{e.ratio('resnet18', 'first'):.1f}", f"{e.ratio('resnet18', 'execute'):.2f}"),
+    )
+    first, warm = (e.layer_s("classifier.1", phase, "128M") for phase in ("first", "execute"))
+    free = e.layer_s("classifier.1", "execute", "max")
+    assert f"{first:.1f}" == f"{warm:.1f}"
+    yield says(
+        "({} MiB of weights) takes {} s at 128 MiB, first or warm, and {} ms unlimited",
+        *(f"{e.layer_bytes('classifier.1') / MIB:.0f}", f"{warm:.1f}", f"{free * 1e3:.0f}"),
+    )
+    phases = sweep("edgecaffe").phases
+    tight = phases[(phases["schedule"] == "deepeye") & (phases["limit_label"] == "128M")]
+    trials = sweep("edgecaffe").trials
+    whole = trials[(trials["schedule"] == "deepeye") & (trials["limit_label"] == "128M")]["wall_s"]
+    yield says(
+        "Of such a trial's {} seconds {} are the runtime's import",
+        f"{whole.median():.1f}",
+        f"{tight[tight['phase'] == 'import']['wall_s'].median():.1f}",
+    )
+
+
+def _fits() -> Iterator[Claim]:
+    totals = published.TOTALS
+    order = ("bulk", "linear", "partial", "deepeye")
+    yield says(
+        "bulk {} to {}, linear {} to {}, partial {} to {}, deepeye {} to {}.",
+        *(end for schedule in order for end in (totals[schedule][0], totals[schedule][-1])),
+    )
+    lines, hinge = e.left_out("interpolation"), e.left_out("hinge")
+    assert (min(lines, key=lines.__getitem__), max(lines, key=lines.__getitem__)) == (
+        "bulk",
+        "partial",
+    )
+    yield says(
+        "by {} % (bulk) to {} % (partial) on average, the hinge by {} % to {} %",
+        *(f"{x:.0f}" for of in (lines, hinge) for x in (min(of.values()), max(of.values()))),
+    )
+    yield says(
+        "EdgeCaffe's {} published points, which change more gradually, are predicted by the hinge"
+        " within {} %, and by hinges with shared parameters (`pooled`) within {} %",
+        *(sum(map(len, totals.values())), f"{published.errors()['hinge']:.1f}"),
+        f"{published.errors()['pooled']:.1f}",
+    )

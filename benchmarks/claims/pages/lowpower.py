@@ -1,0 +1,192 @@
+"""docs/studies/lowpower.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from claims.kept import MIB, study, sweep
+from claims.texts import Claim, says, table
+
+PAGE = "docs/studies/lowpower.md"
+FAMILIES = (
+    *("convolution", "batch normalisation", "activation", "pooling", "addition", "copying"),
+    "optimizer",
+)
+PASSES = ("forward", "forward + backward")
+PARTS = (
+    *("all", "last", "none", "layers 20%", "layers 40%", "layers 60%"),
+    *("filters 20%", "filters 40%", "filters 60%", "filters 100%"),
+)
+
+
+def claims() -> Iterator[Claim]:
+    """In the page's order."""
+    yield from _operators()
+    yield from _convolution()
+    yield from _bends()
+    yield from _stacks()
+    yield table("medians of two trials:", map(_part, PARTS))
+    yield from _partial()
+
+
+def _operators() -> Iterator[Claim]:
+    from edgebench.analysis.studies.operators import operator_tables
+
+    tables = [made.to_json()["rows"] for made in operator_tables(sweep("operators"))]
+    own, largest = tables[::2], tables[1::2]
+    by_family = [{row["family"]: row for row in rows} for rows in own]
+    yield table("Batches of 8 images of 112 × 112, momentum:", _families(by_family))
+    for rows, of in zip(largest, by_family, strict=True):
+        back = next(r["own_s"] for r in rows if r["operator"] == "aten::convolution_backward")
+        assert round(3 * back / of["convolution"]["own_s"]) == 2, "two thirds go backward"
+    phases = sweep("operators").phases
+    steps = phases[(phases["phase"] == "round") & (phases["round"] > 0)]
+    timed = steps.groupby("network")["wall_s"].median()
+    yield says(
+        "own times come to {} and {} ms a step; in the timed trials beside them a step took {} and {} ms",
+        *(f"{sum(row['own_s'] for row in rows) * 1e3:.0f}" for rows in own),
+        *(f"{timed[network] * 1e3:.0f}" for network in ("mobilenet_v1", "resnet18")),
+    )
+
+
+def _families(networks: list[dict[str, Any]]) -> Iterator[list[str]]:
+    for family in FAMILIES:
+        yield [family, *(x for of in networks for x in _time(of[family]["own_s"], of))]
+    rest = [[of[family]["own_s"] for family in of if family not in FAMILIES] for of in networks]
+    told = zip(rest, networks, strict=True)
+    yield ["everything else", *(x for some, of in told for x in _time(sum(some), of))]
+
+
+def _time(own_s: float, of: dict[str, Any]) -> tuple[str, str]:
+    share = own_s / sum(row["own_s"] for row in of.values())
+    return f"{own_s * 1e3:.1f}", f"{100 * share:.1f} %"
+
+
+def _image(scenario: str, work: str, kernel: int, batch: int, what: str = "image_s") -> float:
+    """Seconds or bytes an image of one convolution."""
+    wanted = {"work": work, "kernel": kernel, "batch": batch, "stack": 1}
+    (row,) = (
+        row
+        for row in study(scenario)["Time and memory of a convolution per image"]
+        if all(row[key] == value for key, value in wanted.items())
+    )
+    return float(row[what])
+
+
+def _convolution() -> Iterator[Claim]:
+    kernels, batches = (1, 3, 5, 7), (1, 4, 16, 64)
+    yield table(
+        "**Results**, by batch",
+        (
+            [k, *(f"{_image('conv-batch', w, k, b) * 1e3:.1f}" for w in PASSES for b in batches)]
+            for k in kernels
+        ),
+    )
+    small, large = (_image("conv-batch", "forward", kernel, 16) for kernel in (1, 7))
+    yield says("the arithmetic of 1 × 1 and takes {} times as long", f"{large / small:.1f}")
+    first, last = (
+        [_image("conv-batch", PASSES[1], kernel, batch, "image_bytes") / MIB for kernel in kernels]
+        for batch in (1, 64)
+    )
+    assert len({f"{mib:.0f}" for mib in last}) == 1
+    yield says(
+        "from {} to {} MiB at a batch of 1 to {} MiB at 64",
+        *(f"{mib:.0f}" for mib in (min(first), max(first), last[0])),
+    )
+    yield says(
+        "{} ms against {} and {}: most likely",
+        *(f"{_image('conv', 'forward', kernel, 1) * 1e3:.1f}" for kernel in (2, 1, 3)),
+    )
+
+
+def _bends() -> Iterator[Claim]:
+    rows = study("conv-batch")["Bends of the time per image"]
+    of = {row["kernel"]: row for row in rows if row["work"] == PASSES[1]}
+    assert of[5]["at"] is None
+    yield says(
+        "(kernel 1: at {}, 90 % interval {} to {}; kernel 3: {}, {} to {}; kernel 7: {}, {} to {};"
+        " kernel 5: none found)",
+        *(f"{of[kernel][end]:.1f}" for kernel in (1, 3, 7) for end in ("at", "low", "high")),
+    )
+    along = study("conv")["Bends of the time per image"]
+    assert all(row["at"] is None for row in along if row["stack"] == 1 and row["batch"] > 1)
+
+
+def _stacks() -> Iterator[Claim]:
+    rows = study("conv")[
+        "Stacked small kernels compared with one large kernel of the same receptive field"
+    ]
+    of = {(row["work"], row["batch"], row["large"]): row for row in rows}
+    told = [of[PASSES[1], 16, 3], of[PASSES[1], 16, 5], of[PASSES[1], 4, 3]]
+    told += [of["forward", 16, 11], of[PASSES[1], 4, 11]]
+    numbers = [[f"{row[key]:.2f}" for key in ("ratio", "low", "high")] for row in told]
+    between = [row for row in rows if row["batch"] > 1 and row["large"] in (7, 9)]
+    assert all(row["low"] < 1 < row["high"] for row in between)
+    yield says(
+        "two of 2 for one of 3 take {} times as long ({} to {}), two of 3 for one of 5 take {} times"
+        " ({} to {}); at a batch of 4 the former take {} times ({} to {})",
+        *(number for row in numbers[:3] for number in row),
+    )
+    yield says(
+        "Two of 6 for one of 11 take {} times ({} to {}, batch 16, forward) and {} times ({} to {},"
+        " batch 4, forward + backward)",
+        *(number for row in numbers[3:] for number in row),
+    )
+    memory = [row["bytes_ratio"] for row in rows if row["batch"] > 1]
+    yield says(
+        "At 4 and 16 stacks take {} to {} times the memory",
+        *(f"{ratio:.1f}" for ratio in (min(memory), max(memory))),
+    )
+
+
+def _parts() -> dict[str, dict[str, Any]]:
+    (rows,) = study("partial-resnet18").values()
+    return {row["trained"]: row for row in rows}
+
+
+def _part(trained: str) -> list[str]:
+    row = _parts()[trained]
+    gradients = row["gradient_bytes"] / MIB
+    return [
+        {"last": "last layer"}.get(trained, trained.replace("%", " %")),
+        *(f"{row['step_s'] * 1e3:.1f}", f"{100 * row['step_s_share']:.0f} %"),
+        f"{row['backward_s'] * 1e3:.1f}",
+        f"{gradients:.2f}" if 0 < gradients < 0.1 else f"{gradients:.1f}" if gradients else "0",
+        f"{row['own_bytes'] / MIB:.0f}",
+    ]
+
+
+def _partial() -> Iterator[Claim]:
+    from edgebench.analysis.studies.partial_training import partial_frame
+
+    parts, trials = _parts(), partial_frame(sweep("partial-resnet18")).groupby("trained")
+    share = {part: f"{100 * row['step_s_share']:.0f}" for part, row in parts.items()}
+    apart = 100 * (trials["step_s"].max() / trials["step_s"].min() - 1).max()
+    yield says(
+        "The last layer alone takes {} % of the time, and 20 and 40 % of the layers take {} and {} %. 20 %"
+        " of the filters take {} %; beyond that nothing is saved (two trials of one part lie up to {} %"
+        " apart)",
+        *(share[part] for part in ("last", "layers 20%", "layers 40%", "filters 20%")),
+        f"{apart:.0f}",
+    )
+    more = {
+        part: (row["own_bytes"] - parts["all"]["own_bytes"]) / MIB for part, row in parts.items()
+    }
+    gradients = parts["all"]["gradient_bytes"] - parts["filters 20%"]["gradient_bytes"]
+    yield says(
+        "20 % of the filters take {} MiB less than all, of which {} are gradients, and the last layer"
+        " alone {} MiB less",
+        *(f"{-more['filters 20%']:.0f}", f"{gradients / MIB:.0f}", f"{-more['last']:.0f}"),
+    )
+    own = (trials["own_bytes"].max() - trials["own_bytes"].min()) / MIB
+    others = own.drop(["none", "layers 40%"])
+    yield says(
+        "(Trials of `none` and `layers 40 %` differ by {} and {} MiB, of the others by {} to {}.)",
+        *(f"{x:.0f}" for x in (own["none"], own["layers 40%"], others.min(), others.max())),
+    )
+    yield says("drawn filters cost {} MiB more than all", f"{more['filters 100%']:.0f}")
+    yield says(
+        "two trials took {} and {} ms a step",
+        *(f"{s * 1e3:.0f}" for s in sorted(trials.get_group("filters 100%")["step_s"])),
+    )

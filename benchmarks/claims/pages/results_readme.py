@@ -1,0 +1,53 @@
+"""results/README.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from claims.kept import DEVICE, folder, sweep
+from claims.texts import Claim, says
+
+PAGE = "results/README.md"
+#: Words of a sweep's row before the number of its trials.
+ROWS = {
+    "quickstart": "three networks, five limits, {} trials, with all files",
+    "edgecaffe": "four schedules, eight limits, {} trials",
+    "validation": "both loaders, eight limits, {} trials",
+    "validation-edge": "with 64 MiB of it, {} trials, of which {} were killed",
+    "operators": "spend their time in, {} trials",
+    "training": "LeNet trained at four limits, {} trials",
+    "conv-batch": "by kernel and batch, {} trials",
+    "cnn-batch": "below 2 GiB, {} trials, of which {} were killed",
+    "cnn-cores": "measured by core, {} trials",
+    "conv": "batches of 1, 4 and 16, {} trials",
+    "partial-resnet18": "parts of ResNet-18 trained, {} trials",
+}
+
+
+def claims() -> Iterator[Claim]:
+    """How many trials each sweep has, and what ran beside them."""
+    assert len(list(DEVICE.glob("*Z-*"))) == len(ROWS)
+    for scenario, words in ROWS.items():
+        outcomes = _outcomes(scenario)
+        killed = outcomes.count("oom-killed")
+        yield says(words, len(outcomes), *([killed] if "killed" in words else []))
+        assert "killed" in words or set(outcomes) == {"ok"}
+    quick, whole, edge = (
+        100 * sweep(name).trials["noise_foreign_cpu_share"]
+        for name in ("quickstart", "validation", "validation-edge")
+    )
+    yield says(
+        "other programs took no more than {} % of the CPU in any trial", f"{quick.max():.0f}"
+    )
+    yield says(
+        "other programs took {} % of the CPU in the median trial and more than 10 % in {} of {}; in the"
+        " sweep validation-edge, in {} of {}",
+        *(f"{whole.median():.0f}", (whole > 10).sum(), len(whole), (edge > 10).sum(), len(edge)),
+    )
+
+
+def _outcomes(scenario: str) -> list[str]:
+    """Of all trials, those for strategies too."""
+    lines = (folder(scenario) / "trials.jsonl").read_text().splitlines()
+    return [json.loads(line)["outcome"] for line in lines]

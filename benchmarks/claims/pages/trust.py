@@ -1,0 +1,76 @@
+"""docs/explanation/trust.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from claims.kept import FIGURES, MIB, figures
+from claims.texts import Claim, says
+
+PAGE = "docs/explanation/trust.md"
+
+
+def claims() -> Iterator[Claim]:
+    """In the page's order."""
+    rates = figures("compare_rates")
+    yield says(
+        "{} real sweeps of 12 trials (`benchmarks/rates.toml`), each compared with each other: {} pairs | equal"
+        " sweeps reported as different {} %; 10 % slower found {} %",
+        *(rates["sweeps"], rates["pairs"]),
+        *(f"{100 * rates[what] / rates['pairs']:.1f}" for what in ("wrong", "found")),
+    )
+    yield from _soak()
+    yield from _million()
+    yield _mutation()
+
+
+def _soak() -> Iterator[Claim]:
+    soak = figures("soak")
+    assert soak["outcomes"] == {"ok": soak["trials"]}
+    ends = {key: (of["second_tenth"], of["last_tenth"]) for key, of in soak.items() if _is_pair(of)}
+    resident = ends["rss_bytes"]
+    yield says("{} tiny trials in one sweep", f"{soak['trials']:,}")
+    yield says(
+        "all ok; descriptors {} and {}; resident {} and {} MB ({} %); edgebench's cgroups {} and {}",
+        *(f"{x:.0f}" for x in ends["descriptors"]),
+        *(f"{x / 1e6:.1f}" for x in resident),
+        f"{100 * (resident[1] / resident[0] - 1):+.1f}",
+        *(f"{x:.0f}" for x in ends["own_cgroups"]),
+    )
+    yield says(
+        "not yet freed ones included, {} and {}; a trial takes {} and {} ms",
+        *(f"{x:.0f}" for x in ends["memory_cgroups"]),
+        *(f"{x * 1e3:.0f}" for x in ends["trial_s"]),
+    )
+
+
+def _is_pair(of: object) -> bool:
+    return isinstance(of, dict) and "second_tenth" in of
+
+
+def _million() -> Iterator[Claim]:
+    size = (FIGURES / "million_lines.md").read_text().partition("(")[2].partition(" MiB)")[0]
+    told = figures("million_lines")
+    took = {what: f"{of['seconds']:.1f}" for what, of in told.items() if isinstance(of, dict)}
+    peak = {what: f"{of['peak_bytes'] / MIB:.0f}" for what, of in told.items() if what in took}
+    frame, more = "load, and the frame of trials", "show, 1000 lines on"
+    first, nothing = "show, the first time", "show, nothing kept"
+    yield says("a million results lines, {} MiB", size)
+    yield says(
+        "`show` {} s, {} MiB; `load` {} s, {} MiB; with the frame of trials {} s, {} MiB; `show` after"
+        " 1,000 more lines {} s; without a cache {} (first time) and {} s, {} and {} MiB",
+        *(of[what] for what in ("show", "load", frame) for of in (took, peak)),
+        *(took[more], took[first], took[nothing], peak[first], peak[nothing]),
+    )
+
+
+def _mutation() -> Claim:
+    told = figures("mutation")
+    learnt, others = (told["samples"][name] for name in ("learnt from", "others"))
+    return says(
+        "one at a time, chosen at random from {} (`nox -s mutation`) | the quick tests find {} % of {},"
+        " after tests were added for those that were missed; of {} others {} % (95 %: {} to {} %)",
+        f"{told['made']:,}",
+        *(f"{100 * learnt['share']:.0f}", learnt["tried"], others["tried"]),
+        *(f"{100 * others[key]:.0f}" for key in ("share", "low", "high")),
+    )

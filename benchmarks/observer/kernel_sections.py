@@ -1,0 +1,187 @@
+"""The sections of observer_kernel.py: what is read, how often, at which limit and lists."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from observer.attempts import MIB, Arm, Bench, Ended, Look, attempt, in_turns, reading
+from observer.kill_trace import lines_of, printed_lists, tracing
+
+from edgebench.cgroups.join import join_command
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.swap import SwapControl
+
+#: Idle, hot, weights, passes, rounds, rest and loading of the program like a network.
+ROUNDS = ("60", "8", "90", "3", "8", "0.2", "0.5")
+#: Just below its weights and what is hot.
+NEAR_MIB = 94
+#: No file is read meanwhile.
+UNREAD = Look()
+
+
+def smallest(bench: Bench, look: Look, *more: str) -> Ended:
+    """The smallest program under 64 MiB."""
+    return attempt(bench, 64, [bench.all_active, "56", "24", *more], look)
+
+
+def files(bench: Bench) -> list[dict[str, Any]]:
+    """Each readable file of a group's folder, or those that were asked for."""
+    group = bench.parent.create(f"{os.getpid()}-observer-files", accounting=False)
+    names = sorted(path.name for path in group.path.iterdir() if _readable(path))
+    group.remove()
+    looks = [Look(), *(Look(name) for name in names if not bench.only or name in bench.only)]
+    return in_turns(bench, [(str(k), lambda k=k: smallest(bench, k)) for k in looks], bench.tries)
+
+
+def _readable(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        path.read_bytes()
+    except OSError:
+        return False
+    return True
+
+
+def interval(bench: Bench) -> list[dict[str, Any]]:
+    """More memory than in the other sections: filling it takes some tenths of a second."""
+    looks = [Look(), *(Look("memory.stat", ms) for ms in (1, 3, 10, 30, 100, 300, 1000))]
+    command = [bench.all_active, "280", "80"]
+    arms = [(str(k), lambda k=k: attempt(bench, 300, command, k)) for k in looks]
+    return in_turns(bench, arms, bench.tries)
+
+
+def pages(bench: Bench) -> list[dict[str, Any]]:
+    """File pages that belong to the group, on a disk; reclaim then has a list to begin with."""
+    file = bench.folder / "pages"
+    arms = []
+    for mib in (0, 1, 4, 16):
+
+        def one(mib: int = mib) -> Ended:
+            file.unlink(missing_ok=True)
+            file.write_bytes(os.urandom(max(mib, 1) * MIB))
+            with file.open("rb") as opened:
+                os.fsync(opened.fileno())
+                os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            return smallest(bench, Look(), *(["0", str(mib), str(file)] if mib else []))
+
+        arms.append((f"{mib} MiB of file pages in the group", one))
+    return in_turns(bench, arms, bench.tries)
+
+
+def like_a_network(bench: Bench, mib: float, look: Look = UNREAD, cores: int = 0) -> Ended:
+    """The rounds' program, with the settings of all sections."""
+    return attempt(bench, mib, [bench.rounds, *ROUNDS], look, cores)
+
+
+def rounds(bench: Bench) -> list[dict[str, Any]]:
+    """By how it is read."""
+    stat = [Look("memory.stat", ms) for ms in (10, 100, 1000)]
+    usage = [name for name in ("memory.usage_in_bytes", "memory.current") if _has(bench, name)]
+    looks = [Look(), *(Look(name, 10) for name in usage), *stat]
+    arms = [(str(k), lambda k=k: like_a_network(bench, NEAR_MIB, k)) for k in looks]
+    return in_turns(bench, arms, bench.tries, at_once=2)
+
+
+def _has(bench: Bench, name: str) -> bool:
+    return (bench.parent.path / name).exists()
+
+
+def limits(bench: Bench) -> list[dict[str, Any]]:
+    """The weights and what is hot are 98 MiB."""
+    arms = [
+        (f"limit {mib} MiB", lambda mib=mib: like_a_network(bench, mib))
+        for mib in (104, 98, 96, 94, 88, 70)
+    ]
+    return in_turns(bench, arms, bench.tries, at_once=2)
+
+
+def settings(bench: Bench) -> list[dict[str, Any]]:
+    """One thing changed at a time; one program at once, so that cores mean something."""
+
+    def with_rest(rest: str) -> Ended:
+        words = [*ROUNDS[:5], rest, ROUNDS[6]]
+        return attempt(bench, NEAR_MIB, [bench.rounds, *words], Look())
+
+    arms: list[Arm] = [
+        ("as above", lambda: like_a_network(bench, NEAR_MIB)),
+        ("on one core", lambda: like_a_network(bench, NEAR_MIB, cores=1)),
+        ("no rest between rounds", lambda: with_rest("0")),
+        ("1 s of rest", lambda: with_rest("1")),
+        ("2.5 s of rest", lambda: with_rest("2.5")),
+    ]
+    rows = in_turns(bench, arms, bench.tries, at_once=1)
+    return rows + _with_zram(bench)
+
+
+def _with_zram(bench: Bench) -> list[dict[str, Any]]:
+    """With zram used before all other swap."""
+    with Ownership() as ownership, SwapControl(ownership) as swap:
+        state = swap.use("zram", 512 * MIB)
+        assert state.device
+        subprocess.run(["swapoff", state.device], check=True)
+        subprocess.run(["swapon", "--priority", "100", state.device], check=True)
+        return in_turns(
+            bench, [("swap in zram", lambda: like_a_network(bench, NEAR_MIB))], bench.tries
+        )
+
+
+def kinds(bench: Bench) -> list[dict[str, Any]]:
+    """Active and inactive lists, and multi-generation lists where the kernel has both."""
+    switch = Path("/sys/kernel/mm/lru_gen/enabled")
+    if not switch.exists():
+        return in_turns(bench, [("two lists", lambda: smallest(bench, Look()))], bench.tries)
+    before, rows = switch.read_text(), []
+    try:
+        for word, says in (("n", "two lists"), ("y", "multi-generation lists")):
+            switch.write_text(word)
+            rows += in_turns(bench, [(says, lambda: smallest(bench, Look()))], bench.tries)
+    finally:
+        switch.write_text(before)
+    return rows
+
+
+def cost(bench: Bench) -> list[dict[str, Any]]:
+    """Share of one core over five seconds of a group in which a program sleeps."""
+    cgroup = bench.parent.create(f"{os.getpid()}-observer-cost", accounting=False)
+    sleeper = subprocess.Popen(join_command(cgroup, ["sleep", "60"], None, None))
+    rows = []
+    try:
+        for every_ms in (10, 100, 1000):
+            with reading(cgroup.path / "memory.stat", every_ms) as reader:
+                before = _cpu_s(reader)
+                time.sleep(5)
+                rows.append({"what": str(Look("memory.stat", every_ms)),
+                             "core_share": (_cpu_s(reader) - before) / 5})  # fmt: skip
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        cgroup.remove()
+    return rows
+
+
+def _cpu_s(pid: int | None) -> float:
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def lists(bench: Bench) -> list[dict[str, Any]]:
+    """Lists as the kernel prints them at a kill; what reclaim did in vain before it."""
+    for _ in range(20):
+        with Path("/dev/kmsg").open("rb", buffering=0) as log, tracing() as trace:
+            os.set_blocking(log.fileno(), False)
+            os.lseek(log.fileno(), 0, os.SEEK_END)
+            ended = smallest(bench, Look())
+            lines = lines_of(log)
+            events = trace()
+        if ended.killed:
+            return [{"what": "one kill", "printed": printed_lists(lines), "events": events}]
+    raise SystemExit("none of 20 tries was killed")
+
+
+SECTIONS = {
+    f.__name__: f for f in (files, interval, lists, pages, rounds, limits, settings, kinds, cost)
+}

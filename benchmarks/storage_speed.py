@@ -1,0 +1,122 @@
+"""How exactly a disk is held to declared speeds, and what that does to others on the machine.
+
+``python benchmarks/storage_speed.py [REPEATS]``, as root. For each speed: held ÷ declared, of
+so many proofs (:mod:`edgebench.cgroups.storage_check`), in sequence and at random; and the speed
+of a reader outside the cgroup, beside a held reader ÷ alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import report
+
+from edgebench.cgroups import storage_probe
+from edgebench.cgroups.disk_limits import DiskLimit
+from edgebench.cgroups.join import join_command
+from edgebench.cgroups.leftovers import Ownership, clear_leftovers
+from edgebench.cgroups.parent import ParentCgroup, find_parent
+from edgebench.cgroups.storage_check import prove_storage
+from edgebench.errors import CgroupError
+from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
+from edgebench.measures.machine.system_files import SystemFiles
+from edgebench.run.proof_file import proof_file
+from edgebench.storage_speed import StorageSpeed
+
+#: MB/s.
+SPEEDS = (20, 50, 100, 200, 500, 1000)
+#: How long others read: long enough for the noise of a virtual disk.
+_BESIDE_S = 5.0
+
+
+def main(repeats: int) -> None:
+    """Measure all speeds and write the rows."""
+    clear_leftovers()
+    disk = whole_disk(SystemFiles(), SWAP_FILES)
+    with Ownership() as ownership:
+        parent = find_parent(ownership)
+        with proof_file(SystemFiles(), ownership, disk.number, SWAP_FILES, False) as file:
+            made = [
+                _row(parent, DiskLimit(disk.number, disk.name, speed), file, repeats)
+                for speed in (StorageSpeed(read_bps=number * 10**6) for number in SPEEDS)
+            ]
+    says = (
+        f"Reads of {disk.name} held to a speed, cgroup version {parent.version}: held ÷ declared."
+    )
+    header = ["declared", "in sequence", "at random", "others, beside a held reader ÷ alone"]
+    rows = [[row["declared"], *_cells(row)] for row in made]
+    report.write("storage_speed", says, header, rows, {"disk": vars(disk), "rows": made})
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    if "refused" in row:
+        return [row["refused"], "", ""]
+    ratios = row["sequential_ratios"], row["random_ratios"]
+    medians = [f"{statistics.median(of):.3f} ({min(of):.3f} to {max(of):.3f})" for of in ratios]
+    if not row["random_binding"]:
+        medians[1] += ": the disk by itself is slower"
+    others = statistics.median(row["others_beside_bps"]) / statistics.median(
+        row["others_alone_bps"]
+    )
+    return [*medians, f"{others:.3f}"]
+
+
+def _row(parent: ParentCgroup, limit: DiskLimit, file: Path, repeats: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"declared": limit.speed.label}
+    try:
+        proofs = [proof for _ in range(repeats) for proof in prove_storage(parent, limit, file)]
+    except CgroupError as error:
+        return {**row, "refused": error.what}
+    for pattern in ("sequential", "random"):
+        of = [p for p in proofs if p.pattern == pattern and p.declared_bps]
+        row[f"{pattern}_ratios"] = [p.held.bps / (p.declared_bps or 1) for p in of]
+        row[f"{pattern}_own_bps"] = [p.own.bps for p in of]
+        row[f"{pattern}_binding"] = all(p.binding for p in of)
+    alone, beside = [], []
+    # In turn, so that drift hits both alike.
+    for _ in range(repeats):
+        alone.append(_read(file))
+        with _held_reader(parent, limit, file):
+            beside.append(_read(file))
+    return {**row, "others_alone_bps": alone, "others_beside_bps": beside}
+
+
+def _words(file: Path, seconds: float) -> list[str]:
+    way = f"sequential:{128 << 10}:4:{seconds}"
+    return [sys.executable, "-I", "-S", str(storage_probe.__file__), str(file), "read", way]
+
+
+def _read(file: Path) -> float:
+    """Bytes a second of a reader that nothing holds."""
+    done = subprocess.run(_words(file, _BESIDE_S), capture_output=True, check=True)
+    bps: float = json.loads(done.stdout)[0]["bps"]
+    return bps
+
+
+@contextmanager
+def _held_reader(parent: ParentCgroup, limit: DiskLimit, file: Path) -> Iterator[None]:
+    """A reader in a cgroup that is held, for as long as the block takes."""
+    cgroup = parent.create(f"{os.getpid()}-beside")
+    try:
+        cgroup.hold_disks((limit,))
+        command = join_command(cgroup, _words(file, 3600.0), None, None)
+        reader = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            cgroup.kill()
+            reader.wait()
+    finally:
+        cgroup.remove()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)

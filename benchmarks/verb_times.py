@@ -1,0 +1,72 @@
+"""How long verbs that only read take on the kept quick start: the whole process, from its start.
+
+``python benchmarks/verb_times.py`` writes a table with the aims; the same are timed by ``python -m
+pytest benchmarks/test_verbs.py``. Figures are drawn in as many processes as there are cores.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import report
+
+KEPT = Path(__file__).parents[1] / "results" / "vm-2core-24g"
+#: Verb → its further words, and the seconds that it should take at most.
+VERBS: dict[str, tuple[list[str], float]] = {
+    "show": ([], 0.5),
+    "fit": ([], 3.0),
+    "report": ([], 3.0),
+    "plot": ([], 6.0),
+    "predict": (["--network", "resnet18", "--memory", "50%"], 3.0),
+}
+_TIMES = 3
+
+
+def copied_sweep(folder: Path) -> Path:
+    """A copy of the quick start without what can be made again; its device's calibrations too."""
+    device = folder / KEPT.name
+    device.mkdir()
+    for file in KEPT.glob("calibration-*.json"):
+        shutil.copy(file, device)
+    (kept,) = KEPT.glob("*-quickstart-*")
+    derived = shutil.ignore_patterns("fits", "figures", "report.*", "trials.columns")
+    return Path(shutil.copytree(kept, device / kept.name, ignore=derived))
+
+
+def use(verb: str, sweep: Path) -> None:
+    """Call the verb once, as a person does."""
+    command = [sys.executable, "-m", "edgebench", verb, str(sweep), *VERBS[verb][0]]
+    subprocess.run(command, cwd=sweep.parent, check=True, capture_output=True)
+
+
+def main() -> None:
+    """Time each verb several times, one after the other, and write ``results/verb_times``."""
+    seconds: dict[str, list[float]] = {verb: [] for verb in VERBS}
+    with tempfile.TemporaryDirectory() as folder:
+        sweep = copied_sweep(Path(folder))
+        for _ in range(_TIMES):
+            for verb, times in seconds.items():
+                began = time.monotonic()
+                use(verb, sweep)
+                times.append(time.monotonic() - began)
+    report.write(
+        "verb_times",
+        f"Seconds of a verb on the kept quick start, from the process's start to its end; "
+        f"{_TIMES} times each, in turns. Figures, fits and reports are made anew.",
+        ("verb", "median", "least", "most", "aim"),
+        [
+            (verb, *(f"{f(times):.2f}" for f in (statistics.median, min, max)), VERBS[verb][1])
+            for verb, times in seconds.items()
+        ],
+        seconds,
+    )
+
+
+if __name__ == "__main__":
+    main()

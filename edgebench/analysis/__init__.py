@@ -1,0 +1,1 @@
+"""From frames to answers: layer costs, reconciliation, comparison, studies."""

@@ -1,0 +1,86 @@
+"""The comparison of two sweeps, as data."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, field
+from typing import Literal
+
+from edgebench.records import LimitSetting
+from edgebench.results.trial_lines import TIMES
+
+Verdict = Literal["slower", "faster", "more", "less", "same", "unsure", "lost", "gained"]
+#: Verdicts that are regressions.
+REGRESSIONS: tuple[Verdict, ...] = ("slower", "more", "lost")
+
+
+@dataclass(frozen=True)
+class PointComparison:
+    """One quantity of one point in both sweeps.
+
+    ``quantity`` is one of :data:`~edgebench.results.trial_lines.TIMES` (seconds), ``throughput``
+    (per second, of what ``unit`` names), ``demand`` (bytes) or ``viable`` (share of trials that
+    ended ``ok``). ``ratio`` is b / a, with a 95 % interval. ``p`` is corrected. From
+    ``least_ratio`` on a change is found 19 times in 20. Missing values: too few repeats, or the
+    quantity isn't there.
+    """
+
+    workload: str
+    limits: LimitSetting
+    quantity: str
+    a: float
+    b: float
+    repeats_a: int
+    repeats_b: int
+    verdict: Verdict
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    p: float | None = None
+    least_ratio: float | None = None
+    unit: str = ""
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether it got worse beyond threshold and chance."""
+        return self.verdict in REGRESSIONS
+
+    @property
+    def factor(self) -> float:
+        """How large the change is, up or down: 2 of a time that doubled or a rate that halved."""
+        return max(self.ratio, 1 / self.ratio) if self.ratio else 0.0
+
+
+@dataclass(frozen=True)
+class SweepComparison:
+    """All comparisons, and the points that only one of the sweeps has.
+
+    ``warnings`` is what else the sweeps differ in, ``machine`` where their machines differed.
+    """
+
+    rows: list[PointComparison]
+    only_a: list[str]
+    only_b: list[str]
+    warnings: list[str] = field(default_factory=list)
+    machine: list[str] = field(default_factory=list)
+
+    @property
+    def regressions(self) -> list[PointComparison]:
+        """What got worse beyond threshold and chance."""
+        return [row for row in self.rows if row.is_regression]
+
+    @property
+    def least_times_ratio(self) -> float | None:
+        """From which ratio on the middle one of the times is found; None: nothing was tested."""
+        least = [row.least_ratio for row in self.rows if row.least_ratio and row.quantity in TIMES]
+        return statistics.median(least) if least else None
+
+    def repeats_for(self, ratio: float) -> int | None:
+        """About how many repeats a side it takes to find such a ratio of the middle one."""
+        least = self.least_times_ratio
+        if least is None:
+            return None
+        repeats = min(min(row.repeats_a, row.repeats_b) for row in self.rows if row.least_ratio)
+        # The error of a mean falls with the root of the repeats.
+        return math.ceil(repeats * (math.log(least) / math.log(ratio)) ** 2)

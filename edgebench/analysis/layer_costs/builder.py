@@ -1,0 +1,231 @@
+"""Makes the tables of layer costs from results frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edgebench.analysis.layer_costs.passes import (
+    fraction,
+    is_longer,
+    number_or_none,
+    pass_cost,
+    pass_times,
+)
+from edgebench.analysis.layer_costs.table import (
+    LayerCostTable,
+    LayerExtraTime,
+    LayerPhases,
+    LayerRow,
+    PassCost,
+    PassTimes,
+    PhaseCost,
+    UnfinishedLimit,
+)
+from edgebench.errors import ResultsError
+from edgebench.results.once import once_for_results
+from edgebench.results.spread import Spread
+from edgebench.workloads.engines.engine import WHOLE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from edgebench.results.results import Results
+
+NO_LAYERS_REMEDY = "layers come of networks: edgebench layers NETWORK"
+#: What distinguishes two workloads of a sweep, beside their settings.
+_DISTINCT = ("swap_kind", "swap_bytes", "cores", "cpu_quota", "storage", "board")
+#: The phases that make a pass.
+PHASES = ("load", "first", "execute")
+#: What identifies one layer at one limit.
+_KEY = ["limit_label", "network", "layer"]
+
+
+class LayerCostTables(NamedTuple):
+    """A table a workload, and for each workload that has none the reason."""
+
+    tables: list[LayerCostTable]
+    left_out: list[str]
+
+
+@once_for_results
+def layer_cost_tables(results: Results) -> LayerCostTables:
+    """The table of every workload of the sweeps.
+
+    Raises:
+        ResultsError: no workload has layers and an unlimited trial that finished.
+    """
+    from edgebench.results.frames import answering_rows
+
+    tables: list[LayerCostTable] = []
+    reasons: list[str] = []
+    # The prefill is a language model's first execution.
+    layers = results.layers.assign(phase=results.layers["phase"].replace("prefill", "first"))
+    for settings, trials in _workloads(results.trials):
+        own = _of(trials, layers[layers["phase"].isin(PHASES)])
+        try:
+            clocks = answering_rows(_of(trials, results.phases))
+            tables.append(_table(settings, trials, answering_rows(own), clocks))
+        except ResultsError as error:
+            reasons.append(error.what)
+    if not tables:
+        where = str(results.sweeps[0].path)
+        what = "; ".join(dict.fromkeys(reasons)) or "no trial here"
+        raise ResultsError(what, where=where, remedy=NO_LAYERS_REMEDY)
+    return LayerCostTables(tables, reasons)
+
+
+def _workloads(trials: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    import pandas as pd
+
+    from edgebench.results.frames import SETTINGS
+
+    keys = ["sweep", *SETTINGS, *_DISTINCT]
+    for values, rows in trials.groupby(keys, dropna=False, sort=False):
+        found: tuple[Any, ...] = tuple(values)
+        yield {k: v for k, v in zip(keys, found, strict=True) if not pd.isna(v)}, rows
+
+
+def _of(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of those of these trials that finished."""
+    own = rows["trial"].isin(trials["trial"]) & (rows["sweep"] == trials["sweep"].iloc[0])
+    done: pd.DataFrame = rows[own & (rows["outcome"] == "ok")]
+    return done
+
+
+def _table(
+    settings: dict[str, Any], trials: pd.DataFrame, layers: pd.DataFrame, phases: pd.DataFrame
+) -> LayerCostTable:
+    name = str(settings.get("network", settings.get("command", "the workload")))
+    unlimited = trials[trials["memory_bytes"].isna()]
+    if "network" not in settings:
+        raise ResultsError(f"no layer of {name} was timed: it is no network")
+    if not (unlimited["outcome"] == "ok").any():
+        why = next((f": {reason}" for reason in unlimited["reason"].dropna()), "")
+        raise ResultsError(f"no unlimited trial of {name} finished{why}")
+    if layers[layers["memory_bytes"].isna()].empty:
+        raise ResultsError(f"no layer of {name} was timed: {_why_no_layer(settings)}")
+    noisy = trials[(trials["outcome"] == "ok") & (trials["warnings"] != "")]
+    warnings = zip(noisy["limit_label"], noisy["warnings"], strict=True)
+    steps = _steps(layers)
+    passes = pass_times(layers, phases, steps)
+    (whole,) = (p for p in passes if p.limit_bytes is None)
+    costs = [pass_cost(one, whole) for one in passes if one is not whole]
+    return LayerCostTable(
+        sweep=str(settings["sweep"]),
+        network=name,
+        settings={key: value for key, value in settings.items() if key != "sweep"},
+        unlimited=whole,
+        layers=_rows(layers, steps, whole, costs),
+        costs=costs,
+        unfinished=_unfinished(trials),
+        base_bytes=number_or_none(unlimited["base_bytes"].median()),
+        demand_bytes=number_or_none(unlimited["demand_bytes"].median()),
+        noise=[f"at {limit}: {words}" for limit, words in warnings],
+        collections_s=[float(taken) for taken in trials["collections_s"] if taken > 0],
+    )
+
+
+def _why_no_layer(settings: dict[str, Any]) -> str:
+    if settings.get("schedule") == WHOLE:
+        return "it was loaded and executed as a whole"
+    return "its trials left no events"
+
+
+def _steps(layers: pd.DataFrame) -> dict[tuple[Any, ...], LayerPhases]:
+    """Limit, network and layer → its steps."""
+    rows = layers.assign(growth=layers["peak_bytes"] - layers["usage_before_bytes"])
+    grouped = rows.groupby([*_KEY, "phase", "trial", "round"], sort=False)
+    rounds = grouped.agg(
+        seconds=("wall_s", "mean"),
+        times=("wall_s", "size"),
+        peak=("peak_bytes", "max"),
+        growth=("growth", "max"),
+    )
+    # Not in agg: a sum of unknowns would be 0 there.
+    rounds["faults"] = grouped["major_faults"].sum(min_count=1)
+    trials = rounds.groupby(level=[*_KEY, "phase", "trial"], sort=False).median()
+    points = trials.groupby(level=[*_KEY, "phase"], sort=False).agg(
+        median=("seconds", "median"),
+        low=("seconds", "min"),
+        high=("seconds", "max"),
+        count=("seconds", "size"),
+        times=("times", "median"),
+        peak=("peak", "median"),
+        growth=("growth", "median"),
+        faults=("faults", "median"),
+    )
+    found: dict[tuple[Any, ...], dict[str, PhaseCost]] = {}
+    for (*key, phase), own in zip(points.index, points.to_dict("records"), strict=True):
+        seconds = Spread(own["median"], own["low"], own["high"], int(own["count"]))
+        memory = (number_or_none(own[name]) for name in ("peak", "growth", "faults"))
+        found.setdefault(tuple(key), {})[phase] = PhaseCost(seconds, own["times"], *memory)
+    return {key: LayerPhases(**steps) for key, steps in found.items()}
+
+
+def _rows(
+    layers: pd.DataFrame,
+    steps: Mapping[tuple[Any, ...], LayerPhases],
+    unlimited: PassTimes,
+    costs: Sequence[PassCost],
+) -> list[LayerRow]:
+    about = ("parameter_bytes", "file_bytes", "output_bytes", "flops")
+    rows = []
+    once = layers.drop_duplicates(["network", "layer"]).set_index(["network", "layer"])
+    places = {network: n for n, network in enumerate(layers["network"].unique())}
+    for network, order in sorted(once.index, key=lambda key: (places[key[0]], key[1])):
+        facts = once.loc[(network, order)]
+        own = steps[unlimited.label, network, order]
+        rows.append(
+            LayerRow(
+                network=str(network),
+                order=int(order),
+                name=str(facts["name"]),
+                type=str(facts["type"]) if facts["type"] == facts["type"] else "",
+                **{name: number_or_none(facts[name]) for name in about},
+                unlimited=own,
+                share=own.pass_s / unlimited.sum_s,
+                at=dict(_costs(network, order, own, steps, costs)),
+            )
+        )
+    return rows
+
+
+def _costs(
+    network: str,
+    order: int,
+    unlimited: LayerPhases,
+    steps: Mapping[tuple[Any, ...], LayerPhases],
+    costs: Sequence[PassCost],
+) -> Iterator[tuple[str, LayerExtraTime]]:
+    for cost in costs:
+        label = cost.at.label
+        own = steps.get((label, network, order), LayerPhases())
+        yield (
+            label,
+            LayerExtraTime(
+                steps=own,
+                load_extra_s=own.load_s - unlimited.load_s,
+                execute_extra_s=own.execute_s - unlimited.execute_s,
+                load_slowdown=fraction(own.load_s, unlimited.load_s),
+                execute_slowdown=fraction(own.execute_s, unlimited.execute_s),
+                extra_share=fraction(own.pass_s - unlimited.pass_s, cost.extra_s),
+                surely_slower=is_longer(own, unlimited),
+            ),
+        )
+
+
+def _unfinished(trials: pd.DataFrame) -> list[UnfinishedLimit]:
+    limited = trials[trials["memory_bytes"].notna()]
+    finished = set(limited.loc[limited["outcome"] == "ok", "limit_label"])
+    unfinished = [
+        UnfinishedLimit(
+            str(label),
+            number_or_none(rows["limit_bytes"].fillna(rows["memory_bytes"]).median()),
+            {str(k): int(v) for k, v in rows["outcome"].value_counts().items()},
+            next((str(reason) for reason in rows["reason"].dropna()), None),
+        )
+        for label, rows in limited.groupby("limit_label", sort=False)
+        if label not in finished
+    ]
+    return sorted(unfinished, key=lambda one: -(one.limit_bytes or 0))

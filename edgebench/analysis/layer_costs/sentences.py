@@ -1,0 +1,178 @@
+"""Sentences on a table of layer costs: the extra time at each limit, its layers and causes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgebench.analysis.layer_costs.table import (
+    LayerCostTable,
+    LayerExtraTime,
+    LayerRow,
+    PassCost,
+    UnfinishedLimit,
+)
+from edgebench.results.spread import SLIGHT
+from edgebench.results.summary import collection_note
+from edgebench.text import joined_words
+from edgebench.units import format_duration, format_limit, format_size
+
+GLUE = "the time between layers"
+#: From this overlap on, the sum of layers' times is not elapsed time.
+OVERLAPS = 1.01
+#: The share of the extra time from which one layer is named alone, and three together.
+_ALONE, _TOGETHER = 0.4, 0.5
+#: The share from which the extra time is "nearly all" in one phase.
+_NEARLY_ALL = 0.9
+_PHASES = {"load": "loading", "execute": "executing"}
+
+
+def layer_cost_sentences(table: LayerCostTable) -> list[str]:
+    """A sentence per limit, from the widest to the tightest, then warnings."""
+    limits = [cause_sentence(table, cost) for cost in table.costs]
+    return [
+        *limits,
+        *(unfinished_sentence(limit, table) for limit in table.unfinished),
+        *warning_sentences(table),
+    ]
+
+
+def cause_sentence(table: LayerCostTable, cost: PassCost) -> str:
+    """One sentence: the layers that cause the extra time, their phase, and the reason."""
+    if not cost.surely_slower or cost.extra_s <= 0:
+        return _no_verdict(cost)
+    label = cost.at.label
+    shares: list[tuple[LayerRow | str, float]]
+    shares = [(row, row.at[label].extra_share or 0.0) for row in table.layers]
+    shares.append((GLUE, cost.glue_extra_share or 0.0))
+    worst = sorted(shares, key=lambda pair: -pair[1])[:3]
+    busy = " of layers' time" if cost.at.overlap > OVERLAPS else ""
+    price = f"the {format_duration(cost.extra_s)}{busy} that {cost.at.limit} adds to a pass"
+    name, share = worst[0]
+    if isinstance(name, str):
+        return f"{name} causes {share:.0%} of {price}"
+    if not name.at[label].surely_slower:
+        return f"can't tell which layer causes {price}: each layer's own repeats differ by more"
+    if share >= _ALONE:
+        own = name.at[label]
+        faults = own.steps.major_faults
+        reason = _phase([own]) + _why(table, cost, name)
+        reason += f"; {faults:,.0f} major faults a pass" if faults else ""
+        return f"{layer_label(table, name)} causes {share:.0%} of {price}{reason}"
+    layers = [row for row, _ in worst if isinstance(row, LayerRow)]
+    rows = [row for row in layers if row.at[label].surely_slower]
+    together = sum(row.at[label].extra_share or 0.0 for row in rows)
+    if together >= _TOGETHER:
+        names = joined_words(layer_label(table, row) for row in rows)
+        where = _phase([row.at[label] for row in rows])
+        return f"{names} cause {together:.0%} of {price}{where}"
+    return (
+        f"no layer stands out in {price}: the worst, {layer_label(table, name)}, causes {share:.0%}"
+    )
+
+
+def unlimited_sentence(table: LayerCostTable) -> str:
+    """One sentence: how long a pass takes without a limit, and which layers take most of it."""
+    worst = sorted(table.layers, key=lambda row: -row.share)[:2]
+    most = joined_words(f"{layer_label(table, row)} ({row.share:.0%})" for row in worst)
+    clock = format_duration(table.unlimited.clock_s.median)
+    return f"without a limit a pass takes {clock}, the most in {most}"
+
+
+def unfinished_sentence(limit: UnfinishedLimit, table: LayerCostTable) -> str:
+    """One sentence on a limit at which nothing finished."""
+    outcomes = " and ".join(f"{n} {outcome}" for outcome, n in limit.outcomes.items())
+    if list(limit.outcomes) == ["oom-killed"] and limit.reason:
+        # The reason names the outcome.
+        outcomes, reason = f"{limit.outcomes['oom-killed']} {limit.reason}", ""
+    else:
+        reason = f", {limit.reason}" if limit.reason else ""
+    words = f"no trial finished at {format_limit(limit.label, limit.limit_bytes)}: "
+    words += outcomes + reason
+    base, size = table.base_bytes, limit.limit_bytes
+    if base is not None and size is not None and size < base:
+        words += f"; the runtime alone takes {format_size(base)}"
+    if "oom-killed" in limit.outcomes and table.settings.get("swap_kind") == "none":
+        words += "; with --swap 2G it might finish"
+    return words
+
+
+def warning_sentences(table: LayerCostTable) -> list[str]:
+    """Warnings that a reader of the numbers needs."""
+    passes = [table.unlimited, *(cost.at for cost in table.costs)]
+    found = []
+    overlapping = [one for one in passes if one.overlap > OVERLAPS]
+    if overlapping:
+        worst = max(overlapping, key=lambda one: one.overlap)
+        found.append(
+            f"{table.settings.get('schedule')} overlaps layers: their times add up to "
+            f"{format_duration(worst.layers_s)} in a pass of "
+            f"{format_duration(worst.clock_s.median)} on the clock (at {worst.label}); faults and "
+            "peaks count what runs beside a layer too"
+        )
+    for one in passes:
+        if one not in overlapping and abs(one.sum_s / one.clock_s.median - 1) > 0.1:
+            found.append(
+                f"at {one.label} the layers' medians add up to {format_duration(one.sum_s)}, the "
+                f"median pass takes {format_duration(one.clock_s.median)}: passes differ"
+            )
+    if all(one.clock_s.count == 1 for one in passes):
+        found.append("one trial per limit, so their spread is unknown; try --repeats 3")
+    if all(row.unlimited.peak_bytes is None for row in table.layers):
+        found.append("no peaks: this kernel can't reset its high-water mark")
+    if table.collections_s:
+        found.append(collection_note(table.collections_s))
+    if table.noise:
+        more = len(table.noise) - 1
+        others = f" (so in {more} more {'trial' if more == 1 else 'trials'})" if more else ""
+        found.append(f"{table.noise[-1]}{others}")
+    return found
+
+
+def layer_label(table: LayerCostTable, row: LayerRow) -> str:
+    """The layer's name, with its network's where there are several."""
+    several = len({layer.network for layer in table.layers}) > 1
+    return f"{row.network}'s {row.name}" if several else row.name
+
+
+def _no_verdict(cost: PassCost) -> str:
+    ratio = cost.ratio
+    words = (
+        f"at {cost.at.limit} a pass takes {format_duration(cost.at.clock_s.median)} "
+        f"(×{ratio.median:.3g})"
+    )
+    if ratio.is_less:
+        return f"{words}, so it is faster there"
+    if ratio.is_more:
+        return f"{words}, but its layers' times do not add up to more than unlimited"
+    if ratio.is_within(SLIGHT):
+        return f"{words}, at most 10 % slower"
+    return f"{words}, but can't tell whether that is slower: {ratio.why_unsure}"
+
+
+def _phase(costs: Sequence[LayerExtraTime]) -> str:
+    """``, nearly all in executing``: the phase with most of the extra time."""
+    load = sum(cost.load_extra_s for cost in costs)
+    execute = sum(cost.execute_extra_s for cost in costs)
+    phase, part = ("load", load) if load >= execute else ("execute", execute)
+    words = "nearly all" if part >= _NEARLY_ALL * (load + execute) else "mostly"
+    slower = costs[0].load_slowdown if phase == "load" else costs[0].execute_slowdown
+    times = f" (×{slower:.3g})" if slower and len(costs) == 1 else ""
+    return f", {words} in {_PHASES[phase]}{times}"
+
+
+def _why(table: LayerCostTable, cost: PassCost, row: LayerRow) -> str:
+    """The reason by sizes; empty where sizes don't explain it."""
+    base, limit = table.base_bytes, cost.at.limit_bytes
+    if base is None or limit is None:
+        return ""
+    own = row.parameter_bytes or 0.0
+    runtime = f"the runtime's {format_size(base)}"
+    if base >= limit:
+        on_top = f", its {format_size(own)} of weights on top" if own > 0.01 * limit else ""
+        return f": {runtime} alone don't fit{on_top}"
+    if own > limit - base:
+        return f": its {format_size(own)} of weights don't fit beside {runtime}"
+    every = sum(layer.parameter_bytes or 0.0 for layer in table.layers)
+    if table.settings.get("schedule") == "bulk" and every > limit - base:
+        return f": all layers' {format_size(every)} of weights don't fit beside {runtime}"
+    return ""

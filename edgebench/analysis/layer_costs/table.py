@@ -1,0 +1,235 @@
+"""The table of layer costs, as data: a workload's layers, unlimited and at each limit.
+
+A pass is one round: every layer loaded, executed cold, and as often warm as the schedule does. A
+layer's time in it is the sum of these; what is left of the round is *glue*, the time in which no
+layer is loaded or executed. The extra time at a limit is a layer's time there less its time
+unlimited; its ``extra_share`` is its part of the extra time of all layers and the glue.
+
+Numbers are medians: over a trial's steady rounds first, then over trials, whose extremes are the
+spread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from edgebench.results.spread import Ratio, median_interval_of
+from edgebench.units import format_limit
+
+if TYPE_CHECKING:
+    from edgebench.results.spread import Spread
+
+#: The version of the tables as JSON. 1 had the keys ``blame``, ``glue_blame``, ``told_apart``,
+#: ``lies_in`` and ``lost``.
+LAYERS_SCHEMA = 2
+
+
+@dataclass(frozen=True)
+class PhaseCost:
+    """One phase of one layer at one limit; a pass has it ``times`` over.
+
+    ``seconds`` are of one time. ``peak_bytes`` is the kernel's peak of the cgroup meanwhile,
+    ``growth_bytes`` how far that is above the usage before; None where the kernel can't reset its
+    mark. ``major_faults`` are the whole process's in all times.
+    """
+
+    seconds: Spread
+    times: float = 1.0
+    peak_bytes: float | None = None
+    growth_bytes: float | None = None
+    major_faults: float | None = None
+
+
+@dataclass(frozen=True)
+class LayerPhases:
+    """A layer at one limit: loaded, executed cold (``first``), executed warm."""
+
+    load: PhaseCost | None = None
+    first: PhaseCost | None = None
+    execute: PhaseCost | None = None
+
+    @property
+    def load_s(self) -> float:
+        """Seconds of loading in a pass."""
+        return _total_s(self.load)
+
+    @property
+    def execute_s(self) -> float:
+        """Seconds of all executions in a pass."""
+        return _total_s(self.first) + _total_s(self.execute)
+
+    @property
+    def pass_s(self) -> float:
+        """Seconds of a pass."""
+        return self.load_s + self.execute_s
+
+    @property
+    def major_faults(self) -> float | None:
+        """Major faults in a pass; None if any is unknown."""
+        faults = [step.major_faults for step in self._made()]
+        return sum(n for n in faults if n is not None) if None not in faults else None
+
+    @property
+    def peak_bytes(self) -> float | None:
+        """The kernel's highest peak of its steps."""
+        return max((s.peak_bytes for s in self._made() if s.peak_bytes is not None), default=None)
+
+    @property
+    def growth_bytes(self) -> float | None:
+        """The most that one of its steps went above the usage before it."""
+        known = (s.growth_bytes for s in self._made() if s.growth_bytes is not None)
+        return max(known, default=None)
+
+    @property
+    def interval_s(self) -> tuple[float, float] | None:
+        """The interval of :attr:`pass_s` from its repeats; None where there is only one repeat."""
+        ends = [(step.times, median_interval_of(step.seconds)) for step in self._made()]
+        low = [times * end[0] for times, end in ends if end]
+        high = [times * end[1] for times, end in ends if end]
+        return (sum(low), sum(high)) if len(low) == len(ends) else None
+
+    def _made(self) -> list[PhaseCost]:
+        return [step for step in (self.load, self.first, self.execute) if step]
+
+
+@dataclass(frozen=True)
+class LayerExtraTime:
+    """The extra time of one layer at a limit: seconds per pass, and its share of all extra time.
+
+    A slowdown is None where unlimited it took no time; ``extra_share`` where nothing is slower.
+    ``surely_slower``: whether the layer is surely slower.
+    """
+
+    steps: LayerPhases
+    load_extra_s: float
+    execute_extra_s: float
+    load_slowdown: float | None
+    execute_slowdown: float | None
+    extra_share: float | None
+    surely_slower: bool = True
+
+    @property
+    def extra_s(self) -> float:
+        """Extra seconds in a pass."""
+        return self.load_extra_s + self.execute_extra_s
+
+    @property
+    def main_phase(self) -> str | None:
+        """``load`` or ``execute``: where most of the extra time is; None without any."""
+        if self.extra_s <= 0:
+            return None
+        return "load" if self.load_extra_s >= self.execute_extra_s else "execute"
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """One layer: what it is, what it takes unlimited, and by limit what that costs it.
+
+    ``share`` is its part of an unlimited pass.
+    """
+
+    network: str
+    order: int
+    name: str
+    type: str
+    parameter_bytes: float | None
+    file_bytes: float | None
+    output_bytes: float | None
+    flops: float | None
+    unlimited: LayerPhases
+    share: float
+    at: dict[str, LayerExtraTime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PassTimes:
+    """All of a round at one limit. ``clock_s`` is its time on the clock.
+
+    ``layers_s`` adds up the layers' times, ``glue_s`` is the time without any layer. ``overlap``
+    is the layers' times added up over the time in which any layer was under way: above 1 where a
+    schedule overlaps them, and then they add up to more than the clock's time.
+    """
+
+    label: str
+    limit_bytes: float | None
+    clock_s: Spread
+    layers_s: float
+    glue_s: float
+    overlap: float
+
+    @property
+    def limit(self) -> str:
+        """The limit as text."""
+        return format_limit(self.label, self.limit_bytes)
+
+    @property
+    def sum_s(self) -> float:
+        """Layers and glue added up."""
+        return self.layers_s + self.glue_s
+
+
+@dataclass(frozen=True)
+class PassCost:
+    """A pass at one limit compared with the unlimited one; ``glue_extra_share``: the glue's share.
+
+    ``surely_slower``: whether it is surely slower; ``ratio`` is the slowdown with its interval.
+    """
+
+    at: PassTimes
+    slowdown: float
+    extra_s: float
+    glue_extra_s: float
+    glue_extra_share: float | None
+    surely_slower: bool
+    ratio: Ratio
+
+
+@dataclass(frozen=True)
+class UnfinishedLimit:
+    """A limit at which no trial finished."""
+
+    label: str
+    limit_bytes: float | None
+    outcomes: dict[str, int]
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class LayerCostTable:
+    """One workload's layers, unlimited and at each limit.
+
+    ``layers`` are in the order of their calls, ``costs`` from the widest limit to the tightest.
+    ``base_bytes`` is the runtime's footprint, ``demand_bytes`` the whole trial's, both unlimited.
+    ``noise`` has a line per trial whose numbers are uncertain. ``collections_s`` is what
+    garbage collections took of each trial's rounds, where any did.
+    """
+
+    sweep: str
+    network: str
+    settings: dict[str, Any]
+    unlimited: PassTimes
+    layers: list[LayerRow]
+    costs: list[PassCost]
+    unfinished: list[UnfinishedLimit]
+    base_bytes: float | None
+    demand_bytes: float | None
+    noise: list[str]
+    collections_s: list[float] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``json.dumps``, with what is derived from it."""
+        data = asdict(self)
+        for row, layer in zip(data["layers"], self.layers, strict=True):
+            for label, cost in layer.at.items():
+                derived = {"extra_s": cost.extra_s, "main_phase": cost.main_phase}
+                row["at"][label] |= derived | {"major_faults": cost.steps.major_faults}
+        return data
+
+    def tightest(self) -> PassCost | None:
+        """The cost of the tightest limit at which trials finished; None without limits."""
+        return self.costs[-1] if self.costs else None
+
+
+def _total_s(step: PhaseCost | None) -> float:
+    return step.times * step.seconds.median if step else 0.0

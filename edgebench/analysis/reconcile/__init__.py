@@ -1,0 +1,1 @@
+"""The figures of all strategies of one point, and the ledgers that explain their differences."""

@@ -1,0 +1,1 @@
+"""The results of a study's sweep, from frames: tables, effects, bends."""

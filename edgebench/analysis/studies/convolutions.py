@@ -1,0 +1,247 @@
+"""The convolution micro-benchmark: cost per image, bends, stacked kernels, and their tables.
+
+The experiment of Agarwal, Paulsen and Hancock, "Performance Analysis of Machine Learning Model
+Training on Low Power Devices".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgebench.analysis.studies.bend import LEVEL, Bend, find_bend
+from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
+from edgebench.errors import ResultsError
+from edgebench.units import MIB
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from edgebench.results.results import Results
+
+KIND, FORWARD, BOTH = "convolution", "forward", "forward + backward"
+#: What one line of cost against kernel, or against batch, holds fixed.
+SHARED = ("limit_label", "channels", "image", "work", "stack")
+_SETTINGS = ("kernel", "stack", "batch", "channels", "image", "backward", "warm")
+_PASS = ("sweep", "trial", "round")
+
+
+def pass_frame(results: Results) -> pd.DataFrame:
+    """One row per counted pass: ``seconds``, ``peak_bytes``, and its point's settings.
+
+    Raises:
+        ResultsError: no convolution finished in this sweep.
+    """
+    trials = results.trials
+    done = trials[(trials["kind"] == KIND) & (trials["outcome"] == "ok")]
+    if done.empty:
+        raise ResultsError("no convolution finished in this sweep")
+    names = dict.fromkeys(("sweep", "trial", "point", "limit_label", "base_bytes", *_SETTINGS))
+    phases = results.phases[results.phases["phase"].isin(("forward", "backward"))]
+    grouped = phases.groupby(list(_PASS), as_index=False)
+    # Both phases of a pass: their seconds add up, their peaks don't.
+    passes = grouped.agg(seconds=("wall_s", "sum"), peak_bytes=("peak_bytes", "max"))
+    frame = passes.merge(done[list(names)], on=["sweep", "trial"])
+    frame = frame[frame["round"] >= frame["warm"]]
+    work = np.where(frame["backward"].astype(bool), BOTH, FORWARD)
+    return frame.assign(work=work).reset_index(drop=True)
+
+
+def cost_frame(results: Results) -> pd.DataFrame:
+    """One row per trial: its cost per image.
+
+    ``image_s`` is the median pass over its images; ``image_bytes`` the highest peak above the
+    base, over the images; ``field`` how many pixels of the input an output pixel sees along a side.
+
+    Raises:
+        ResultsError: as :func:`pass_frame`.
+    """
+    passes = pass_frame(results)
+    keys = ["sweep", "trial", "point", *SHARED, "kernel", "batch", "base_bytes"]
+    grouped = passes.groupby(keys, dropna=False, as_index=False)
+    frame = grouped.agg(pass_s=("seconds", "median"), peak_bytes=("peak_bytes", "max"))
+    return frame.assign(
+        image_s=frame["pass_s"] / frame["batch"],
+        image_bytes=(frame["peak_bytes"] - frame["base_bytes"]) / frame["batch"],
+        field=frame["stack"] * (frame["kernel"] - 1) + 1,
+    )
+
+
+@dataclass(frozen=True)
+class CostBend:
+    """Where the time per image bends, along kernels at one batch or along batches at one kernel.
+
+    Along kernels x is the kernel's area: the arithmetic of a convolution is a straight line in it,
+    so a bend is the machine's. Along batches x is the batch's logarithm to base 2.
+    """
+
+    along: str
+    shared: dict[str, object]
+    bend: Bend
+
+    @property
+    def at(self) -> float:
+        """The kernel (its side) or the batch at the bend."""
+        return self.back(self.bend.at)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The place's 90 % interval, as :attr:`at`."""
+        return self.back(self.bend.low), self.back(self.bend.high)
+
+    def back(self, x: float) -> float:
+        """From the fit's x to a kernel or batch."""
+        return float(x**0.5 if self.along == "kernel" else 2**x)
+
+
+def cost_bends(costs: pd.DataFrame) -> Iterator[CostBend]:
+    """A bend along kernels for each batch, and along batches for each kernel, where five are."""
+    for along, other in (("kernel", "batch"), ("batch", "kernel")):
+        fixed = [*SHARED, other]
+        for values, rows in costs.groupby(fixed, sort=True):
+            if rows[along].nunique() < 5:
+                continue
+            given = rows[along].to_numpy(dtype=float)
+            x = given**2 if along == "kernel" else np.log2(given)
+            bend = find_bend(x, rows["image_s"].to_numpy(dtype=float))
+            yield CostBend(along, dict(zip(fixed, tuple(values), strict=True)), bend)
+
+
+@dataclass(frozen=True)
+class StackedKernels:
+    """Some small kernels in a row against one large kernel of the same field.
+
+    ``ratio`` is the small ones' time per image over the large one's, ``low`` … ``high`` its 90 %
+    interval from the spread between trials (None with one trial); memory likewise, without one.
+    """
+
+    work: str
+    limit_label: str
+    batch: int
+    stack: int
+    small: int
+    large: int
+    ratio: float
+    low: float | None
+    high: float | None
+    bytes_ratio: float
+
+
+def stacked_kernels(costs: pd.DataFrame) -> Iterator[StackedKernels]:
+    """Each stack of the sweep beside the one kernel of its field."""
+    fixed = ["limit_label", "channels", "image", "work", "batch"]
+    for _, rows in costs.groupby(fixed, sort=True):
+        singles = dict(list(rows[rows["stack"] == 1].groupby("kernel")))
+        for _, small in rows[rows["stack"] > 1].groupby(["stack", "kernel"]):
+            large = singles.get(small["field"].iloc[0])
+            # A kernel of 1 sees one pixel however often it is stacked.
+            if large is not None and small["kernel"].iloc[0] > 1:
+                yield _stacked(small, large)
+
+
+def _stacked(small: pd.DataFrame, large: pd.DataFrame) -> StackedKernels:
+    low, high = _interval(small["image_s"], large["image_s"])
+    row = small.iloc[0]
+    return StackedKernels(
+        work=str(row["work"]),
+        limit_label=str(row["limit_label"]),
+        batch=int(row["batch"]),
+        stack=int(row["stack"]),
+        small=int(row["kernel"]),
+        large=int(large["kernel"].iloc[0]),
+        ratio=float(small["image_s"].median() / large["image_s"].median()),
+        low=low,
+        high=high,
+        bytes_ratio=float(small["image_bytes"].median() / large["image_bytes"].median()),
+    )
+
+
+def _interval(a: pd.Series[float], b: pd.Series[float]) -> tuple[float | None, float | None]:
+    """The interval of a ratio of times, by Welch's t on their logarithms."""
+    from scipy import stats
+
+    if min(len(a), len(b)) < 2:
+        return None, None
+    found = stats.ttest_ind(np.log(a), np.log(b), equal_var=False).confidence_interval(LEVEL)
+    return float(np.exp(found.low)), float(np.exp(found.high))
+
+
+_TITLE = "Time and memory of a convolution per image"
+#: What was done, and at which limit: the first columns of each table.
+_WHERE = (Column("work", "pass", words=True), Column("limit_label", "limit", words=True))
+
+
+def convolution_tables(results: Results) -> list[StudyTable]:
+    """Cost per image of every point, its bends, and stacks against one kernel.
+
+    Raises:
+        ResultsError: no convolution finished in this sweep.
+    """
+    costs = cost_frame(results)
+    keys = ["work", "limit_label", "stack", "kernel", "batch"]
+    medians = costs.groupby(keys, as_index=False)[["image_s", "image_bytes"]].median()
+    columns = (
+        *_WHERE,
+        Column("stack", "stacked", "{:g}"),
+        Column("kernel", "kernel", "{:g}"),
+        Column("batch", "batch", "{:g}"),
+        Column("image_s", "ms per image", "{:.3f}", 1e-3),
+        Column("image_bytes", "MiB per image", "{:.2f}", MIB),
+    )
+    tables = [
+        StudyTable("convolution", _TITLE, columns, frame_rows(medians)),
+    ]
+    bends = list(cost_bends(costs))
+    tables += [_bends_table(bends)] if bends else []
+    pairs = [asdict(pair) for pair in stacked_kernels(costs)]
+    return [*tables, _stacked_table(pairs)] if pairs else tables
+
+
+def _bends_table(bends: list[CostBend]) -> StudyTable:
+    rows = [
+        {
+            **cost.shared,
+            "along": cost.along,
+            "other": cost.shared["batch" if cost.along == "kernel" else "kernel"],
+            "at": cost.at if cost.bend.found else None,
+            "low": cost.interval[0] if cost.bend.found else None,
+            "high": cost.interval[1] if cost.bend.found else None,
+            "steeper": cost.bend.after / cost.bend.before if cost.bend.before else None,
+            "doubt": cost.bend.doubt,
+        }
+        for cost in bends
+    ]
+    columns = (
+        *_WHERE,
+        Column("along", "along", words=True),
+        Column("stack", "stacked", "{:g}"),
+        Column("other", "at the other's", "{:g}"),
+        Column("at", "bend at", "{:.1f}"),
+        Column("low", "from", "{:.1f}"),
+        Column("high", "to", "{:.1f}"),
+        Column("steeper", "slope after / before", "{:.2f}"),
+        Column("doubt", "doubt", "{:.3f}"),
+    )
+    says = ("no place: a straight line with the same noise looks as bent more than once in 20",)
+    found = f"{sum(cost.bend.found for cost in bends)} of {len(bends)} cases"
+    answer = f"In {found} the time per image bends at some size; elsewhere a line fits."
+    return StudyTable("bends", "Bends of the time per image", columns, rows, says, answer)
+
+
+def _stacked_table(rows: list[dict[str, Any]]) -> StudyTable:
+    columns = (
+        *_WHERE,
+        Column("batch", "batch", "{:g}"),
+        Column("stack", "stacked", "{:g}"),
+        Column("small", "small kernel", "{:g}"),
+        Column("large", "large kernel", "{:g}"),
+        Column("ratio", "time small / large", "{:.2f}"),
+        Column("low", "from", "{:.2f}"),
+        Column("high", "to", "{:.2f}"),
+        Column("bytes_ratio", "memory small / large", "{:.2f}"),
+    )
+    title = "Stacked small kernels compared with one large kernel of the same receptive field"
+    return StudyTable("stacked", title, columns, rows)

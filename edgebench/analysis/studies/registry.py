@@ -1,0 +1,29 @@
+"""The studies, and the function that makes the tables of each from a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edgebench.analysis.studies.convolutions import convolution_tables
+from edgebench.analysis.studies.cores import core_tables
+from edgebench.analysis.studies.framework_tables import framework_tables
+from edgebench.analysis.studies.hyperparameter_tables import search_tables
+from edgebench.analysis.studies.operators import operator_tables
+from edgebench.analysis.studies.partial_training import partial_tables
+from edgebench.analysis.studies.training_memory import training_memory_tables
+
+if TYPE_CHECKING:
+    from edgebench.analysis.studies.tables import StudyTable
+    from edgebench.results.results import Results
+
+#: Study → its tables; the function raises ResultsError where the sweep has no data for it.
+STUDIES: dict[str, Callable[[Results], list[StudyTable]]] = {
+    "convolution": convolution_tables,
+    "operators": operator_tables,
+    "frameworks": framework_tables,
+    "cores": core_tables,
+    "partial training": partial_tables,
+    "memory": training_memory_tables,
+    "search": search_tables,
+}

@@ -1,1 +1,0 @@
-"""A device's constants measured: scans planned, run as trials, and put together."""

@@ -1,0 +1,250 @@
+"""Starts and stops the sampler, and summarises its samples."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from edgebench.cgroups.interface import HotFiles
+from edgebench.cgroups.sample_archive import write_archive
+from edgebench.cgroups.sampler import SAME_BYTES
+from edgebench.errors import MachineError
+from edgebench.records import SamplerReport, Watching
+from edgebench.safe_files import open_empty, remove_file
+
+FAST_COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")
+#: Column → its key in v1's and in v2's ``memory.stat``; None: it has a file of its own.
+_STAT_KEYS: dict[str, tuple[str | None, str | None]] = {
+    "anon_bytes": ("total_rss", "anon"),
+    "file_bytes": ("total_cache", "file"),
+    "mapped_file_bytes": ("total_mapped_file", "file_mapped"),
+    "shmem_bytes": ("total_shmem", "shmem"),
+    "swap_bytes": ("total_swap", None),
+    "swapcached_bytes": ("total_swapcached", "swapcached"),
+    "page_tables_bytes": (None, "pagetables"),
+    "slab_bytes": (None, "slab"),
+    "major_faults": ("total_pgmajfault", "pgmajfault"),
+    "refault_anon": ("total_workingset_refault_anon", "workingset_refault_anon"),
+    "refault_file": ("total_workingset_refault_file", "workingset_refault_file"),
+    "kernel_bytes": (None, "kernel"),
+}
+#: Between two readings, and at most while nothing changes.
+INTERVAL_S, QUIET_INTERVAL_S = 0.001, 0.005
+_JOIN_PATIENCE_S = 5.0
+#: Small files that the sampler reads at its slow pace: path, column → shape.
+_SmallFiles = list[tuple[Path, dict[str, str]]]
+
+
+@dataclass(frozen=True)
+class SampleSummary:
+    """What the samples come to. ``demand_bytes`` means something only without a limit."""
+
+    sampled_peak_bytes: int | None
+    swap_peak_bytes: int | None
+    demand_bytes: int | None
+    demand_source: str | None
+
+
+class SamplerProcess:
+    """A sampler for one cgroup, in a process of its own outside that cgroup.
+
+    Args:
+        folder: of its rows, until they are packed; ``hot``: the cgroup's files.
+        interval_s: between two readings; None: :data:`INTERVAL_S`, and where the kernel has exact
+            peaks up to :data:`QUIET_INTERVAL_S` while usage and swap stay the same.
+    """
+
+    def __init__(
+        self,
+        hot: HotFiles,
+        folder: Path,
+        interval_s: float | None = None,
+        stat_interval_s: float = 0.01,
+    ) -> None:
+        self.interval_s = INTERVAL_S if interval_s is None else interval_s
+        # Without a mark of the kernel's that can be reset, peaks are the samples' own.
+        slows = interval_s is None and hot.peak_resets
+        self._quiet_interval_s = QUIET_INTERVAL_S if slows else None
+        self._stat_interval_s = stat_interval_s
+        self._hot = hot
+        self._files = (folder / "fast.i64", folder / "stat.i64")
+        self._stat_keys = _stat_keys(hot.stat)
+        small = _small_files(hot)
+        names = (name for _, columns in small for name in columns)
+        self.stat_columns = ("t_ns", *self._stat_keys, *names)
+        self._words = self._make_words(hot, small)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _make_words(self, hot: HotFiles, small: _SmallFiles) -> list[str]:
+        """The sampler's command line; its docstring explains the keys."""
+        return [
+            f"usage={hot.usage}",
+            f"swap={hot.swap or ''}",
+            f"swap_is_memsw={hot.swap_is_memsw}",
+            f"cpu={hot.cpu or ''}",
+            f"cpu_unit_ns={hot.cpu_unit_ns}",
+            f"stat={hot.stat or ''}",
+            f"stat_keys={','.join(self._stat_keys.values())}",
+            f"interval_ns={round(self.interval_s * 1e9)}",
+            f"quiet_interval_ns={round((self._quiet_interval_s or self.interval_s) * 1e9)}",
+            f"stat_interval_ns={round(self._stat_interval_s * 1e9)}",
+            *(f"small={','.join(columns.values())}:{path}" for path, columns in small),
+        ]
+
+    @property
+    def watching(self) -> Watching:
+        """How it watches, and what of that the kernel is disturbed by."""
+        hot = self._hot
+        read = (hot.usage, hot.swap, hot.cpu, hot.stat, hot.kernel, hot.pressure, hot.io)
+        return Watching(
+            usage_interval_s=self.interval_s,
+            stat_interval_s=self._stat_interval_s if hot.stat else None,
+            slow_interval_s=self._stat_interval_s,
+            files=sorted({file.name for file in read if file}),
+            flushes=any(getattr(hot, name) for name in hot.flushing),
+            marks_reset_at_boundaries=hot.peak_resets,
+            quiet_interval_s=self._quiet_interval_s,
+        )
+
+    def start(self) -> None:
+        """Start sampling; returns once it has its first row.
+
+        Raises:
+            MachineError: the sampler did not start.
+        """
+        fds = [open_empty(file, 0o644) for file in self._files]
+        script = str(Path(__file__).with_name("sampler.py"))
+        words = [*self._words, f"fast_fd={fds[0]}", f"stat_fd={fds[1]}"]
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", script, *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=fds,
+            )
+        finally:
+            for fd in fds:
+                os.close(fd)
+        assert self._process.stdout
+        if self._process.stdout.readline() != b"ready\n":
+            _, error = self._process.communicate()
+            last = (error.decode(errors="replace").strip().splitlines() or ["it gave no reason"])[
+                -1
+            ]
+            raise MachineError(f"the sampler did not start: {last}")
+
+    @property
+    def pid(self) -> int | None:
+        """The sampler's process; None when it isn't running."""
+        return self._process.pid if self._process else None
+
+    def stop(self) -> SamplerReport:
+        """End the sampler; how well it did and what it cost."""
+        cost = self._end()
+        rows, step = self._rows(0), len(FAST_COLUMNS)
+        times, usage = rows[::step], rows[1::step]
+        gaps = [(b - a) / 1e9 for a, b in itertools.pairwise(times)]
+        # Only after a change is it known that it didn't mean to wait longer.
+        moved = (abs(b - a) > SAME_BYTES for a, b in itertools.pairwise(usage))
+        fast = (self._quiet_interval_s and list(itertools.compress(gaps[1:], moved))) or gaps
+        return SamplerReport(
+            interval_s=self.interval_s,
+            achieved_s=statistics.median(fast) if fast else None,
+            largest_gap_s=max(gaps) if gaps else None,
+            samples=len(times),
+            cpu_s=cost[0] if cost else None,
+            rss_bytes=int(cost[1]) if cost else None,
+        )
+
+    def _end(self) -> list[float]:
+        """Its seconds of CPU and its bytes resident; empty if it could not tell them."""
+        if self._process is None:
+            return []
+        process, self._process = self._process, None
+        try:
+            out, _ = process.communicate(timeout=_JOIN_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, _ = process.communicate()
+        return [float(word) for word in out.split()]
+
+    def _rows(self, table: int) -> array[int]:
+        file, rows = self._files[table], array("q")
+        data = file.read_bytes() if file.exists() else b""
+        columns = len(FAST_COLUMNS if table == 0 else self.stat_columns)
+        # A full disk may have cut the last row.
+        rows.frombytes(data[: len(data) // (8 * columns) * 8 * columns])
+        return rows
+
+    def summary(self) -> SampleSummary:
+        """The samples' own marks, after :meth:`stop`."""
+        fast, stat = self._rows(0), self._rows(1)
+        step = len(FAST_COLUMNS)
+        demand, source = self._demand(stat)
+        return SampleSummary(
+            sampled_peak_bytes=max(fast[1::step], default=None),
+            swap_peak_bytes=self._swap_peak(fast[2::step], stat),
+            demand_bytes=demand,
+            demand_source=source,
+        )
+
+    def _swap_peak(self, fast: array[int], stat: array[int]) -> int | None:
+        """From the exact column where there is one: v1's fast one is a difference of two reads."""
+        column = fast
+        if "swap_bytes" in self._stat_keys:
+            column = stat[self.stat_columns.index("swap_bytes") :: len(self.stat_columns)]
+        return max((size for size in column if size >= 0), default=None)
+
+    def _demand(self, stat: array[int]) -> tuple[int | None, str | None]:
+        """The most of what can't simply be dropped: anon + shmem + swap + mapped file + kernel."""
+        wanted = ("anon_bytes", "shmem_bytes", "swap_bytes", "mapped_file_bytes", "kernel_bytes")
+        parts = [name for name in wanted if name in self.stat_columns]
+        step = len(self.stat_columns)
+        columns = {name: stat[self.stat_columns.index(name) :: step] for name in parts}
+        known = [name for name, column in columns.items() if column and column[0] >= 0]
+        if "anon_bytes" not in known:
+            return None, None
+        sums = [sum(values) for values in zip(*(columns[name] for name in known), strict=True)]
+        names = "+".join(name.removesuffix("_bytes") for name in known)
+        return max(sums), f"sampled {names}"
+
+    def pack(self, target: BinaryIO) -> None:
+        """Write both tables as one ``.npz``: members ``fast`` and ``stat``, int64; -1: missing."""
+        write_archive(
+            target,
+            {"fast": (FAST_COLUMNS, self._rows(0)), "stat": (self.stat_columns, self._rows(1))},
+        )
+        for file in self._files:
+            remove_file(file)
+
+
+def _stat_keys(stat: Path | None) -> dict[str, str]:
+    """Column → its key in this ``memory.stat``; only version 1 sums up with ``total_`` keys."""
+    if stat is None:
+        return {}
+    version = 0 if "\ntotal_rss " in stat.read_text() else 1
+    return {name: key for name, keys in _STAT_KEYS.items() if (key := keys[version])}
+
+
+def _small_files(hot: HotFiles) -> _SmallFiles:
+    """Each small file with its columns and their shapes (see the sampler's ``numbers``)."""
+    small: _SmallFiles = []
+    if hot.swap and not hot.swap_is_memsw:
+        small.append((hot.swap, {"swap_bytes": "bare"}))
+    if hot.kernel:
+        small.append((hot.kernel, {"kernel_bytes": "bare"}))
+    if hot.pressure:
+        small.append((hot.pressure, {"pressure_full_us": "full"}))
+    if hot.io:
+        words = ("rbytes=", "wbytes=") if hot.io.name == "io.stat" else ("Read", "Write")
+        columns = ("io_read_bytes", "io_write_bytes")
+        small.append((hot.io, dict(zip(columns, words, strict=True))))
+    return small

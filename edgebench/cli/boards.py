@@ -1,0 +1,151 @@
+"""``edgebench boards``: the boards and storage that can be emulated, with their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgebench.cli.completion import offer_boards
+from edgebench.cli.options import json_option
+from edgebench.cli.output import (
+    print_answer,
+    print_fields,
+    print_json,
+    print_lines,
+    print_next,
+    print_table,
+    print_title,
+)
+from edgebench.errors import UsageError
+from edgebench.units import format_size
+
+if TYPE_CHECKING:
+    from edgebench.boards.board import Board
+    from edgebench.boards.storage_presets import StoragePreset
+    from edgebench.boards.toml_files import Source
+
+#: Where the numbers of a row are from, as a board's file names them.
+_OF = {
+    "RAM": ("ram", "gpu_memory"),
+    "left for programs": ("visible_ram", "idle_memory"),
+    "cores": ("cores", "core"),
+    "swap": ("swap",),
+    "system": ("system", "kernel", "cgroup"),
+}
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=offer_boards)
+@click.option("--storage", is_flag=True, help="List kinds of storage instead, with their speeds.")
+@json_option("the boards, or the storage")
+def boards(name: str | None, storage: bool, as_json: bool) -> None:
+    """List the boards that --board can emulate; with NAME, show all of one and its sources.
+
+    NAME may be the path of a board's file. A board's memory, cores, storage and swap are emulated;
+    the speed of its CPU is not.
+    """
+    from edgebench.boards.board import find_board, known_boards
+    from edgebench.boards.storage_presets import storage_presets
+
+    if name and storage:
+        raise UsageError("give either NAME or --storage", remedy="edgebench boards --storage")
+    if storage:
+        _print_storage(list(storage_presets().values()), as_json)
+        return
+    if name:
+        _print_board(find_board(name), as_json)
+        return
+    _print_boards(list(known_boards().values()), as_json)
+
+
+def _print_boards(every: Sequence[Board], as_json: bool) -> None:
+    if as_json:
+        print_json({"boards": [_board_json(board) for board in every]})
+        return
+    what = "their memory, cores, storage and swap, not the speed of their CPU"
+    print_answer([f"{len(every)} boards can be emulated with --board: {what}."])
+    titles = ("board", "RAM", "left", "cores", "storage", "swap")
+    rows = [
+        [
+            board.name,
+            format_size(board.ram_bytes),
+            format_size(board.left_bytes),
+            str(board.cores),
+            board.storage[0] if board.storage else "-",
+            board.swap or "-",
+        ]
+        for board in every
+    ]
+    print_table(titles, rows, words=("board", "storage", "swap"))
+    print_next("edgebench boards raspberry-pi-4-4g")
+
+
+def _board_json(board: Board) -> dict[str, Any]:
+    derived = {"left_bytes": board.left_bytes, "storage_held": board.speed.label}
+    return {**asdict(board), **derived}
+
+
+def _print_board(board: Board, as_json: bool) -> None:
+    if as_json:
+        print_json({"board": _board_json(board)})
+        return
+    print_answer([f"{board.title} leaves {format_size(board.left_bytes)} for programs."])
+    print_fields(_rows(board))
+    _print_sources(board.sources)
+    print_next(f"edgebench minimum resnet18 --board {board.name}")
+
+
+def _rows(board: Board) -> Iterator[tuple[str, str]]:
+    gpu = f", {format_size(board.gpu_bytes)} of it the GPU's" if board.gpu_bytes else ""
+    texts = {
+        "RAM": format_size(board.ram_bytes) + gpu,
+        "left for programs": board.left_words,
+        "cores": f"{board.cores} ({board.core})" if board.core else str(board.cores),
+        "swap": board.swap or "unknown: emulated without",
+        "system": _system(board) or "unknown",
+    }
+    for row, text in texts.items():
+        yield row, text + _numbers(board.sources, _OF[row])
+    for n, name in enumerate(board.storage):
+        keys = [f"speeds.{name}.{key}" for key in ("read", "write", "read_iops", "write_iops")]
+        use = "" if n else "; emulated with this"
+        yield f"storage {name}", board.speed_of(name).label + use + _numbers(board.sources, keys)
+    if board.constants:
+        yield "constants", f"{len(board.constants)} measured on it, for edgebench predict --on"
+
+
+def _system(board: Board) -> str:
+    kernel = f"Linux {board.kernel}" if board.kernel else ""
+    cgroup = f"cgroup version {board.cgroup}" if board.cgroup else ""
+    return ", ".join(word for word in (board.system, kernel, cgroup) if word)
+
+
+def _numbers(sources: Sequence[Source], keys: Sequence[str]) -> str:
+    """`` [1, 3]``: which sources tell of these keys."""
+    found = [str(n) for n, source in enumerate(sources, start=1) if set(source.of) & set(keys)]
+    return f" [{', '.join(found)}]" if found else ""
+
+
+def _print_sources(sources: Sequence[Source]) -> None:
+    print_title("Sources")
+    for n, source in enumerate(sources, start=1):
+        print_lines([f"[{n}] {source.title}, seen {source.seen}:"])
+        click.echo(f"    {source.address}")
+
+
+def _print_storage(presets: Sequence[StoragePreset], as_json: bool) -> None:
+    if as_json:
+        print_json({"storage": [asdict(preset) for preset in presets]})
+        return
+    print_answer([f"{len(presets)} kinds of storage can be named with --storage."])
+    rows = [[preset.name, preset.speed.label] for preset in presets]
+    print_table(("storage", "speeds"), rows, words=("storage", "speeds"))
+    for preset in presets:
+        print_title(f"{preset.name}: {preset.title}")
+        for source in preset.sources:
+            print_lines([f"{', '.join(source.of)}: {source.title}, seen {source.seen}:"])
+            click.echo(f"  {source.address}")
+    print_next("edgebench measure --storage sd-a1 --swap 2G -- python3 train.py")

@@ -1,0 +1,167 @@
+"""What ``edgebench minimum`` prints: the sentence, the curve, then the trials behind them."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgebench.boards.board import find_board
+from edgebench.cli.output import print_json, print_next
+from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
+from edgebench.kills import OBSERVER_EFFECT
+from edgebench.text import printable
+from edgebench.units import MIB, format_duration, format_size
+
+if TYPE_CHECKING:
+    from edgebench.boards.board import Board
+    from edgebench.results.kill_rate import KillRate
+    from edgebench.run.limit_bracket import LimitBracket, TriedLimit
+    from edgebench.run.minimum_answer import Minimum
+    from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
+
+#: No name of a command is shown longer.
+_NAME = 40
+
+
+def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> None:
+    """The answer as JSON, with the probabilities of a kill at both ends."""
+    ends = {"good": found.viable.good, "bad": found.viable.bad}
+    rates = {name: _rate_as_json(end.kill_rate) for name, end in ends.items() if end}
+    answer = {"sentence": found.sentence, "fits": found.fits, **asdict(found)}
+    print_json({"asked": asdict(wanted), **answer, "kill_rates": rates})
+
+
+def print_minimum(found: Minimum, *, verbose: bool, board: str | None = None) -> None:
+    """The sentence; on a terminal the curve; if asked for, the limits that it rests on.
+
+    With a board also whether what it has is enough.
+    """
+    name = found.name if len(found.name) <= _NAME else f"{found.name[: _NAME - 1]}…"
+    click.echo(click.wrap_text(printable(f"{name} {found.sentence}"), _width(), "", "  "))
+    if board:
+        click.echo(click.wrap_text(_board_sentence(found, find_board(board)), _width(), "", "  "))
+    if sys.stdout.isatty():
+        click.echo("\n".join(_curve(found)))
+    if verbose:
+        _print_details(found)
+        click.echo(f"results: {found.folder}")
+
+
+def _board_sentence(found: Minimum, board: Board) -> str:
+    """Whether the board's memory is enough for what was found."""
+    left, viable = board.left_bytes, found.viable.good
+    good = viable if found.fast is None else found.fast.good
+    leaves = f"{board.title} leaves {format_size(left)}"
+    if left >= found.demand_bytes or (good and left >= good.limit_bytes):
+        return f"{leaves}: enough."
+    if viable and left >= viable.limit_bytes:
+        return f"{leaves}: it finishes, but slower than asked for."
+    return f"{leaves}: too little."
+
+
+def print_next_step(
+    found: Minimum, wanted: MinimumRequest | ProgramRequest, flags: Sequence[str]
+) -> None:
+    """What to type next: for a closer answer, with swap, as a check for CI, or the layers.
+
+    ``flags`` are those that it was called with.
+    """
+    from edgebench.run.minimum_requests import MinimumRequest
+
+    if isinstance(wanted, MinimumRequest) and wanted.swap != "none":
+        good = (found.fast or found.viable).good
+        limit = f" --memory {round(good.limit_bytes) >> 20}M" if good else ""
+        print_next(f"edgebench layers {wanted.network}{limit} --swap {wanted.swap}")
+    elif isinstance(wanted, MinimumRequest):
+        print_next(f"edgebench minimum {shlex.join([*flags, '--swap', '2G'])}")
+    elif not (found.fast or found.viable).settled and not found.finished:
+        print_next(f"edgebench minimum {shlex.join([*flags, '--budget', '5m'])} -- {found.name}")
+    elif wanted.swap == "none" and not wanted.within:
+        print_next(f"edgebench minimum {shlex.join([*flags, '--swap', '2G'])} -- {found.name}")
+    elif (good := (found.fast or found.viable).good) and not wanted.within:
+        check = ["--within", f"{math.ceil(good.limit_bytes / MIB)}M"]
+        if found.fast and not (wanted.slowdown or wanted.throughput):
+            check += ["--slowdown", f"{found.slowdown:g}"]
+        print_next(f"edgebench minimum {shlex.join([*flags, *check])} -- {found.name}")
+    else:
+        print_next(f"edgebench show {shlex.quote(str(found.folder))}")
+
+
+def _width() -> int:
+    return min(80, shutil.get_terminal_size().columns)
+
+
+def _curve(found: Minimum) -> list[str]:
+    """The picture of the limits that were tried, as wide as the terminal."""
+    points = [CurvePoint(float(found.demand_bytes), 1.0)]
+    base = found.unlimited_s
+    for one in found.tried:
+        value, mark = one.slowdown, _MARKS.get(one.outcome, "killed")
+        if mark == "timeout" and one.stopped_s and base:
+            value = one.stopped_s / base
+        points.append(CurvePoint(one.limit_bytes, value, mark))
+    wide = found.slowdown if found.fast else None
+    return curve_lines(points, width=_width(), factor=wide, encoding=sys.stdout.encoding)
+
+
+_MARKS: dict[str, Mark] = {"ok": "ok", "timeout": "timeout"}
+
+
+def _print_details(found: Minimum) -> None:
+    """Both ends of each answer, how often they were tried, and how sure that is."""
+    click.echo(f"{'least viable limit':<34}{found_words(found.viable, outcome_words)}")
+    for end in (found.viable.good, found.viable.bad):
+        if end and (rate := end.kill_rate) and (end.trials > 1):
+            words = f"at {format_size(end.limit_bytes)}: {rate.words}; {rate.hour_words}"
+            click.echo(click.wrap_text(words, _width(), "  ", "    "))
+    if found.fast:
+        name = f"least limit within x{found.slowdown:.3g}"
+        click.echo(f"{name:<34}{found_words(found.fast, _slowdown_words)}")
+    words = f"demand {format_size(found.demand_bytes)}"
+    if found.unlimited_s is not None:
+        words += f"; unlimited {format_duration(found.unlimited_s)}"
+    if found.unlimited_per_s is not None:
+        words += f"; unlimited {found.unlimited_per_s:.3g} per second"
+    click.echo(f"{words}; {found.trials} trials")
+
+
+def found_words(found: LimitBracket, how: Callable[[TriedLimit], str]) -> str:
+    """A limit that is enough and one that is not, in words; ``how`` words a limit's trials."""
+    good, bad = found.good, found.bad
+    if good is None:
+        return f"none up to {_tried(bad, how)}" if bad else "unknown"
+    below = f"; not at {_tried(bad, how)}" if bad else "; no smaller limit was tried"
+    return _tried(good, how) + below
+
+
+def _tried(one: TriedLimit, how: Callable[[TriedLimit], str]) -> str:
+    times = "once" if one.trials == 1 else f"{one.trials} trials"
+    return f"{format_size(one.limit_bytes)} ({how(one)}, {times})"
+
+
+def outcome_words(one: TriedLimit) -> str:
+    """How the trials at that limit ended."""
+    if one.outcome == "ok":
+        return "finished"
+    if one.swap_free_bytes is None:
+        return one.outcome
+    free = format_size(one.swap_free_bytes)
+    return f"{one.outcome} while {free} of swap were free: see {OBSERVER_EFFECT}"
+
+
+def _slowdown_words(one: TriedLimit) -> str:
+    return f"x{one.slowdown:.2f}" if one.slowdown is not None else outcome_words(one)
+
+
+def _rate_as_json(rate: KillRate | None) -> dict[str, Any] | None:
+    """The ends of intervals as ``[low, high]``."""
+    if rate is None:
+        return None
+    return {**asdict(rate), "interval": rate.interval, "holds_an_hour": rate.holds()}

@@ -1,0 +1,90 @@
+"""From the flags of ``edgebench minimum`` to what is searched for."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from edgebench.cli import options
+from edgebench.errors import UsageError
+from edgebench.units import parse_swap
+
+if TYPE_CHECKING:
+    from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
+
+#: What only a network has, and what only a program has.
+_OF_NETWORKS = ("phase", "schedule", "loader", "batch", "image", "input", "prompt", "new_tokens")
+_OF_PROGRAMS = (
+    *("throughput", "throughput_pattern", "throughput_json", "unit", "files"),
+    *("stop_after", "reset", "budget"),
+)
+_FLAGS = {"stop_after": "for", "files": "file"}
+
+
+class NetworkOrProgram(options.NetworkOrCommand):
+    """Says where ``--`` was forgotten before a program."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            words = ctx.meta["words"]
+            program = next((n for n, word in enumerate(words) if shutil.which(word)), None)
+            if "command" in ctx.meta or program is None:
+                raise
+            what = f"{error.option_name} is no option of edgebench minimum"
+            raise UsageError(what, remedy=with_dashes(tuple(words[program:]))) from None
+
+
+def minimum_request(
+    context: click.Context, network: tuple[str, ...], settings: dict[str, Any]
+) -> MinimumRequest | ProgramRequest:
+    """What is searched for.
+
+    Raises:
+        UsageError: neither a network nor a program, or a flag that doesn't fit it.
+    """
+    from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
+
+    command: tuple[str, ...] | None = context.meta.get("command")
+    if command is None and len(network) > 1:
+        raise UsageError(f"{' '.join(network)!r} is not one network", remedy=with_dashes(network))
+    if (command is not None and network) or not (command or network):
+        raise UsageError(
+            "name a network, or a program after --",
+            remedy="edgebench minimum -- python3 train.py",
+        )
+    refused = _OF_NETWORKS if command else _OF_PROGRAMS
+    for name in refused:
+        if context.get_parameter_source(name) != ParameterSource.DEFAULT:
+            subject = "networks" if command else "programs (after --)"
+            raise UsageError(f"--{_FLAGS.get(name, name.replace('_', '-'))} is for {subject} only")
+        del settings[name]
+    if parse_swap(settings["swap"])[0] == "none":
+        settings["swap"] = "none"
+    if not command:
+        timeout = settings.pop("timeout")
+        more = {"timeout": timeout} if timeout else {}
+        return MinimumRequest(network=network[0], **settings, **more)
+    reset = settings.pop("reset")
+    return ProgramRequest(command, reset=_split(reset) if reset else None, **settings)
+
+
+def _split(reset: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(reset))
+    except ValueError as error:
+        raise UsageError(f"--reset: {error}", remedy="--reset 'rm -f out.bin'") from None
+    if not words:
+        raise UsageError("--reset: no command", remedy="--reset 'rm -f out.bin'")
+    return words
+
+
+def with_dashes(words: tuple[str, ...]) -> str:
+    """The remedy where ``--`` was forgotten before a program."""
+    return f"to measure a program: edgebench minimum -- {shlex.join(words)}"

@@ -1,0 +1,239 @@
+"""What every verb prints: the answer first, then tables, warnings, files, what to type next.
+
+Sentences are wrapped at the terminal's width, but never within a path, or between a number and its
+unit. Where stderr goes to a log, each warning is one line of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from edgebench.cli.grouping import merged
+from edgebench.errors import EdgebenchError
+from edgebench.extras import no_figure
+from edgebench.records import SCHEMA
+from edgebench.text import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console, JustifyMethod
+    from rich.text import Text
+
+#: What a table may take where there is no terminal to fit.
+_WIDTH = 80
+#: Sentences are no wider on any terminal: longer lines are hard to read.
+_WIDEST = 100
+#: A last column of sentences is wrapped if at least this much of a line is left to it.
+_LEAST_SENTENCE = 24
+#: The share of a line's width that the first column may take; longer names are wrapped.
+_NAMES = 0.6
+#: Spaces at which no line ends: between a number and its unit, within a duration.
+_KEPT = re.compile(
+    r"(?<=\d) (?=(?:[KMGT]?i?B|h|min|ms|µs|s|%|×|x|MiB/s|GiB/s)(?![\w]))|(?<=\d min) |(?<=\d h) "
+)
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """One line of JSON on stdout, with the schema's version; paths become texts."""
+    click.echo(json.dumps({"schema": SCHEMA, **data}, default=os.fspath))
+
+
+def print_answer(sentences: Iterable[str]) -> None:
+    """What answers the user's question: the first thing on stdout, a paragraph each sentence."""
+    for sentence in sentences:
+        click.secho(_fitted(sentence, sys.stdout), bold=True)
+
+
+def print_lines(lines: Iterable[str], indent: str = "") -> None:
+    """Each line on stdout, wrapped to the terminal; its later rows are indented two more."""
+    for line in lines:
+        click.echo(_fitted(line, sys.stdout, indent) if line else "")
+
+
+def print_fields(fields: Iterable[tuple[str, str]], width: int | None = None) -> None:
+    """Names and values, one below the other; a long value is wrapped beside its name.
+
+    ``width`` is that of the names; None: of the longest. A name may be coloured if it is padded.
+    """
+    fields = list(fields)
+    width = width or max(len(name) for name, _ in fields) + 2
+    room = min(_line_width(sys.stdout), _WIDEST) - width
+    for name, value in fields:
+        first, *others = _wrapped(printable(value), max(room, _LEAST_SENTENCE)) or [""]
+        click.echo(f"{name:<{width}}{first}".rstrip())
+        for row in others:
+            click.echo(" " * width + row)
+
+
+def print_title(title: str) -> None:
+    """The title of a part of the output."""
+    click.echo("\n" + click.style(_fitted(title, sys.stdout), bold=True))
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Each kind of warning once, on stderr."""
+    for warning in merged(dict.fromkeys(warnings)):
+        click.echo(_fitted(f"warning: {warning}", sys.stderr), err=True)
+
+
+def _fitted(line: str, stream: TextIO, indent: str = "") -> str:
+    """The line, printable, as rows that fit the stream's terminal."""
+    line = printable(line)
+    if stream is sys.stderr and not stream.isatty():
+        return indent + line
+    rows = _wrapped(line, min(_line_width(stream), _WIDEST), indent, indent + "  ")
+    return "\n".join(rows)
+
+
+def _wrapped(line: str, width: int, first: str = "", later: str = "") -> list[str]:
+    rows = textwrap.wrap(
+        _KEPT.sub("\xa0", line),
+        width,
+        initial_indent=first,
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [row.replace("\xa0", " ") for row in rows]
+
+
+def _line_width(stream: TextIO) -> int:
+    return shutil.get_terminal_size().columns if stream.isatty() else _WIDTH
+
+
+def shown_path(path: Path) -> str:
+    """The path as short as it can be typed: from the current folder, if it lies in it."""
+    try:
+        return printable(os.fspath(path.absolute().relative_to(Path.cwd())))
+    except ValueError:
+        return printable(os.fspath(path))
+
+
+def print_figures(paths: Iterable[Path]) -> None:
+    """The figures' PNG files; each lies beside an SVG of the same name."""
+    pictures = [path for path in paths if path.suffix == ".png"]
+    if len(pictures) == 1:
+        line = f"figure: {shown_path(pictures[0])}"
+        if sys.stdout.isatty() and len(line) > _line_width(sys.stdout):
+            line = f"figure in {shown_path(pictures[0].parent)}:\n  {pictures[0].name}"
+        click.echo(line)
+    for folder in dict.fromkeys(path.parent for path in pictures if len(pictures) > 1):
+        click.echo(f"figures in {shown_path(folder)}:")
+        click.echo(_columns([path.name for path in pictures if path.parent == folder]))
+
+
+def _columns(names: Sequence[str]) -> str:
+    """The names in as many columns as a line holds, read downwards."""
+    widest = max(map(len, names)) + 2
+    count = max((_line_width(sys.stdout) - 2) // widest, 1)
+    rows = -(-len(names) // count)
+    lines = ("".join(f"{name:<{widest}}" for name in names[n::rows]) for n in range(rows))
+    return "\n".join(f"  {line}".rstrip() for line in lines)
+
+
+def figures_or_reason(draw: Callable[[], list[Path]]) -> tuple[list[Path], list[str]]:
+    """The figures that a verb draws beside its answer; or without any, the reason."""
+    try:
+        return draw(), []
+    except ModuleNotFoundError as error:
+        return [], [no_figure(error)]
+    except EdgebenchError as error:
+        where = f" ({error.where})" if error.where else ""
+        return [], [f"no figure: {error.what}{where}"]
+
+
+def print_next(command: str) -> None:
+    """The one best command to type next, on stderr: never wrapped, so that it can be copied."""
+    click.echo(f"next: {printable(command)}", err=True)
+
+
+def make_console() -> Console:
+    """A console that prints texts as they are; at least 80 columns where there is no terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = max(console.width, _WIDTH)
+    return console
+
+
+def print_table(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str | Text]],
+    *,
+    words: Collection[str] = (),
+    keys: int = 1,
+    gap: int = 2,
+) -> None:
+    """A table; one wider than the terminal is printed in parts, each with the key columns.
+
+    Args:
+        titles: of the columns, over several lines where they hold newlines.
+        rows: a cell for each column.
+        words: the titles of columns of text, which are aligned to the left.
+        keys: how many columns, from the first, name a row.
+        gap: spaces between two columns.
+    """
+    from rich.table import Table
+
+    console = make_console()
+    for part in _parts(titles, rows, words, keys, gap, console.width):
+        grid = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
+        for n in part:
+            side: JustifyMethod = "left" if titles[n] in words else "right"
+            wraps = side == "left" and n in (0, len(titles) - 1)
+            widest = int(console.width * _NAMES) if n == 0 else None
+            grid.add_column(
+                titles[n], justify=side, no_wrap=not wraps, overflow="fold", max_width=widest
+            )
+        for row in rows:
+            cells = (row[n] for n in part)
+            grid.add_row(*(printable(cell) if isinstance(cell, str) else cell for cell in cells))
+        console.print(grid)
+
+
+def _parts(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str | Text]],
+    words: Collection[str],
+    keys: int,
+    gap: int,
+    width: int,
+) -> Iterator[list[int]]:
+    """The columns of each part of a table, so that no part is wider than the terminal."""
+    widths = [max(map(_width, column)) + gap for column in zip(titles, *rows, strict=True)]
+    widths[0] = min(widths[0], int(width * _NAMES) + gap)
+    part, used = list(range(keys)), sum(widths[:keys])
+    for n in range(keys, len(titles)):
+        wanted = widths[n]
+        if n == len(titles) - 1 and titles[n] in words:
+            wanted = min(wanted, _LEAST_SENTENCE)
+        if used + wanted - gap > width and len(part) > keys:
+            yield part
+            part, used = list(range(keys)), sum(widths[:keys])
+        part.append(n)
+        used += wanted
+    yield part
+
+
+def _width(cell: str | Text) -> int:
+    from rich.cells import cell_len
+
+    return max(map(cell_len, str(cell).split("\n")))
+
+
+def brief_names(workloads: Iterable[str]) -> dict[str, str]:
+    """Each workload's name without the words that all share; its network, if nothing is left."""
+    from edgebench.report.workload import short_names
+
+    names, _ = short_names(list(dict.fromkeys(workloads)))
+    return {name: brief if brief != name else name.split(" · ")[0] for name, brief in names.items()}

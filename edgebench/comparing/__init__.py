@@ -1,1 +1,0 @@
-"""Two sweeps held against each other."""

@@ -1,0 +1,97 @@
+"""Trials that a limit ended: what outcomes are called, words for kills, kills in old records."""
+
+from __future__ import annotations
+
+import signal as signals
+from dataclasses import replace
+from typing import Any
+
+from edgebench.records import KillReport, TrialRecord
+from edgebench.units import format_size
+
+#: With at least this share of the swap free, a lack of swap can't have been the cause.
+MOSTLY_FREE = 0.5
+#: Outcomes of a limit at which the workload does not finish, and what sentences call them.
+LOST: dict[str, str] = {"oom-killed": "killed", "timeout": "out of time", "failed": "failed"}
+#: Outcomes that show that a limit is too tight; other failures do not.
+TOO_TIGHT = ("oom-killed", "timeout")
+#: Where such kills are explained.
+OBSERVER_EFFECT = "docs/explanation/observer-effect.md"
+
+
+def killed_words(kills: int, exit_code: int | None, timed_out_s: float | None = None) -> str:
+    """``the kernel killed 1 process of it; the command itself ended with 0``.
+
+    Args:
+        kills: how many processes the kernel killed for memory.
+        exit_code: of the first process; None if it was ended.
+        timed_out_s: how long the trial had run when its time limit ended it; None if it did not.
+    """
+    rest = f"the command itself ended with {exit_code}"
+    if timed_out_s is not None:
+        rest = f"what was left ran past its time limit after {timed_out_s:.1f} s"
+    return f"the kernel killed {kills} process{'es' if kills > 1 else ''} of it; {rest}"
+
+
+def is_killed(exit_code: int | None, signal: int | None) -> bool:
+    """Whether the first process was killed itself."""
+    return signal == signals.SIGKILL or exit_code is None
+
+
+def swap_was_free(kill: KillReport | None) -> bool | None:
+    """Whether most of the swap that the trial might use was free at the kill.
+
+    None: nothing was killed, or that is not known.
+    """
+    if kill is None or kill.swap_allowed_bytes is None or kill.swap_free_bytes is None:
+        return None
+    return 0 < kill.swap_allowed_bytes <= kill.swap_free_bytes / MOSTLY_FREE
+
+
+_NOTHING_TO_RECLAIM = f"the kernel found nothing it could reclaim; see {OBSERVER_EFFECT}"
+
+
+def swap_free_words(kill: KillReport | None) -> str:
+    """A sentence on a kill while swap was free; empty for any other."""
+    if kill is None or not swap_was_free(kill):
+        return ""
+    free, allowed = format_size(kill.swap_free_bytes), format_size(kill.swap_allowed_bytes)
+    return f"; killed while {free} of {allowed} of swap were free: {_NOTHING_TO_RECLAIM}"
+
+
+def brief_reason(record: TrialRecord) -> str | None:
+    """The reason of a trial's end without the numbers of that one trial."""
+    if record.killed_with_swap_free:
+        return f"killed while most of its swap was free: {_NOTHING_TO_RECLAIM}"
+    return record.reason
+
+
+def needs_explanation(record: TrialRecord) -> bool:
+    """A kill that the outcome alone doesn't explain: the command went on, or swap was free."""
+    odd = record.exit_code == 0 or record.killed_with_swap_free is True
+    return record.outcome == "oom-killed" and odd
+
+
+def has_killed_child(record: Any) -> bool:
+    """Whether an old record says ``ok`` of a trial in which the kernel killed a process.
+
+    Once only the first process's exit counted.
+    """
+    kills = record.oom_kills
+    return record.outcome == "ok" and kills is not None and kills > 0
+
+
+def with_current_outcome(record: TrialRecord) -> TrialRecord:
+    """The record with the outcome that such a trial has today."""
+    if not has_killed_child(record):
+        return record
+    words = killed_words(record.oom_kills or 0, record.exit_code)
+    missing = {**record.missing, "demand_bytes": "the trial ended as oom-killed"}
+    return replace(
+        record,
+        outcome="oom-killed",
+        reason=words,
+        demand_bytes=None,
+        demand_source=None,
+        missing=missing,
+    )

@@ -1,0 +1,197 @@
+"""A function or class of the user's own: imported, found and called. Imports no torch itself."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import shlex
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from edgebench.errors import WorkloadError
+from edgebench.layers.disk import digest
+from edgebench.layers.references import ModelReference
+from edgebench.text import did_you_mean
+
+
+class OwnFunction:
+    """What a reference to code names.
+
+    Args:
+        reference: of kind ``code``.
+        how: what it should be and how to name it, for messages.
+        passed: the arguments that edgebench gives it, beside those of the reference.
+    """
+
+    def __init__(self, reference: ModelReference, how: str, passed: Sequence[str] = ()) -> None:
+        self.name = reference.name
+        self.reference = reference
+        self._how, self._passed = how, tuple(passed)
+        module, _, function = reference.target.rpartition(":")
+        self._module, self._function = module or Path(reference.path or "").stem, function
+
+    def import_code(self) -> ModuleType:
+        """The user's module.
+
+        Raises:
+            WorkloadError: no such module, or it fails.
+        """
+        with self._in_folder():
+            try:
+                if self.reference.path:
+                    return _module_of_file(self._module, self.reference.path)
+                return importlib.import_module(self._module)
+            except ModuleNotFoundError as error:
+                if error.name and f"{self._module}.".startswith(f"{error.name}."):
+                    remedy = (
+                        "go to the folder that holds it, or install it: python3 -m pip install …"
+                    )
+                    raise WorkloadError(f"no module {error.name!r}", remedy=remedy) from error
+                raise self._failed(f"import {self._module}", error) from error
+            except (Exception, SystemExit) as error:
+                raise self._failed(f"import {self._module}", error) from error
+
+    def function(self) -> Callable[..., Any]:
+        """The function itself, which takes what the reference and edgebench give it.
+
+        Raises:
+            WorkloadError: no such module or function, or it takes other arguments.
+        """
+        found: Any = getattr(self.import_code(), self._function, None)
+        if found is None:
+            names = [name for name in vars(self.import_code()) if not name.startswith("_")]
+            guess = did_you_mean(self._function, names)
+            where = Path(self.reference.path).name if self.reference.path else self._module
+            hint = f"did you mean {where}:{guess}?" if guess else self._how
+            what = f"module {self._module} has no {self._function!r}"
+            raise WorkloadError(what, remedy=hint)
+        if not callable(found):
+            what = f"{self.name} is no function, but {found!r:.60}"
+            raise WorkloadError(what, remedy=self._how)
+        function: Callable[..., Any] = found
+        # A class is made with the reference's arguments; edgebench's are for what it makes.
+        passed = () if inspect.isclass(function) else self._passed
+        _check_arguments(function, dict(self.reference.arguments), self.name, passed)
+        return function
+
+    def call(self, *values: Any) -> Any:
+        """What it returns for these values and the reference's arguments.
+
+        Raises:
+            WorkloadError: as :meth:`function`, or it fails.
+        """
+        function = self.function()
+        with self._in_folder():
+            try:
+                return function(*values, **dict(self.reference.arguments))
+            except (Exception, SystemExit) as error:
+                raise self._failed(self._call_text, error) from error
+
+    @property
+    def _call_text(self) -> str:
+        named = [f"{key}={value!r}" for key, value in self.reference.arguments]
+        return f"import {self._module}; {self._module}.{self._function}({', '.join(named)})"
+
+    def _failed(self, code: str, error: BaseException) -> WorkloadError:
+        """The user's own words, and how to see more of them."""
+        words = str(error).strip().splitlines() or ["no message"]
+        folder = self.reference.folder
+        go = f"cd {shlex.quote(folder)} && " if folder and folder != str(Path.cwd()) else ""
+        return WorkloadError(
+            f"{type(error).__name__} in your own code: {words[0]}",
+            where=code,
+            remedy=f"fix your code until this works: {go}python3 -c {shlex.quote(code)}",
+        )
+
+    @contextlib.contextmanager
+    def _in_folder(self) -> Iterator[None]:
+        """The user's folder goes first, as when Python starts there."""
+        folder = self.reference.folder
+        if folder is not None and folder not in sys.path:
+            # It stays: what a network imports while it runs must be found as well.
+            sys.path.insert(0, folder)
+        yield
+
+
+def _module_of_file(name: str, path: str) -> ModuleType:
+    found = sys.modules.get(name)
+    if found is not None and getattr(found, "__file__", None) == path:
+        return found
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def required_arguments(function: Callable[..., Any]) -> list[str]:
+    """Names of the arguments that a call has to give."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in kinds]
+
+
+def _check_arguments(
+    function: Callable[..., Any], given: dict[str, Any], name: str, passed: Sequence[str]
+) -> None:
+    lacking = [one for one in required_arguments(function)[len(passed) :] if one not in given]
+    if lacking:
+        sign = "&" if given else "?"
+        more = "&".join(f"{one}=…" for one in lacking)
+        raise WorkloadError(
+            f"{name} needs arguments: {', '.join(lacking)}",
+            remedy=f"write them after a question mark: {name}{sign}{more}",
+        )
+    try:
+        inspect.signature(function).bind(*passed, **given)
+    except ValueError:
+        return
+    except TypeError as error:
+        called = f" (edgebench gives it {', '.join(passed)})" if passed else ""
+        raise WorkloadError(
+            f"{name}: {error}{called}",
+            remedy=f"it takes {', '.join(inspect.signature(function).parameters) or 'nothing'}",
+        ) from error
+
+
+def own_files() -> list[Path]:
+    """Of every imported module that is neither Python's nor installed nor edgebench's."""
+    return sorted(_own_files())
+
+
+def _own_files() -> Iterator[Path]:
+    foreign = [Path(path) for path in sysconfig.get_paths().values()]
+    foreign.append(Path(__file__).parents[1])
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not file or not file.endswith(".py") or name == "__main__":
+            continue
+        path = Path(file).resolve()
+        if path.is_file() and not any(path.is_relative_to(folder) for folder in foreign):
+            yield path
+
+
+def refuse_changed_files(prepared: Mapping[str, str], name: str) -> None:
+    """A sweep has one code: file → its digest when it was prepared.
+
+    Raises:
+        WorkloadError: one has changed since.
+    """
+    for file, before in prepared.items():
+        if not Path(file).is_file() or digest(Path(file)) != before:
+            raise WorkloadError(
+                f"the code of {name} changed while it was measured",
+                where=file,
+                remedy="start the sweep again; it starts a new one with the code of now",
+            )

@@ -1,0 +1,219 @@
+"""Model references: how a person names a network. Pure text: no torch, and no user's code runs.
+
+==============================  =================================================================
+``resnet18``                    a network that edgebench knows by name
+``package.module:function``     a function or class of the user's that returns a ``nn.Module``
+``folder/file.py:function``     the same in a file
+``timm:NAME``                   a network of timm
+``transformers:PATH``           a ``config.json`` of transformers, or the folder that holds one
+``transformers:gpt2``           one that comes with edgebench (:data:`CONFIGURATIONS`)
+``model.pt2``                   a program saved by ``torch.export``
+``model.onnx`` ``.tflite`` …    a file that another engine runs
+==============================  =================================================================
+
+What is called gets arguments after a question mark: ``package.module:function?depth=3&wide=true``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from edgebench.errors import UsageError
+from edgebench.layers.names import CONFIGURATIONS, NETWORKS
+from edgebench.text import did_you_mean
+
+KNOWN, CODE, TIMM, TRANSFORMERS, EXPORTED = "known", "code", "timm", "transformers", "pt2"
+#: A file's ending → the kind of reference that it makes.
+FILE_KINDS = {".pt2": EXPORTED, ".onnx": "onnx", ".tflite": "tflite", ".keras": "keras"}
+_CHECKPOINTS = (".pt", ".pth", ".safetensors", ".bin", ".ckpt")
+_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_HOW = (
+    "name a known network (resnet18), package.module:function, file.py:function, timm:NAME, "
+    "transformers:FOLDER, or a .pt2, .onnx, .tflite or .keras file"
+)
+_WORDS = {"true": True, "false": False, "none": None}
+
+
+@dataclass(frozen=True)
+class ModelReference:
+    """A network as a person named it.
+
+    Attributes:
+        kind: one of ``known``, ``code``, ``timm``, ``transformers``, or of :data:`FILE_KINDS`.
+        name: what results call the network; a path is no part of it.
+        target: what to build: a known name, ``module:function``, a function of the file at
+            ``path``, a name of timm; of other files their name.
+        arguments: of the call, as pairs of names and values.
+        path: the file or folder, absolute; None where a name says it all.
+        folder: absolute; where the user's modules are looked for first.
+    """
+
+    kind: str
+    name: str
+    target: str
+    arguments: tuple[tuple[str, Any], ...] = ()
+    path: str | None = None
+    folder: str | None = None
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a file's name."""
+        return re.sub(r"[^A-Za-z0-9_.=-]+", "-", self.name).strip("-.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for settings and requests."""
+        return {**asdict(self), "arguments": dict(self.arguments)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> ModelReference:
+        """What :meth:`to_json` made."""
+        return cls(**{**data, "arguments": tuple(data["arguments"].items())})
+
+
+def parse_reference(text: str, relative_to: Path) -> ModelReference:
+    """The reference that this text is; relative paths start at ``relative_to``.
+
+    Modules of the user's are looked for in the current folder.
+
+    Raises:
+        UsageError: it names nothing, or a file that is not there.
+    """
+    if text in NETWORKS:
+        return ModelReference(KNOWN, text, text)
+    named, _, query = text.partition("?")
+    arguments = _arguments(query, text)
+    scheme, colon, rest = named.partition(":")
+    suffix = Path(named).suffix.lower()
+    if suffix in FILE_KINDS:
+        if query:
+            raise UsageError(f"{named} is a file and takes no arguments", where=text, remedy=named)
+        path = _existing_file(named, relative_to)
+        return ModelReference(FILE_KINDS[suffix], _label(path.name), path.name, path=str(path))
+    if colon and scheme == TIMM:
+        _named(rest, text)
+        return ModelReference(TIMM, _label(text), rest, arguments)
+    if colon and scheme == TRANSFORMERS:
+        path = _configuration(_named(rest, text), relative_to)
+        label = path.parent.name if path.name == "config.json" else path.name
+        name = _label(f"{TRANSFORMERS}:{label}{'?' + query if query else ''}")
+        return ModelReference(TRANSFORMERS, name, label, arguments, path=str(path))
+    if colon:
+        return _code(text, named, arguments, relative_to)
+    raise _unknown(text)
+
+
+def names_network(text: str) -> bool:
+    """Whether a text is written as a reference to a network, be it there or not."""
+    named = text.partition("?")[0]
+    scheme, colon, _ = named.partition(":")
+    is_file = Path(named).suffix.lower() in FILE_KINDS
+    return text in NETWORKS or is_file or bool(colon and scheme)
+
+
+def portable_text(reference: ModelReference) -> str:
+    """A text that :func:`parse_reference` takes from any folder: its paths are absolute."""
+    query = "&".join(f"{key}={quote(str(value))}" for key, value in reference.arguments)
+    query = f"?{query}" if query else ""
+    if reference.kind in (TIMM, TRANSFORMERS):
+        return f"{reference.kind}:{reference.path or reference.target}{query}"
+    if reference.kind == CODE and reference.path:
+        return f"{reference.path}:{reference.target}{query}"
+    return reference.path or f"{reference.target}{query}"
+
+
+def _code(
+    text: str, named: str, arguments: tuple[tuple[str, Any], ...], relative_to: Path
+) -> ModelReference:
+    where, _, function = named.rpartition(":")
+    if not _DOTTED.fullmatch(function):
+        raise UsageError(
+            f"{text!r} names no function", where=text, remedy=f"name one: {where}:make_network"
+        )
+    folder = str(Path.cwd())
+    if where.endswith(".py") or "/" in where:
+        path = _existing_file(where, relative_to)
+        name = _label(f"{path.name}{text[len(where) :]}")
+        return ModelReference(CODE, name, function, arguments, str(path), str(path.parent))
+    if not _DOTTED.fullmatch(where):
+        raise UsageError(f"{where!r} is no module's name", where=text, remedy=_HOW)
+    return ModelReference(CODE, _label(text), f"{where}:{function}", arguments, folder=folder)
+
+
+def _arguments(query: str, text: str) -> tuple[tuple[str, Any], ...]:
+    try:
+        pairs = parse_qsl(query.replace("+", "%2B"), strict_parsing=True) if query else []
+    except ValueError:
+        pairs = []
+    if (query and not pairs) or any(not key.isidentifier() for key, _ in pairs):
+        raise UsageError(
+            f"{query!r} are no arguments",
+            where=text,
+            remedy="write them as name=value&name=value: package.module:function?depth=3",
+        )
+    return tuple((key, _value(value)) for key, value in pairs)
+
+
+def _value(text: str) -> Any:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    # Other values of Python's are left as text: settings are JSON.
+    return value if isinstance(value, (int, float)) else text
+
+
+def _named(rest: str, text: str) -> str:
+    if not rest:
+        raise UsageError(f"{text!r} names no network", where=text, remedy=_HOW)
+    return rest
+
+
+def _existing(path: str, relative_to: Path) -> Path:
+    found = (relative_to / Path(path).expanduser()).resolve()
+    if "\0" in path or not found.exists():
+        raise UsageError(f"no file {found}", where=path, remedy=f"ls {found.parent}")
+    return found
+
+
+def _existing_file(path: str, relative_to: Path) -> Path:
+    found = _existing(path, relative_to)
+    if not found.is_file():
+        raise UsageError(f"{found} is no file", where=path, remedy=f"ls -l {found}")
+    return found
+
+
+def _configuration(named: str, relative_to: Path) -> Path:
+    """A folder or file of the user's, else a configuration that comes with edgebench."""
+    own = Path(__file__).parent / "configurations" / named
+    if named in CONFIGURATIONS and not (relative_to / named).exists():
+        return own
+    return _existing(named, relative_to)
+
+
+def _label(text: str) -> str:
+    """A pipeline's networks are joined by a plus sign, so no name has one."""
+    return text.replace("+", "-")
+
+
+def _unknown(text: str) -> UsageError:
+    path = Path(text)
+    if path.suffix in _CHECKPOINTS:
+        return UsageError(
+            f"{path.name} is a checkpoint: it holds weights and no network",
+            where=text,
+            remedy="name the code that makes the network, package.module:function, and give the "
+            "file as its checkpoint",
+        )
+    if path.suffix == ".py":
+        return UsageError(
+            f"{text!r} names no function in that file", where=text, remedy=f"name one: {text}:Net"
+        )
+    guess = did_you_mean(text, NETWORKS)
+    return UsageError(f"no network {text!r}", remedy=f"did you mean {guess!r}?" if guess else _HOW)

@@ -1,0 +1,98 @@
+"""Samples: what a forward pass is called with, and the tensors in whatever it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_map_only
+
+from edgebench.layers.input_specs import ONLY, InputSpec
+
+_FLOATS = {"uniform": torch.rand, "normal": torch.randn}
+
+
+@dataclass(frozen=True)
+class CallArguments:
+    """Arguments of a forward pass that are not one tensor alone, in any nesting."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+#: One tensor, the only argument; or all arguments.
+Sample = torch.Tensor | CallArguments
+
+
+def run_model(model: nn.Module, sample: Sample) -> Any:
+    """One forward pass."""
+    if isinstance(sample, torch.Tensor):
+        return model(sample)
+    return model(*sample.args, **sample.kwargs)
+
+
+def sample_on_meta(sample: Sample) -> Sample:
+    """The same shapes and types without memory."""
+    return _mapped(sample, lambda tensor: tensor.to("meta"))
+
+
+def fresh_sample(sample: Sample) -> Sample:
+    """A copy: a network may write into its input."""
+    return _mapped(sample, torch.clone)
+
+
+def _mapped(sample: Sample, how: Any) -> Sample:
+    if isinstance(sample, torch.Tensor):
+        return how(sample)  # type: ignore[no-any-return]
+    args, kwargs = tree_map_only(torch.Tensor, how, (sample.args, sample.kwargs))
+    return CallArguments(args, kwargs)
+
+
+def make_sample(inputs: Mapping[str, InputSpec], batch: int, seed: int) -> Sample:
+    """The tensors that a person described, the same for the same seed."""
+    generator = torch.Generator().manual_seed(seed)
+    made = {name: _tensor(spec.batched(batch), generator) for name, spec in inputs.items()}
+    return made[ONLY] if ONLY in made else CallArguments(kwargs=made)
+
+
+def _tensor(spec: InputSpec, generator: torch.Generator) -> torch.Tensor:
+    dtype = getattr(torch, spec.dtype)
+    if spec.below is not None:
+        return torch.randint(spec.below, spec.shape, generator=generator, dtype=dtype)
+    if spec.fill == "arange":
+        return torch.arange(spec.shape[-1], dtype=dtype).expand(spec.shape).contiguous()
+    if spec.fill in _FLOATS:
+        return _FLOATS[spec.fill](spec.shape, generator=generator).to(dtype)
+    return torch.full(spec.shape, spec.fill == "ones", dtype=dtype)
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Every tensor of any nesting, in order: of mappings, sequences, dataclasses, other objects."""
+    yield from _tensors(value, set())
+
+
+def tensor_bytes(value: Any) -> Iterator[bytes]:
+    """The bytes of every tensor in it, in order."""
+    for tensor in tensors_in(value):
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        yield flat.view(torch.uint8).numpy().tobytes()
+
+
+def _tensors(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+        return
+    if isinstance(value, (str, bytes, int, float, complex, type(None), type)) or id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, Mapping):
+        parts = list(value.values())
+    elif isinstance(value, (list, tuple)):
+        parts = list(value)
+    else:
+        parts = list(getattr(value, "__dict__", {}).values())
+    for part in parts:
+        yield from _tensors(part, seen)

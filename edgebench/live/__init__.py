@@ -1,1 +1,0 @@
-"""A growing sweep watched from outside: what is recorded, and the trial under way."""

@@ -1,0 +1,218 @@
+"""Where a sweep ran, as plain data: all that may explain why two sweeps differ.
+
+Nothing here is measured under a limit or takes longer than a glance. What can't be read is
+``None`` and its key stands in ``missing`` with the reason. Keys are listed at :func:`capture`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol
+
+from edgebench import __version__
+from edgebench.errors import UsageError
+from edgebench.identity import caller_identity, process_options
+from edgebench.measures.machine.disks import SWAP_FILES, disk_of, swap_devices
+from edgebench.measures.machine.reclaim import ballooning, damon, lru_gen, memory_daemons, zswap
+from edgebench.measures.machine.system_files import (
+    CPU_FREQUENCY,
+    PAGE_REPORTING,
+    SystemFiles,
+    UnreadableError,
+    board,
+    frequencies,
+    ram_bytes,
+    temperatures,
+    throttle_counts,
+)
+from edgebench.records import SCHEMA
+
+#: Libraries whose version may change what is measured.
+LIBRARIES = (
+    *("torch", "torchvision", "onnxruntime", "ai-edge-litert", "safetensors", "numpy", "scipy"),
+    *("tensorflow", "tensorflow-cpu", "keras"),
+    *("pandas", "seaborn", "matplotlib", "pydantic", "cgroupspy", "psutil"),
+)
+#: Variables that move memory or time; anything else in the environment is nobody's business.
+_VARIABLES = re.compile(
+    r"^(MALLOC_|OMP_|MKL_|OPENBLAS_|KMP_|GOMP_|ATEN_|TORCH_|PYTORCH_|TF_ENABLE_|XLA_FLAGS$|LD_PRELOAD$|PYTHONMALLOC$"
+    r"|EDGEBENCH_|GLIBC_TUNABLES$)"
+)
+
+
+class Describes(Protocol):
+    """The parent cgroup, as far as the environment needs it."""
+
+    def describe(self) -> dict[str, Any]:
+        """Version, folder and features, as plain data."""
+
+
+def capture(
+    parent: Describes | None = None,
+    machine: SystemFiles | None = None,
+    weights: Path | None = None,
+) -> dict[str, Any]:
+    """All that is worth knowing of this machine now, ready for ``json.dumps``.
+
+    ``weights`` is the folder that weights are read from.
+
+    Keys: ``schema``, ``captured_utc``, ``device``, ``edgebench``, ``hostname``, ``board``,
+    ``architecture``, ``kernel``, ``os``, ``cpu_model``, ``cpu_cores`` (online),
+    ``cpu_cores_usable`` (those this process may run on), ``governor``, ``frequency_hz`` (least,
+    most and current of the first core), ``temperatures_c`` (zone → °C), ``throttle_counts``
+    (counter → events since boot), ``ram_bytes``, ``page_bytes``, ``swap`` (a list of devices),
+    ``swappiness``, ``page_cluster``, ``weights_disk`` and ``swap_file_disk`` (the disk under the
+    weights, and under a swap file of a sweep's own), ``damon``, ``zswap``, ``lru_gen``,
+    ``memory_daemons`` (earlyoom and the like that run), ``ballooning``, ``thp``,
+    ``page_reporting_order`` (see the check of free memory), ``overcommit``, ``cgroup``,
+    ``load_average`` (1, 5, 15 minutes), ``python``, ``libraries`` (name → version, None if not
+    installed), ``variables``, ``git`` (of the current folder), ``missing`` (key → reason).
+    """
+    machine = machine or SystemFiles()
+    captured: dict[str, Any] = {
+        "schema": SCHEMA,
+        "captured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "edgebench": __version__,
+    }
+    missing: dict[str, str] = {}
+    for key, read in _readers(parent, machine, weights).items():
+        try:
+            captured[key] = read()
+        except UnreadableError as reason:
+            captured[key] = None
+            missing[key] = str(reason)
+    return {**captured, "missing": missing}
+
+
+def _readers(
+    parent: Describes | None, machine: SystemFiles, weights: Path | None
+) -> dict[str, Callable[[], Any]]:
+    vm = "proc/sys/vm"
+    return {
+        "device": device_name,
+        "hostname": socket.gethostname,
+        "board": lambda: board(machine),
+        "architecture": platform.machine,
+        "kernel": platform.release,
+        "os": lambda: machine.field("etc/os-release", ["PRETTY_NAME"]),
+        "cpu_model": lambda: machine.field("proc/cpuinfo", ["model name", "Model", "Hardware"]),
+        "cpu_cores": os.cpu_count,
+        "cpu_cores_usable": lambda: len(os.sched_getaffinity(0)),
+        "governor": lambda: machine.text(f"{CPU_FREQUENCY}/scaling_governor"),
+        "frequency_hz": lambda: frequencies(machine),
+        "temperatures_c": lambda: temperatures(machine),
+        "throttle_counts": lambda: throttle_counts(machine),
+        "ram_bytes": lambda: ram_bytes(machine),
+        "page_bytes": lambda: os.sysconf("SC_PAGE_SIZE"),
+        "swap": lambda: swap_devices(machine),
+        "swappiness": lambda: machine.number(f"{vm}/swappiness"),
+        "page_cluster": lambda: machine.number(f"{vm}/page-cluster"),
+        "weights_disk": lambda: _weights_disk(machine, weights),
+        "swap_file_disk": lambda: disk_of(machine, SWAP_FILES),
+        "damon": lambda: damon(machine),
+        "zswap": lambda: zswap(machine),
+        "lru_gen": lambda: lru_gen(machine),
+        "memory_daemons": lambda: memory_daemons(machine),
+        "ballooning": lambda: ballooning(machine),
+        "thp": lambda: machine.chosen("sys/kernel/mm/transparent_hugepage/enabled"),
+        "page_reporting_order": lambda: machine.number(PAGE_REPORTING),
+        "overcommit": lambda: machine.number(f"{vm}/overcommit_memory"),
+        "cgroup": lambda: _cgroup(parent, machine),
+        "load_average": lambda: [float(load) for load in machine.text("proc/loadavg").split()[:3]],
+        "python": platform.python_version,
+        "libraries": _libraries,
+        "variables": lambda: {k: v for k, v in sorted(os.environ.items()) if _VARIABLES.match(k)},
+        "git": _git,
+    }
+
+
+def _weights_disk(machine: SystemFiles, weights: Path | None) -> dict[str, Any]:
+    if weights is None:
+        raise UnreadableError("no weights are read")
+    return disk_of(machine, weights)
+
+
+def _cgroup(parent: Describes | None, machine: SystemFiles) -> dict[str, Any]:
+    if parent is not None:
+        return parent.describe()
+    mounted = machine.text("proc/self/mounts")
+    kinds = {line.split()[2] for line in mounted.splitlines() if len(line.split()) > 2}
+    return {
+        "mounted": sorted(kinds & {"cgroup", "cgroup2"}),
+        "own": machine.text("proc/self/cgroup").splitlines(),
+    }
+
+
+def _libraries() -> dict[str, str | None]:
+    """Installed versions, read from the packages' metadata: nothing heavy is imported."""
+    versions: dict[str, str | None] = {}
+    for name in LIBRARIES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    return versions
+
+
+def _git() -> dict[str, Any]:
+    """Commit, branch and whether tracked files differ, for the current folder's checkout."""
+    commit = _git_says("rev-parse", "HEAD")
+    return {
+        "commit": commit,
+        "branch": _git_says("rev-parse", "--abbrev-ref", "HEAD"),
+        "changed": bool(_git_says("status", "--porcelain", "--untracked-files=no")),
+    }
+
+
+def _git_says(*words: str) -> str:
+    command = ["git", "--no-optional-locks", *words]
+    # A checkout's settings may name programs for git to run: not as root.
+    caller = process_options(caller_identity())
+    try:
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            command, capture_output=True, text=True, timeout=10, check=True, **caller
+        )
+    except FileNotFoundError:
+        raise UnreadableError("git is not installed") from None
+    except subprocess.CalledProcessError as error:
+        raise UnreadableError(f"git: {error.stderr.strip().splitlines()[0]}") from None
+    except subprocess.TimeoutExpired:
+        raise UnreadableError("git did not answer in 10 s") from None
+    return done.stdout.strip()
+
+
+def device_name(machine: SystemFiles | None = None) -> str:
+    """The machine's name in results: ``EDGEBENCH_DEVICE``, else host name and board.
+
+    It becomes a folder's name, so only ``a-z 0-9 -`` remain.
+
+    Raises:
+        UsageError: ``EDGEBENCH_DEVICE`` has no letter or digit.
+    """
+    given = os.environ.get("EDGEBENCH_DEVICE")
+    if given is not None:
+        if name := _slug(given):
+            return name
+        raise UsageError(
+            f"EDGEBENCH_DEVICE={given!r} is no name for a device",
+            remedy="name it with letters and digits: EDGEBENCH_DEVICE=jetson-nano",
+        )
+    words = [socket.gethostname()]
+    # Only a board's own name is of use here: a PC's firmware says "To be filled by O.E.M.".
+    with contextlib.suppress(UnreadableError):
+        words.append((machine or SystemFiles()).text("proc/device-tree/model"))
+    return _slug("-".join(words)) or sys.platform
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:60].strip("-")

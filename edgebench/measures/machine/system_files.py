@@ -1,0 +1,133 @@
+"""One machine's small files, read as plain values: temperatures, clock rates, swap, RAM.
+
+A value that isn't there is an :class:`UnreadableError` with the reason, never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+#: The first core's clock files.
+CPU_FREQUENCY = "sys/devices/system/cpu/cpu0/cpufreq"
+#: From which block size (2^n pages) on free memory is reported to a hypervisor.
+PAGE_REPORTING = "sys/module/page_reporting/parameters/page_reporting_order"
+
+
+class UnreadableError(Exception):
+    """A value that this machine doesn't have; the message says why."""
+
+
+class SystemFiles:
+    """The files of one machine, below ``root`` (a folder of plain files in tests)."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.root = root
+
+    def text(self, path: str) -> str:
+        """A small file's text without its last newline or NUL.
+
+        Raises:
+            UnreadableError: not there, or not for us.
+        """
+        try:
+            return (self.root / path).read_text(errors="replace").strip().rstrip("\0")
+        except OSError as error:
+            raise UnreadableError(f"/{path}: {error.strerror}") from None
+
+    def number(self, path: str) -> int:
+        """A file that holds one number.
+
+        Raises:
+            UnreadableError: not there, or no number.
+        """
+        text = self.text(path)
+        try:
+            return int(text, 0)
+        except ValueError:
+            raise UnreadableError(f"/{path}: {text!r} is no number") from None
+
+    def field(self, path: str, names: Iterable[str]) -> str:
+        """The value of the first ``name : value`` or ``name=value`` line with one of the names.
+
+        Raises:
+            UnreadableError: no such file or line.
+        """
+        text = self.text(path)
+        for name in names:
+            match = re.search(rf"^{re.escape(name)}\s*[:=]\s*(.+)$", text, re.MULTILINE)
+            if match:
+                return match[1].strip().strip('"')
+        raise UnreadableError(f"/{path}: no {' or '.join(names)}")
+
+    def chosen(self, path: str) -> str:
+        """The bracketed word of a file like ``always [madvise] never``."""
+        text = self.text(path)
+        match = re.search(r"\[([\w-]+)\]", text)
+        return match[1] if match else text
+
+    def each(self, pattern: str) -> list[Path]:
+        """The paths below the root that match, sorted."""
+        return sorted(self.root.glob(pattern))
+
+
+def board(machine: SystemFiles) -> str:
+    """The board's own name: the device tree's (Jetson, Raspberry Pi), else the firmware's."""
+    try:
+        return machine.text("proc/device-tree/model")
+    except UnreadableError:
+        return machine.text("sys/class/dmi/id/product_name")
+
+
+def frequencies(machine: SystemFiles) -> dict[str, int]:
+    """The first core's least, most and current clock rate, Hz."""
+    files = {"least": "cpuinfo_min_freq", "most": "cpuinfo_max_freq", "current": "scaling_cur_freq"}
+    return {key: machine.number(f"{CPU_FREQUENCY}/{file}") * 1000 for key, file in files.items()}
+
+
+def temperatures(machine: SystemFiles) -> dict[str, float]:
+    """Each readable thermal zone's temperature, °C.
+
+    Raises:
+        UnreadableError: the machine has no thermal zone that tells.
+    """
+    found: dict[str, float] = {}
+    for zone in machine.each("sys/class/thermal/thermal_zone*"):
+        folder = str(zone.relative_to(machine.root))
+        try:
+            found[f"{zone.name}:{machine.text(f'{folder}/type')}"] = (
+                machine.number(f"{folder}/temp") / 1000
+            )
+        except UnreadableError:
+            # A zone whose sensor sleeps answers with an error; the others still tell.
+            continue
+    if not found:
+        raise UnreadableError("/sys/class/thermal: no zone tells its temperature")
+    return found
+
+
+def throttle_counts(machine: SystemFiles) -> dict[str, int]:
+    """How often each counter saw the CPU slowed down by heat or low voltage since boot.
+
+    x86 counts events for each core and package. A Raspberry Pi has one word of flags, whose
+    upper half keeps what was seen since boot: counted here as how many kinds were.
+
+    Raises:
+        UnreadableError: the machine has neither.
+    """
+    paths = machine.each("sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count")
+    paths += machine.each("sys/devices/platform/soc/soc:firmware/get_throttled")
+    counts: dict[str, int] = {}
+    for path in paths:
+        name = path.name if path.name == "get_throttled" else f"{path.parts[-3]}/{path.name}"
+        text = machine.text(str(path.relative_to(machine.root)))
+        counts[name] = (int(text, 16) >> 16).bit_count() if name == "get_throttled" else int(text)
+    if not counts:
+        raise UnreadableError("no throttle counters in /sys/devices/system/cpu")
+    return counts
+
+
+def ram_bytes(machine: SystemFiles) -> int:
+    """The RAM the kernel manages, bytes."""
+    return int(machine.field("proc/meminfo", ["MemTotal"]).split()[0]) * 1024

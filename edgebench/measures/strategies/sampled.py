@@ -1,0 +1,190 @@
+"""The sampler's readings of the cgroup's usage, and of what it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgebench.measures.reading import ErrorBar, Reading, SpanReading
+from edgebench.measures.strategy import Strategy, TrialData, registered_strategy
+from edgebench.spans import Span
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: What the sampled usage consists of, as far as the kernel reports it.
+SPLIT = (
+    *("anon_bytes", "file_bytes", "mapped_file_bytes", "shmem_bytes", "kernel_bytes"),
+    *("page_tables_bytes", "slab_bytes", "swap_bytes", "swapcached_bytes"),
+)
+
+
+STATISTICS = "statistics"
+#: What a timed trial under a limit lacks, and how to get it.
+STATISTICS_REMEDY = (
+    "memory.stat isn't read in a timed trial under a limit, because that can prevent a kill; "
+    'for trials of its own give [sampler] stat_interval = "10ms"'
+)
+
+
+@registered_strategy
+class Sampled(Strategy):
+    """Usage read up to 1,000 times a second from outside, its split some 100 times."""
+
+    name = "sampled"
+    title = "sampled usage"
+    counts = (
+        "what the kernel's high-water mark counts, at each sample; less often also anonymous "
+        "memory, page cache, shared memory, the kernel's memory and swap, each separately"
+    )
+    blind_to = (
+        "memory allocated and freed between two samples; and what the kernel's high-water mark is "
+        "blind to"
+    )
+
+    def read(self, trial: TrialData) -> Reading:
+        """From the sampler's tables. A span that no sample fell into has no peak.
+
+        Unless samples are rare while usage stays the same, and it is the same before and after.
+        """
+        times, usage = _column(trial, "t_ns"), _column(trial, "usage_bytes")
+        if times is None or usage is None or not len(times):
+            why = "the trial kept no samples"
+            nothing = ErrorBar(None, why)
+            return Reading(self.name, None, why, nothing, missing={"peak_bytes": why})
+        at = int(usage.argmax())
+        holds = _slows_down(trial)
+        spans = tuple(_span(times, usage, span, holds) for span in trial.spans)
+        unseen = sum(span.peak_bytes is None for span in spans)
+        missing = {"spans": f"no sample fell into {unseen} of {len(spans)} spans"} if unseen else {}
+        parts = split_at_peak(trial)
+        if not parts and trial.record and "stat_samples" in trial.record.missing:
+            missing["parts"] = trial.record.missing["stat_samples"]
+        return Reading(
+            strategy=self.name,
+            peak_bytes=int(usage[at]),
+            method=f"the largest of {len(times)} samples",
+            error=self._error(trial, int(usage[at])),
+            spans=spans,
+            span_method="the largest sample between the span's start and end",
+            span_error=ErrorBar(None, _gaps(trial)),
+            parts=parts,
+            missing=missing,
+        )
+
+    @staticmethod
+    def _error(trial: TrialData, peak_bytes: int) -> ErrorBar:
+        """Against the kernel's exact mark where there is one."""
+        record = trial.record
+        if record is None or record.peak_bytes is None or record.peak_source != "kernel":
+            return ErrorBar(None, _gaps(trial))
+        missed = max(0, record.peak_bytes - peak_bytes)
+        return ErrorBar(missed, f"what the kernel's mark saw beyond it; {_gaps(trial)}")
+
+
+@registered_strategy
+class Statistics(Sampled):
+    """The sampler's whole table, under a limit: what usage consists of, over time.
+
+    Each reading of ``memory.stat`` makes the kernel flush the statistics by which it reclaims, and
+    may keep a trial from being killed. So timed trials under a limit are never watched like this.
+    """
+
+    name = STATISTICS
+    title = "sampled kinds of memory, under a limit"
+    counts = (
+        "at each sample anonymous memory, page cache, shared memory, the kernel's memory and swap, "
+        "each separately; refaults and major faults"
+    )
+    blind_to = (
+        "memory allocated and freed between two samples; kills, some of which reading the "
+        "statistics prevents"
+    )
+    own_trial = True
+    limited_only = True
+
+    def read(self, trial: TrialData) -> Reading:
+        """From the samples, where they were read back; else from the record."""
+        if trial.samples:
+            return super().read(trial)
+        peak = trial.record.sampled_peak_bytes if trial.record else None
+        error = ErrorBar(None, "the samples themselves are kept beside the record")
+        missing = {} if peak is not None else {"peak_bytes": "the trial kept no samples"}
+        return Reading(self.name, peak, "the largest sample", error, missing=missing)
+
+
+def split_at(trial: TrialData, t_ns: int) -> dict[str, int]:
+    """The split of the slow sample nearest to a moment, bytes; unknown kinds are left out."""
+    times = _column(trial, "t_ns", slow=True)
+    if times is None or not len(times):
+        return {}
+    nearest = int(abs(times - t_ns).argmin())
+    found: dict[str, int] = {"split_age_ns": int(abs(times[nearest] - t_ns))}
+    for name in SPLIT:
+        column = _column(trial, name, slow=True)
+        if column is not None and column[nearest] >= 0:
+            found[name] = int(column[nearest])
+    return found
+
+
+def split_at_peak(trial: TrialData) -> dict[str, int]:
+    """The split of the slow sample whose pages come to the most: all of it is of one moment."""
+    import numpy as np
+
+    times = _column(trial, "t_ns", slow=True)
+    parts = (_column(trial, name, slow=True) for name in ("anon_bytes", "file_bytes"))
+    told = [part.clip(0) for part in parts if part is not None]
+    if times is None or not len(times) or not told:
+        return {}
+    return split_at(trial, int(times[np.sum(told, axis=0).argmax()]))
+
+
+def split_at_most(trial: TrialData, span: Span) -> dict[str, int]:
+    """The split of the span's slow sample with the most anonymous memory; empty without one."""
+    times, anon = _column(trial, "t_ns", slow=True), _column(trial, "anon_bytes", slow=True)
+    if times is None or anon is None:
+        return {}
+    first, end = times.searchsorted(span.start_ns), times.searchsorted(span.end_ns)
+    inside = anon[first:end]
+    return split_at(trial, int(times[first + inside.argmax()])) if len(inside) else {}
+
+
+def _gaps(trial: TrialData) -> str:
+    sampler = trial.record.sampler if trial.record else None
+    if sampler is None or sampler.achieved_s is None or sampler.largest_gap_s is None:
+        return "how often it was sampled is not known"
+    every, gap = sampler.achieved_s * 1e3, sampler.largest_gap_s * 1e3
+    when = " while usage changes" if _slows_down(trial) else ""
+    return f"a sample each {every:.2g} ms{when}, the largest gap {gap:.2g} ms"
+
+
+def _slows_down(trial: TrialData) -> bool:
+    """Whether it was sampled less often while usage stayed the same."""
+    watched = trial.record.watched if trial.record else None
+    return watched is not None and watched.quiet_interval_s is not None
+
+
+def _span(times: NDArray[Any], usage: NDArray[Any], span: Span, holds: bool) -> SpanReading:
+    """The last samples before start and end, and the largest between them.
+
+    ``holds``: where samples are rare because usage stays the same, it is that of a span too.
+    """
+    first = int(times.searchsorted(span.start_ns, "right"))
+    end = int(times.searchsorted(span.end_ns, "right"))
+    inside = usage[first:end]
+    if holds and not len(inside) and 0 < first < len(usage) and usage[first - 1] == usage[first]:
+        inside = usage[first : first + 1]
+    return SpanReading(
+        id=span.id,
+        before_bytes=int(usage[first - 1]) if first else None,
+        peak_bytes=int(inside.max()) if len(inside) else None,
+        after_bytes=int(usage[end - 1]) if end else None,
+    )
+
+
+def _column(trial: TrialData, name: str, slow: bool = False) -> NDArray[Any] | None:
+    import numpy as np
+
+    table = trial.stat if slow else trial.samples
+    column: Sequence[Any] | None = table.get(name)
+    return None if column is None else np.nan_to_num(np.asarray(column, dtype="float64"), nan=-1)

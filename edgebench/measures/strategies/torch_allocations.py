@@ -1,0 +1,143 @@
+"""Torch's own allocations, from its profiler, in a trial of its own."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgebench.measures.reading import ErrorBar, Reading, SpanReading
+from edgebench.measures.strategy import Strategy, TrialData, registered_strategy
+from edgebench.measures.torch_profiler import (
+    ALLOCATIONS,
+    MARKER,
+    ProfilerView,
+    cut_short,
+    read_profile,
+    span_times,
+)
+from edgebench.measures.view import Descriptors
+
+if TYPE_CHECKING:
+    pass
+
+_THREADS = "it ran in a thread of its own, which torch's profiler does not follow"
+
+
+class AllocationsView(ProfilerView):
+    """Writes torch's allocations to a file."""
+
+    with_memory = True
+
+    def __init__(self, folder: Path, descriptors: Descriptors) -> None:
+        super().__init__(folder, descriptors)
+        self._file = folder / ALLOCATIONS
+
+    def close(self) -> None:
+        """Write every allocation (bytes; a free is negative) and boundary, on one clock in ns."""
+        if not self.running:
+            return
+        allocations: list[tuple[int, int]] = []
+        boundaries: list[tuple[int, int]] = []
+        for event in self.stopped().profiler.kineto_results.events():
+            name = event.name()
+            if name == "[memory]":
+                allocations.append((event.start_ns(), event.nbytes()))
+            elif name.startswith(MARKER):
+                boundaries.append((event.start_ns(), int(name.removeprefix(MARKER))))
+        told = {"allocations": sorted(allocations), "boundaries": sorted(boundaries)}
+        self._file.write_text(json.dumps(told))
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """Allocations in order: when (the profiler's clock), and bytes in use after each."""
+
+    times: list[int]
+    in_use: list[int]
+    #: Number of a boundary → when it was.
+    boundaries: dict[int, int]
+
+    def at(self, t_ns: int) -> int:
+        """Bytes in use at a moment."""
+        before = bisect_left(self.times, t_ns)
+        return self.in_use[before - 1] if before else 0
+
+    def most(self, start: int, end: int) -> int:
+        """The most in use between two moments."""
+        inside = self.in_use[bisect_left(self.times, start) : bisect_left(self.times, end)]
+        return max([self.at(start), *inside])
+
+
+@registered_strategy
+class TorchAllocations(Strategy):
+    """What torch's CPU allocator has handed out and not got back, since torch was imported."""
+
+    name = "torch"
+    title = "torch's allocations"
+    counts = "tensors and workspace that torch's CPU allocator handed out, byte for byte"
+    blind_to = (
+        "weights, which the loaders map themselves; all memory not from torch's allocator "
+        "(Python, the libraries' own data and buffers); threads that a schedule starts; whether a "
+        "byte was ever touched"
+    )
+    own_trial = True
+    view = AllocationsView
+    inside_worker = True
+    library = "torch"
+
+    def read(self, trial: TrialData) -> Reading:
+        """From the file the worker left.
+
+        Raises:
+            ResultsError: there is none, or it is cut short.
+        """
+        profile = _profile(read_profile(trial, ALLOCATIONS))
+        exact = ErrorBar(0, "every allocation is recorded, with its size")
+        times = span_times(trial, profile.boundaries)
+        spans = tuple(
+            SpanReading(number, profile.at(start), profile.most(start, end), profile.at(end))
+            for number, (start, end) in times.items()
+        )
+        unseen = sum(s.layer is not None and s.id not in times for s in trial.spans)
+        return Reading(
+            strategy=self.name,
+            peak_bytes=max(profile.in_use, default=0),
+            method="the running sum of its profiler's allocations",
+            error=exact,
+            spans=spans,
+            span_method="the largest sum between the span's ends",
+            span_error=exact,
+            line=_line(profile, trial.events),
+            missing={"spans": f"{unseen} layers: {_THREADS}"} if unseen else {},
+        )
+
+
+def _profile(told: Mapping[str, Any]) -> _Profile:
+    try:
+        allocations = [(int(t), int(size)) for t, size in told["allocations"]]
+        boundaries = {int(number): int(t) for t, number in told["boundaries"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise cut_short(error) from None
+    sizes = accumulate(size for _, size in allocations)
+    return _Profile([t for t, _ in allocations], list(sizes), boundaries)
+
+
+def _line(profile: _Profile, events: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, int], ...]:
+    """The sum over time on the events' clock, set by the boundaries that both know."""
+    pairs = sorted(
+        (profile.boundaries[boundary], event["t_ns"] - profile.boundaries[boundary])
+        for event in events
+        if (boundary := (event.get("view") or {}).get("boundary")) in profile.boundaries
+    )
+    if not pairs:
+        return ()
+    known = [t for t, _ in pairs]
+    return tuple(
+        (t + pairs[max(0, bisect_left(known, t) - 1)][1], size)
+        for t, size in zip(profile.times, profile.in_use, strict=True)
+    )

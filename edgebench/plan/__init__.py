@@ -1,1 +1,0 @@
-"""From a scenario to its points, and in which order they are tried."""

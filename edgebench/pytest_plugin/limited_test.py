@@ -1,0 +1,142 @@
+"""One execution of a test in a cgroup of its own, and what pytest reported there."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgebench.identity import caller_identity
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.session import Session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
+from edgebench.text import safe_json
+
+_CHILD = Path(__file__).with_name("child.py")
+_NUMBERS = count()
+
+
+@dataclass
+class LimitedRun:
+    """A test that ran below a limit, or without one.
+
+    ``started_bytes`` is the cgroup's usage with the interpreter and pytest alone;
+    ``collected_bytes`` with the test's module and its imports; None: it was killed before.
+    """
+
+    record: TrialRecord
+    output: str = ""
+    started_bytes: int | None = None
+    collected_bytes: int | None = None
+    found: bool = True
+    problem: str | None = None
+    reports: list[pytest.TestReport] = field(default_factory=list)
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the test came to its end, passed or not."""
+        return any(report.when == "teardown" for report in self.reports)
+
+    @property
+    def passed(self) -> bool:
+        """It came to its end, and all went well."""
+        return self.finished and all(report.passed for report in self.reports)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """How long its fixtures (``setup``) and the test itself (``call``) took."""
+        return {one.when: one.duration for one in self.reports if one.when in ("setup", "call")}
+
+    @property
+    def killed(self) -> bool:
+        """Whether the kernel killed it, or a process of it, for memory."""
+        return self.record.outcome == "oom-killed"
+
+
+def run_limited(
+    item: pytest.Item, session: Session, limits: LimitSetting, timeout_s: float | None
+) -> LimitedRun:
+    """Run the test once in a fresh interpreter below the limits.
+
+    Raises:
+        MachineError, CgroupError: the swap or the cgroup can't be made.
+    """
+    session.swap.use(limits.swap_kind, limits.swap_bytes)
+    settings = {
+        "kind": "function",
+        "function": item.nodeid,
+        "script": str(_CHILD),
+        "argument": _told(item),
+        "cwd": str(item.config.invocation_params.dir),
+    }
+    request = TrialRequest(f"test{next(_NUMBERS)}", "test", 0, 0, settings, limits, timeout_s)
+    files = TrialFiles.scratch(session.folder)
+    run = LimitedRun(run_trial(session.setup, request, files), files.log.read_text())
+    for event in _events(files.events):
+        _take(run, event.get("what"), event.get("data"), item.config)
+    return run
+
+
+def _told(item: pytest.Item) -> dict[str, Any]:
+    """What the pytest inside has to know: the test, and the command line that led to it."""
+    config = item.config
+    args = [str(arg) for arg in config.invocation_params.args]
+    # Captured outside, where output survives a kill.
+    args += ["--capture=no", *(["--no-cov"] if hasattr(config.option, "no_cov") else [])]
+    worker = {"workerid": "master", "workercount": 1, "testrunuid": uuid.uuid4().hex}
+    return {
+        "nodeid": item.nodeid,
+        "path": str(item.path),
+        "args": args,
+        "sys_path": [entry or os.getcwd() for entry in sys.path],  # noqa: PTH109
+        "basetemp": _folder_for(config),
+        "workerinput": {**worker, **getattr(config, "workerinput", {})},
+    }
+
+
+def _folder_for(config: pytest.Config) -> str | None:
+    """Below pytest's own folder, so that it counts as this run's; None: a new one."""
+    factory = getattr(config, "_tmp_path_factory", None)
+    if factory is None or caller_identity() is not None:
+        return None
+    return str(factory.getbasetemp() / f"edgebench{next(_NUMBERS)}")
+
+
+def _events(file: Path) -> Iterator[Mapping[str, Any]]:
+    for line in gzip.decompress(file.read_bytes()).splitlines():
+        try:
+            event = safe_json(line)
+        except ValueError:
+            # Cut short by the kill.
+            continue
+        if isinstance(event, dict) and event.get("event") == "pytest":
+            yield event
+
+
+def _take(run: LimitedRun, what: object, data: Any, config: pytest.Config) -> None:
+    if what == "report":
+        report = config.hook.pytest_report_from_serializable(config=config, data=data)
+        # JSON made lists of them.
+        report.location = tuple(report.location)
+        report.user_properties = [tuple(one) for one in report.user_properties]
+        if report.skipped and isinstance(report.longrepr, list):
+            report.longrepr = tuple(report.longrepr)
+        run.reports.append(report)
+    elif what == "warning":
+        run.warnings.append(data)
+    elif what == "problem":
+        run.problem = f"{run.problem}\n\n{data}" if run.problem else str(data)
+    elif what == "started":
+        run.started_bytes = data
+    elif what in ("collected", "not-found"):
+        run.collected_bytes, run.found = data, what == "collected"

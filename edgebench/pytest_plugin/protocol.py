@@ -1,0 +1,156 @@
+"""How a marked test is run: below its limits, where needed also without, and reported as its own.
+
+What pytest inside the limit reports (passes, failures with their traceback, skips, expected
+failures) becomes the test's reports here. Reports made here go through pytest's own hook, so that
+an ``xfail`` also covers a kill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from _pytest.skipping import evaluate_xfail_marks, xfailed_key
+
+from edgebench.errors import EdgebenchError, MachineError
+from edgebench.pytest_plugin.child_warnings import warn_again
+from edgebench.pytest_plugin.limited_session import shared_session
+from edgebench.pytest_plugin.limited_test import LimitedRun, run_limited
+from edgebench.pytest_plugin.marker import MarkedLimits, marked_limits
+from edgebench.pytest_plugin.sentences import (
+    crash_sentence,
+    kill_sentence,
+    memory_words,
+    slowdown_of,
+    slowdown_sentence,
+)
+from edgebench.records import LimitSetting
+
+#: How often a test is run that seems too slow, with and without the limit: one pair is chance.
+_REPEATS = 3
+
+
+def run_marked(item: pytest.Item, nextitem: pytest.Item | None, mark: pytest.Mark) -> None:
+    """Run and report the test, and take down what only it and earlier tests shared here."""
+    hook = item.ihook
+    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    test = _MarkedTest(item)
+    call = pytest.CallInfo.from_call(lambda: test.run(mark), "call", reraise=_STOPS)
+    reports = test.reports(call)
+    # Fixtures of earlier tests are open here that the next one does not share.
+    left = pytest.CallInfo.from_call(
+        lambda: item.session._setupstate.teardown_exact(nextitem), "teardown", reraise=_STOPS
+    )
+    if left.excinfo is not None:
+        reports.append(hook.pytest_runtest_makereport(item=item, call=left))
+    for report in reports:
+        hook.pytest_runtest_logreport(report=report)
+    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+
+_STOPS = (pytest.exit.Exception, KeyboardInterrupt)
+
+
+class _MarkedTest:
+    """One marked test, and its runs so far."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+        self._shown: LimitedRun | None = None
+        self._slowdown: float | None = None
+
+    def run(self, mark: pytest.Mark) -> None:
+        """Run it as the marker asks; returns if its own reports are the answer.
+
+        Raises:
+            pytest.fail.Exception: with the sentence that says what it needs.
+            pytest.skip.Exception: no limit can be set here.
+        """
+        try:
+            self._run(marked_limits(mark))
+        except MachineError as error:
+            if self._item.config.getini("edgebench_required"):
+                pytest.fail(f"no memory limit can be set here: {error}", pytrace=False)
+            pytest.skip(f"no memory limit can be set here: {error.what}")
+        except EdgebenchError as error:
+            pytest.fail(str(error), pytrace=False)
+
+    def _run(self, wanted: MarkedLimits) -> None:
+        session = shared_session(self._item.config)
+
+        def run(limits: LimitSetting) -> LimitedRun:
+            self._shown = run_limited(self._item, session, limits, wanted.timeout_s)
+            return self._shown
+
+        limits, unlimited = wanted.asked.setting, None
+        if wanted.asked.share is not None or wanted.slowdown is not None:
+            unlimited = run(wanted.asked.unlimited)
+            if not self._is_comparable(unlimited):
+                return
+            limits = wanted.asked.resolved(unlimited.record)
+        limited = run(limits)
+        if limited.killed:
+            sentence = kill_sentence(limited, unlimited or run(wanted.asked.unlimited))
+            self._shown = limited
+            pytest.fail(sentence, pytrace=False)
+        if self._is_comparable(limited) and unlimited is not None and wanted.slowdown is not None:
+            self._compare(run, limited, unlimited, wanted)
+
+    def _is_comparable(self, run: LimitedRun) -> bool:
+        """Whether it passed; a failure of its own is reported as that."""
+        if not run.finished:
+            pytest.fail(crash_sentence(run), pytrace=False)
+        return run.passed
+
+    def _compare(
+        self,
+        run: Callable[[LimitSetting], LimitedRun],
+        limited: LimitedRun,
+        unlimited: LimitedRun,
+        wanted: MarkedLimits,
+    ) -> None:
+        """Fail if it is slower than allowed; repeated first, for one pair may be chance."""
+        allowed = wanted.slowdown or 0.0
+        below, free = [limited], [unlimited]
+        while len(below) < _REPEATS and slowdown_of(below, free) > allowed:
+            for limits, runs in ((wanted.asked.unlimited, free), (limited.record.limits, below)):
+                runs.append(again := run(limits))
+                if again.killed or not self._is_comparable(again):
+                    pytest.fail(f"did not pass each time: {again.record.reason}", pytrace=False)
+        self._shown, self._slowdown = limited, slowdown_of(below, free)
+        if sentence := slowdown_sentence(below, free, allowed):
+            pytest.fail(sentence, pytrace=False)
+
+    def reports(self, call: pytest.CallInfo[None]) -> list[pytest.TestReport]:
+        """Those of the last run, or the failure or skip that was raised, with set-up and end."""
+        run, item = self._shown, self._item
+        if run is not None:
+            warn_again(item, run.warnings)
+        if call.excinfo is None and run is not None:
+            reports = run.reports
+        else:
+            item.stash[xfailed_key] = evaluate_xfail_marks(item)
+            made = item.ihook.pytest_runtest_makereport(item=item, call=call)
+            reports = [_passed(item, "setup"), made, _passed(item, "teardown")]
+        for report in reports:
+            self._describe(report)
+        return reports
+
+    def _describe(self, report: pytest.TestReport) -> None:
+        """Add what the test printed, and what it used."""
+        if (run := self._shown) is None:
+            return
+        words = memory_words(run)
+        if self._slowdown is not None:
+            words += f"; {self._slowdown:.1f} times slower than unlimited"
+        # JUnit's file takes them from the teardown, the terminal from the call.
+        report.user_properties.append(("edgebench", words))
+        if report.when == "call" or not report.passed:
+            report.sections.append(("edgebench", words))
+            if run.output and self._item.config.getoption("capture") != "no":
+                report.sections.append(("Captured output", run.output))
+
+
+def _passed(item: pytest.Item, when: str) -> pytest.TestReport:
+    call = pytest.CallInfo.from_call(lambda: None, when)  # type: ignore[arg-type]
+    return pytest.TestReport.from_item_and_call(item, call)

@@ -1,0 +1,103 @@
+"""The sentences with which a marked test fails."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from edgebench.pytest_plugin.limited_test import LimitedRun
+from edgebench.record_view import needed_bytes
+from edgebench.units import format_duration, format_limit, format_size, swap_words
+
+
+def limit_words(run: LimitedRun) -> str:
+    """``300.0 MiB``, with its share of the demand and its swap, if any."""
+    limits = run.record.limits
+    label = limits.label if limits.label.endswith("%") else ""
+    words = format_limit(label, run.record.limit_bytes)
+    if limits.swap_kind == "none":
+        return words
+    return f"{words} with {swap_words(limits.swap_kind, limits.swap_bytes)}"
+
+
+def kill_sentence(run: LimitedRun, unlimited: LimitedRun) -> str:
+    """Why the kernel killed it: what it needs, and what of that is not the test's own."""
+    demand, limit = needed_bytes(unlimited.record), run.record.limit_bytes or 0
+    killed = f"killed by the kernel at {limit_words(run)}"
+    if run.record.reason and run.finished:
+        killed += f" ({run.record.reason})"
+    base, module = unlimited.started_bytes, unlimited.collected_bytes
+    lines = [killed]
+    if demand is not None:
+        lines = [f"needs {format_size(demand)}: {killed}"]
+    if demand is not None and demand <= limit:
+        lines.append("without a limit it needed less than that: allow more, or repeat the test")
+    if base is not None and module is not None:
+        words = f"the interpreter with pytest alone needs {format_size(base)}"
+        words += f", with the test's module {format_size(module)}"
+        fits = run.started_bytes is not None and run.collected_bytes is not None
+        lines.append(words if fits else f"{words}: the test itself did not begin")
+    return "\n".join(lines)
+
+
+def slowdown_sentence(
+    runs: Sequence[LimitedRun], unlimited: Sequence[LimitedRun], allowed: float
+) -> str | None:
+    """How much slower it is at the limit; None if no more than allowed."""
+    slowdown = slowdown_of(runs, unlimited)
+    if slowdown <= allowed:
+        return None
+    phases = [
+        f"{phase} {format_duration(_median(unlimited, phase))} → "
+        f"{format_duration(_median(runs, phase))}"
+        for phase in ("setup", "call")
+    ]
+    return (
+        f"{slowdown:.1f} times slower at {limit_words(runs[0])} than unlimited; at most "
+        f"{allowed} allowed\n{', '.join(phases)} (medians of {len(runs)} runs each)"
+    )
+
+
+def slowdown_of(runs: Sequence[LimitedRun], unlimited: Sequence[LimitedRun]) -> float:
+    """Time of fixtures and test at the limit / without it, of medians."""
+    whole = [
+        statistics.median(sum(one.seconds.values()) for one in them) for them in (runs, unlimited)
+    ]
+    return whole[0] / whole[1] if whole[1] else 1.0
+
+
+def _median(runs: Sequence[LimitedRun], phase: str) -> float:
+    return statistics.median(one.seconds.get(phase, 0.0) for one in runs)
+
+
+def crash_sentence(run: LimitedRun) -> str:
+    """Why it did not come to its end, if not for memory."""
+    record = run.record
+    if record.outcome == "timeout":
+        return f"{record.reason}, {_at(run)}"
+    if run.problem:
+        return f"pytest could not collect it again in its own process, {_at(run)}:\n{run.problem}"
+    if not run.found:
+        return (
+            "not found again in its own process: ids of parametrized tests must be the same in "
+            "each process (as for xdist)"
+        )
+    return (
+        f"its process ended early, {_at(run)}: {record.reason or f'exit code {record.exit_code}'}"
+    )
+
+
+def memory_words(run: LimitedRun) -> str:
+    """``peak 212.0 MiB of 300.0 MiB; pytest with the test's module 45.0 MiB``."""
+    record = run.record
+    peak = "peak unknown" if record.peak_bytes is None else f"peak {format_size(record.peak_bytes)}"
+    parts = [f"{peak} of {limit_words(run)}"]
+    if record.swap_peak_bytes:
+        parts.append(f"{format_size(record.swap_peak_bytes)} in swap")
+    if run.collected_bytes is not None:
+        parts.append(f"pytest with the test's module {format_size(run.collected_bytes)}")
+    return "; ".join(parts)
+
+
+def _at(run: LimitedRun) -> str:
+    return "without a limit" if run.record.limit_bytes is None else f"at {limit_words(run)}"

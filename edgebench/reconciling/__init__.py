@@ -1,1 +1,0 @@
-"""All strategies of one point side by side, and the ledgers from each to the next."""

@@ -1,0 +1,81 @@
+"""One trial's record as a sentence, and as a notebook shows it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from html import escape
+
+from edgebench.records import TrialRecord
+from edgebench.text import printable
+from edgebench.units import format_duration, format_size
+
+#: What the sampler missed counts from this share of the peak on.
+_UNSEEN = 0.05
+
+
+def needed_bytes(record: TrialRecord) -> int | None:
+    """The demand, and what the kernel's peak has beyond what the sampler saw; None: not known.
+
+    On a busy machine the sampler can miss the peak, and a program that ends at once altogether.
+    """
+    demand, peak, sampled = record.demand_bytes, record.peak_bytes, record.sampled_peak_bytes
+    if demand is None or peak is None or sampled is None:
+        return demand
+    unseen = peak - sampled
+    return demand + unseen if unseen > _UNSEEN * peak else demand
+
+
+def record_sentence(record: TrialRecord) -> str:
+    """``python3 train.py needs 412.0 MiB`` or ``… was killed by the kernel at 300.0 MiB``."""
+    name, limit = _name(record), record.limit_bytes
+    at = "without a limit" if limit is None else f"at {format_size(limit)}"
+    if record.outcome == "oom-killed":
+        return f"{name} was killed by the kernel {at}"
+    if record.outcome != "ok":
+        return f"{name} ended as {record.outcome} {at}: {record.reason}"
+    took = format_duration(record.wall_s or 0.0)
+    if (needed := needed_bytes(record)) is not None:
+        return f"{name} needs {format_size(needed)} and took {took}"
+    return f"{name} finished {at} in {took}"
+
+
+def record_html(record: TrialRecord) -> str:
+    """The sentence and the figures behind it, everything in them escaped."""
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in _rows(record)
+    )
+    warnings = "".join(f"<p>warning: {escape(printable(text))}</p>" for text in record.warnings)
+    sentence = escape(record_sentence(record))
+    return f"<p><b>{sentence}</b></p><table><tbody>{rows}</tbody></table>{warnings}"
+
+
+def _name(record: TrialRecord) -> str:
+    settings = record.settings
+    if isinstance(command := settings.get("command"), list):
+        return printable(shlex.join(map(str, command)))
+    networks = "+".join(map(str, settings.get("networks") or ()))
+    return printable(str(settings.get("function") or networks or settings.get("kind")))
+
+
+def _rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
+    reason = f": {printable(record.reason)}" if record.reason else ""
+    yield "outcome", f"{record.outcome}{reason}"
+    reached = " (the limit was reached: it may need more)" if record.saturated else ""
+    yield "limit", "none" if record.limit_bytes is None else format_size(record.limit_bytes)
+    yield "time", format_duration(record.wall_s or 0.0)
+    sizes = {
+        f"peak ({record.peak_source}'s)": (
+            "peak_bytes",
+            "" if record.limit_bytes is None else reached,
+        ),
+        "swap peak": ("swap_peak_bytes", ""),
+    }
+    for name, (key, words) in sizes.items():
+        value = getattr(record, key)
+        why = f"unknown: {record.missing.get(key, 'not recorded')}"
+        yield name, why if value is None else format_size(value) + words
+    if record.cpu_s is not None:
+        yield "CPU time", format_duration(record.cpu_s)
+    if record.major_faults is not None:
+        yield "major faults", f"{record.major_faults:,}"

@@ -1,0 +1,250 @@
+"""The record of one trial. ``docs/reference/results.md`` is the contract for its keys.
+
+Any value may be ``None``: it could not be measured. Then ``missing`` says why.
+Keys may be added; a number is never rounded; the unit is in the key.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal
+
+from edgebench.storage_speed import AS_IS
+from edgebench.walk_report import Direction, WalkReport
+
+#: Version of the results folder and of every file in it.
+SCHEMA = 1
+
+Outcome = Literal["ok", "oom-killed", "timeout", "failed", "harness-error", "interrupted"]
+#: Outcomes that are results: such a trial is not run again.
+FINAL_OUTCOMES: tuple[Outcome, ...] = ("ok", "oom-killed", "timeout", "failed")
+#: What fits a column of 64 bits; no byte or nanosecond of a real machine is beyond.
+LARGEST = 2**63 - 1
+
+
+def is_count(value: object) -> bool:
+    """A whole number of 64 bits, which a truth is not."""
+    return type(value) is int and -LARGEST <= value <= LARGEST
+
+
+def is_number(value: object) -> bool:
+    """A finite number of 64 bits."""
+    if isinstance(value, float):
+        return math.isfinite(value) and -LARGEST <= value <= LARGEST
+    return is_count(value)
+
+
+@dataclass(frozen=True)
+class LimitSetting:
+    """The limits a point asks for, before and after they were resolved.
+
+    ``label`` is as the scenario wrote it (``"75%"``, ``"150M"``, ``"max"``). ``memory_bytes``
+    is None for ``max``. ``swap_kind`` is ``none``, ``file``, ``zram`` or ``system``. ``storage`` is
+    ``as-is``, or the speeds that disks are held to, as ``read=90MB/s``; ``board`` what is emulated.
+    """
+
+    label: str = "max"
+    memory_bytes: int | None = None
+    swap_kind: str = "none"
+    swap_bytes: int | None = None
+    cores: int | None = None
+    cpu_quota: float | None = None
+    storage: str = AS_IS
+    board: str | None = None
+
+
+@dataclass(frozen=True)
+class PhaseSum:
+    """One phase of one network in one round: the sum over its layers' spans.
+
+    ``wall_s`` adds up busy time; where a schedule overlaps spans it may exceed the clock's.
+    ``peak_bytes`` is the largest kernel's peak of its spans. ``passes`` is how many times every
+    layer ran in it: ``wall_s / passes`` is one warm execution.
+    """
+
+    round: int
+    network: str | None
+    phase: str
+    wall_s: float
+    cpu_s: float | None = None
+    peak_bytes: int | None = None
+    major_faults: int | None = None
+    passes: int = 1
+
+
+@dataclass(frozen=True)
+class SamplerReport:
+    """The sampler's interval as requested, as achieved while usage changed, and its cost."""
+
+    interval_s: float
+    achieved_s: float | None
+    largest_gap_s: float | None
+    samples: int
+    cpu_s: float | None
+    rss_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Watching:
+    """How a trial was watched while it ran.
+
+    Args:
+        usage_interval_s: between two readings of usage and swap while they change.
+        stat_interval_s: between two readings of ``memory.stat``; None: it was not read.
+        slow_interval_s: between two readings of the other files that change slowly.
+        files: names of all files of its cgroup that the sampler read.
+        flushes: whether one of them makes the kernel flush the statistics by which it reclaims.
+        marks_reset_at_boundaries: whether the workload reset the kernel's mark between phases.
+        quiet_interval_s: at most between two readings while they stay the same; None: as often.
+    """
+
+    usage_interval_s: float
+    stat_interval_s: float | None
+    slow_interval_s: float
+    files: list[str]
+    flushes: bool
+    marks_reset_at_boundaries: bool
+    quiet_interval_s: float | None = None
+
+
+@dataclass(frozen=True)
+class StorageReport:
+    """The storage that a trial had, where it was held to a declared speed.
+
+    Args:
+        read_bps, write_bps, read_iops, write_iops: as the kernel had them; None: not held.
+        disks: each disk that was held: its number, name and queue, and what was read there.
+        proof: how each disk did, as it is and held, before the first such trial.
+        not_held: what the declared speed does not hold here, and why.
+    """
+
+    read_bps: int | None = None
+    write_bps: int | None = None
+    read_iops: int | None = None
+    write_iops: int | None = None
+    disks: list[dict[str, Any]] = field(default_factory=list)
+    proof: list[dict[str, Any]] = field(default_factory=list)
+    not_held: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KillReport:
+    """Swap and the kernel's page lists when it first killed a process at the trial's own limit.
+
+    Args:
+        logged_s: when, by the kernel's log (seconds since boot); None: the log has no line of it.
+        swap_allowed_bytes: swap that the trial might use: its own limit's, at most the system's.
+        swap_free_bytes: how much of it was left, the lesser of the next two.
+        group_swap_free_bytes, system_swap_free_bytes: by its own limit (None: it had none); of all.
+        active_anon_bytes to unevictable_bytes: the kernel's page lists, from its log.
+        swapcached_bytes: what was in memory with a copy in swap.
+    """
+
+    logged_s: float | None = None
+    swap_allowed_bytes: int | None = None
+    swap_free_bytes: int | None = None
+    group_swap_free_bytes: int | None = None
+    system_swap_free_bytes: int | None = None
+    active_anon_bytes: int | None = None
+    inactive_anon_bytes: int | None = None
+    active_file_bytes: int | None = None
+    inactive_file_bytes: int | None = None
+    unevictable_bytes: int | None = None
+    swapcached_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One line of ``trials.jsonl``. With a ``strategy`` it is that one's own trial, not timed."""
+
+    trial: str
+    point: str
+    block: int
+    repeat: int
+    settings: dict[str, Any]
+    limits: LimitSetting
+    outcome: Outcome
+    started_utc: str
+    schema: int = SCHEMA
+    strategy: str | None = None
+    direction: Direction | None = None
+    reason: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    user_s: float | None = None
+    system_s: float | None = None
+    harness_s: float | None = None
+    limit_bytes: int | None = None
+    peak_bytes: int | None = None
+    peak_source: str | None = None
+    saturated: bool | None = None
+    sampled_peak_bytes: int | None = None
+    swap_peak_bytes: int | None = None
+    demand_bytes: int | None = None
+    demand_source: str | None = None
+    base_bytes: int | None = None
+    gnu_time_maxrss_bytes: int | None = None
+    gnu_time: dict[str, Any] = field(default_factory=dict)
+    major_faults: int | None = None
+    minor_faults: int | None = None
+    swapped_in_bytes: int | None = None
+    swapped_out_bytes: int | None = None
+    refault_anon: int | None = None
+    refault_file: int | None = None
+    io_read_bytes: int | None = None
+    io_write_bytes: int | None = None
+    oom_kills: int | None = None
+    killed_with_swap_free: bool | None = None
+    limit_hits: int | None = None
+    collections_s: float | None = None
+    throughput_per_s: float | None = None
+    page_cache: str | None = None
+    sampler: SamplerReport | None = None
+    watched: Watching | None = None
+    kill: KillReport | None = None
+    storage: StorageReport | None = None
+    walk: WalkReport | None = None
+    phases: list[PhaseSum] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    noise: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``json.dumps``; of a training's many phases no deep copy."""
+        return asdict(replace(self, phases=[])) | {"phases": [{**vars(p)} for p in self.phases]}
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from edgebench.record_view import record_html
+
+        return record_html(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TrialRecord:
+        """The record of :meth:`to_json`; keys this version does not know are left out."""
+        data = _known(cls, data)
+        data["limits"] = limit_setting(data["limits"])
+        for name, kind in _REPORTS.items():
+            if data.get(name) is not None:
+                data[name] = kind(**_known(kind, data[name]))
+        data["phases"] = [PhaseSum(**_known(PhaseSum, phase)) for phase in data.get("phases", [])]
+        return cls(**data)
+
+
+def limit_setting(data: dict[str, Any]) -> LimitSetting:
+    """The limits of plain data; keys this version does not know are left out."""
+    return LimitSetting(**_known(LimitSetting, data))
+
+
+def _known(kind: Any, data: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if key in _NAMES[kind]}
+
+
+_REPORTS: dict[str, Any] = {"sampler": SamplerReport, "watched": Watching, "kill": KillReport}
+_REPORTS |= {"storage": StorageReport, "walk": WalkReport}
+_KINDS: tuple[Any, ...] = (TrialRecord, LimitSetting, PhaseSum, *_REPORTS.values())
+_NAMES = {kind: frozenset(f.name for f in fields(kind)) for kind in _KINDS}

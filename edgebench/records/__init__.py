@@ -1,1 +1,0 @@
-"""What a trial leaves behind, as data: its record, and its events as phases."""

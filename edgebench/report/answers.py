@@ -1,0 +1,83 @@
+"""A workload's questions and answers: from its records alone, or with its layers and models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from edgebench.report.content import ReportAnswer
+from edgebench.report.more_memory import more_memory_sentences
+from edgebench.report.sentences import slowdown_sentences, viability_sentences
+from edgebench.report.workload import WorkloadPoints
+from edgebench.results.sweep_reader import settings_columns
+from edgebench.storage_speed import AS_IS
+
+if TYPE_CHECKING:
+    from edgebench.analysis.layer_costs.table import LayerCostTable
+    from edgebench.slowdown.models.fitting import CurveFits
+
+FITS, SLOW = "Does it fit?", "How slow is it?"
+LAYERS, MORE = "Which layers cause the slowdown?", "How much does more memory help?"
+#: The settings that identify a workload, beside its network or command.
+_SETTINGS = (
+    *("kind", "schedule", "loader", "batch", "image", "rounds", "warm", "threads", "workers"),
+    *("gc", "engine", "arena", "memory_pattern", "optimization", "prepacking", "xnnpack"),
+    *("onednn", "xla"),
+)
+_LIMITS = ("swap_kind", "swap_bytes", "cores", "cpu_quota", "storage", "board")
+
+
+def measured_answers(workload: WorkloadPoints) -> list[ReportAnswer]:
+    """The answers that need only records: no pandas, no numpy."""
+    return [
+        ReportAnswer(FITS, viability_sentences(workload)),
+        ReportAnswer(SLOW, slowdown_sentences(workload)),
+        ReportAnswer(MORE, more_memory_sentences(workload)),
+    ]
+
+
+def all_answers(
+    workload: WorkloadPoints, layers: LayerCostTable | None, fits: Sequence[CurveFits]
+) -> list[ReportAnswer]:
+    """Every answer, with what the layers' times and the models' fits add."""
+    from edgebench.report.model_sentences import model_sentences
+
+    fit, slow, more = measured_answers(workload)
+    for one in fits:
+        if one.curve.phase == "total" and is_of(workload, one.curve.settings, "pipeline"):
+            slow.sentences.extend(model_sentences(one))
+    return [fit, slow, ReportAnswer(LAYERS, cause_sentences(layers)), more]
+
+
+def cause_sentences(table: LayerCostTable | None) -> list[str]:
+    """Which layers take the added time at the tightest limit; else why that isn't known."""
+    from edgebench.analysis.layer_costs.sentences import cause_sentence, warning_sentences
+
+    if table is None:
+        return ["No layer was timed both unlimited and at a limit."]
+    cost = table.tightest()
+    if cost is None:
+        return ["No trial finished under a limit, so no layer can be compared."]
+    # The noise of every trial is among the report's warnings.
+    return [
+        f"{words}."
+        for words in (
+            cause_sentence(table, cost),
+            *warning_sentences(replace(table, noise=[], collections_s=[])),
+        )
+    ]
+
+
+def is_of(workload: WorkloadPoints, settings: Mapping[str, Any], network: str) -> bool:
+    """Whether these settings of a frame, without missing ones, are this workload's.
+
+    ``network`` is the setting that names its network: ``network``, or ``pipeline``.
+    """
+    columns = settings_columns(workload.settings)
+    own = {name: columns.get(name) for name in _SETTINGS}
+    own |= {name: getattr(workload.limits, name) for name in _LIMITS}
+    own |= {network: columns.get("network"), "command": columns.get("command")}
+    # Curves have no setting for storage as it is.
+    known = {"storage": AS_IS, **settings}
+    return all(known.get(name) == value for name, value in own.items())

@@ -1,0 +1,189 @@
+"""Makes the report of one sweep from its results; what is missing is named with the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from edgebench.errors import ResultsError
+from edgebench.report.answers import all_answers, is_of
+from edgebench.report.content import Chapter, Report
+from edgebench.report.one_sentence import sweep_sentences
+from edgebench.report.pictures import draw_pictures
+from edgebench.report.tables import (
+    environment_table,
+    fits_table,
+    layers_table,
+    limits_table,
+    summary_table,
+    unfinished_table,
+    worst_layer,
+)
+from edgebench.report.workload import WorkloadPoints, limit_label, short_names, workloads
+from edgebench.results.kill_rate import watching_warnings
+from edgebench.results.summary import collection_notes, summarise
+from edgebench.text import printable
+
+if TYPE_CHECKING:
+    from edgebench.analysis.layer_costs.table import LayerCostTable
+    from edgebench.results.results import Results, Sweep
+    from edgebench.slowdown.models.fitting import CurveFits
+
+_MOST_WARNINGS = 40
+#: With more workloads than this, only those with limits have a chapter; the summary has all.
+_MANY = 12
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the frames of the sweep hold beside its points. ``warnings``: what they lack."""
+
+    layer_costs: list[LayerCostTable] = field(default_factory=list)
+    fits: list[CurveFits] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def make_report(results: Results, as_png: bool = False) -> Report:
+    """The report of one sweep, complete, running or interrupted; ``as_png``: figures as PNG too.
+
+    Raises:
+        ResultsError: these are several sweeps.
+        MachineError: pandas is not installed.
+    """
+    sweep = results.sweeps[0]
+    summaries = summarise(sweep)
+    points, collected = workloads(summaries), collection_notes(summaries)
+    found = _found(results)
+    pictures, no_picture = draw_pictures(results, as_png)
+    tables = [fits_table(found.fits)] if found.fits else []
+    unfinished = unfinished_table(points)
+    tables += [unfinished] if unfinished.rows else []
+    brief, _ = short_names([one.name for one in points])
+    warnings = [*watching_warnings(sweep), *results.warnings, *found.warnings, *collected]
+    costs = {one.name: table for one in points if (table := _table_of(one, found.layer_costs))}
+    return Report(
+        title=f"{sweep.name} on {sweep.device}",
+        about=_about(sweep),
+        in_short=_in_short(points, brief, costs),
+        summary=summary_table(points, {name: worst_layer(t) for name, t in costs.items()}),
+        chapters=[
+            _chapter(one, brief[one.name], costs.get(one.name), found.fits)
+            # Of many workloads only those with a limit that was tried get a chapter.
+            for one in points
+            if one.tried or len(points) <= _MANY
+        ],
+        pictures=pictures,
+        warnings=_capped(without_repeats([*warnings, *_noise(points)])),
+        tables=[*tables, environment_table(sweep.environment)],
+        scenario=printable(sweep.scenario_text),
+        footer=_footer(sweep),
+        left_out=no_picture,
+    )
+
+
+def _found(results: Results) -> _Found:
+    from edgebench.analysis.layer_costs.builder import layer_cost_tables
+    from edgebench.slowdown.curves import curves
+    from edgebench.slowdown.models.fitting import fit_all
+
+    found = _Found()
+    try:
+        tables, left_out = layer_cost_tables(results)
+        found.layer_costs.extend(tables)
+        found.warnings.extend(left_out)
+    except ResultsError as error:
+        found.warnings.append(f"no layer times: {error.what}")
+    try:
+        fits, skipped = fit_all(curves(results))
+        found.fits.extend(fits)
+        found.warnings.extend(skipped)
+    except ResultsError as error:
+        found.warnings.append(f"no fit: {error.what}")
+    return found
+
+
+def _about(sweep: Sweep) -> list[str]:
+    state = "running" if sweep.running else "complete" if sweep.complete else "unfinished"
+    planned = sweep.planned or "an unknown number"
+    said = [f"The sweep is {state}: {len(sweep.records)} of {planned} trials are recorded."]
+    started = [record.started_utc for record in sweep.records]
+    if started:
+        said.append(f"Trials began from {_minute(min(started))} to {_minute(max(started))} UTC.")
+    machine = sweep.environment
+    words = [machine.get(key) for key in ("board", "cpu_model", "os", "kernel")]
+    if told := ", ".join(str(word) for word in words if word):
+        said.append(f"The machine: {told}.")
+    return said
+
+
+def _in_short(
+    points: Sequence[WorkloadPoints], brief: dict[str, str], costs: Mapping[str, LayerCostTable]
+) -> list[list[str]]:
+    from edgebench.analysis.layer_costs.sentences import cause_sentence
+
+    said = [[sentence] for sentence in sweep_sentences(points, brief)]
+    for one, sentences in zip(points, said, strict=False) if len(said) == len(points) else ():
+        table = costs.get(one.name)
+        if table and (cost := table.tightest()):
+            cause = cause_sentence(table, cost)
+            # A layer's name stays as it is.
+            sentences.append(f"{cause.replace('no layer', 'No layer', 1)}.")
+    return said
+
+
+def _minute(started_utc: str) -> str:
+    return started_utc[:16].replace("T", " ")
+
+
+def _chapter(
+    workload: WorkloadPoints, brief: str, layers: LayerCostTable | None, fits: Sequence[CurveFits]
+) -> Chapter:
+    tables = [limits_table(workload)]
+    cost = layers.tightest() if layers else None
+    if layers and cost and cost.surely_slower and cost.extra_s > 0:
+        tables.append(layers_table(layers, cost))
+    return Chapter(workload.name, brief, all_answers(workload, layers, fits), tables)
+
+
+def _table_of(workload: WorkloadPoints, tables: Iterable[LayerCostTable]) -> LayerCostTable | None:
+    return next((t for t in tables if is_of(workload, t.settings, "network")), None)
+
+
+def _noise(points: Iterable[WorkloadPoints]) -> list[str]:
+    return [
+        f"{one.name}, {limit_label(point)}: {words}"
+        for one in points
+        for point in one.points
+        for words in point.noise
+    ]
+
+
+def _capped(warnings: Sequence[str]) -> list[str]:
+    left = len(warnings) - _MOST_WARNINGS
+    more = [f"… and {left} more: edgebench show --json lists all"] if left > 0 else []
+    return [*warnings[:_MOST_WARNINGS], *more]
+
+
+def _footer(sweep: Sweep) -> str:
+    from edgebench import __version__
+
+    made = sweep.environment.get("edgebench") or "an unknown version"
+    return f"Measured by edgebench {made}, reported by edgebench {__version__}."
+
+
+#: Messages that differ only in this and the files named after it are the same message.
+_TRIAL = re.compile(r"trial '([^']+)'")
+
+
+def without_repeats(messages: Iterable[str]) -> list[str]:
+    """Each message once; of those that differ only in their trial, the first and a count."""
+    alike: dict[str, list[str]] = {}
+    for message in messages:
+        trial = _TRIAL.search(message)
+        alike.setdefault(message.replace(trial[1], "…") if trial else message, []).append(message)
+    return [
+        first if not more else f"{first}, and {len(more)} more like it"
+        for first, *more in alike.values()
+    ]

@@ -1,0 +1,173 @@
+"""The kinds of figures there are, which rows belong into one figure, and its names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from edgebench.boards.board import emulation_words
+from edgebench.report.figures import style
+from edgebench.results.derived import file_stem
+from edgebench.results.frames import ENGINE, GENERATION, TRAINING
+from edgebench.storage_speed import AS_IS
+from edgebench.units import MIB, format_size
+from edgebench.workloads.training.names import PYTORCH
+
+#: The settings in a subtitle, and their format.
+_TOLD = {
+    "schedule": "{} schedule",
+    "loader": "{} loader",
+    "batch": "batch {:g}",
+    "image": "image {:g}",
+    "threads": "{:g} threads",
+    "page_cache": "{} page cache",
+    "prompt": "prompt of {:g}",
+    "new_tokens": "{:g} new tokens",
+    "optimizer": "{}",
+    "learning_rate": "rate {:g}",
+    "data": "{}",
+    "shape": "images of {}",
+    "cores": "{:g} cores",
+    "cpu_quota": "{:g} CPUs",
+}
+#: What sets workloads apart, but for networks and schedules.
+SETTINGS = (
+    *("loader", "batch", "image", "rounds", "warm", "threads", "workers", "page_cache"),
+    *("gc", "command", "cores", "cpu_quota", "swap_kind", "swap_bytes", "storage", "board"),
+    *(*ENGINE, *TRAINING, *GENERATION),
+)
+
+
+class NamedFigure(NamedTuple):
+    """A figure and its file's name without an ending; a notebook shows the figure."""
+
+    stem: str
+    figure: Figure
+
+    def _repr_svg_(self) -> str:
+        with style.figure_style():
+            return style.figure_bytes(self.figure, ["svg"])["svg"].decode()
+
+
+class FigureKind(NamedTuple):
+    """A kind of figure: its name, what draws it, and its place among those of every sweep.
+
+    ``place`` is None where only a study's sweep has data for it.
+    """
+
+    name: str
+    figures: Callable[..., Iterator[NamedFigure]]
+    place: int | None
+
+
+#: The kinds that :func:`figure_kind` registered.
+REGISTERED: dict[str, FigureKind] = {}
+_Draw = TypeVar("_Draw", bound=Callable[..., Iterator[NamedFigure]])
+
+
+def figure_kind(name: str, place: int | None = None) -> Callable[[_Draw], _Draw]:
+    """Registers the function below it as what draws this kind of figure."""
+
+    def register(draw: _Draw) -> _Draw:
+        REGISTERED[name] = FigureKind(name, draw, place)
+        return draw
+
+    return register
+
+
+def unique_stems(figures: Iterable[NamedFigure]) -> Iterator[NamedFigure]:
+    """The figures, the second of one name as ``name-2``."""
+    taken: set[str] = set()
+    for stem, figure in figures:
+        free = (f"{stem}-{number}" if number > 1 else stem for number in count(1))
+        name = next(one for one in free if one not in taken)
+        taken.add(name)
+        yield NamedFigure(name, figure)
+
+
+def write_figures(figures: Iterable[NamedFigure], folder: Path) -> list[Path]:
+    """Draw the figures and write them into the folder's ``figures/``; the files.
+
+    Raises:
+        ResultsError: the folder can't be written.
+    """
+    paths = []
+    with style.figure_style():
+        for stem, figure in unique_stems(figures):
+            paths += style.save_figure(figure, folder / "figures", stem)
+    return paths
+
+
+class RowGroup(NamedTuple):
+    """Rows that belong together, and the settings that they share."""
+
+    settings: dict[str, Any]
+    rows: pd.DataFrame
+
+
+def row_groups(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[RowGroup]:
+    """The frame by the keys that are among its columns, in the order in which they come."""
+    known = [key for key in keys if key in frame.columns]
+    for values, rows in frame.groupby(known, dropna=False, sort=False):
+        made: tuple[Any, ...] = tuple(values)
+        settings = {k: v for k, v in zip(known, made, strict=True) if not pd.isna(v)}
+        yield RowGroup(settings, rows)
+
+
+def subtitle(settings: Mapping[str, Any], *more: str) -> str:
+    """The settings in words."""
+    words = [emulation_words(settings["board"])] if settings.get("board") else []
+    words += [how.format(settings[name]) for name, how in _TOLD.items() if name in settings]
+    kind, size = settings.get("swap_kind"), settings.get("swap_bytes")
+    if kind:
+        swap = f"{kind} swap" + (f" {format_size(size)}" if size else "")
+        words.append("no swap" if kind == "none" else swap)
+    if settings.get("framework", PYTORCH) != PYTORCH:
+        words.insert(0, str(settings["framework"]))
+    if settings.get("compiled"):
+        words.append("compiled")
+    if settings.get("storage", AS_IS) != AS_IS:
+        words.append(f"storage {settings['storage']}")
+    return "  ·  ".join([*words, *more])
+
+
+def title_of(network: object) -> str:
+    """A network's or pipeline's name, or a command, short enough for a title."""
+    text = str(network).replace("+", " + ")
+    return text if len(text) <= 62 else text[:60] + "…"
+
+
+def stem_of(kind: str, settings: Mapping[str, Any], *words: object) -> str:
+    """The name of a figure's file; the default loader and batch are left out."""
+    loader, batch = settings.get("loader", "copy"), settings.get("batch", 1)
+    extra = [loader] if loader != "copy" else []
+    extra += [f"batch{batch:g}"] if batch != 1 else []
+    framework = settings.get("framework", PYTORCH)
+    extra += [str(framework)] if framework != PYTORCH else []
+    extra += ["compiled"] if settings.get("compiled") else []
+    return file_stem(kind, *words, *extra)
+
+
+def limit_order(rows: pd.DataFrame) -> list[str]:
+    """The limits' labels from the widest to the tightest, without unlimited ones."""
+    limited = rows[rows["memory_bytes"].notna()]
+    # A share is another size for each network; its mean share of demand puts it in order.
+    relative = limited["memory_bytes"] / limited["workload_demand_bytes"].fillna(1.0)
+    means = relative.groupby(limited["limit_label"]).mean().sort_values(ascending=False)
+    return [str(label) for label in means.index]
+
+
+def limit_name(label: str, rows: pd.DataFrame) -> str:
+    """A limit as a legend shows it: its size, and its share of demand."""
+    if label == "max":
+        return "unlimited"
+    sizes = rows.loc[rows["limit_label"] == label, "memory_bytes"].dropna().unique()
+    if len(sizes) != 1:
+        return f"{label} of demand" if label.endswith("%") else label
+    size = f"{sizes[0] / MIB:.0f} MiB"
+    return f"{size} ({label})" if label.endswith("%") else size

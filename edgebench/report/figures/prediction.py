@@ -1,0 +1,138 @@
+"""Figure of the predicted slowdown by limit, with the measured trials if there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from edgebench.report.figures import naming, scales, style
+from edgebench.slowdown.models.base import LEVEL
+from edgebench.slowdown.trial_seconds import WHOLES
+from edgebench.units import MIB
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+    from edgebench.results.results import Results
+    from edgebench.slowdown.curves import Curve
+    from edgebench.slowdown.models.base import CurvePrediction
+    from edgebench.slowdown.prediction import Prediction, Predictor
+
+_HEIGHT_IN = 4.3
+_FINE = 240
+#: More panels than this would be too narrow to read: then only whole rounds are drawn.
+_MOST_PANELS = 5
+
+
+def draw_predictions(
+    results: Results, found: Sequence[Prediction], predictor: Predictor, folder: Path
+) -> list[Path]:
+    """Draw each prediction into the folder's ``figures/``; the files.
+
+    Raises:
+        ResultsError: the folder can't be written.
+    """
+    return naming.write_figures(figures(results, found, predictor), folder)
+
+
+def figures(
+    results: Results, found: Sequence[Prediction], predictor: Predictor
+) -> Iterator[naming.NamedFigure]:
+    """One figure a workload, a panel a phase."""
+    for one in found:
+        settings, network = one.subject.settings, one.subject.network
+        stem = naming.stem_of("prediction", settings, network, settings.get("schedule"))
+        limits = _range(one)
+        predicted = predictor.predict_curves(one.subject, limits)
+        pairs = list(zip(one.subject.curves, predicted, strict=True))
+        if len(pairs) > _MOST_PANELS:
+            pairs = [(curve, own) for curve, own in pairs if curve.phase in WHOLES]
+        how = "measured before" if one.subject.was_run else "not measured"
+        title = f"Predicted slowdown of {naming.title_of(network)}"
+        words = naming.subtitle(settings, how, f"by {one.model}")
+        figure = style.new_figure(title, words, results, _HEIGHT_IN)
+        row = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
+        for axes, (curve, own) in zip(row, pairs, strict=True):
+            _panel(axes, one, curve, own, limits, len(pairs))
+        highest = max(float(np.max(own.slowdown)) for _, own in pairs)
+        measured = [s for curve, _ in pairs for s in curve.slowdown] if one.subject.was_run else []
+        scales.slowdown_axis(row[0], min([1.0, *measured]), max([highest, *measured]), 0)
+        row[0].set_ylabel("slowdown (time ÷ unlimited time)")
+        style.legend_beside(row[-1], handles=_keys(one))
+        yield naming.NamedFigure(stem, figure)
+
+
+def _range(one: Prediction) -> np.ndarray:
+    """From the tightest to the widest limit that is asked for or known."""
+    known = [float(m) for curve in one.subject.curves for m in curve.limits]
+    sizes = [*(at.limit_bytes for at in one.at), *known]
+    sizes += [one.demand_bytes] if one.demand_bytes else []
+    ends = min(sizes), max(sizes)
+    if ends[0] == ends[1]:
+        ends = ends[0] / 1.5, ends[1] * 1.5
+    return np.geomspace(*ends, _FINE)
+
+
+def _panel(
+    axes: Axes,
+    one: Prediction,
+    curve: Curve,
+    predicted: CurvePrediction,
+    limits: np.ndarray,
+    panels: int,
+) -> None:
+    axis = scales.LimitAxis([float(limits[0]), float(limits[-1])], panels)
+    axis.apply(axes)
+    axes.set_title(style.PHASE_TITLES[curve.answer])
+    axes.axhline(1, color=style.MUTED, linewidth=0.8, zorder=1)
+    colour = style.model_looks(one.model)["color"]
+    sizes = limits / MIB
+    axes.plot(sizes, predicted.slowdown, color=colour, lw=1.7, zorder=3)
+    if predicted.interval is not None:
+        axes.fill_between(sizes, *predicted.interval, color=colour, alpha=0.15, lw=0, zorder=2)
+    asked = [at for at in one.at if at.viable]
+    places = [at.limit_bytes for at in asked]
+    heights = np.interp(np.log(places), np.log(limits), predicted.slowdown)
+    axes.plot(np.array(places) / MIB, heights, "o", color=colour, ms=5.5, mec="white", zorder=4)
+    if len(curve.limits):
+        measured = curve.limit_bytes / MIB, curve.slowdown
+        axes.plot(*measured, "o", color=style.INK, ms=3.2, alpha=0.45, mew=0, zorder=3.5)
+    if one.demand_bytes:
+        scales.draw_demand(axes, one.demand_bytes)
+    _shade(axes, one, float(limits[0]))
+
+
+def _shade(axes: Axes, one: Prediction, lowest: float) -> None:
+    """What lies below all trials, and what is not viable."""
+    if one.fitted and one.demand_bytes and lowest < one.fitted[0] * one.demand_bytes:
+        ends = lowest / MIB, one.fitted[0] * one.demand_bytes / MIB
+        axes.axvspan(*ends, facecolor="none", edgecolor=style.MUTED, hatch="////", alpha=0.25, lw=0)
+    if one.least_viable_bytes and lowest < one.least_viable_bytes:
+        axes.axvspan(lowest / MIB, one.least_viable_bytes / MIB, color="#c0392b", alpha=0.14, lw=0)
+
+
+def _keys(one: Prediction) -> list[Artist]:
+    colour = style.model_looks(one.model)["color"]
+    keys: list[Artist] = [
+        Line2D([], [], color=colour, lw=1.7, marker="o", ms=5.5, mec="white", label="predicted"),
+        Patch(color=colour, alpha=0.2, lw=0, label=f"its {LEVEL:.0%} interval"),
+    ]
+    if one.subject.was_run:
+        keys.append(
+            Line2D([], [], color=style.INK, ls="", marker="o", ms=3.2, alpha=0.5, label="trial")
+        )
+    if one.demand_bytes:
+        keys.append(scales.demand_key())
+    if any(at.extrapolated for at in one.at):
+        keys.append(
+            Patch(facecolor="none", edgecolor=style.MUTED, hatch="////", label="extrapolated")
+        )
+    if any(not at.viable for at in one.at):
+        keys.append(Patch(color="#c0392b", alpha=0.2, lw=0, label="not viable"))
+    return keys

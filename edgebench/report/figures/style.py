@@ -1,0 +1,250 @@
+"""The style of all figures, and writing them: the same data gives the same bytes.
+
+Only :func:`figure_style` changes matplotlib's state. Figures are made without pyplot,
+which keeps whatever backend and style the caller has.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
+
+from edgebench import __version__
+from edgebench.results.derived import write_derived
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from edgebench.results.results import Results
+
+Colour = tuple[float, float, float]
+
+WIDTH_IN = 9.6
+FORMATS = ("png", "svg")
+INK, MUTED, FAINT = "#222222", "#6b6b6b", "#d9d9d9"
+#: Room for the title and the footer, in inches.
+_HEAD_IN, _FOOT_IN, _SIDE_IN = 0.62, 0.30, 0.12
+_BLIND_SAFE = sns.color_palette("colorblind")
+PHASE_COLOURS: dict[str, Any] = {
+    "import": "#9a9a9a",
+    "init": "#c9c9c9",
+    "load": _BLIND_SAFE[0],
+    "first": _BLIND_SAFE[1],
+    "execute": _BLIND_SAFE[2],
+    "prefill": _BLIND_SAFE[1],
+    "decode": _BLIND_SAFE[2],
+    "data": _BLIND_SAFE[4],
+    "forward": _BLIND_SAFE[0],
+    "backward": _BLIND_SAFE[1],
+    "step": _BLIND_SAFE[2],
+    "graph": _BLIND_SAFE[3],
+    "start": _BLIND_SAFE[3],
+}
+PHASE_TITLES = {
+    "import": "import",
+    "init": "build",
+    "load": "loading",
+    "first": "first execution",
+    "execute": "warm execution",
+    "prefill": "prefill",
+    "decode": "a token",
+    "data": "data",
+    "forward": "forward",
+    "backward": "backward",
+    "step": "update",
+    "graph": "forward, backward and update",
+    "start": "start (first round)",
+    "steady": "steady round",
+    "total": "whole trial",
+    "throughput": "throughput",
+}
+#: Schedules keep their colour and marker in every figure.
+_SCHEDULES = ("linear", "bulk", "partial", "deepeye", "whole", "deepeye-frugal", "admission")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+#: How trials that did not finish are drawn at the axis.
+UNFINISHED_MARKS = {"oom-killed": "x", "timeout": "+", "failed": "1"}
+UNFINISHED_LABELS = {
+    "oom-killed": "killed (out of memory)",
+    "timeout": "timed out",
+    "failed": "failed",
+}
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """The project's style for what is drawn and written inside; the caller's returns after."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        parameters: dict[Any, Any] = {**sns.axes_style("ticks"), **_PARAMETERS}
+        mpl.rcParams.update(parameters)
+        yield
+
+
+_PARAMETERS: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.titley": 1.0,  # Not above ticks, which are never there: to look for them takes long.
+    "axes.labelsize": 9.5,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.7,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "legend.title_fontsize": 8.5,
+    "savefig.dpi": 150,
+    "svg.hashsalt": "edgebench",
+}
+
+
+def new_figure(title: str, subtitle: str, source: Results | str, height_in: float) -> Figure:
+    """An empty figure with its title, what it shows, and the footer with its source.
+
+    ``source`` is the results that it shows, or the footer's own words.
+    """
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    room = (0.0, _FOOT_IN / height_in, 1.0, 1 - (_HEAD_IN + _FOOT_IN) / height_in)
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.set(rect=room, w_pad=0.08, h_pad=0.06)  # type: ignore[call-arg]
+    left = _SIDE_IN / WIDTH_IN
+    words: tuple[tuple[float, str, dict[str, Any]], ...] = (
+        (1 - 0.12 / height_in, title, {"fontsize": 12.5, "weight": "bold", "color": INK}),
+        (1 - 0.36 / height_in, subtitle, {"fontsize": 9, "color": MUTED}),
+    )
+    for y, text, looks in words:
+        figure.text(left, y, text, ha="left", va="top", **looks)
+    foot = source if isinstance(source, str) else footer(source)
+    figure.text(left, 0.10 / height_in, foot, ha="left", va="bottom", fontsize=7, color=MUTED)
+    return figure
+
+
+def footer(results: Results) -> str:
+    """Device, sweep, version and commit."""
+    sweep = results.sweeps[0]
+    words = [f"device {sweep.device}", f"sweep {sweep.name}", *version_words(sweep.environment)]
+    return "  ·  ".join(words if sweep.complete is not None else [*words, "sweep not complete"])
+
+
+def version_words(environment: Mapping[str, Any]) -> list[str]:
+    """The version and commit that measured."""
+    words = [f"edgebench {environment.get('edgebench') or __version__}"]
+    git = environment.get("git") or {}
+    if git.get("commit"):
+        words.append(f"commit {git['commit'][:10]}" + (" + changes" if git.get("changed") else ""))
+    return words
+
+
+def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
+    """Write the figure as PNG and SVG.
+
+    Raises:
+        ResultsError: the folder can't be written.
+    """
+    drawn = figure_bytes(figure)
+    return [write_derived(folder, f"{stem}.{kind}", data) for kind, data in drawn.items()]
+
+
+def figure_bytes(figure: Figure, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
+    """The figure's bytes in each of these formats, without dates or versions in them."""
+    # Once is enough: drawn again in another format it stays as it is.
+    if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
+        _freeze(figure, engine)
+    drawn = {}
+    for kind in formats:
+        data = io.BytesIO()
+        no_metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+        figure.savefig(data, format=kind, metadata=no_metadata)
+        drawn[kind] = data.getvalue()
+    return drawn
+
+
+def _freeze(figure: Figure, engine: ConstrainedLayoutEngine) -> None:
+    """Lay the figure out once and round where things stand.
+
+    The layout's solver differs in the last bits from one process to another, which shows in SVG.
+    """
+    _take_literally(figure)
+    for artist in (a for x in figure.axes for a in (*x.lines, *x.collections, *x.patches)):
+        # What is cut off at the axes takes no room outside; to measure it takes long.
+        artist.set_in_layout(not artist.get_clip_on())
+    engine.execute(figure)
+    # Not "none", which leaves an engine that has every format drawn twice.
+    figure.set_layout_engine(None)
+    for axes in figure.axes:
+        x, y, width, height = (round(value, 6) for value in axes.get_position().bounds)
+        axes.set_position((x, y, width, height))
+
+
+def _take_literally(figure: Figure) -> None:
+    """A $ in a name begins no formula; only the labels that matplotlib gives to numbers do."""
+    # First: this makes the ticks.
+    texts = figure.findobj(Text)
+    numbers = {
+        label
+        for axes in figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        if not isinstance(axis.get_major_formatter(), FixedFormatter)
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
+        for label in (tick.label1, tick.label2)
+    }
+    for text in texts:
+        if isinstance(text, Text) and text not in numbers:
+            text.set_parse_math(False)
+
+
+def limit_colours(count: int) -> list[Colour]:
+    """From the widest limit (light) to the tightest (dark)."""
+    return [tuple(c) for c in sns.color_palette("rocket_r", count + 2)[1:-1]]
+
+
+UNLIMITED_COLOUR: Colour = tuple(sns.color_palette("colorblind")[0])
+
+
+def schedule_style(schedule: object, others: Sequence[object] = ()) -> tuple[Colour, str]:
+    """A schedule's colour and marker; one that isn't known gets those of its place in others."""
+    known = [*_SCHEDULES, *sorted({str(s) for s in others} - set(_SCHEDULES))]
+    place = known.index(str(schedule)) if str(schedule) in known else 0
+    return tuple(_BLIND_SAFE[place % len(_BLIND_SAFE)]), _MARKERS[place % len(_MARKERS)]
+
+
+#: Models keep their colour and marker in every figure.
+_MODELS = ("unslowed", "interpolation", "hinge", "brouwer", "physics", "corrected")
+
+
+def model_looks(model: str) -> dict[str, Any]:
+    """How a model's line is drawn; an unknown one looks like the first."""
+    place = _MODELS.index(model) if model in _MODELS else 0
+    # The palette's seventh is a grey, the first model's.
+    colours = [_BLIND_SAFE[7], *_BLIND_SAFE]
+    marker = _MARKERS[place % len(_MARKERS)]
+    return {"color": tuple(colours[place]), "marker": marker, "ms": 4.5, "lw": 1.5}
+
+
+def legend_beside(axes: Axes, **options: Any) -> None:
+    """A legend right of the axes, where no data can be."""
+    axes.legend(
+        loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, alignment="left", **options
+    )

@@ -1,0 +1,88 @@
+"""Figure of throughput by limit: what a workload gets done in a second, a line per workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter, ScalarFormatter
+
+from edgebench.errors import ResultsError
+from edgebench.report.figures import naming, scales, style
+from edgebench.report.workload import WorkloadPoints, limit_size, workloads
+from edgebench.results.summary import summarise
+from edgebench.throughput import per_second_words
+from edgebench.units import MIB
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from edgebench.results.results import Results
+
+_HEIGHT_IN = 4.0
+#: A line's name beside the figure; the rest of a command is in the tables.
+_MOST_LETTERS = 32
+
+
+@naming.figure_kind("throughput")
+def figures(results: Results) -> Iterator[naming.NamedFigure]:
+    """One for each unit that is counted.
+
+    Raises:
+        ResultsError: no trial counted anything.
+    """
+    found = workloads(summarise(results.sweeps[0]))
+    counted = [one for one in found if any(p.throughput_per_s for p in one.points)]
+    units = {p.unit for one in counted for p in one.points}
+    if not units:
+        raise ResultsError("no throughput was measured", where=str(results.path))
+    for unit in sorted(units):
+        shown = [
+            one for one in found if any(p.throughput_per_s and p.unit == unit for p in one.points)
+        ]
+        words = per_second_words(unit)
+        title = f"{words[0].upper()}{words[1:]} by memory limit"
+        figure = style.new_figure(title, "", results, _HEIGHT_IN)
+        axes = figure.subplots()
+        _panel(axes, shown)
+        axes.set_ylabel(words)
+        style.legend_beside(axes, handles=_keys(shown))
+        stem = naming.stem_of("throughput", {}, *([unit] if unit else []))
+        yield naming.NamedFigure(stem, figure)
+
+
+def _panel(axes: Axes, shown: Sequence[WorkloadPoints]) -> None:
+    sizes = [size for one in shown for p in one.points if (size := limit_size(p)) is not None]
+    axis = scales.LimitAxis(sizes or [MIB])
+    for number, one in enumerate(shown):
+        colour, marker = style.schedule_style(number, list(range(len(shown))))
+        known = [(p, p.throughput_per_s) for p in one.points if p.throughput_per_s]
+        places = [(limit_size(p) or axis.unlimited * MIB) / MIB for p, _ in known]
+        medians = [rate.median for _, rate in known]
+        axes.plot(places, medians, marker=marker, color=colour, lw=1.6, ms=6, mec="white", mew=0.9)
+        axes.vlines(
+            places, [rate.low for _, rate in known], [rate.high for _, rate in known], color=colour
+        )
+        if one.demand_bytes is not None:
+            scales.draw_demand(axes, one.demand_bytes, colour)
+        lost = [limit_size(p) for p in one.tried if "oom-killed" in p.outcomes]
+        if killed := tuple(size for size in lost if size is not None):
+            scales.draw_unfinished(axes, {"oom-killed": killed}, colour, number)
+    axes.set_yscale("log")
+    scales.add_mark_lanes(axes, len(shown))
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axis.apply(axes)
+
+
+def _keys(shown: Sequence[WorkloadPoints]) -> list[Line2D]:
+    keys = []
+    for number, one in enumerate(shown):
+        colour, marker = style.schedule_style(number, list(range(len(shown))))
+        name = one.name if len(one.name) <= _MOST_LETTERS else f"{one.name[:_MOST_LETTERS]}…"
+        keys.append(
+            Line2D([], [], color=colour, marker=marker, mec="white", mew=0.9, ms=6, label=name)
+        )
+    killed = any("oom-killed" in p.outcomes for one in shown for p in one.tried)
+    return [*keys, scales.demand_key(), *scales.unfinished_keys(["oom-killed"] if killed else [])]

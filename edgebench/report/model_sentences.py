@@ -1,0 +1,58 @@
+"""Sentences of a report: what the model of a workload's slowdown predicts, and its error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgebench.slowdown.context import Context
+from edgebench.text import joined_words
+from edgebench.units import format_size
+
+if TYPE_CHECKING:
+    from edgebench.slowdown.models.fitting import CurveFits, ModelFit
+
+#: Slowdowns whose limits are reported.
+_FACTORS = (1.1, 2.0, 10.0)
+_STEPS = 400
+#: With a larger mean error nothing is predicted between the limits tried.
+_TOO_FAR = 0.25
+
+
+def model_sentences(fits: CurveFits) -> list[str]:
+    """The best model of one curve, its error, and the limits at which its slowdown passes a factor.
+
+    Only limits between those that were tried count.
+    """
+    best = fits.best
+    if best is None or best.errors is None:
+        return ["Too few limits were tried to estimate the error of a model."]
+    limits = fits.curve.limits
+    low, high = format_size(float(limits[0])), format_size(float(limits[-1]))
+    said = [
+        f"Between {low} and {high} the model “{best.model.name}” predicts best: at limits left out "
+        f"of the fit its mean error is {best.errors.mape:.0%} of the time."
+    ]
+    if best.errors.mape > _TOO_FAR:
+        return [*said, "That error is too large to predict between the limits tried: add limits."]
+    # A slowdown smaller than the error may be none.
+    known = [(f, at) for f, at in _slowdown_limits(fits, best) if f > 1 + best.errors.mape]
+    found = [f"×{factor:g} at about {format_size(at)}" for factor, at in known]
+    return [*said, f"Its slowdown passes {joined_words(found)}."] if found else said
+
+
+def _slowdown_limits(fits: CurveFits, found: ModelFit) -> list[tuple[float, float]]:
+    """For each factor that the fit passes between the limits tried, the limit in bytes."""
+    assert found.fit is not None
+    limits = fits.curve.limits
+    asked = np.geomspace(float(limits[0]), float(limits[-1]), _STEPS)
+    predicted = found.model.predict(found.fit, fits.curve, asked, Context({}))
+    slowdown = predicted.slowdown
+    passed = []
+    for factor in _FACTORS:
+        beyond = slowdown > factor
+        # Slowdown never rises with memory, so the last limit beyond a factor is where it passes it.
+        if beyond.any() and not beyond.all():
+            passed.append((factor, float(asked[beyond][-1])))
+    return passed

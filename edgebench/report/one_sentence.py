@@ -1,0 +1,127 @@
+"""What was measured of a workload, in one sentence: needs, slowdowns, kills.
+
+As in all sentences, a slowdown is claimed only where the repeats prove one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from edgebench.kills import LOST
+from edgebench.report.sentences import tightest_fast_limit
+from edgebench.report.workload import WorkloadPoints, limit_label
+from edgebench.results.spread import SLIGHT, Ratio
+from edgebench.results.stages import START
+from edgebench.results.summary import PointSummary
+from edgebench.text import joined_words
+from edgebench.units import format_duration, format_size
+
+#: More workloads than this are summed up in one sentence.
+_MOST = 6
+#: The slowdown whose limit is named beside the first one and the last.
+_TWICE = 2.0
+
+
+def sweep_sentences(found: Sequence[WorkloadPoints], names: dict[str, str]) -> list[str]:
+    """A sentence for each workload, under these names; one for all of them if there are many."""
+    if len(found) <= _MOST:
+        return [workload_sentence(one, names[one.name]) for one in found]
+    demands = [one.demand_bytes for one in found if one.demand_bytes is not None]
+    words = [f"{len(found)} workloads"]
+    if demands:
+        words[0] += f" need {format_size(min(demands))} to {format_size(max(demands))}"
+    tried = [point for one in found for point in one.tried]
+    if not tried:
+        return [f"{words[0]} without a limit; no limit was tried."]
+    lost = [point for point in tried if set(point.outcomes) != {"ok"}]
+    if lost:
+        words.append(f"at {len(lost)} of {len(tried)} limits trials were killed or failed")
+    else:
+        words.append(f"every trial finished at all {len(tried)} limits tried")
+    worst = max(
+        ((p.slowdown or 0.0, one, p) for one in found for p in one.tried if is_slower(p)),
+        key=lambda found: found[0],
+        default=None,
+    )
+    if worst:
+        words.append(f"slowed most: {names[worst[1].name]}, {_factor_at(worst[2])}")
+    return ["; ".join(words) + "."]
+
+
+def workload_sentence(workload: WorkloadPoints, name: str) -> str:
+    """``alexnet needs 462.7 MiB; 1.6× slower at 392.9 MiB and 27.8× at 184.9 MiB; …``."""
+    demand = workload.demand_bytes
+    unlimited = workload.unlimited
+    words = [f"{name} needs {format_size(demand)}" if demand else f"{name}: its need is unknown"]
+    if not workload.tried:
+        if unlimited is None:
+            return f"{words[0]}; no trial has finished."
+        seconds = format_duration(unlimited.times_s["total"].median)
+        pace = f"{workload.pass_words} takes {seconds}"
+        if unlimited.throughput_words:
+            pace = f"does {unlimited.throughput_words}"
+        return f"{words[0]} and {pace}; no limit was tried."
+    if unlimited and unlimited.throughput_words:
+        words.append(f"{unlimited.throughput_words} without a limit")
+    words += [*_later_start(workload), *_slowdowns(workload), _ends(workload)]
+    return "; ".join(words) + "."
+
+
+def _later_start(workload: WorkloadPoints) -> Iterator[str]:
+    """How much later it starts at the tightest limit that surely delays the start."""
+    delayed = [point for point in workload.tried if is_surely_more(point.ratios.get(START))]
+    if workload.has_steady and workload.unlimited and delayed:
+        later_s = delayed[-1].times_s[START].median - workload.unlimited.times_s[START].median
+        yield f"starts {format_duration(later_s)} later at {limit_label(delayed[-1])}"
+
+
+def _slowdowns(workload: WorkloadPoints) -> Iterator[str]:
+    """What the limits do to it once it runs, or to its start where only one round was run."""
+    of = "once running, " if workload.has_steady else "its start " if workload.has_rounds else ""
+    found = list(_slower_words(workload))
+    yield from [f"{of}{words}" if n == 0 else words for n, words in enumerate(found)]
+
+
+def _slower_words(workload: WorkloadPoints) -> Iterator[str]:
+    fast = tightest_fast_limit(workload)
+    if fast is not None:
+        yield f"at most 10% slower down to {limit_label(fast)}"
+    slower = [point for point in workload.tried if is_slower(point)]
+    twice = [point for point in slower if (point.slowdown or 0.0) >= _TWICE]
+    named = {p.point for p in (*slower[:1], *twice[:1], *slower[-1:])}
+    if named:
+        words = joined_words(_factor_at(point) for point in slower if point.point in named)
+        yield words.replace("×", "× slower", 1)
+    elif fast is None:
+        yield "the repeats differ too much to tell whether a limit slows it"
+
+
+def _ends(workload: WorkloadPoints) -> str:
+    """What happened at the tightest limits."""
+    lost = [point for point in workload.tried if set(point.outcomes) != {"ok"}]
+    if not lost:
+        return f"finished at every limit tried, down to {limit_label(workload.tried[-1])}"
+    outcomes, where = lost[0].outcomes, limit_label(lost[0])
+    made = sum(outcomes.values())
+    counts = {LOST.get(name, name): n for name, n in outcomes.items() if name != "ok"}
+    if len(outcomes) == 1:
+        return f"{next(iter(counts))} at {where}"
+    ends = joined_words(f"{how} in {n}" for how, n in counts.items())
+    return f"{ends} of {made} trials at {where}"
+
+
+def is_slower(point: PointSummary) -> bool:
+    """Whether it is slower than unlimited: proved by the repeats, where there are any."""
+    return is_surely_more(point.ratio)
+
+
+def is_surely_more(ratio: Ratio | None) -> bool:
+    """Whether a ratio of times is above 1: proved by the repeats, where there are any."""
+    # One repeat has no interval: its ratio is all there is.
+    return ratio is not None and (ratio.is_more if ratio.low is not None else ratio.median > SLIGHT)
+
+
+def _factor_at(point: PointSummary) -> str:
+    factor = point.slowdown or 0.0
+    rate = f" ({point.throughput_words})" if point.throughput_words else ""
+    return f"{factor:{'.0f' if factor >= 100 else '.3g'}}×{rate} at {limit_label(point)}"

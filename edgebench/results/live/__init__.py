@@ -1,0 +1,1 @@
+"""A running sweep followed from outside: its records, and the trial that runs now."""

@@ -1,0 +1,176 @@
+"""The worker's events, read as they are written: open and ended spans, loss and accuracy."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgebench.records import is_count, is_number
+from edgebench.results.layout import parse_line
+from edgebench.results.live_file import read_from
+
+#: Read in pieces: large ones would stay with the process when they have been read. At most so many
+#: at a time: what lies there already must not stall who watches.
+_PIECE_BYTES, _MOST_PIECES = 1 << 16, 16
+_LONGEST_LINE = 1 << 20
+#: Ended spans that are kept for who comes later.
+_KEPT = 64
+#: Of what came since the last look only so many lines are looked at closely: a fast network passes
+#: thousands of layers a second, which nobody can follow and the machine should not have to.
+_CLOSELY = 64
+_END = b'{"event": "end", "id": '
+_METRIC_WORDS = ("loss", "accuracy")
+_MOST_METRICS = 2000
+
+
+@dataclass(frozen=True)
+class OpenSpan:
+    """A phase, or a layer in one, that has begun. ``since_s`` is seconds after the trial's start.
+
+    ``layer`` and ``name`` are None for a whole phase.
+    """
+
+    phase: str
+    network: str | None
+    layer: int | None
+    name: str | None
+    round: int | None
+    since_s: float
+
+
+@dataclass(frozen=True)
+class EndedSpan:
+    """A span that has ended, with the kernel's peak in it where it is known."""
+
+    span: OpenSpan
+    wall_s: float
+    peak_bytes: int | None
+    major_faults: int | None
+    minor_faults: int | None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a note of training reports: loss, accuracy and other numbers."""
+
+    t_s: float
+    step: int | None
+    values: dict[str, float]
+
+
+class EventTail:
+    """A trial's growing events.
+
+    Args:
+        path: the file; it may not be there yet, or not any more.
+        started_ns: when the trial began, ``CLOCK_MONOTONIC``.
+    """
+
+    def __init__(self, path: Path, started_ns: int) -> None:
+        self._path = path
+        self._started_ns = started_ns
+        self._at = 0
+        self._torn = b""
+        self._open: dict[int, OpenSpan] = {}
+        self.ended: deque[EndedSpan] = deque(maxlen=_KEPT)
+        self.metrics: list[Metric] = []
+
+    @property
+    def open(self) -> list[OpenSpan]:
+        """What is under way, the innermost last."""
+        return list(self._open.values())
+
+    def poll(self) -> tuple[list[EndedSpan], list[Metric]]:
+        """Read what came since; the spans that ended and what training reported."""
+        ended: list[EndedSpan] = []
+        metrics: list[Metric] = []
+        for _ in range(_MOST_PIECES):
+            data = self._piece()
+            if not data:
+                break
+            for event in self._events(data):
+                self._take(event, ended, metrics)
+        self.ended.extend(ended)
+        self.metrics += metrics
+        # Every second one goes: a long training stays a line of bounded length.
+        if len(self.metrics) > _MOST_METRICS:
+            self.metrics = self.metrics[::2]
+        return ended, metrics
+
+    def _piece(self) -> bytes:
+        """What came since, no more than one piece of it."""
+        data = read_from(self._path, self._at, _PIECE_BYTES)
+        self._at += len(data)
+        return data
+
+    def _events(self, data: bytes) -> Iterator[dict[str, Any]]:
+        """The events of the lines that are whole now: the very last; of the others what matters."""
+        *lines, self._torn = (self._torn + data).split(b"\n")
+        # The worker writes no longer line.
+        self._torn = self._torn[:_LONGEST_LINE]
+        closely = _CLOSELY if len(data) < _PIECE_BYTES else 0
+        for place, line in enumerate(lines, start=closely - len(lines)):
+            event = parse_line(line) if place >= 0 or self._matters(line) else None
+            if event is not None:
+                yield event
+
+    def _take(self, event: dict[str, Any], ended: list[EndedSpan], metrics: list[Metric]) -> None:
+        kind = event.get("event")
+        if kind == "start":
+            self._begin(event)
+        elif kind == "end" and (span := self._end(event)):
+            ended.append(span)
+        elif kind == "note" and (metric := metric_of(event, self._started_ns)):
+            metrics.append(metric)
+
+    def _matters(self, line: bytes) -> bool:
+        """Whether an unparsed line is of a whole phase, of a span that is shown, or a note."""
+        if line.startswith(_END):
+            number = line[len(_END) : line.find(b",", len(_END))]
+            return len(number) < 20 and number.isdigit() and int(number) in self._open
+        return b'"layer": null' in line or b'"layer"' not in line
+
+    def _begin(self, event: Mapping[str, Any]) -> None:
+        number, t_ns = event.get("id"), event.get("t_ns")
+        if is_count(number) and is_count(t_ns) and isinstance(event.get("phase"), str):
+            self._open[int(number or 0)] = OpenSpan(
+                event["phase"],
+                _text(event.get("network")),
+                _count(event.get("layer")),
+                _text(event.get("name")),
+                _count(event.get("round")),
+                self._seconds(int(t_ns or 0)),
+            )
+
+    def _end(self, event: Mapping[str, Any]) -> EndedSpan | None:
+        number, t_ns = _count(event.get("id")), _count(event.get("t_ns"))
+        span = self._open.pop(number, None) if number is not None else None
+        if span is None or t_ns is None:
+            return None
+        counts = (_count(event.get(k)) for k in ("peak_bytes", "major_faults", "minor_faults"))
+        return EndedSpan(span, self._seconds(t_ns) - span.since_s, *counts)
+
+    def _seconds(self, t_ns: int) -> float:
+        return (t_ns - self._started_ns) / 1e9
+
+
+def metric_of(event: Mapping[str, Any], started_ns: int) -> Metric | None:
+    """What a note reports of training; None if nothing."""
+    data, t_ns = event.get("data"), _count(event.get("t_ns"))
+    if not isinstance(data, dict) or t_ns is None:
+        return None
+    values = {k: float(v) for k, v in data.items() if is_number(v) and k != "step"}
+    if not any(word in key for key in values for word in _METRIC_WORDS):
+        return None
+    return Metric((t_ns - started_ns) / 1e9, _count(data.get("step")), values)
+
+
+def _count(value: Any) -> int | None:
+    return value if is_count(value) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

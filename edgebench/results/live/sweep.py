@@ -1,0 +1,186 @@
+"""A sweep's folder followed while it grows: its records, progress and running trial."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgebench.errors import ResultsError
+from edgebench.records import FINAL_OUTCOMES, TrialRecord
+from edgebench.results.layout import (
+    COMPLETE,
+    RESOLVED,
+    TRIALS,
+    is_being_written,
+    parse_lines,
+    read_json,
+)
+from edgebench.results.live.trial import TrialTail
+from edgebench.results.live_file import read_live_trial
+from edgebench.results.sweep_reader import sweep_folders
+from edgebench.results.trial_lines import whole_record
+
+
+@dataclass(frozen=True)
+class SweepState:
+    """How a sweep stands. ``total`` is of all planned trials, None if the plan can't be read.
+
+    ``done`` are those recorded with a final outcome; ``left_s`` is how long the others take if
+    they take as long as those; ``fresh`` are the records that the last state had not.
+    """
+
+    path: Path
+    running: bool
+    complete: bool
+    total: int | None
+    done: int
+    outcomes: dict[str, int]
+    left_s: float | None
+    fresh: list[TrialRecord]
+    trial: TrialTail | None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The folder's name, which no other sweep has."""
+        return self.path.name
+
+    @property
+    def device(self) -> str:
+        """Whose results it is among."""
+        return self.path.resolve().parent.name
+
+
+class SweepTail:
+    """One sweep's folder, running, complete or cut short. Files are read when they changed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self._at = 0
+        self._outcomes: dict[str, str] = {}
+        self._took_s: list[float] = [0.0, 0.0]
+        self._damaged: list[str] = []
+        self._plan = _Plan(self.path / RESOLVED)
+        self._trial: TrialTail | None = None
+
+    def poll(self) -> SweepState:
+        """How it stands now; what is half written or damaged is a warning."""
+        running = is_being_written(self.path)
+        fresh = self._fresh()
+        self._follow(running)
+        done = sum(outcome in FINAL_OUTCOMES for outcome in self._outcomes.values())
+        total = self._plan.total()
+        return SweepState(
+            path=self.path,
+            running=running,
+            complete=(self.path / COMPLETE).exists(),
+            total=total,
+            done=done,
+            outcomes=dict(Counter(self._outcomes.values())),
+            left_s=None if total is None else self._left_s(total - done),
+            fresh=fresh,
+            trial=self._trial,
+            warnings=[*self._damaged, *self._plan.warnings],
+        )
+
+    def _fresh(self) -> list[TrialRecord]:
+        """The records that came since, each taken into account."""
+        try:
+            with (self.path / TRIALS).open("rb") as file:
+                if file.seek(0, 2) < self._at:
+                    # A resume cut what was torn: from the start again.
+                    self._at, self._outcomes, self._took_s = 0, {}, [0.0, 0.0]
+                file.seek(self._at)
+                data = file.read()
+        except OSError:
+            return []
+        # The last line may still be under the pen.
+        whole = data[: data.rfind(b"\n") + 1]
+        self._at += len(whole)
+        fresh = []
+        for _, line in parse_lines(whole):
+            record = self._record(line)
+            if record is not None:
+                self._take(record)
+                fresh.append(record)
+        return fresh
+
+    def _record(self, line: dict[str, Any] | None) -> TrialRecord | None:
+        try:
+            record = whole_record(line, self.path / TRIALS)
+            damage = None if record else f"{TRIALS}: a damaged line is left out"
+        except ResultsError as error:
+            record, damage = None, error.what
+        if damage and damage not in self._damaged:
+            self._damaged.append(damage)
+        return record
+
+    def _take(self, record: TrialRecord) -> None:
+        if self._outcomes.get(record.trial) not in FINAL_OUTCOMES:
+            self._outcomes[record.trial] = record.outcome
+        if record.wall_s is not None:
+            self._took_s[0] += record.wall_s + (record.harness_s or 0.0)
+            self._took_s[1] += 1
+
+    def _follow(self, running: bool) -> None:
+        """The trial that ``live.json`` names; a killed harness leaves one without its folder."""
+        live = read_live_trial(self.path) if running else None
+        if live is None:
+            self._trial = None
+            return
+        if self._trial is None or self._trial.live.started_ns != live.started_ns:
+            self._trial = TrialTail(live)
+        self._trial.poll()
+        # Its samples are packed away when it has ended.
+        if not self._trial.is_there():
+            self._trial = None
+
+    def _left_s(self, left: int) -> float | None:
+        """Trials left times what one took on the mean, the harness's work included."""
+        took_s, trials = self._took_s
+        if not trials:
+            return None
+        under_way_s = self._trial.elapsed_s if self._trial else 0.0
+        return max(0.0, took_s / trials * left - under_way_s)
+
+
+class _Plan:
+    """How many trials are planned; read again when an adaptive sweep planned more."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self._total: int | None = None
+        self.warnings: list[str] = []
+
+    def total(self) -> int | None:
+        """None if the plan can't be read."""
+        try:
+            found = self._path.stat()
+            stamp = (found.st_ino, found.st_mtime_ns)
+        except OSError:
+            stamp = (0, 0)
+        if stamp != self._stamp:
+            self._stamp, self._total, self.warnings = stamp, None, []
+            try:
+                plan = read_json(self._path).get("plan")
+                self._total = len(plan) if isinstance(plan, list) else None
+            except ResultsError as error:
+                self.warnings = [error.what]
+        return self._total
+
+
+def sweeps_below(root: Path) -> list[Path]:
+    """Every sweep's folder at or below a path, oldest first; none where there are no results."""
+    try:
+        return sweep_folders(root)
+    except ResultsError:
+        return []
+
+
+def newest_running(root: Path) -> Path | None:
+    """The newest sweep that runs now."""
+    open_ones = (path for path in reversed(sweeps_below(root)) if not (path / COMPLETE).exists())
+    return next((path for path in open_ones if is_being_written(path)), None)

@@ -1,0 +1,294 @@
+"""One sweep's folder read back, whole or torn, complete or still being written.
+
+Nothing here needs pandas. What is damaged is left out and said in the sweep's warnings; only what
+a newer version wrote is refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shlex
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from edgebench.errors import ResultsError
+from edgebench.measures.reading import Reading
+from edgebench.records import TrialRecord, is_number
+from edgebench.results.columns import large_file as large
+from edgebench.results.columns.large_file import RecordsOnDisk
+from edgebench.results.columns.table import ColumnTable, columns_from
+from edgebench.results.layout import (
+    COMPLETE,
+    ENVIRONMENT,
+    EVENTS,
+    NETWORKS,
+    READINGS,
+    RESOLVED,
+    SAMPLES,
+    SCENARIO,
+    TRIALS,
+    NewerResultsError,
+    is_being_written,
+    parse_lines,
+    read_json,
+)
+from edgebench.results.trial_lines import final_rows, whole_records
+from edgebench.units import format_size
+from edgebench.walk_report import UP
+from edgebench.workloads.garbage_collection import DEFAULT
+
+NO_RESULTS_REMEDY = "make some: edgebench run scenarios/quickstart.toml"
+#: Twice what a trial's events may come to.
+_MOST_BYTES = 512 << 20
+#: Kinds of workload with the setting ``gc``.
+COLLECTED = ("inference", "training", "convolution", "scan")
+_TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one results folder holds, but for its big tables.
+
+    ``complete`` is the completion mark, None while the sweep is not through. ``running``: a sweep
+    was writing to it when it was read. ``records`` are the timed trials; those that strategies of
+    telling memory have to themselves are ``strategy_records``, and what walks measured on their
+    way up, where the way down left its traces, is ``upward_records``. Of a large file they are read
+    from the disk one by one as they are asked for; ``columns`` serves whoever needs something of
+    all.
+    """
+
+    path: Path
+    device: str
+    records: Sequence[TrialRecord]
+    resolved: dict[str, Any]
+    environment: dict[str, Any]
+    networks: dict[str, Any]
+    scenario_text: str
+    complete: dict[str, Any] | None
+    running: bool
+    warnings: list[str] = field(default_factory=list)
+    strategy_records: Sequence[TrialRecord] = ()
+    upward_records: Sequence[TrialRecord] = ()
+
+    @property
+    def name(self) -> str:
+        """The folder's name, which no other sweep has."""
+        return self.path.name
+
+    @cached_property
+    def columns(self) -> ColumnTable:
+        """The timed trials' columns, in the order of ``records``."""
+        return columns_of(self.records)
+
+    @property
+    def planned(self) -> int | None:
+        """How many timed trials the sweep has in all; None if its plan can't be read.
+
+        Each further limit that a walk visited counts as one.
+        """
+        plan = self.resolved.get("plan")
+        steps = sum(step > 0 for step in self.columns.numbers.get("walk_step", ()))
+        return len(timed_in(plan)) + steps if isinstance(plan, list) else None
+
+    def events(self, trial: str) -> list[dict[str, Any]]:
+        """The worker's events of one trial; lines torn by a kill are left out.
+
+        Raises:
+            ResultsError: no such file, or a damaged one.
+        """
+        data = self._unzipped(f"{EVENTS}/{_checked(trial)}.jsonl.gz", f"events of trial {trial!r}")
+        return [event for _, event in parse_lines(data) if event is not None]
+
+    def reading(self, trial: str) -> Reading:
+        """What the strategy saw whose own trial this is.
+
+        Raises:
+            ResultsError: it left no figures, or they are damaged.
+        """
+        what = f"figures of a strategy in trial {trial!r}"
+        name = f"{READINGS}/{_checked(trial)}.json.gz"
+        try:
+            return Reading.from_json(json.loads(self._unzipped(name, what)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ResultsError(f"damaged figures: {error}", where=str(self.path / name)) from None
+
+    def _unzipped(self, name: str, what: str) -> bytes:
+        path = self.path / name
+        try:
+            return _unzipped(path)
+        except FileNotFoundError:
+            raise ResultsError(f"no {what}", where=str(path)) from None
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise ResultsError(f"damaged {what}: {error}", where=str(path)) from None
+
+    def samples_file(self, trial: str) -> Path:
+        """Where the sampler's tables of one trial lie.
+
+        Raises:
+            ResultsError: there are none.
+        """
+        path = self.path / SAMPLES / f"{_checked(trial)}.npz"
+        if not path.is_file():
+            raise ResultsError(f"no samples of trial {trial!r}", where=str(path))
+        return path
+
+
+def read_sweep(path: Path) -> Sweep:
+    """Read one results folder.
+
+    Raises:
+        ResultsError: no results folder, or one that a newer version wrote.
+    """
+    path = Path(path)
+    if not (path / TRIALS).is_file():
+        raise ResultsError("no results here", where=str(path), remedy=NO_RESULTS_REMEDY)
+    # Asked first: a sweep that ends meanwhile then shows as complete rather than as cut short.
+    running = is_being_written(path)
+    warnings: list[str] = []
+    resolved = _read_or_warn(path / RESOLVED, warnings)
+    environment = _read_or_warn(path / ENVIRONMENT, warnings)
+    networks = _read_or_warn(path / NETWORKS, warnings) if (path / NETWORKS).exists() else {}
+    complete = _read_or_warn(path / COMPLETE, warnings) if (path / COMPLETE).exists() else None
+    own, timed, upward = _apart(read_records(path / TRIALS, warnings))
+    return Sweep(
+        path=path,
+        device=path.resolve().parent.name,
+        records=timed,
+        resolved=resolved,
+        environment=environment,
+        networks=networks,
+        scenario_text=_scenario_text(path / SCENARIO, warnings),
+        complete=complete,
+        running=running,
+        warnings=warnings,
+        strategy_records=own,
+        upward_records=upward,
+    )
+
+
+def timed_in(plan: object) -> list[dict[str, Any]]:
+    """The timed trials of a plan as ``resolved.json`` keeps it."""
+    listed = plan if isinstance(plan, list) else []
+    return [one for one in listed if isinstance(one, dict) and one.get("strategy") is None]
+
+
+def read_records(path: Path, warnings: list[str]) -> Sequence[TrialRecord]:
+    """The records of ``trials.jsonl``, one a trial: its final one, else its latest.
+
+    Of a large file each is read when it is asked for.
+
+    Raises:
+        ResultsError: unreadable, or a newer version's.
+    """
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size >= large.LARGE_BYTES:
+                return large.read_large(path, warnings)
+            records = whole_records(file.read(), path, warnings)
+    except OSError as error:
+        raise ResultsError(f"can't read it: {error.strerror}", where=str(path)) from None
+    rows = final_rows(((record.trial, record.outcome) for record in records), warnings)
+    return [records[row] for row in rows]
+
+
+def columns_of(records: Sequence[TrialRecord]) -> ColumnTable:
+    """Records as columns, in their order."""
+    return records.table if isinstance(records, RecordsOnDisk) else columns_from(records)
+
+
+def outcomes_of(records: Sequence[TrialRecord]) -> dict[str, str]:
+    """How each trial ended."""
+    columns, rows = columns_of(records), range(len(records))
+    pairs = zip(columns.words("trial", rows), columns.words("outcome", rows), strict=True)
+    return {str(trial): str(outcome) for trial, outcome in pairs}
+
+
+def _apart(
+    records: Sequence[TrialRecord],
+) -> tuple[Sequence[TrialRecord], Sequence[TrialRecord], Sequence[TrialRecord]]:
+    """The trials that strategies have to themselves; the timed ones; of them, the way up."""
+    if isinstance(records, RecordsOnDisk):
+        timed_on_disk = records.of_strategies(False)
+        own = records.of_strategies(True)
+        return own, timed_on_disk.upward(False), timed_on_disk.upward(True)
+    timed = [record for record in records if record.strategy is None]
+    return (
+        [record for record in records if record.strategy is not None],
+        [record for record in timed if record.direction != UP],
+        [record for record in timed if record.direction == UP],
+    )
+
+
+def sweep_folders(path: Path) -> list[Path]:
+    """The results folders at or below a path (a sweep's, a device's or a root), oldest first.
+
+    Raises:
+        ResultsError: none there.
+    """
+    path = Path(path)
+    if (path / TRIALS).is_file():
+        return [path]
+    found = [file.parent for depth in ("*", "*/*") for file in path.glob(f"{depth}/{TRIALS}")]
+    shown = [folder for folder in found if not folder.name.startswith(".")]
+    if not shown:
+        what = "no results here" if path.exists() else "no such folder"
+        raise ResultsError(what, where=str(path), remedy=NO_RESULTS_REMEDY)
+    # Names begin with the time the sweep began.
+    return sorted(shown, key=lambda folder: folder.name)
+
+
+def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as plain columns: networks joined by ``+``, a command as one would type it.
+
+    Mappings and lists (weights' folders, environment variables) stay in the record alone. Before
+    ``gc`` was a setting, the collector was left on.
+    """
+    if settings.get("kind") in COLLECTED:
+        settings = {"gc": DEFAULT, **settings}
+    columns = {k: v for k, v in settings.items() if isinstance(v, (str, bool)) or is_number(v)}
+    networks = settings.get("networks") or settings.get("network")
+    if isinstance(networks, list):
+        columns["network"] = "+".join(map(str, networks))
+    if isinstance(command := settings.get("command"), list):
+        columns["command"] = shlex.join(map(str, command))
+    return columns
+
+
+def _unzipped(path: Path) -> bytes:
+    """A packed file's bytes; a few of them may stand for more than any memory holds."""
+    with gzip.open(path) as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it unpacks to more than {format_size(_MOST_BYTES)}")
+    return data
+
+
+def _checked(trial: str) -> str:
+    if not _TRIAL.fullmatch(trial):
+        raise ResultsError(f"{trial!r} is no trial's id")
+    return trial
+
+
+def _read_or_warn(path: Path, warnings: list[str]) -> dict[str, Any]:
+    try:
+        return read_json(path)
+    except NewerResultsError:
+        raise
+    except ResultsError as error:
+        warnings.append(error.what)
+        return {}
+
+
+def _scenario_text(path: Path, warnings: list[str]) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError as error:
+        warnings.append(f"can't read {path.name}: {error.strerror}")
+        return ""

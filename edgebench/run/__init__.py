@@ -1,0 +1,1 @@
+"""What executes: sweeps, trials, the session around them, searches, calibration, checks."""

@@ -1,0 +1,95 @@
+"""One trial of any command or function, without a scenario or a results folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgebench.errors import MachineError
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.session import open_session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial_setup import TrialSetup
+from edgebench.run.unlimited_trials import check_command
+from edgebench.safe_files import created
+
+
+def measure_command(
+    command: Sequence[str],
+    limits: LimitSetting,
+    *,
+    timeout_s: float | None = None,
+    interval_s: float | None = None,
+    stat_interval_s: float | None = None,
+    samples: Path | None = None,
+    echo: Callable[[bytes], None] | None = None,
+) -> TrialRecord:
+    """Run the command once, without a shell, in a fresh cgroup under the limits.
+
+    Args:
+        command: the program and its arguments.
+        limits: memory, swap and CPU limits.
+        timeout_s: kill it after so many seconds.
+        interval_s: the sampler's interval; None: 1 ms while usage changes, longer while it doesn't.
+        stat_interval_s: read ``memory.stat`` so often, under a limit too; that can prevent a kill.
+        samples: keep the samples in this ``.npz`` file.
+        echo: called with what the command prints, as it comes.
+
+    Raises:
+        MachineError, CgroupError: no such command, no GNU time, no swap; no cgroup with limits.
+    """
+    _check(command, samples)
+    settings = {"kind": "command", "command": list(command)}
+    return measure_once(
+        lambda _: settings,
+        limits,
+        timeout_s=timeout_s,
+        interval_s=interval_s,
+        stat_interval_s=stat_interval_s,
+        samples=samples,
+        echo=echo,
+    )
+
+
+def measure_once(
+    settings_in: Callable[[Path], Mapping[str, Any]],
+    limits: LimitSetting,
+    *,
+    timeout_s: float | None = None,
+    interval_s: float | None = None,
+    stat_interval_s: float | None = None,
+    samples: Path | None = None,
+    echo: Callable[[bytes], None] | None = None,
+) -> TrialRecord:
+    """Run one workload once, in a session of its own.
+
+    ``settings_in`` makes the workload's settings; it gets the session's scratch folder. The rest is
+    as for :func:`measure_command`.
+
+    Raises:
+        MachineError, CgroupError: as :func:`measure_command` does.
+    """
+    with open_session(
+        interval_s=interval_s,
+        stat_interval_s=stat_interval_s or TrialSetup.stat_interval_s,
+        echo=echo,
+        statistics_always=stat_interval_s is not None,
+    ) as session:
+        session.swap.use(limits.swap_kind, limits.swap_bytes)
+        files = TrialFiles.scratch(session.folder)
+        settings = settings_in(session.folder)
+        request = TrialRequest("0000", "measure", 0, 0, settings, limits, timeout_s)
+        record = run_trial(session.setup, request, files)
+        if samples:
+            with files.samples.open("rb") as made, created(samples) as kept:
+                shutil.copyfileobj(made, kept)
+        return record
+
+
+def _check(command: Sequence[str], samples: Path | None) -> None:
+    check_command(command)
+    if samples and not samples.parent.is_dir():
+        raise MachineError(f"no folder {samples.parent} to keep the samples in")

@@ -1,0 +1,197 @@
+"""How each kind of workload is started: its command, environment, open files, and evictions.
+
+A new kind (or framework) joins by one entry in :data:`KINDS`; nothing else changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgebench.cgroups.interface import HotFiles
+from edgebench.errors import WorkloadError
+from edgebench.identity import Identity, process_options, python_path
+from edgebench.layers.disk import weights_in
+from edgebench.measures.view import Descriptors
+from edgebench.text import choice_hint, printable
+from edgebench.workloads.events import WorkerSpec
+from edgebench.workloads.worker import WORKLOADS
+
+Settings = Mapping[str, Any]
+#: Why a trial under a limit has no such samples.
+_UNREAD = "reading it makes the kernel flush its statistics, which can prevent a kill"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How to start one workload: its words, its surroundings, the files to evict before it."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+    evict: tuple[Path, ...] = ()
+
+
+def _worker(settings: Settings, descriptors: Descriptors) -> Launch:
+    spec: WorkerSpec = {
+        "kind": settings["kind"],
+        "settings": dict(settings),
+        "descriptors": descriptors,
+    }
+    argv = (sys.executable, "-m", "edgebench.workloads.worker", json.dumps(spec))
+    cold = settings.get("page_cache") == "cold"
+    evict = weights_in(settings.get("weights", {}).values()) if cold else ()
+    return Launch(argv, env={"PYTHONPATH": python_path()}, evict=evict)
+
+
+def _command(settings: Settings, descriptors: Descriptors) -> Launch:
+    cwd = settings.get("cwd")
+    return Launch(
+        tuple(settings["command"]),
+        env=dict(settings.get("env") or {}),
+        cwd=Path(cwd) if cwd else None,
+        evict=tuple(file for path in settings.get("files", ()) for file in _files_in(Path(path))),
+    )
+
+
+def _files_in(path: Path) -> list[Path]:
+    """The file, or every file below the folder.
+
+    Raises:
+        WorkloadError: it is gone.
+    """
+    found = [path] if path.is_file() else [one for one in path.glob("**/*") if one.is_file()]
+    if not found:
+        raise WorkloadError(
+            "no file there to evict from the page cache",
+            where=str(path),
+            remedy=f"ls -l {shlex.quote(str(path))}",
+        )
+    return sorted(found)
+
+
+def _function(settings: Settings, descriptors: Descriptors) -> Launch:
+    """A script of ours that calls it; the script's one argument is JSON with what it needs."""
+    spec = json.dumps({"argument": settings["argument"], "descriptors": descriptors})
+    cwd = settings.get("cwd")
+    # Unbuffered: what it printed is there even if the kernel kills it.
+    return Launch(
+        (sys.executable, settings["script"], spec),
+        env={"PYTHONUNBUFFERED": "1"},
+        cwd=Path(cwd) if cwd else None,
+    )
+
+
+#: Kind → how it is started.
+KINDS: dict[str, Callable[[Settings, Descriptors], Launch]] = {
+    **dict.fromkeys(WORKLOADS, _worker),
+    "command": _command,
+    "function": _function,
+}
+
+
+def launch(settings: Settings, descriptors: Descriptors) -> Launch:
+    """How the workload of these settings is started.
+
+    Raises:
+        WorkloadError: no such kind.
+    """
+    kind = settings["kind"]
+    if kind not in KINDS:
+        raise WorkloadError(f"no workload kind {kind!r}", remedy=choice_hint(kind, KINDS))
+    return KINDS[kind](settings, descriptors)
+
+
+def run_reset(settings: Settings, identity: Identity | None) -> None:
+    """Run the command that undoes what a trial changed, outside the cgroup, before the next one.
+
+    Raises:
+        WorkloadError: it can't be started, or it fails.
+    """
+    if not (command := settings.get("reset")):
+        return
+    try:
+        done = subprocess.run(
+            command,
+            cwd=settings.get("cwd"),
+            env=environment_of(Launch((), dict(settings.get("env") or {})), identity),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            **process_options(identity),
+        )
+    except OSError as error:
+        why = error.strerror or str(error)
+    else:
+        if done.returncode == 0:
+            return
+        output = (done.stderr or done.stdout).decode(errors="replace").strip()
+        why = printable(output.splitlines()[-1]) if output else f"exit code {done.returncode}"
+    raise WorkloadError(
+        f"the command before each trial failed: {why}",
+        where=shlex.join(command),
+        remedy="try it by hand in this folder; a pipe or && needs a shell: sh -c '…'",
+    )
+
+
+def environment_of(start: Launch, identity: Identity | None) -> dict[str, str]:
+    """The variables that the workload's process gets."""
+    env = {**os.environ, **start.env}
+    if identity:
+        env["HOME"] = str(identity.home)
+    return env
+
+
+def readable_files(hot: HotFiles, flushing: bool) -> tuple[HotFiles, dict[str, str]]:
+    """What the sampler may read, and why samples are missing.
+
+    In a timed trial under a memory limit nothing is read that makes the kernel flush its
+    statistics (``flushing``): there reading can prevent a kill.
+    """
+    if flushing:
+        return hot, {}
+    unread = {f"{name}_samples": _UNREAD for name in hot.flushing if getattr(hot, name)}
+    return hot.without_flushing(), unread
+
+
+@contextlib.contextmanager
+def open_descriptors(
+    hot: HotFiles, events_fd: int, control_fd: int | None = None
+) -> Iterator[tuple[Descriptors, list[int]]]:
+    """The descriptors a worker inherits, opened as us: it may have no right to open them.
+
+    ``control_fd`` is the worker's end of the control of rounds, in a walk.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def opened(path: Path | None, flags: int) -> int | None:
+            if path is None:
+                return None
+            fd = os.open(path, flags)
+            stack.callback(os.close, fd)
+            return fd
+
+        usage, swap = opened(hot.usage, os.O_RDONLY), opened(hot.swap, os.O_RDONLY)
+        peak = opened(hot.peak, os.O_RDWR if hot.peak_resets else os.O_RDONLY)
+        stat, kernel = opened(hot.stat, os.O_RDONLY), opened(hot.kernel, os.O_RDONLY)
+        descriptors: Descriptors = {
+            "events": events_fd,
+            "usage": usage,
+            "peak": peak,
+            "peak_resets": hot.peak_resets,
+            "swap": swap,
+            "swap_is_memsw": hot.swap_is_memsw,
+            "stat": stat,
+            "kernel": kernel,
+            "control": control_fd,
+        }
+        fds = (usage, peak, swap, stat, kernel, control_fd)
+        yield descriptors, [fd for fd in fds if fd is not None]

@@ -1,0 +1,244 @@
+"""The least limits of a network or of a program, found by a search that is kept as a sweep."""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from edgebench.errors import WorkloadError
+from edgebench.records import TrialRecord
+from edgebench.results.stages import START, STEADY
+from edgebench.results.sweep_reader import Sweep, read_sweep
+from edgebench.results.trial_lines import trial_times
+from edgebench.run.limit_bracket import (
+    LimitBracket,
+    TriedLimit,
+    slowdown_bracket,
+    viable_bracket,
+)
+from edgebench.run.limit_search import BracketingPlanner, LimitGuess
+from edgebench.run.limit_trials import Pace, median_pace, pace_of_phase, pace_of_program
+from edgebench.run.minimum_answer import Minimum
+from edgebench.run.minimum_requests import (
+    PHASES,
+    MinimumRequest,
+    ProgramRequest,
+    minimum_scenario,
+    program_scenario,
+)
+from edgebench.run.program_search import ProgramGoal, ProgramPlanner, demand_range
+from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.trial_loop import Progress
+from edgebench.run.unlimited_trials import check_command, check_throughput, check_unlimited
+from edgebench.run.within_search import WithinPlanner
+from edgebench.scenario.planner import Planner
+from edgebench.scenario.points import PlannedTrial, points
+from edgebench.scenario.scenario import Scenario
+from edgebench.throughput import throughput_unit
+from edgebench.units import parse_duration, parse_size
+
+
+class SearchPlanner(Planner, Protocol):
+    """Chooses limits to try, and says what the trials at them came to."""
+
+    pace: Pace
+
+    def open_question(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """The next trial, whatever time is left; empty once the answers are known."""
+
+    def tried(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[TriedLimit]:
+        """What was tried below a limit."""
+
+
+@dataclass(frozen=True)
+class _Search:
+    """One search: what is run, who chooses the limits, and what is asked for."""
+
+    name: str
+    scenario: Scenario
+    planner: SearchPlanner
+    goal: ProgramGoal
+    stop_after_s: float | None = None
+    size_bytes: int | None = None
+
+
+def find_minimum(
+    request: MinimumRequest | ProgramRequest,
+    options: SweepOptions,
+    progress: Progress,
+    guess: LimitGuess | None = None,
+) -> Minimum:
+    """Search with as few trials as possible, and keep them as a sweep.
+
+    ``guess`` is where the search for a network's limits begins.
+
+    Raises:
+        UsageError: a value is not possible.
+        WorkloadError: an unlimited trial didn't finish, so there is nothing to compare with.
+        CgroupError, MachineError, ResultsError: as :func:`edgebench.run.sweep.run_sweep` does.
+    """
+    search = _search_of(request, guess)
+    if isinstance(request, ProgramRequest):
+        check_command(request.command)
+    return _found(search, run_sweep(search.scenario, options, progress, search.planner).folder)
+
+
+def minimum_so_far(request: MinimumRequest | ProgramRequest, folder: Path) -> Minimum | None:
+    """What an interrupted search found; None if no unlimited trial has finished.
+
+    Raises:
+        ResultsError: the folder can't be read.
+        WorkloadError: an unlimited trial failed.
+    """
+    if not any(record.demand_bytes for record in read_sweep(folder).records):
+        return None
+    return _found(_search_of(request, None), folder)
+
+
+def run_search(
+    scenario: Scenario, options: SweepOptions, progress: Progress, planner: Planner
+) -> tuple[Sweep, list[PlannedTrial], dict[str, TrialRecord]]:
+    """Run the trials that the planner chooses: their sweep, the plan, and each trial's record."""
+    return _read_search(run_sweep(scenario, options, progress, planner).folder)
+
+
+def _read_search(folder: Path) -> tuple[Sweep, list[PlannedTrial], dict[str, TrialRecord]]:
+    sweep = read_sweep(folder)
+    planned = [PlannedTrial(**one) for one in sweep.resolved["plan"]]
+    return sweep, planned, {record.trial: record for record in sweep.records}
+
+
+def _search_of(request: MinimumRequest | ProgramRequest, guess: LimitGuess | None) -> _Search:
+    size_bytes = parse_size(request.within) if request.within else None
+    if isinstance(request, ProgramRequest):
+        return _program_search(request, size_bytes)
+    scenario, pace = minimum_scenario(request), pace_of_phase(PHASES[request.phase])
+    made, slowdown = points(scenario), request.allowed_slowdown
+    goal = ProgramGoal(slowdown, None, request.confirm)
+    planner: SearchPlanner = (
+        BracketingPlanner(
+            *(made, slowdown, PHASES[request.phase], guess or LimitGuess(), request.confirm),
+            killed=request.killed,
+        )
+        if size_bytes is None
+        else WithinPlanner(
+            made, pace, compared=request.slowdown is not None, confirm=request.confirm
+        )
+    )
+    return _Search(request.network, scenario, planner, goal, size_bytes=size_bytes)
+
+
+def _program_search(request: ProgramRequest, size_bytes: int | None) -> _Search:
+    scenario = program_scenario(request)
+    timeout_s, budget_s, stop_after_s = (
+        parse_duration(text) if text else None
+        for text in (request.timeout, request.budget, request.stop_after)
+    )
+    goal = ProgramGoal(
+        *(request.allowed_slowdown, request.throughput, request.confirm, timeout_s, budget_s),
+        killed=request.killed,
+    )
+    compared = request.slowdown is not None or request.throughput is not None
+    planner: SearchPlanner = (
+        ProgramPlanner(points(scenario), goal)
+        if size_bytes is None
+        else (
+            WithinPlanner(
+                points(scenario), pace_of_program, compared=compared, confirm=goal.confirm
+            )
+        )
+    )
+    return _Search(shlex.join(request.command), scenario, planner, goal, stop_after_s, size_bytes)
+
+
+def _found(search: _Search, folder: Path) -> Minimum:
+    sweep, planned, records = _read_search(folder)
+    planner, goal = search.planner, search.goal
+    unlimited = [
+        r for r in sweep.records if r.limits.memory_bytes is None and r.limits.label == "max"
+    ]
+    check_unlimited(sweep, search.name, unlimited)
+    check_throughput(search.name, unlimited, goal.throughput)
+    demand = demand_range(unlimited)
+    if demand is None:
+        raise WorkloadError(
+            f"how much memory {search.name} needs is not known",
+            where=str(sweep.path),
+            remedy="edgebench doctor",
+        )
+    pace = median_pace(unlimited, planner.pace)
+    factor = goal.factor(pace)
+    tried = planner.tried(planned, records)
+    rates = [r.throughput_per_s for r in unlimited if r.throughput_per_s]
+    fast = slowdown_bracket(tried, factor) if factor and pace else None
+    return Minimum(
+        name=search.name,
+        folder=sweep.path,
+        demand_bytes=demand[1],
+        demand_least_bytes=demand[0],
+        unlimited_s=None if rates else pace,
+        viable=viable_bracket(tried),
+        fast=fast,
+        trials=len(records),
+        total_s=sum((r.wall_s or 0.0) + (r.harness_s or 0.0) for r in records.values()),
+        tried=tuple(tried),
+        slowdown=factor,
+        throughput=goal.throughput,
+        unit=throughput_unit(unlimited[0].settings),
+        unlimited_per_s=statistics.median(rates) if rates else None,
+        stop_after_s=search.stop_after_s,
+        later_start_s=_later_start_s(fast, unlimited, list(records.values())),
+        size_bytes=search.size_bytes,
+        finished=not planner.open_question(planned, records),
+    )
+
+
+def _later_start_s(
+    fast: LimitBracket | None, unlimited: Sequence[TrialRecord], records: Sequence[TrialRecord]
+) -> float | None:
+    """Median seconds of the start at a bracket's good limit, less the unlimited ones."""
+    if fast is None or fast.good is None:
+        return None
+    size = fast.good.limit_bytes
+    here = [r for r in records if size in (r.limit_bytes, r.limits.memory_bytes)]
+    medians = [median_pace(trials, _start_s) for trials in (here, unlimited)]
+    return None if None in medians else (medians[0] or 0.0) - (medians[1] or 0.0)
+
+
+def _start_s(record: TrialRecord) -> float | None:
+    """The start of a trial that has steady rounds beside it."""
+    times = trial_times(record)
+    return times.get(START) if STEADY in times else None
+
+
+def predicted_guess(
+    request: MinimumRequest, device: Path, swap_kind: str, swap_bytes: int | None
+) -> LimitGuess:
+    """Where the least limits should be, predicted from all results of a device.
+
+    Raises:
+        EdgebenchError: no prediction is possible: no results, no calibration.
+    """
+    from edgebench.slowdown.prediction_source import source_of
+    from edgebench.slowdown.query import find_workloads, workload_query
+
+    wanted = workload_query(
+        request.network, request.used_schedule, request.loader, request.batch, request.image
+    )
+    if request.new_tokens:
+        # No model simulates it.
+        return LimitGuess()
+    source = source_of(device, wanted, swap_kind=swap_kind)
+    subject = find_workloads(source.data, wanted)[0]
+    fast = None
+    if request.allowed_slowdown is not None:
+        fast = source.predictor.least_within(subject, request.allowed_slowdown, request.phase)
+    return LimitGuess(source.predictor.least_viable(subject, swap_bytes) or None, fast)

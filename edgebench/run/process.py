@@ -1,0 +1,229 @@
+"""A workload's process: started, its output and events read, waited for or timed out.
+
+The harness sleeps while the workload runs: it wakes 20 times a second to drain the event
+pipe (made large enough for that) and at once when the process ends or prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from edgebench.results.layout import parse_line
+from edgebench.safe_files import open_empty
+
+#: The most output kept of a workload; the rest is counted and dropped.
+OUTPUT_CAP_BYTES = 1 << 20
+_EVENT_PIPE_BYTES = 1 << 20
+_EVENTS_CAP_BYTES = 256 << 20
+_WAKE_S = 0.05
+
+
+class Pipe:
+    """A pipe whose reading end is ours and whose writing end the workload inherits.
+
+    Args:
+        cap_bytes: how much is kept.
+        size_bytes: how much the kernel shall hold for us.
+        copy: a file that gets what is kept as it comes, for who watches meanwhile.
+    """
+
+    def __init__(
+        self, cap_bytes: int, size_bytes: int | None = None, copy: Path | None = None
+    ) -> None:
+        self.read_fd, self.write_fd = os.pipe()
+        os.set_blocking(self.read_fd, False)
+        if size_bytes:
+            # An unprivileged user may be over its pipe quota: the default size then serves.
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(self.read_fd, getattr(fcntl, "F_SETPIPE_SZ", 1031), size_bytes)
+        self.data = bytearray()
+        self.dropped_bytes = 0
+        self.ended = False
+        self._cap = cap_bytes
+        self._copy = os.fdopen(open_empty(copy), "wb", buffering=0) if copy else None
+
+    def drain(self) -> bytes:
+        """All that lies in the pipe now; kept up to the cap."""
+        fresh = bytearray()
+        with contextlib.suppress(BlockingIOError):
+            while len(fresh) < _EVENT_PIPE_BYTES and not self.ended:
+                chunk = os.read(self.read_fd, 1 << 16)
+                self.ended = not chunk
+                fresh += chunk
+        room = max(0, self._cap - len(self.data))
+        self.data += fresh[:room]
+        if self._copy and room:
+            # A full disk costs the view, never the trial.
+            with contextlib.suppress(OSError):
+                self._copy.write(fresh[:room])
+        self.dropped_bytes += max(0, len(fresh) - room)
+        return bytes(fresh)
+
+    def close_writer(self) -> None:
+        """Close our copy of the writing end, once the workload has its own."""
+        if self.write_fd >= 0:
+            os.close(self.write_fd)
+            self.write_fd = -1
+
+    def close(self) -> None:
+        """Close both ends. Safe to call twice."""
+        self.close_writer()
+        if self._copy:
+            self._copy.close()
+            self._copy = None
+        if self.read_fd >= 0:
+            os.close(self.read_fd)
+            self.read_fd = -1
+
+
+@dataclass(frozen=True)
+class ProcessEnd:
+    """How a process ended. ``returncode`` is negative for a signal; ``started_ns`` is monotonic.
+
+    ``stopped``: it was ended at the time at which a program that never ends has to be.
+    """
+
+    returncode: int
+    timed_out: bool
+    started_ns: int
+    wall_s: float
+    stopped: bool = False
+
+
+class WorkloadProcess:
+    """One workload's process, its event pipe and its output, from start to end.
+
+    ``events_copy`` is a file that gets the events as they come.
+    """
+
+    def __init__(
+        self, echo: Callable[[bytes], None] | None = None, events_copy: Path | None = None
+    ) -> None:
+        self.events = Pipe(_EVENTS_CAP_BYTES, _EVENT_PIPE_BYTES, events_copy)
+        self.output = Pipe(OUTPUT_CAP_BYTES)
+        self._echo = echo
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path | None,
+        pass_fds: Sequence[int],
+        timeout_s: float | None,
+        kill: Callable[[], None],
+        wakes: Mapping[int, Callable[[], bool]] = MappingProxyType({}),
+    ) -> ProcessEnd:
+        """Run the command to its end; at the time limit or on an exception, ``kill`` it all.
+
+        ``wakes``: descriptors that wake the harness as soon as they can be read, and what is called
+        then; once that returns False, it is not called again.
+        """
+        started_ns = time.monotonic_ns()
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self.output.write_fd,
+            stderr=self.output.write_fd,
+            env=dict(env),
+            cwd=cwd,
+            pass_fds=(*pass_fds, self.events.write_fd),
+            start_new_session=True,
+        )
+        self.events.close_writer()
+        self.output.close_writer()
+        timed_out = False
+        try:
+            timed_out = not self._wait(process, timeout_s, wakes)
+        finally:
+            wall_s = (time.monotonic_ns() - started_ns) / 1e9
+            # Also what a finished command left running in the background.
+            kill()
+            process.kill()
+            returncode = process.wait()
+            self._drain()
+        return ProcessEnd(returncode, timed_out, started_ns, wall_s)
+
+    def _wait(
+        self,
+        process: subprocess.Popen[bytes],
+        timeout_s: float | None,
+        wakes: Mapping[int, Callable[[], bool]],
+    ) -> bool:
+        deadline = time.monotonic() + timeout_s if timeout_s else float("inf")
+        with _watching(process.pid, self.output.read_fd) as selector:
+            for descriptor, called in wakes.items():
+                selector.register(descriptor, selectors.EVENT_READ, called)
+            while process.poll() is None:
+                if time.monotonic() >= deadline:
+                    return False
+                woken = selector.select(min(_WAKE_S, max(0.0, deadline - time.monotonic())))
+                self._drain(selector)
+                for key, _ in woken:
+                    if key.data and not key.data():
+                        selector.unregister(key.fileobj)
+        return True
+
+    def _drain(self, selector: selectors.BaseSelector | None = None) -> None:
+        self.events.drain()
+        fresh = self.output.drain()
+        if fresh and self._echo:
+            self._echo(fresh)
+        if selector and self.output.ended:
+            # A closed pipe is always readable: leave it out, or the harness spins.
+            with contextlib.suppress(KeyError):
+                selector.unregister(self.output.read_fd)
+
+    def close(self) -> None:
+        """Close the pipes. Safe to call twice."""
+        self.events.close()
+        self.output.close()
+
+    def event_list(self, start: int = 0) -> tuple[list[dict[str, Any]], int]:
+        """The events as they came, and how many lines were no event (garbage, torn by a kill).
+
+        ``start`` is the byte of the pipe's data to begin with.
+        """
+        read = [_event(line) for line in bytes(self.events.data[start:]).splitlines()]
+        events = [event for event in read if event is not None]
+        return events, len(read) - len(events)
+
+    def output_text(self) -> str:
+        """What the workload printed, up to the cap, with a line that says what was dropped."""
+        text = bytes(self.output.data).decode(errors="replace")
+        if self.output.dropped_bytes:
+            text += f"\n[edgebench: {self.output.dropped_bytes} more bytes dropped]\n"
+        return text
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """The event in a line, safe to print and to keep; None if it is none."""
+    event = parse_line(line)
+    return event if event is not None and isinstance(event.get("event"), str) else None
+
+
+@contextlib.contextmanager
+def _watching(pid: int, output_fd: int) -> Iterator[selectors.BaseSelector]:
+    """A selector that wakes on output and, where the kernel has pidfds (5.3), on the end."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(output_fd, selectors.EVENT_READ)
+        try:
+            pid_fd = os.pidfd_open(pid)
+        except OSError:
+            yield selector
+            return
+        selector.register(pid_fd, selectors.EVENT_READ)
+        try:
+            yield selector
+        finally:
+            os.close(pid_fd)

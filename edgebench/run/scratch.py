@@ -1,0 +1,38 @@
+"""A temporary folder that is gone at the end, even where this process is killed."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.identity import caller_identity
+from edgebench.safe_files import make_private_folder
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A new private folder, removed at the end, or after a crash by the next start.
+
+    Raises:
+        MachineError: what is made can't be recorded.
+    """
+    with Ownership() as ownership:
+        yield claimed_folder(ownership)
+
+
+def claimed_folder(ownership: Ownership) -> Path:
+    """A new private folder, removed with all else that is owned.
+
+    Under sudo the workload reaches the files in it that are the caller's, and can add none.
+
+    Raises:
+        MachineError: what is made can't be recorded.
+    """
+    folder = Path(tempfile.gettempdir()) / f"edgebench-{secrets.token_hex(6)}"
+    ownership.claim("temp-folder", str(folder))
+    make_private_folder(folder, reachable=caller_identity() is not None)
+    return folder

@@ -1,0 +1,79 @@
+"""Set-up and clean-up of what trials share: the parent cgroup, swap, a scratch folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgebench.cgroups.leftovers import Ownership, clear_leftovers
+from edgebench.cgroups.parent import find_parent
+from edgebench.cgroups.swap import SwapControl
+from edgebench.identity import caller_identity
+from edgebench.measures.strategies.gnu_time import find_gnu_time
+from edgebench.run.scratch import claimed_folder
+from edgebench.run.storage import StorageControl, StoragePlaces, weights_of
+from edgebench.run.trial_setup import TrialSetup
+from edgebench.scenario.points import Point
+from edgebench.storage_speed import AS_IS
+
+
+@dataclass(frozen=True)
+class Session:
+    """What trials share; all of it is removed at the end.
+
+    ``cleared`` says what a crashed sweep had left and was cleaned up.
+    """
+
+    setup: TrialSetup
+    swap: SwapControl
+    folder: Path
+    cleared: tuple[str, ...]
+
+    def prove_storage(
+        self, points: Iterable[Point], manifest: Mapping[str, Any], stage: Callable[[str], None]
+    ) -> None:
+        """Prove each storage speed once, so that one that can't be held is reported at once.
+
+        Raises:
+            MachineError, CgroupError: as :meth:`edgebench.run.storage.StorageControl.hold`.
+        """
+        held = [point for point in points if point.limits.storage != AS_IS]
+        kinds = {(p.limits.swap_kind, p.limits.swap_bytes, p.limits.storage): p for p in held}
+        for (kind, size_bytes, label), point in kinds.items():
+            stage(f"checking that the disk is held to {label}")
+            self.swap.use(kind, size_bytes)
+            weights = weights_of(point.settings, manifest)
+            self.setup.storage.hold(label, StoragePlaces.of(point.settings, weights))
+
+
+@contextmanager
+def open_session(
+    *,
+    interval_s: float | None = None,
+    stat_interval_s: float = 0.01,
+    echo: Callable[[bytes], None] | None = None,
+    statistics_always: bool = False,
+) -> Iterator[Session]:
+    """Clean up after crashed sweeps, then set up; what is made is noted first, to be found again.
+
+    The arguments are those of :class:`~edgebench.run.trial.TrialSetup`.
+
+    Raises:
+        CgroupError: no cgroup can be made here (says why, and how to fix it).
+        MachineError: no GNU time.
+    """
+    gnu_time = find_gnu_time()
+    cleared = clear_leftovers()
+    with Ownership() as ownership:
+        parent = find_parent(ownership)
+        folder, identity = claimed_folder(ownership), caller_identity()
+        with SwapControl(ownership) as swap:
+            storage = StorageControl(parent, swap, ownership)
+            setup = TrialSetup(
+                *(parent, gnu_time, storage, identity, interval_s, stat_interval_s, echo),
+                statistics_always=statistics_always,
+            )
+            yield Session(setup, swap, folder, tuple(cleared))

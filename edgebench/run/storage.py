@@ -1,0 +1,189 @@
+"""Which disks a trial uses, and how they are held to the scenario's storage speed.
+
+Each disk is proved to be held before the first trial that needs it
+(:mod:`edgebench.cgroups.storage_check`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgebench.cgroups.disk_limits import DiskLimit
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.parent import ParentCgroup
+from edgebench.cgroups.storage_check import SpeedProof, prove_storage
+from edgebench.cgroups.swap import SwapControl, SwapState
+from edgebench.errors import MachineError
+from edgebench.measures.machine.disks import WholeDisk, swap_devices, whole_disk
+from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.records import StorageReport
+from edgebench.run.proof_file import proof_file
+from edgebench.storage_speed import AS_IS_REMEDY, parse_storage
+
+NOT_ON_DISK = f"""\
+keep weights on a disk (EDGEBENCH_CACHE names their folder), and use a swap file on one; or
+{AS_IS_REMEDY}"""
+NO_DISK = f"give it swap on a disk, as --swap 2G; or {AS_IS_REMEDY}"
+#: By cgroup version; see docs/explanation/storage-speed.md.
+SWAP_OUT = {
+    1: "cgroup version 1 charges it to the root cgroup, where it can't be held",
+    2: "the kernel lets it pass although the speed is exceeded (seen on Linux 6.12)",
+}
+BUFFERED = {
+    1: "cgroup version 1 holds direct writes only, not those through the page cache",
+    2: "whether writes through the page cache are held depends on the file system; not proved",
+}
+
+
+@dataclass(frozen=True)
+class StoragePlaces:
+    """Files and folders that a trial reads. Those of ``needed`` must be on a disk."""
+
+    needed: tuple[Path, ...] = ()
+    others: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], weights: Mapping[str, str]) -> StoragePlaces:
+        """What a workload reads: weights and checkpoints; the runtime, or a command's own files."""
+        if settings["kind"] == "scan":
+            return cls((Path(settings["file"]),) if settings["file"] else ())
+        if settings["kind"] != "command":
+            return cls(tuple(Path(folder) for folder in weights.values()), (Path(sys.prefix),))
+        program, *words = settings["command"]
+        found = shutil.which(program)
+        files = [Path(word) for word in words if _is_file(word)]
+        return cls((), (*([Path(found)] if found else []), Path.cwd(), *files))
+
+
+def weights_of(settings: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Network → the folder of its weights, of a workload's networks."""
+    made = manifest.get("networks", {})
+    return {name: made[name]["folder"] for name in settings.get("networks", ())}
+
+
+def _is_file(word: str) -> bool:
+    try:
+        return Path(word).is_file()
+    except (OSError, ValueError):
+        # Too long for a path, or with a NUL in it.
+        return False
+
+
+@dataclass(frozen=True)
+class HeldStorage:
+    """What is set for a trial, and what its record says of it."""
+
+    limits: tuple[DiskLimit, ...] = ()
+    report: StorageReport | None = None
+
+
+@dataclass
+class _Found:
+    """Each disk and the first place on it; those that must be held; places on no disk, and why."""
+
+    disks: dict[WholeDisk, Path] = field(default_factory=dict)
+    needed: set[WholeDisk] = field(default_factory=set)
+    none: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class StorageControl:
+    """Holds the disks of trials, each proved once for each speed.
+
+    Args:
+        parent: where cgroups are made.
+        swap: the swap that trials have at the moment.
+        ownership: records the temporary file that proofs read.
+        machine: the machine's files.
+        proves: whether disks are proved to be held; a calibration measures that itself.
+    """
+
+    parent: ParentCgroup
+    swap: SwapControl
+    ownership: Ownership
+    machine: SystemFiles = field(default_factory=SystemFiles)
+    proves: bool = True
+    _proved: dict[tuple[str, str], list[SpeedProof]] = field(default_factory=dict)
+
+    def hold(self, label: str, places: StoragePlaces) -> HeldStorage:
+        """What to set for a trial with these places and the swap at the moment.
+
+        Raises:
+            MachineError: weights or swap lie on no disk, so their speed can't be held.
+            CgroupError: a disk is slower than declared, or is not held as declared.
+            UsageError: no storage speed.
+        """
+        speed = parse_storage(label)
+        if speed.as_is:
+            return HeldStorage()
+        found = self._disks(places)
+        not_held = dict(found.none)
+        if speed.write_bps or speed.write_iops:
+            version = self.parent.version
+            not_held |= {"swap-out": SWAP_OUT[version], "buffered writes": BUFFERED[version]}
+        held: dict[WholeDisk, list[SpeedProof]] = {}
+        for disk, place in found.disks.items():
+            try:
+                held[disk] = self._proof(DiskLimit(disk.number, disk.name, speed), place)
+            except UnreadableError as reason:
+                if disk in found.needed:
+                    raise _refused(place, "storage", reason) from None
+                not_held[str(place)] = str(reason)
+        if not held:
+            why = "; ".join(f"{place}: {reason}" for place, reason in not_held.items())
+            raise MachineError(f"there is no disk to hold: {why}", remedy=NO_DISK)
+        limits = tuple(DiskLimit(disk.number, disk.name, speed) for disk in held)
+        about = [{**asdict(disk), "place": str(found.disks[disk])} for disk in held]
+        proofs = [
+            {"disk": disk.name, **asdict(proof)} for disk, made in held.items() for proof in made
+        ]
+        report = StorageReport(**asdict(speed), disks=about, proof=proofs, not_held=not_held)
+        return HeldStorage(limits, report)
+
+    def _disks(self, places: StoragePlaces) -> _Found:
+        found = _Found()
+        needed = [("swap", area) for area in swap_areas(self.machine, self.swap.state)]
+        needed += [("weights", place) for place in places.needed]
+        for what, place in needed:
+            try:
+                disk = whole_disk(self.machine, place)
+            except UnreadableError as reason:
+                raise _refused(place, what, reason) from None
+            found.disks.setdefault(disk, place)
+            found.needed.add(disk)
+        for place in places.others:
+            try:
+                found.disks.setdefault(whole_disk(self.machine, place), place)
+            except UnreadableError as reason:
+                found.none[str(place)] = str(reason)
+        return found
+
+    def _proof(self, limit: DiskLimit, place: Path) -> list[SpeedProof]:
+        if not self.proves:
+            return []
+        key = limit.number, limit.speed.label
+        if key not in self._proved:
+            writes = limit.speed.write_bps is not None or limit.speed.write_iops is not None
+            with proof_file(self.machine, self.ownership, limit.number, place, writes) as file:
+                self._proved[key] = prove_storage(self.parent, limit, file)
+        return self._proved[key]
+
+
+def _refused(place: Path, what: str, reason: Exception) -> MachineError:
+    return MachineError(
+        f"the speed of {what} can't be held: {reason}", where=str(place), remedy=NOT_ON_DISK
+    )
+
+
+def swap_areas(machine: SystemFiles, state: SwapState) -> list[Path]:
+    """The files and devices that swap of this kind lies on; zram lies on none."""
+    if state.kind == "file" and state.device:
+        return [state.device]
+    if state.kind != "system":
+        return []
+    return [Path(one["name"]) for one in swap_devices(machine) if one["kind"] != "zram"]

@@ -1,0 +1,68 @@
+"""A strategy's own trial: how its workload is started, and what is read once it has ended.
+
+A profiler that is not there, crashes or leaves nothing costs its own figures and nothing else.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgebench.measures.registry import with_own_trial
+from edgebench.measures.strategy import Strategy, StrategyOptions, TrialData
+from edgebench.records import TrialRecord
+from edgebench.run.launch import Launch
+from edgebench.safe_files import make_folder, remove_folder, write
+
+
+@dataclass(frozen=True)
+class StrategyTrial:
+    """One strategy with the folder it may write to, for one trial.
+
+    Args:
+        strategy: which; one with a trial of its own.
+        folder: made new, and removed after :meth:`read`.
+        target: where its reading is kept (``.json.gz``).
+    """
+
+    strategy: Strategy
+    folder: Path
+    target: Path
+
+    @classmethod
+    def of(cls, name: str, asked: StrategyOptions, folder: Path, target: Path) -> StrategyTrial:
+        """The trial of that strategy; its folder belongs to the user that the workload runs as."""
+        remove_folder(folder)
+        make_folder(folder, exist_ok=False)
+        return cls(with_own_trial()[name].configured(asked), folder, target)
+
+    def wrap(self, start: Launch) -> Launch:
+        """The workload's command line as the strategy needs it.
+
+        ``env`` sets the strategy's variables past GNU time, which must not be profiled too.
+        """
+        command, env = self.strategy.wrap(start.argv, {}, self.folder)
+        if env:
+            command = ["env", *(f"{name}={value}" for name, value in env.items()), *command]
+        return replace(start, argv=tuple(command))
+
+    def read(self, record: TrialRecord, events: Sequence[dict[str, Any]]) -> TrialRecord:
+        """Keep the strategy's reading; the record says why if there is none."""
+        cpus = record.limits.cores or len(os.sched_getaffinity(0))
+        seen = TrialData(events, record, self.folder, cpus=cpus, page_bytes=mmap.PAGESIZE)
+        try:
+            reading = self.strategy.read(seen)
+        except Exception as error:
+            # Whatever a profiler left: it costs its own figures, and the sweep goes on.
+            return replace(record, missing={**record.missing, "reading": str(error)})
+        finally:
+            remove_folder(self.folder)
+        data = json.dumps(reading.to_json(), separators=(",", ":")).encode()
+        write(self.target, gzip.compress(data, compresslevel=6))
+        return record

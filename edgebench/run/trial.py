@@ -1,0 +1,246 @@
+"""One trial, from a fresh cgroup to a record.
+
+The order is what makes the figures mean something: the cgroup is made and limited, the
+sampler watches it from outside, and only then does a helper join it and become GNU time,
+which starts the workload (see docs/decisions for why each step stands where it does).
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
+from edgebench.cgroups.join import join_command
+from edgebench.cgroups.sampler_process import SamplerProcess
+from edgebench.identity import Identity
+from edgebench.layers.disk import evict
+from edgebench.measures.machine.noise import NoiseWatch
+from edgebench.measures.strategies.gnu_time import GnuTime, gnu_time_command, read_report
+from edgebench.measures.strategy import StrategyOptions
+from edgebench.records import LimitSetting, TrialRecord, Watching
+from edgebench.results.live_file import EVENTS, write_live_trial
+from edgebench.run.background import background_activity
+from edgebench.run.launch import (
+    environment_of,
+    launch,
+    open_descriptors,
+    readable_files,
+    run_reset,
+)
+from edgebench.run.outcome import KillWatch
+from edgebench.run.output_rate import OutputRate
+from edgebench.run.process import ProcessEnd, WorkloadProcess
+from edgebench.run.storage import HeldStorage, StoragePlaces
+from edgebench.run.strategy_trial import StrategyTrial
+from edgebench.run.trial_record import Measured, TrialRequest, live_trial_of, record_of, utc_now
+from edgebench.run.trial_setup import TrialSetup
+from edgebench.run.walk_control import WalkControl
+from edgebench.run.walk_records import walk_records
+from edgebench.safe_files import created, open_empty, remove_file, write
+
+#: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
+MOST_PIDS = 4096
+
+
+@dataclass(frozen=True)
+class TrialFiles:
+    """Where a trial's files go. ``work`` is a scratch folder that only the harness can write to.
+
+    ``reading`` is for the figures of a strategy whose own trial it is.
+    ``live`` is where the trial is shown while it is under way.
+    """
+
+    samples: Path
+    events: Path
+    log: Path
+    work: Path
+    reading: Path | None = None
+    live: Path | None = None
+
+    @classmethod
+    def scratch(cls, folder: Path) -> TrialFiles:
+        """Those of a trial whose files are not kept."""
+        return cls(folder / "samples.npz", folder / "events.gz", folder / "log", folder)
+
+
+def run_trial(setup: TrialSetup, request: TrialRequest, files: TrialFiles) -> TrialRecord:
+    """Make one trial and its record, as :func:`run_trials` does; of a walk, its first record."""
+    return run_trials(setup, request, files)[0]
+
+
+def run_trials(setup: TrialSetup, request: TrialRequest, files: TrialFiles) -> list[TrialRecord]:
+    """Make one trial and its record; its samples, events and log are written on the way.
+
+    A walk has a record, and a file of events, of each limit that it visited; the trial's own is the
+    first.
+
+    A killed, timed-out or failed workload is a result, not an exception. A strategy's own trial is
+    made as the others are, but for how the strategy starts the workload.
+
+    Raises:
+        CgroupError: the cgroup could not be made or limited, or a disk not held as declared.
+        MachineError: the trial's storage lies on no disk that could be held.
+        WorkloadError: the workload's kind is unknown, or the command before it failed.
+    """
+    began = time.monotonic()
+    started_utc = utc_now()
+    observer = _observer(request, files)
+    run_reset(request.settings, setup.identity)
+    places = StoragePlaces.of(request.settings, request.weights)
+    held = setup.storage.hold(request.limits.storage, places)
+    cgroup = setup.parent.create(f"{os.getpid()}-{request.trial}")
+    try:
+        with background_activity(request.settings, request.trial) as surroundings:
+            measured = _Measurement(setup, request, files, cgroup, observer, held).make()
+    finally:
+        cgroup.remove()
+    record = record_of(request, measured, started_utc, time.monotonic() - began)
+    record = replace(record, notes={**record.notes, **surroundings})
+    if measured.walk and request.walk:
+        return walk_records(record, measured.walk, request.walk, files.events)
+    return [observer.read(record, measured.events) if observer else record]
+
+
+def _observer(request: TrialRequest, files: TrialFiles) -> StrategyTrial | None:
+    if request.strategy is None or files.reading is None:
+        return None
+    asked = StrategyOptions(request.dump_every_bytes, request.timeout_s)
+    folder = files.work / f"{request.trial}-own"
+    return StrategyTrial.of(request.strategy, asked, folder, files.reading)
+
+
+@dataclass(frozen=True)
+class _Measurement:
+    """One trial's measurement in its cgroup."""
+
+    setup: TrialSetup
+    request: TrialRequest
+    files: TrialFiles
+    cgroup: Cgroup
+    observer: StrategyTrial | None
+    held: HeldStorage
+
+    def make(self) -> Measured:
+        """Set the limits, measure the workload from outside, keep its samples, events and log."""
+        setup, request, files, cgroup = self.setup, self.request, self.files, self.cgroup
+        applied = self._limit()
+        hot, unread = self._hot_files(applied)
+        sampler = SamplerProcess(hot, files.work, setup.interval_s, setup.stat_interval_s)
+        reads = (request.settings.get(f"throughput_{how}") for how in ("pattern", "json"))
+        rate = OutputRate(*reads)
+        process = WorkloadProcess(
+            rate.beside(setup.echo), files.work / EVENTS if files.live else None
+        )
+        noise, kills, control = NoiseWatch(), KillWatch(), self._control(process)
+        sampler.start()
+        try:
+            if files.live:
+                write_live_trial(files.live, live_trial_of(request, sampler, files.work))
+            noise.start()
+            ended, report = self._run(hot, process, control)
+            counters = cgroup.read()
+        finally:
+            sampler_report = sampler.stop()
+            process.close()
+            kills.stop(cgroup.path.name)
+        swap_bytes = 0 if request.limits.swap_kind == "none" else applied.swap_bytes
+        samples = sampler.summary()
+        kill, unlogged = kills.report(
+            cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
+        )
+        self._keep(sampler, process)
+        return Measured(
+            *(applied, ended, *process.event_list(), counters, report, sampler_report, samples),
+            noise=noise.stop(counters.cpu_ns / 1e9 if counters.cpu_ns is not None else None),
+            output_tail=process.output_text()[-2000:],
+            watched=self._watching(sampler),
+            kill=kill,
+            throughput_per_s=rate.per_second(ended.wall_s, process.output_text()),
+            storage=self.held.report,
+            walk=control,
+            missing={**cgroup.missing(), **unread, **unlogged},
+        )
+
+    def _control(self, process: WorkloadProcess) -> WalkControl | None:
+        """What moves the limit, if this is a walk."""
+        request = self.request
+        swap_bytes = _limits_of(request.limits).swap_bytes
+        if request.walk is None:
+            return None
+        return WalkControl(self.cgroup, request.walk, swap_bytes, process)
+
+    def _limit(self) -> Limits:
+        """Set the limits and hold the disks; as the kernel has them."""
+        pids = MOST_PIDS if "pids" in self.setup.parent.bases else None
+        asked = replace(_limits_of(self.request.limits), pids=pids, disks=self.held.limits)
+        return self.cgroup.set_limits(asked)
+
+    def _hot_files(self, applied: Limits) -> tuple[HotFiles, dict[str, str]]:
+        """What the sampler reads, and why samples are missing."""
+        limited = applied.memory_bytes is not None or self.request.walk is not None
+        timed = self.request.strategy is None and not self.setup.statistics_always
+        return readable_files(self.cgroup.hot_files(), flushing=not (limited and timed))
+
+    def _run(
+        self, hot: HotFiles, process: WorkloadProcess, control: WalkControl | None
+    ) -> tuple[ProcessEnd, GnuTime | None]:
+        request, identity = self.request, self.setup.identity
+        report = _report_file(self.files.work / f"{request.trial}.gnu-time", identity)
+        worker_fd = control.worker_fd if control else None
+        opened = open_descriptors(hot, process.events.write_fd, worker_fd)
+        with control or nullcontext(), opened as (descriptors, fds):
+            known = {"weights": request.weights, "limit_bytes": request.limits.memory_bytes}
+            start = launch({**request.settings, **known, "code": {**request.code}}, descriptors)
+            for file in start.evict:
+                evict(file)
+            if self.observer:
+                start = self.observer.wrap(start)
+            timed = gnu_time_command(self.setup.gnu_time, report, start.argv)
+            ended = process.run(
+                join_command(self.cgroup, timed, identity, _limits_of(request.limits).cores),
+                env=environment_of(start, identity),
+                cwd=start.cwd,
+                pass_fds=fds,
+                timeout_s=request.settings.get("stop_after_s") or request.timeout_s,
+                kill=self.cgroup.kill,
+                wakes=control.wakes if control else {},
+            )
+        if request.settings.get("stop_after_s"):
+            ended = replace(ended, timed_out=False, stopped=ended.timed_out)
+        figures = read_report(report)
+        remove_file(report)
+        return ended, figures
+
+    def _keep(self, sampler: SamplerProcess, process: WorkloadProcess) -> None:
+        with created(self.files.samples) as file:
+            sampler.pack(file)
+        write(self.files.log, process.output_text().encode())
+        # Level 1: a twentieth of the time of level 9 for a tenth more bytes.
+        write(self.files.events, gzip.compress(bytes(process.events.data), compresslevel=1))
+
+    def _watching(self, sampler: SamplerProcess) -> Watching:
+        seen = sampler.watching
+        # A command has no worker that could reset anything.
+        resets = seen.marks_reset_at_boundaries and self.request.settings["kind"] != "command"
+        return replace(seen, marks_reset_at_boundaries=resets)
+
+
+def _limits_of(setting: LimitSetting) -> Limits:
+    cores = tuple(sorted(os.sched_getaffinity(0)))[: setting.cores] if setting.cores else None
+    return Limits(
+        memory_bytes=setting.memory_bytes,
+        swap_bytes=0 if setting.swap_kind == "none" else setting.swap_bytes,
+        cores=cores,
+        cpu_quota=setting.cpu_quota,
+    )
+
+
+def _report_file(path: Path, identity: Identity | None) -> Path:
+    """An empty file that GNU time may fill as the caller, where nobody can put another."""
+    os.close(open_empty(path, 0o600, owner=identity))
+    return path

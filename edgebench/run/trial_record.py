@@ -1,0 +1,250 @@
+"""From what was measured of one trial to its record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgebench.cgroups.counters import Counters
+from edgebench.cgroups.interface import Limits
+from edgebench.cgroups.sampler_process import FAST_COLUMNS, SamplerProcess, SampleSummary
+from edgebench.kills import swap_free_words, swap_was_free
+from edgebench.measures.machine.noise import noise_warnings
+from edgebench.measures.strategies.gnu_time import GnuTime
+from edgebench.measures.strategy import StrategyOptions
+from edgebench.records import (
+    KillReport,
+    LimitSetting,
+    Outcome,
+    SamplerReport,
+    StorageReport,
+    TrialRecord,
+    Watching,
+    is_count,
+)
+from edgebench.results.live_file import LiveTrial, boot_id
+from edgebench.run.outcome import TrialEnd, trial_end
+from edgebench.run.output_rate import trial_throughput, why_no_rate
+from edgebench.run.process import ProcessEnd
+from edgebench.run.walked_limits import WalkedLimits
+from edgebench.spans import collections_s, events_to_phases
+from edgebench.throughput import reads_throughput
+
+if TYPE_CHECKING:
+    from edgebench.run.walk_control import WalkControl
+
+#: Counters that are in the record as the kernel tells them at the end.
+_AS_COUNTED = (
+    *("major_faults", "minor_faults", "swapped_in_bytes", "swapped_out_bytes", "refault_anon"),
+    *("refault_file", "io_read_bytes", "io_write_bytes", "oom_kills", "limit_hits"),
+)
+
+
+def utc_now() -> str:
+    """The time of day, for people; intervals are measured on the monotonic clock."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """Which trial to make. ``settings`` is the workload's, with its ``kind``.
+
+    ``weights`` (network → folder) is where this machine keeps them, ``code`` the user's own files
+    with their digests; neither is recorded. ``strategy``: whose own trial it is (None: timed); it
+    dumps the heap every ``dump_every_bytes``. ``walk``: the limits that a living trial is moved to.
+    """
+
+    trial: str
+    point: str
+    block: int
+    repeat: int
+    settings: Mapping[str, Any]
+    limits: LimitSetting
+    timeout_s: float | None = None
+    weights: Mapping[str, str] = field(default_factory=dict)
+    code: Mapping[str, str] = field(default_factory=dict)
+    strategy: str | None = None
+    dump_every_bytes: int = StrategyOptions.dump_every_bytes
+    walk: WalkedLimits | None = None
+
+    def described(self) -> dict[str, Any]:
+        """What its record, and the file that shows it while it runs, say of it."""
+        return {
+            "trial": self.trial,
+            "point": self.point,
+            "block": self.block,
+            "repeat": self.repeat,
+            "settings": dict(self.settings),
+            "limits": self.limits,
+            "strategy": self.strategy,
+        }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that was measured of one trial, before it becomes a record."""
+
+    applied: Limits
+    ended: ProcessEnd
+    events: list[dict[str, Any]]
+    bad_events: int
+    counters: Counters
+    gnu_time: GnuTime | None
+    sampler: SamplerReport
+    samples: SampleSummary
+    noise: dict[str, Any]
+    output_tail: str
+    watched: Watching
+    kill: KillReport | None = None
+    throughput_per_s: float | None = None
+    storage: StorageReport | None = None
+    walk: WalkControl | None = None
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+def record_of(
+    request: TrialRequest, seen: Measured, started_utc: str, total_s: float
+) -> TrialRecord:
+    """The record of one trial that took ``total_s`` in all, the harness's work included."""
+    verdict = trial_end(seen.ended, seen.counters, seen.events, seen.output_tail)
+    limit, gnu, phases = seen.applied.memory_bytes, seen.gnu_time, events_to_phases(seen.events)
+    # What a strategy adds would pass for the workload's own demand.
+    shows_demand = limit is None and verdict.outcome == "ok" and request.strategy is None
+    demand = seen.samples.demand_bytes if shows_demand else None
+    return TrialRecord(
+        **request.described(),
+        outcome=verdict.outcome,
+        reason=verdict.reason and verdict.reason + swap_free_words(seen.kill),
+        exit_code=verdict.exit_code,
+        signal=verdict.signal,
+        started_utc=started_utc,
+        wall_s=seen.ended.wall_s,
+        harness_s=total_s - seen.ended.wall_s,
+        **_counted(seen.counters),
+        limit_bytes=limit,
+        **_peaks(seen),
+        demand_bytes=demand,
+        demand_source=seen.samples.demand_source if demand is not None else None,
+        base_bytes=_base(seen.events),
+        gnu_time_maxrss_bytes=gnu.maxrss_bytes if gnu else None,
+        gnu_time=asdict(gnu) if gnu else {},
+        killed_with_swap_free=swap_was_free(seen.kill),
+        collections_s=collections_s(seen.events),
+        page_cache=request.settings.get("page_cache"),
+        sampler=seen.sampler,
+        watched=seen.watched,
+        kill=seen.kill,
+        storage=seen.storage,
+        phases=phases,
+        throughput_per_s=trial_throughput(request.settings, seen.throughput_per_s, phases),
+        notes=_notes(seen.events),
+        noise=seen.noise,
+        warnings=_warnings(seen),
+        missing=_missing(seen, limit, verdict, request),
+    )
+
+
+def _counted(counters: Counters) -> dict[str, Any]:
+    times_ns = {"cpu": counters.cpu_ns, "user": counters.user_ns, "system": counters.system_ns}
+    times = {f"{name}_s": ns / 1e9 for name, ns in times_ns.items() if ns is not None}
+    return {**times, **{name: getattr(counters, name) for name in _AS_COUNTED}}
+
+
+def _largest(*values: int | None) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _peaks(seen: Measured) -> dict[str, Any]:
+    """The whole trial's peaks; ``saturated``: the limit was touched, so they show no demand."""
+    counters, samples, limit = seen.counters, seen.samples, seen.applied.memory_bytes
+    peak, source = samples.sampled_peak_bytes, "sampled"
+    if counters.peak_bytes is not None:
+        # The worker resets the kernel's mark, so its spans' peaks count.
+        spans: list[Any] = [event.get("peak_bytes") for event in seen.events]
+        peak, source = max([counters.peak_bytes, *filter(is_count, spans)]), "kernel"
+    saturated = counters.limit_hits > 0 if counters.limit_hits is not None else None
+    if limit is None or (peak is not None and peak >= limit):
+        saturated = limit is not None
+    return {
+        "peak_bytes": peak,
+        "peak_source": source,
+        "saturated": saturated,
+        "sampled_peak_bytes": samples.sampled_peak_bytes,
+        "swap_peak_bytes": _largest(counters.swap_peak_bytes, samples.swap_peak_bytes),
+    }
+
+
+def _base(events: list[dict[str, Any]]) -> int | None:
+    """Usage when the runtime was imported and no model existed yet."""
+    started = {e.get("id"): e.get("phase") for e in events if e["event"] == "start"}
+    ends = (e for e in events if e["event"] == "end" and started.get(e.get("id")) == "import")
+    usage = next(ends, {}).get("usage_bytes")
+    return usage if is_count(usage) else None
+
+
+def _notes(events: list[dict[str, Any]]) -> dict[str, Any]:
+    notes: dict[str, Any] = {}
+    for event in events:
+        if event["event"] == "note" and isinstance(event.get("data"), dict):
+            notes.update(event["data"])
+    return notes
+
+
+def _warnings(seen: Measured) -> list[str]:
+    warnings = list(noise_warnings(seen.noise))
+    if seen.bad_events:
+        warnings.append(f"{seen.bad_events} lines from the worker were no events and were left out")
+    return warnings
+
+
+def _missing(
+    seen: Measured, limit: int | None, verdict: TrialEnd, request: TrialRequest
+) -> dict[str, str]:
+    missing = dict(seen.missing)
+    if seen.throughput_per_s is None and reads_throughput(request.settings):
+        missing["throughput_per_s"] = why_no_rate(request.settings)
+    if seen.gnu_time is None:
+        missing["gnu_time"] = "GNU time left no report: it was killed with the workload"
+    if not seen.events:
+        missing["collections_s"] = "the workload tells no events"
+    if request.strategy is not None:
+        missing["demand_bytes"] = f"{request.strategy}'s own trial: what it adds is no demand"
+    elif limit is not None:
+        missing["demand_bytes"] = "demand shows only without a limit"
+    elif verdict.outcome != "ok":
+        missing["demand_bytes"] = f"the trial ended as {verdict.outcome}"
+    return missing
+
+
+def harness_error_record(request: TrialRequest, error: Exception) -> TrialRecord:
+    """The record of a trial the harness itself could not make; a resume runs it again."""
+    return _not_made(request, "harness-error", str(error))
+
+
+def unavailable_record(request: TrialRequest, reason: str) -> TrialRecord:
+    """The record of a strategy's trial that was not made, since it can't be used here."""
+    return _not_made(request, "failed", reason)
+
+
+def _not_made(request: TrialRequest, outcome: Outcome, reason: str) -> TrialRecord:
+    about = request.described()
+    return TrialRecord(**about, outcome=outcome, started_utc=utc_now(), reason=reason)
+
+
+def live_trial_of(request: TrialRequest, sampler: SamplerProcess, work: Path) -> LiveTrial:
+    """What others can read of the trial while it runs."""
+    return LiveTrial(
+        **request.described(),
+        timeout_s=request.timeout_s,
+        started_utc=utc_now(),
+        started_ns=time.monotonic_ns(),
+        boot_id=boot_id(),
+        folder=str(work),
+        interval_s=sampler.interval_s,
+        fast_columns=FAST_COLUMNS,
+        stat_columns=sampler.stat_columns,
+    )

@@ -1,0 +1,31 @@
+"""What every trial of a sweep is measured with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgebench.cgroups.parent import ParentCgroup
+from edgebench.identity import Identity
+from edgebench.run.storage import StorageControl
+
+
+@dataclass(frozen=True)
+class TrialSetup:
+    """What every trial of a sweep is measured with.
+
+    ``interval_s`` is how often the sampler reads usage; None: every millisecond while it changes.
+    ``stat_interval_s`` is how often ``memory.stat`` is read where it is; ``statistics_always`` has
+    it read in timed trials under a memory limit too, which can prevent a kill.
+    ``storage`` holds disks to the speed that a trial asks for.
+    """
+
+    parent: ParentCgroup
+    gnu_time: Path
+    storage: StorageControl
+    identity: Identity | None = None
+    interval_s: float | None = None
+    stat_interval_s: float = 0.01
+    echo: Callable[[bytes], None] | None = None
+    statistics_always: bool = False

@@ -1,0 +1,128 @@
+"""What is wrong with a workload that fails even without a limit, in words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgebench.errors import MachineError, WorkloadError
+from edgebench.layers.references import names_network
+from edgebench.records import TrialRecord
+from edgebench.results.sweep_reader import Sweep
+from edgebench.results.trial_output import end_of_output, log_of
+from edgebench.run.output_rate import NO_LINE
+from edgebench.units import format_duration
+
+#: The last lines of its output that are quoted.
+_LINES = 5
+#: Words of programs that looked for a terminal or for input.
+_TERMINAL = re.compile(
+    r"\b(stdin|tty|terminal|ioctl|EOFError|end of file|TERM\b|curses|interactive)", re.IGNORECASE
+)
+#: A program that ends so soon may have looked for input, even if it says nothing of it.
+_AT_ONCE_S = 2.0
+
+
+def check_command(command: Sequence[str]) -> None:
+    """Check that there is such a program, before anything is set up.
+
+    Raises:
+        MachineError: there is none, or it is not executable.
+    """
+    program = command[0]
+    if shutil.which(program):
+        return
+    if names_network(program):
+        raise MachineError(
+            f"{program!r} is a network, not a command",
+            remedy=f"edgebench layers {shlex.quote(program)} measures it",
+        )
+    if Path(program).is_file():
+        raise MachineError(
+            f"{program} is not executable",
+            remedy=f"chmod +x {shlex.quote(program)}, or name what runs it: python3 {program}",
+        )
+    if " " in program:
+        raise MachineError(
+            f"no command {program!r} on this machine",
+            remedy=f"no shell reads it: write it without quotes, or sh -c {shlex.quote(program)}",
+        )
+    raise MachineError(
+        f"no command {program!r} on this machine",
+        remedy="check its spelling, or give its full path",
+    )
+
+
+def check_unlimited(sweep: Sweep, name: str, unlimited: Sequence[TrialRecord]) -> None:
+    """Check that every unlimited trial finished: there is nothing to search for otherwise.
+
+    Raises:
+        WorkloadError: one didn't; says how it ended, with its last lines.
+    """
+    failed = next((record for record in unlimited if record.outcome != "ok"), None)
+    if failed is None:
+        return
+    where = str(log_of(sweep.path, failed.trial))
+    if failed.outcome == "timeout":
+        raise WorkloadError(
+            f"{name} did not end within {format_duration(failed.wall_s or 0.0)}, without any limit",
+            where=where,
+            remedy="give it more time: --timeout 10m"
+            + ("; if it never ends: --for 20s" if _is_command(failed) else ""),
+        )
+    if not _is_command(failed):
+        reason = f" ({failed.reason})" if failed.reason else ""
+        raise WorkloadError(
+            f"{name} did not finish with no limit: {failed.outcome}{reason}",
+            where=where,
+            remedy=f"see: edgebench show {sweep.path}",
+        )
+    output = end_of_output(sweep.path, failed.trial)
+    lines = [f"  {line}" for line in output.splitlines() if line.strip()][-_LINES:]
+    again = " when it is run again" if any(r.outcome == "ok" for r in unlimited) else ""
+    what = [f"{name} fails without any limit{again}: {_end(failed)}", *lines]
+    raise WorkloadError("\n".join(what), where=where, remedy=_remedy(failed, unlimited, output))
+
+
+def check_throughput(name: str, unlimited: Sequence[TrialRecord], wanted: float | None) -> None:
+    """Check that a throughput which is asked for can be told.
+
+    Raises:
+        WorkloadError: the program's output doesn't tell it.
+    """
+    if wanted is None or any(record.throughput_per_s for record in unlimited):
+        return
+    why = next((r.missing.get("throughput_per_s") for r in unlimited), None) or NO_LINE
+    raise WorkloadError(
+        f"the throughput of {name} is not known: {why.partition(';')[0]}",
+        remedy=why.partition("; ")[2] or "name the number in its output: --throughput-pattern",
+    )
+
+
+def _is_command(record: TrialRecord) -> bool:
+    return bool(record.settings["kind"] == "command")
+
+
+def _end(record: TrialRecord) -> str:
+    if record.outcome == "oom-killed":
+        return "killed, since this machine's own memory ran out"
+    if record.signal:
+        return record.reason or f"signal {record.signal}"
+    return f"exit code {record.exit_code}"
+
+
+def _remedy(failed: TrialRecord, unlimited: Sequence[TrialRecord], output: str) -> str:
+    if any(record.outcome == "ok" for record in unlimited):
+        return (
+            "it finished once before: if it changes files, undo that before each trial with "
+            "--reset COMMAND"
+        )
+    if _TERMINAL.search(output) or ((failed.wall_s or 0.0) < _AT_ONCE_S and not output.strip()):
+        return (
+            "its input is /dev/null and its output no terminal: if it needs input, give it: "
+            "sh -c 'PROGRAM < FILE'"
+        )
+    return "correct the command until it works by itself; its input is /dev/null"

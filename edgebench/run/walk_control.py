@@ -1,0 +1,161 @@
+"""Moves the limit of a living trial between its rounds, and keeps what each limit came to."""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgebench.cgroups.interface import Cgroup
+from edgebench.errors import CgroupError
+from edgebench.records import PhaseSum
+from edgebench.results.steady import LEAST, steadiness
+from edgebench.run.process import WorkloadProcess
+from edgebench.run.trial_record import utc_now
+from edgebench.run.walked_limits import WalkedLimits
+from edgebench.scenario.walk import Cliff, Visit, Visited, walk
+from edgebench.spans import NO_ROUND, events_to_phases
+from edgebench.units import format_size
+from edgebench.workloads.round_control import GO, STOP
+
+#: At one limit at most: rounds that don't repeat by then are kept as they are.
+MOST_ROUNDS = 12
+#: Of a normal distribution, the standard deviation in median absolute deviations.
+_DEVIATION = 1.4826
+
+
+@dataclass
+class WalkStep:
+    """One limit of a walk under way.
+
+    ``applied_bytes`` is as the kernel rounded the limit. ``events`` are those of its rounds.
+    """
+
+    visit: Visit
+    applied_bytes: int | None
+    start_ns: int = field(default_factory=time.monotonic_ns)
+    started_utc: str = field(default_factory=utc_now)
+    end_ns: int = 0
+    events: list[dict[str, Any]] = field(default_factory=list)
+    phases: list[PhaseSum] = field(default_factory=list)
+
+    @property
+    def round_s(self) -> list[float]:
+        """Each round's seconds on the clock, in order."""
+        return [phase.wall_s for phase in self.phases if phase.phase == "round"]
+
+    @property
+    def enough(self) -> bool:
+        """Whether its rounds repeat, or have had their chances."""
+        times = self.round_s
+        if len(times) <= LEAST:
+            return False
+        return len(times) >= MOST_ROUNDS or steadiness(times).repeats
+
+    def visited(self) -> Visited:
+        """What its steady rounds come to."""
+        numbers = [phase.round for phase in self.phases if phase.phase == "round"]
+        steady = {numbers[place] for place in steadiness(self.round_s).rounds}
+        seconds: dict[str, dict[int, float]] = {}
+        for phase in self.phases:
+            if phase.round in steady:
+                by_round = seconds.setdefault(phase.phase, {})
+                own_s = phase.wall_s / phase.passes
+                by_round[phase.round] = by_round.get(phase.round, 0.0) + own_s
+        medians = {name: statistics.median(of.values()) for name, of in seconds.items()}
+        spread = {name: _spread([*of.values()], medians[name]) for name, of in seconds.items()}
+        return Visited(medians, spread)
+
+
+def _spread(seconds: Sequence[float], middle: float) -> float:
+    """How far they lie from their median, as a share of it."""
+    far = statistics.median(abs(one - middle) for one in seconds)
+    return _DEVIATION * far / middle if middle else 0.0
+
+
+class WalkControl(AbstractContextManager["WalkControl"]):
+    """The harness's side of a walk: called before each round, it says whether there is one more.
+
+    Args:
+        cgroup: the trial's; its limit is moved.
+        limits: through which it goes.
+        swap_bytes: the trial's limit of swap, which stays.
+        process: the workload's; its events say how long rounds took.
+    """
+
+    def __init__(
+        self,
+        cgroup: Cgroup,
+        limits: WalkedLimits,
+        swap_bytes: int | None,
+        process: WorkloadProcess,
+    ) -> None:
+        self.steps: list[WalkStep] = []
+        #: Where slowdown changes most, once the walk has come to its end.
+        self.cliff: Cliff | None = None
+        #: Why the walk ended before that, where the kernel refused a limit.
+        self.refused: str | None = None
+        self._cgroup, self._swap_bytes, self._process = cgroup, swap_bytes, process
+        self._limits = limits
+        self._ours, self._workers = socket.socketpair()
+        self._walk = walk(limits.scenario_bytes, limits.target, limits.step_bytes)
+        self._read_bytes = 0
+        next(self._walk)
+        self.steps.append(WalkStep(Visit(None), None))
+
+    @property
+    def worker_fd(self) -> int:
+        """The worker's end."""
+        return self._workers.fileno()
+
+    @property
+    def wakes(self) -> Mapping[int, Callable[[], bool]]:
+        """What wakes the harness, and what it does then."""
+        return {self._ours.fileno(): self._answer}
+
+    def read_events(self) -> list[dict[str, Any]]:
+        """The worker's events since the last call."""
+        data = self._process.events.data
+        fresh = self._process.event_list(self._read_bytes)[0]
+        self._read_bytes = len(data)
+        return fresh
+
+    def __exit__(self, *_: object) -> None:
+        """Close both ends."""
+        self._ours.close()
+        self._workers.close()
+
+    def _answer(self) -> bool:
+        """The worker is ready for a round: let it go on, at another limit if this one is known."""
+        self._ours.recv(1)
+        step = self.steps[-1]
+        fresh = self.read_events()
+        step.events += fresh
+        step.phases += [p for p in events_to_phases(fresh) if p.round != NO_ROUND]
+        goes_on = not step.enough or self._go_on(step)
+        self._ours.send(GO if goes_on else STOP)
+        return goes_on
+
+    def _go_on(self, step: WalkStep) -> bool:
+        """Move to the next limit; False at the walk's end."""
+        step.end_ns = time.monotonic_ns()
+        try:
+            visit = self._walk.send(step.visited())
+        except StopIteration as end:
+            self.cliff = end.value
+            return False
+        try:
+            applied = self._cgroup.move_memory_limit(visit.memory_bytes, self._swap_bytes)
+        except CgroupError as error:
+            self.refused = (
+                f"the walk ended above {format_size(visit.memory_bytes or 0)}: {error.what}"
+            )
+            return False
+        self.steps.append(WalkStep(visit, applied))
+        if self._limits.moved:
+            self._limits.moved(self._limits.setting(visit.memory_bytes))
+        return True

@@ -1,0 +1,182 @@
+"""From a walk to records: one for each limit that it visited, as if each were a trial."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgebench.records import TrialRecord
+from edgebench.results.steady import steadiness
+from edgebench.run.walk_control import WalkControl, WalkStep
+from edgebench.run.walked_limits import WalkedLimits
+from edgebench.safe_files import write
+from edgebench.spans import collections_s, events_to_phases
+from edgebench.units import format_size
+from edgebench.walk_report import WalkReport
+
+#: Counted over the whole process, through all of its limits.
+_WHOLE = (
+    *("cpu_s", "user_s", "system_s", "gnu_time_maxrss_bytes", "major_faults", "minor_faults"),
+    *("swapped_in_bytes", "swapped_out_bytes", "refault_anon", "refault_file", "io_read_bytes"),
+    *("io_write_bytes", "limit_hits", "sampled_peak_bytes", "swap_peak_bytes"),
+)
+_WHY_NOT = "counted over a whole walk, not at each of its limits"
+_WHY_NO_DEMAND = "in a walk the statistics that show demand are not read: that can prevent a kill"
+#: Unlimited rounds that differ by more, from a walk's start to its end, are said.
+_DRIFT = 0.05
+
+
+def walk_records(
+    whole: TrialRecord, control: WalkControl, limits: WalkedLimits, events: Path
+) -> list[TrialRecord]:
+    """Each limit's record, its events written; the first is the trial's own, of its start.
+
+    Args:
+        whole: the record of the process as a trial without a limit.
+        control: what moved its limit.
+        limits: through which it went.
+        events: the trial's file of events; those of its further limits get files beside it.
+    """
+    left = control.read_events()
+    steps, made = control.steps, []
+    ended = whole.outcome == "ok"
+    # What an unfinished round left belongs to its limit, the last words to the trial.
+    steps[0 if ended else -1].events += left
+    references = _references(steps)
+    for number, step in enumerate(steps):
+        last = number == len(steps) - 1
+        record = _at(whole, number, step, limits, references.get(number))
+        if not ended and not last:
+            record = _finished(record)
+        made.append(record)
+        file = events.with_name(f"{record.trial}{''.join(events.suffixes)}") if number else events
+        write(file, _packed([_limit_event(step), *step.events]))
+    made[0] = replace(made[0], warnings=[*made[0].warnings, *_warnings(control, limits)])
+    return made
+
+
+def _packed(events: Iterable[dict[str, Any]]) -> bytes:
+    lines = "".join(json.dumps(event) + "\n" for event in events)
+    return gzip.compress(lines.encode(), compresslevel=1)
+
+
+def _at(
+    whole: TrialRecord,
+    number: int,
+    step: WalkStep,
+    limits: WalkedLimits,
+    reference_s: float | None,
+) -> TrialRecord:
+    """The record of one limit."""
+    name = f"{whole.trial}-{number:02d}" if number else whole.trial
+    limit = step.applied_bytes
+    spans = [size for event in step.events if (size := event.get("peak_bytes")) is not None]
+    peak = max(spans, default=None)
+    nothing: dict[str, Any] = dict.fromkeys(_WHOLE)
+    record = replace(
+        whole,
+        **nothing,
+        trial=name,
+        point=limits.point(step.visit.memory_bytes, step.visit.direction),
+        limits=limits.setting(step.visit.memory_bytes),
+        direction=step.visit.direction,
+        limit_bytes=limit,
+        peak_bytes=peak,
+        saturated=None if peak is None else limit is not None and peak >= limit,
+        collections_s=collections_s(step.events),
+        phases=events_to_phases(step.events),
+        walk=WalkReport(whole.trial, number, step.round_s, reference_s),
+        missing={
+            **whole.missing,
+            **dict.fromkeys(_WHOLE, _WHY_NOT),
+            "demand_bytes": _WHY_NO_DEMAND,
+        },
+    )
+    return record if number == 0 else _later(record, step)
+
+
+def _later(record: TrialRecord, step: WalkStep) -> TrialRecord:
+    """What is said of the process as a whole stands in its first record alone."""
+    took_s = (step.end_ns - step.start_ns) / 1e9 if step.end_ns else None
+    return replace(
+        record,
+        started_utc=step.started_utc,
+        wall_s=took_s,
+        harness_s=None,
+        sampler=None,
+        gnu_time={},
+        noise={},
+        notes={},
+        warnings=[],
+    )
+
+
+def _finished(record: TrialRecord) -> TrialRecord:
+    """What a later limit came to is no news of this one."""
+    return replace(
+        record,
+        outcome="ok",
+        reason=None,
+        exit_code=None,
+        signal=None,
+        oom_kills=None,
+        killed_with_swap_free=None,
+        kill=None,
+    )
+
+
+def _limit_event(step: WalkStep) -> dict[str, Any]:
+    return {
+        "event": "limit",
+        "t_ns": step.start_ns,
+        "limit_bytes": step.applied_bytes,
+        "direction": step.visit.direction,
+    }
+
+
+def _references(steps: Sequence[WalkStep]) -> dict[int, float]:
+    """For each finished step the unlimited round as it was then, seconds."""
+    known = {
+        number: _steady_s(step)
+        for number, step in enumerate(steps)
+        if step.visit.memory_bytes is None and step.end_ns
+    }
+    found = dict(known)
+    for number, step in enumerate(steps):
+        before = max((n for n in known if n < number), default=None)
+        after = min((n for n in known if n > number), default=None)
+        if number in known or before is None or after is None:
+            continue
+        start, end = steps[before].end_ns, steps[after].start_ns
+        share = ((step.start_ns + step.end_ns) / 2 - start) / max(1, end - start)
+        found[number] = known[before] + share * (known[after] - known[before])
+    return found
+
+
+def _steady_s(step: WalkStep) -> float:
+    times = step.round_s
+    return statistics.median(times[place] for place in steadiness(times).rounds)
+
+
+def _warnings(control: WalkControl, limits: WalkedLimits) -> list[str]:
+    """What the user should know of the walk as a whole."""
+    words = [control.refused] if control.refused else []
+    cliff = control.cliff
+    if cliff and cliff.known_to > limits.target:
+        low, high = format_size(cliff.low_bytes), format_size(cliff.high_bytes)
+        why = "rounds differ by as much" if cliff.doubtful else "closer limits are no different"
+        if not cliff.doubtful and cliff.high_bytes - cliff.low_bytes >= 2 * limits.step_bytes:
+            why = "the walk had its most limits"
+        words.append(
+            f"slowdown changes most between {low} and {high}, known to {cliff.known_to:.1%} of the "
+            f"limit instead of {limits.target:.1%}: {why}"
+        )
+    free = [s for s in control.steps if s.visit.memory_bytes is None and s.end_ns]
+    if len(free) > 1 and abs(drift := _steady_s(free[-1]) / _steady_s(free[0]) - 1) > _DRIFT:
+        words.append(f"rounds without a limit changed by {drift:+.0%} during the walk")
+    return words

@@ -1,0 +1,92 @@
+"""The limits that a walk goes through: the scenario's, and closer ones between them."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.scenario.points import Point, limits_of, series_of
+from edgebench.units import MIB
+from edgebench.walk_report import UP, Direction
+
+#: So many pages the kernel charges at once, for each CPU: limits closer together are the same.
+_CHARGED_PAGES = 64
+#: Labels of shares are written to this part of the demand.
+_LABEL_PART = 0.001
+
+
+@dataclass(frozen=True)
+class WalkedLimits:
+    """The limits of one workload.
+
+    Args:
+        points: the scenario's points of the workload, the unlimited one first.
+        demand_bytes: what shares are of; 0 where there are none.
+        target: how well the cliff is to be known, as a share of the limit.
+        killed_bytes: the largest limit at which the workload was killed before; 0: at none. A walk
+            doesn't go there again.
+        moved: told each limit that a walk comes to; None: nobody is.
+    """
+
+    points: tuple[Point, ...]
+    demand_bytes: int
+    target: float
+    killed_bytes: int = 0
+    moved: Callable[[LimitSetting], None] | None = None
+
+    @property
+    def scenario_bytes(self) -> tuple[int, ...]:
+        """The scenario's limits, but for those at which it was killed."""
+        return tuple(size for size in self._settings if size > self.killed_bytes)
+
+    @property
+    def step_bytes(self) -> int:
+        """Limits closer together than this are the same."""
+        charged = _CHARGED_PAGES * mmap.PAGESIZE * (os.cpu_count() or 1)
+        shown = int(self.demand_bytes * _LABEL_PART) if self._shares else MIB // 10
+        return max(charged, -(-shown // mmap.PAGESIZE) * mmap.PAGESIZE)
+
+    def setting(self, memory_bytes: int | None) -> LimitSetting:
+        """The limits of a trial at that limit of memory, with its label."""
+        if memory_bytes is None:
+            return self.points[0].limits
+        known = self._settings.get(memory_bytes)
+        if known is not None:
+            return known[1]
+        share = 100 * memory_bytes / self.demand_bytes if self._shares else 0.0
+        label = f"{share:.1f}%" if self._shares else f"{memory_bytes / MIB:.1f}M"
+        return replace(self.points[0].limits, label=label, memory_bytes=memory_bytes)
+
+    def point(self, memory_bytes: int | None, direction: Direction | None) -> str:
+        """The point that it is of; the way up has points of its own."""
+        if memory_bytes is None:
+            return self.points[0].id
+        known = self._settings.get(memory_bytes)
+        name = known[0] if known else f"{self.points[0].id}-{memory_bytes}"
+        return f"{name}-{UP}" if direction == UP else name
+
+    @property
+    def _settings(self) -> dict[int, tuple[str, LimitSetting]]:
+        """Bytes → point and limits, of the scenario's limits."""
+        resolved = ((point.id, limits_of(point, self.demand_bytes)) for point in self.points)
+        return {at.memory_bytes: (name, at) for name, at in resolved if at.memory_bytes is not None}
+
+    @property
+    def _shares(self) -> bool:
+        return any(point.share is not None for point in self.points)
+
+
+def workload_points(unlimited: Point, points: Sequence[Point]) -> tuple[Point, ...]:
+    """Those of a workload without a limit and at all of its limits."""
+    found = next(own for own in series_of(points) if unlimited in own)
+    return unlimited, *(point for point in found if point != unlimited)
+
+
+def killed_bytes(points: Sequence[Point], records: Iterable[TrialRecord]) -> int:
+    """The largest limit at which a trial of these points was killed; 0: none was."""
+    names = {point.id for point in points}
+    killed = (one for one in records if one.outcome == "oom-killed" and one.point in names)
+    return max((one.limit_bytes or 0 for one in killed), default=0)

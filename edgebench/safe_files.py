@@ -1,0 +1,244 @@
+"""Safe writing: all files and folders are made, replaced, renamed and removed by this module.
+
+Root often writes into folders of other users: a sweep's folder under sudo, somebody's results. They
+may have put a link there to make root write elsewhere. So:
+
+* A folder is opened as :mod:`edgebench.safe_folders` says: no link that somebody else could have
+  put there is followed.
+* What is written to is a regular file with one name. A link, a FIFO, a socket, a device, a file
+  with a second name (hard link) or of somebody else is refused: :class:`UnsafePathError`.
+* In a folder of another user root makes, renames and removes names with that user's rights, so what
+  is made is theirs and they gain nothing. Rights are the thread's own (``setfsuid``).
+* Modes and owners are set on descriptors.
+
+Every function raises UnsafePathError for what is refused, and OSError where the system refuses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from edgebench.errors import UnsafePathError
+from edgebench.identity import Identity, caller_identity
+from edgebench.safe_folders import (
+    FOLDER_FLAGS,
+    NO_LINK,
+    OpenFolder,
+    is_ours,
+    open_folder,
+    opened,
+    with_path,
+)
+
+#: Ends the hidden name of a file or folder that is only half made.
+PART = ".part"
+_FILE_REMEDY = "see what it is and whose: ls -l {path}; then name another place, or remove it"
+
+
+def _refused(path: Path, found: os.stat_result | None) -> UnsafePathError:
+    if found is not None and stat.S_ISREG(found.st_mode):
+        why = "it has a second name (a hard link)"
+        if found.st_nlink <= 1:
+            why = f"it belongs to somebody else (user {found.st_uid})"
+    else:
+        kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a FIFO", stat.S_IFDIR: "a folder"}
+        kind = kinds.get(stat.S_IFMT(found.st_mode) if found else 0, "something else")
+        why = f"{kind} lies in its place"
+    return UnsafePathError(
+        f"{path.name} is not written: {why}",
+        where=str(path),
+        remedy=_FILE_REMEDY.format(path=path),
+    )
+
+
+def open_file(path: Path, flags: int, mode: int = 0o666, *, owner: Identity | None = None) -> int:
+    """A descriptor of a regular file to write to, made if need be; nothing else is opened.
+
+    ``flags`` are those of :func:`os.open` but ``O_TRUNC``; with ``O_EXCL`` there must be no file.
+    A new file belongs to the folder's owner; with ``owner`` to that user, with exactly that mode.
+    """
+    with open_folder(path.parent) as folder:
+        try:
+            with folder.rights():
+                fd = os.open(path.name, flags | NO_LINK | os.O_NONBLOCK, mode, dir_fd=folder.fd)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+                raise _refused(path, folder.look(path.name)) from None
+            raise
+        try:
+            found = os.fstat(fd)
+            is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink <= 1
+            if not is_plain or found.st_uid not in (os.geteuid(), folder.found.st_uid):
+                raise _refused(path, found)
+            if owner:
+                os.fchmod(fd, mode)
+                os.fchown(fd, owner.uid, owner.gid)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+
+def open_empty(path: Path, mode: int = 0o666, *, owner: Identity | None = None) -> int:
+    """As :func:`open_file`: a descriptor of an empty file to write to, made or emptied."""
+    fd = open_file(path, os.O_WRONLY | os.O_CREAT, mode, owner=owner)
+    os.ftruncate(fd, 0)
+    return fd
+
+
+@contextlib.contextmanager
+def created(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """An empty file to write to, made or emptied. Not synced: what a kill leaves is half of it."""
+    with os.fdopen(open_empty(path, mode), "wb") as file:
+        yield file
+
+
+def write(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write the file in place; a kill may leave half of it."""
+    with created(path, mode) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replaced(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A file to write to that takes its name whole or not at all, even through a power cut.
+
+    Whatever fails, nothing is left of the attempt and what was there stays.
+    """
+    with open_folder(path.parent) as folder:
+        found = folder.look(path.name)
+        if found and not (stat.S_ISREG(found.st_mode) and found.st_nlink <= 1):
+            raise _refused(path, found)
+        part = f".{path.name}.{secrets.token_hex(4)}{PART}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK
+        with folder.rights():
+            fd = os.open(part, flags, mode, dir_fd=folder.fd)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            with folder.rights():
+                os.replace(part, path.name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+        except BaseException:
+            with contextlib.suppress(OSError), folder.rights():
+                os.unlink(part, dir_fd=folder.fd)
+            raise
+        folder.sync()
+
+
+def write_whole(path: Path, data: bytes, mode: int = 0o666) -> Path:
+    """Put the file there whole or not at all, even through a power cut; its path.
+
+    ``mode`` is narrowed by the umask: 0o600 for what only its owner may read.
+    """
+    with replaced(path, mode) as file:
+        file.write(data)
+    return path
+
+
+def make_folder(path: Path, *, parents: bool = False, exist_ok: bool = True) -> None:
+    """Make the folder if need be.
+
+    It belongs to the owner of the folder it is in; under sudo, in one of root's, to the caller.
+    """
+    if parents and path.parent != path:
+        try:
+            with open_folder(path.parent):
+                pass
+        except FileNotFoundError:
+            make_folder(path.parent, parents=True)
+    with open_folder(path.parent) as folder:
+        try:
+            _make(folder, path.name or ".", caller_identity())
+        except FileExistsError:
+            if not exist_ok:
+                raise
+        else:
+            return
+    # No folder, or a link that may not be followed.
+    with open_folder(path):
+        pass
+
+
+def make_private_folder(path: Path, *, reachable: bool = False) -> None:
+    """Make a new folder that is ours alone; ``reachable``: others may pass through it."""
+    with open_folder(path.parent) as folder:
+        _make(folder, path.name, None, 0o711 if reachable else 0o700)
+
+
+def _make(folder: OpenFolder, name: str, owner: Identity | None, mode: int | None = None) -> None:
+    """Make it, with exactly that mode; in a folder that is root's alone, it is given the owner."""
+    with folder.rights():
+        os.mkdir(name, 0o777 if mode is None else mode, dir_fd=folder.fd)
+    # Where others can put names, what is opened now may be another folder.
+    if (owner or mode) and is_ours(folder.found):
+        with opened(name, FOLDER_FLAGS, folder.fd) as fd:
+            if mode is not None:
+                os.fchmod(fd, mode)
+            if owner:
+                os.fchown(fd, owner.uid, owner.gid)
+
+
+@contextlib.contextmanager
+def _changeable(path: Path) -> Iterator[int]:
+    """The descriptor of the folder that the path is in, with the rights to change names there."""
+    with open_folder(path.parent) as folder, folder.rights():
+        yield folder.fd
+
+
+def rename(path: Path, name: str) -> None:
+    """Give a file or folder another name in its folder; a file of that name is replaced."""
+    with _changeable(path) as folder:
+        os.rename(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def remove_file(path: Path) -> None:
+    """Take away a name, whatever it stands for but a folder; nothing where there is none."""
+    with contextlib.suppress(FileNotFoundError), _changeable(path) as folder:
+        os.unlink(path.name, dir_fd=folder)
+
+
+def remove_folder(path: Path) -> None:
+    """Take away a folder and all in it, as far as that can be; of a link in it, the link alone."""
+    with contextlib.suppress(OSError, UnsafePathError), open_folder(path.parent) as folder:
+        _remove_below(folder.fd, path.name)
+
+
+def _remove_below(parent: int, name: str) -> None:
+    with opened(name, FOLDER_FLAGS, parent) as fd:
+        with os.scandir(fd) as entries:
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        for one, is_folder in found:
+            with contextlib.suppress(OSError):
+                if is_folder:
+                    _remove_below(fd, one)
+                else:
+                    os.unlink(one, dir_fd=fd)
+    os.rmdir(name, dir_fd=parent)
+
+
+def remove_empty_folder(path: Path) -> None:
+    """Take away a folder with nothing in it."""
+    with _changeable(path) as folder:
+        os.rmdir(path.name, dir_fd=folder)
+
+
+def sync(path: Path) -> None:
+    """Wait until the file, or the folder's list of names, is on the disk; else there is no need."""
+    with open_folder(path.parent) as folder:
+        try:
+            with opened(path.name or ".", os.O_NONBLOCK | NO_LINK, folder.fd) as fd:
+                mode = os.fstat(fd).st_mode
+                if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+                    os.fsync(fd)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENXIO):
+                raise with_path(error, folder.path) from None

@@ -1,0 +1,142 @@
+"""Scenarios made from a verb's flags, without a file; and a flag that changes one of a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from pydantic import ValidationError
+
+from edgebench.errors import UsageError
+from edgebench.scenario.faults import faults_of
+from edgebench.scenario.keys import network_name
+from edgebench.scenario.plans import GRID, WALK
+from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
+from edgebench.storage_speed import AS_IS, parse_storage
+
+#: Key of a scenario → the argument or flag that sets it, of any verb.
+_FLAGS = {
+    "workload.network": "NETWORK",
+    **{
+        f"workload.{key}": f"--{key}"
+        for key in (
+            *("schedule", "loader", "batch", "image", "input", "rounds", "threads", "prompt"),
+            *("optimizer", "precision", "checkpointing", "shape", "steps"),
+            *("loss", "data", "classes"),
+        )
+    },
+    "repeats": "--repeats",
+    "timeout": "--timeout",
+    "limits.memory": "--memory",
+    "limits.swap": "--swap",
+    "limits.storage": "--storage",
+    "limits.board": "--board",
+    "limits.plan": "--plan",
+    "workload.stop_after": "--for",
+    "workload.throughput_pattern": "--throughput-pattern",
+    "workload.throughput_json": "--throughput-json",
+    "workload.unit": "--unit",
+    "workload.files": "--file",
+    "workload.new_tokens": "--new-tokens",
+    "workload.command": "COMMAND",
+}
+
+
+def scenario_from_flags(
+    verb: str, workload: Mapping[str, Any], limits: Mapping[str, Any], **keys: Any
+) -> Scenario:
+    """The scenario of one network or command; values that are None keep their defaults.
+
+    ``keys`` are the scenario's own, beside its tables.
+
+    Raises:
+        UsageError: a value is not possible; names the flag that sets it.
+    """
+    tables = {
+        "schema": SCHEMA,
+        "name": _scenario_name(verb, workload),
+        **keys,
+        "workload": {key: value for key, value in workload.items() if value is not None},
+        "limits": dict(limits),
+    }
+    try:
+        return scenario_of(tables)
+    except ValidationError as error:
+        faults = faults_of(error, Scenario, tables, "")
+        # Of a list's item the list's flag.
+        named = [(_FLAGS.get(f.key.partition("[")[0], f.key), f.says) for f in faults]
+        what = "\n".join(f"{flag}: {says}" for flag, says in named)
+        raise UsageError(what, remedy=f"edgebench {verb} --help") from error
+
+
+def _scenario_name(verb: str, workload: Mapping[str, Any]) -> str:
+    """The verb, and the network or program in letters, digits and hyphens, without a folder."""
+    network = workload.get("network")
+    subject = network_name(network) if network else PurePath(workload["command"][0]).name
+    plain = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")
+    return f"{verb}-{plain}"[:64].strip("-")
+
+
+def inference_workload(request: object, **keys: Any) -> dict[str, Any]:
+    """The workload of a request that has its keys as attributes, with further keys."""
+    named = (*("network", "schedule", "loader", "batch", "image", "input", "prompt", "new_tokens"),)
+    return {"kind": "inference", **{key: getattr(request, key, None) for key in named}, **keys}
+
+
+def requested_limits(request: object, memory: Sequence[str]) -> dict[str, Any]:
+    """The limits of a request that has swap, storage and board as attributes."""
+    named = {key: getattr(request, key) for key in ("swap", "storage", "board")}
+    return {"memory": memory, **{key: value for key, value in named.items() if value is not None}}
+
+
+@dataclass(frozen=True)
+class LayerRequest:
+    """What ``edgebench layers`` measures. Limits, swap and storage as people write them."""
+
+    network: str
+    memory: Sequence[str] = ()
+    swap: str = "none"
+    storage: str = AS_IS
+    board: str | None = None
+    schedule: str = "bulk"
+    loader: str = "copy"
+    batch: int = 1
+    image: int | None = None
+    input: str | dict[str, str] | None = None
+    threads: int | None = None
+    rounds: int = 1
+    repeats: int | None = None
+    plan: str = GRID
+
+    @property
+    def used_repeats(self) -> int:
+        """As asked for; else three trials at each limit, or one walk, which has many rounds."""
+        return self.repeats if self.repeats is not None else 1 if self.plan == WALK else 3
+
+
+def layer_scenario(request: LayerRequest) -> Scenario:
+    """The scenario that measures it; the unlimited point is always among its points.
+
+    Raises:
+        UsageError: a value is not possible; names the flag that sets it.
+    """
+    workload = inference_workload(request, rounds=request.rounds, threads=request.threads)
+    memory = ["max", *(limit for limit in request.memory if limit != "max")]
+    limits = {**requested_limits(request, memory), "plan": request.plan}
+    return scenario_from_flags("layers", workload, limits, repeats=request.used_repeats)
+
+
+def with_storage(scenario: Scenario, label: str) -> Scenario:
+    """The scenario with another storage; a comment at the top of its text says so.
+
+    Raises:
+        UsageError: no storage speed.
+    """
+    storage = parse_storage(label).label
+    limits = scenario.limits.model_copy(update={"storage": (storage,)})
+    changed = scenario.model_copy(update={"limits": limits})
+    changed._text = f"# Run with --storage {storage}, not with the storage below.\n{scenario.text}"
+    return changed

@@ -1,0 +1,172 @@
+"""The text of a new scenario: every key that its reader may want to change, with what it does."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from edgebench.errors import UsageError
+from edgebench.layers.names import NETWORKS
+from edgebench.scenario.faults import faults_of
+from edgebench.scenario.scenario import SCHEMA, Scenario
+from edgebench.workloads.training.names import SHAPES, SYNTHETIC, USUAL_SHAPE
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: Limits and swap where none are given: down to where most programs are slow or killed.
+NEW_LIMITS, NEW_SWAP = ("85%", "70%", "55%", "40%"), "2G"
+_FLAGS = {
+    "name": "--out",
+    "workload.network": "NETWORK",
+    "workload.command": "COMMAND",
+    "limits.memory": "--memory",
+    "limits.swap": "--swap",
+}
+#: From here the comments begin, where a key and its value leave room.
+_COMMENT_COLUMN = 31
+_Line = tuple[str, object, str]
+
+
+@dataclass(frozen=True)
+class NewScenario:
+    """What a person said of it: a network or a command, limits and swap as people write them."""
+
+    kind: str
+    network: str | None = None
+    command: Sequence[str] = ()
+    memory: Sequence[str] = NEW_LIMITS
+    swap: str = NEW_SWAP
+
+    @property
+    def stem(self) -> str:
+        """A name for it and for its file: small letters, digits and dashes."""
+        words = self.network or Path(self.command[-1 if len(self.command) == 1 else 0]).name
+        if self.command:
+            # The script says more than the interpreter that runs it.
+            script = next((w for w in self.command[1:] if Path(w).suffix), self.command[0])
+            words = Path(script).stem
+        elif self.network and "/" in self.network:
+            words = Path(self.network).name
+        return re.sub(r"[^a-z0-9]+", "-", str(words).lower())[:64].strip("-") or "scenario"
+
+
+def scenario_text(wanted: NewScenario, file: Path) -> tuple[str, Scenario]:
+    """The text of its file, which passes `edgebench check`, and what it means.
+
+    Raises:
+        UsageError: a value is not possible; names the argument or flag that sets it.
+    """
+    text = "".join(_parts(wanted, file))
+    try:
+        text.encode()
+        tables = tomllib.loads(text)
+        context = {"folder": file.absolute().parent}
+        return text, Scenario.model_validate(tables, context=context)
+    except UnicodeEncodeError:
+        raise UsageError("the command is not UTF-8 text", remedy="edgebench init --help") from None
+    except ValidationError as error:
+        faults = faults_of(error, Scenario, tables, text)
+        named = [(_FLAGS.get(f.key.partition("[")[0], f.key), f.says) for f in faults]
+        what = "\n".join(f"{flag}: {says}" for flag, says in named)
+        raise UsageError(what, remedy="edgebench init --help") from error
+
+
+def _parts(wanted: NewScenario, file: Path) -> list[str]:
+    workload = {"inference": _inference, "training": _training, "command": _command}[wanted.kind]
+    name = shlex.quote(str(file))
+    return [
+        f"# Run it: edgebench run {name}. After a change: edgebench check {name}\n"
+        "# All keys: docs/verbs/check.md and docs/reference/scenarios.md\n",
+        _lines(_about(wanted)),
+        "\n[workload]\n",
+        _lines(workload(wanted)),
+        "\n[limits]\n",
+        _lines(_limits(wanted)),
+    ]
+
+
+def _about(wanted: NewScenario) -> list[_Line]:
+    return [
+        ("schema", SCHEMA, "version of this file's format"),
+        ("name", wanted.stem, "part of the name of the results' folder: a-z, 0-9 and -"),
+        ("seed", 1, "of the order of trials, and of random weights and input"),
+        ("repeats", 3, "trials of each point; how far they differ is the noise"),
+        ("timeout", "5m", "a trial that takes longer is stopped and recorded as timeout"),
+    ]
+
+
+def _inference(wanted: NewScenario) -> list[_Line]:
+    known = wanted.network in NETWORKS
+    image: list[_Line] = [("# image", 224, "width and height of the input; default: the network's")]
+    return [
+        ("kind", "inference", "load the network's layers and execute them"),
+        ("network", wanted.network, 'a list runs several: ["resnet18", "alexnet"]'),
+        ("schedule", "bulk", 'load all layers, then execute them; or "linear": one by one'),
+        ("loader", "copy", 'weights in memory that swaps; or "mmap": read again from the file'),
+        ("batch", 1, "inputs that are executed at once"),
+        *(image if known else []),
+        ("rounds", 2, "passes inside a trial; each loads all layers again"),
+        ("warm", 2, "further executions in each round, after the first"),
+        ("page_cache", "cold", 'weights are read from the disk; or "warm": from memory'),
+    ]
+
+
+def _training(wanted: NewScenario) -> list[_Line]:
+    shape = SHAPES.get(wanted.network or "", USUAL_SHAPE)
+    return [
+        ("kind", "training", "train the network step by step"),
+        ("network", wanted.network, 'a list trains several: ["lenet", "resnet18"]'),
+        ("data", SYNTHETIC, "random images; real data sets: edgebench data"),
+        ("shape", shape, "of an image: channels, height, width"),
+        ("optimizer", "sgd", "or momentum, adam, adagrad: each keeps more memory"),
+        ("batch", 16, "images in a step; a list tries several: [4, 16]"),
+        ("steps", 10, "training steps in a trial"),
+        ("precision", "float32", "or bfloat16"),
+        ("checkpointing", False, "true: recompute activations in the backward pass"),
+    ]
+
+
+def _command(wanted: NewScenario) -> list[_Line]:
+    return [
+        ("kind", "command", "any program, started as it is; no shell is involved"),
+        ("command", list(wanted.command), "the program and its arguments"),
+        ("# cwd", ".", "folder to start it in, relative to this file"),
+        ("# env", {"OMP_NUM_THREADS": "2"}, "environment variables to add"),
+    ]
+
+
+def _limits(wanted: NewScenario) -> list[_Line]:
+    memory = [label for label in wanted.memory if label != "max"]
+    return [
+        ("memory", ["max", *memory], "max: no limit; 75%: of what it needs; or sizes, as 300M"),
+        ("swap", wanted.swap, "a size: a temporary swap file (root); or none, system, zram:1G"),
+        ("# cores", 2, "CPU cores that it may use"),
+    ]
+
+
+def _lines(lines: Sequence[_Line]) -> str:
+    """``key = value``, and what it means beside it; above it where it has no room."""
+    return "".join(_line(f"{key} = {_toml(value)}", meaning) for key, value, meaning in lines)
+
+
+def _line(pair: str, meaning: str) -> str:
+    if len(pair) >= _COMMENT_COLUMN:
+        return f"# {meaning}\n{pair}\n"
+    return f"{pair:<{_COMMENT_COLUMN}}# {meaning}\n"
+
+
+def _toml(value: object) -> str:
+    """Texts, numbers, truth and lists are written in TOML as in JSON; tables are not."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(own)}' for key, own in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,209 @@
+"""From a scenario to its points, and from points to an ordered plan of trials."""
+
+from __future__ import annotations
+
+import mmap
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from edgebench.layers.references import TIMM, TRANSFORMERS
+from edgebench.measures.registry import strategy_of
+from edgebench.records import LimitSetting
+from edgebench.units import parse_share
+from edgebench.workloads.engines.registry import TORCH, engine_of
+from edgebench.workloads.training.names import LIBRARIES, LIBRARIES_OF_DATA, TENSORFLOW
+
+if TYPE_CHECKING:
+    from edgebench.scenario.scenario import Scenario
+
+#: Workload's kind → what its worker imports; the extra with torch brings numpy as well.
+_LIBRARIES = {
+    "convolution": ("torch",),
+    "scan": ("torch",),
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of workload settings and limits.
+
+    ``share`` is the part of measured demand that the limit is; None for a size or ``max``.
+    """
+
+    id: str
+    settings: dict[str, Any] = field(hash=False)
+    limits: LimitSetting
+    share: float | None = None
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether nothing limits its memory, so that its trials show demand."""
+        return self.limits.memory_bytes is None and self.share is None
+
+    def same_workload(self, other: Point) -> bool:
+        """Whether both do the same work on the same cores: then their demand is the same.
+
+        Swap doesn't count: what nothing limits is not swapped.
+        """
+        mine = self.settings, self.limits.cores, self.limits.cpu_quota
+        return mine == (other.settings, other.limits.cores, other.limits.cpu_quota)
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One trial to come. ``trial`` is its place in the plan, the same after every resume.
+
+    ``strategy`` names the way of telling memory whose own trial it is; None: it is timed.
+    ``timeout_s`` is its own time limit; None: the scenario's. ``walk``: its limit is moved through
+    all those of its workload while it lives.
+    """
+
+    trial: str
+    point_id: str
+    block: int
+    repeat: int
+    strategy: str | None = None
+    timeout_s: float | None = None
+    walk: bool = False
+
+
+def libraries(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The modules that a worker of a point's settings imports; none for a command."""
+    if settings["kind"] == "inference":
+        return engine_of(settings.get("engine")).libraries
+    if settings["kind"] != "training":
+        return _LIBRARIES.get(settings["kind"], ())
+    kinds = {one["kind"] for one in settings.get("references", {}).values()}
+    own = sorted(kinds & {TIMM, TRANSFORMERS})
+    of_data = LIBRARIES_OF_DATA.get(settings["data"], ())
+    return (LIBRARIES[settings["framework"]], *own, *of_data)
+
+
+def runtime_of(settings: Mapping[str, Any]) -> str:
+    """The engine whose library a worker of these settings imports."""
+    framework = settings.get("framework")
+    return TENSORFLOW if framework == TENSORFLOW else str(settings.get("engine", TORCH))
+
+
+def check_libraries(strategies: Sequence[str], workloads: Sequence[Mapping[str, Any]]) -> None:
+    """Check that each strategy has a workload, given by its settings, to read.
+
+    Raises:
+        ValueError: none imports the library that a strategy reads.
+    """
+    for name in strategies:
+        found = strategy_of(name)
+        if found and not any(has_library(name, settings) for settings in workloads):
+            raise ValueError(
+                f"strategy {name!r} reads what {found.library} keeps, and nothing here runs in "
+                f"{found.library}; leave it out of [memory] strategies"
+            )
+
+
+def points(scenario: Scenario) -> list[Point]:
+    """Every combination of the scenario's axes, always in the same order."""
+    combinations = [
+        (settings, limits)
+        for settings in scenario.workload_settings()
+        for limits in scenario.limits.settings()
+    ]
+    width = max(3, len(str(len(combinations))))
+    return [
+        Point(f"p{number:0{width}d}", settings, limits, parse_share(limits.label))
+        for number, (settings, limits) in enumerate(combinations, start=1)
+    ]
+
+
+def plan(points: Sequence[Point], repeats: int, seed: int) -> list[PlannedTrial]:
+    """``repeats`` blocks, each with every point once, in an order drawn from the seed.
+
+    In the first block, the unlimited points whose demand gives others their limit come first.
+    """
+    rng = random.Random(seed)
+    width = max(4, len(str(len(points) * repeats)))
+    planned: list[PlannedTrial] = []
+    for block in range(repeats):
+        order = rng.sample(list(points), len(points))
+        if block == 0:
+            shares = [point for point in order if point.share is not None]
+            needed = {p.id for p in order if p.unlimited and any(map(p.same_workload, shares))}
+            order.sort(key=lambda point: point.id not in needed)
+        planned += [
+            PlannedTrial(f"{number:0{width}d}", point.id, block, block)
+            for number, point in enumerate(order, start=len(planned) + 1)
+        ]
+    return planned
+
+
+def series_of(points: Sequence[Point]) -> list[list[Point]]:
+    """Points that differ in their memory limit alone, in the order of the points."""
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        same = replace(point.limits, label="", memory_bytes=None)
+        groups.setdefault(repr((point.settings, same)), []).append(point)
+    return list(groups.values())
+
+
+def own_trials(
+    points: Sequence[Point], timed: Sequence[PlannedTrial], strategies: Sequence[str]
+) -> list[PlannedTrial]:
+    """Each strategy's own trial of every point, in a block of its own after all timed ones.
+
+    A strategy for limited points alone has none of the unlimited ones, and one that reads a
+    library's figures none of points that run without it.
+    """
+    block = max((planned.block for planned in timed), default=-1) + 1
+    pairs = [(name, point) for name in strategies for point in points if has_own_trial(name, point)]
+    return [
+        PlannedTrial(f"{number:04d}", point.id, block, 0, strategy)
+        for number, (strategy, point) in enumerate(pairs, start=len(timed) + 1)
+    ]
+
+
+def has_own_trial(strategy: str, point: Point) -> bool:
+    """Whether the strategy has a trial of its own of the point."""
+    found = strategy_of(strategy)
+    if found and found.limited_only and point.unlimited:
+        return False
+    return has_library(strategy, point.settings)
+
+
+def has_library(strategy: str, settings: Mapping[str, Any]) -> bool:
+    """Whether a worker of these settings imports the library that the strategy reads, if any.
+
+    A worker of which no library is known may import it.
+    """
+    found, imported = strategy_of(strategy), libraries(settings)
+    return not (found and found.library and imported) or found.library in imported
+
+
+class HasDemand(Protocol):
+    """A record, or what is remembered of one."""
+
+    @property
+    def demand_bytes(self) -> int | None:
+        """What the trial needed; None if that is not known."""
+
+
+def limits_of(point: Point, demand_bytes: int) -> LimitSetting:
+    """The point's limits; a share is that part of the demand, rounded up to a whole page."""
+    if point.share is None:
+        return point.limits
+    pages = -(-point.share * demand_bytes // mmap.PAGESIZE)
+    return replace(point.limits, memory_bytes=int(pages) * mmap.PAGESIZE)
+
+
+def demand_of(
+    point: Point,
+    points: Mapping[str, Point],
+    planned: Sequence[PlannedTrial],
+    records: Mapping[str, HasDemand],
+) -> int | None:
+    """Demand of the point's workload, from its first unlimited trial that finished, if any did."""
+    for one in planned:
+        record = records.get(one.trial)
+        if record and record.demand_bytes and points[one.point_id].same_workload(point):
+            return record.demand_bytes
+    return None

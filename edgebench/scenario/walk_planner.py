@@ -1,0 +1,71 @@
+"""The plan of walks: a first trial for the demand, then walks, and starts in fresh processes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edgebench.records import TrialRecord
+from edgebench.scenario.points import PlannedTrial, Point, own_trials
+
+
+@dataclass(frozen=True)
+class WalkPlanner:
+    """``repeats`` walks of each workload, and a fresh trial for the start at some of its limits.
+
+    ``starts`` are these limits' labels; None: at all.
+
+    The unlimited trial that comes first shows the demand of which limits may be shares: under a
+    walk the statistics that tell it are not read, since that may prevent a kill.
+    """
+
+    points: Sequence[Point]
+    repeats: int
+    seed: int
+    strategies: Sequence[str] = ()
+    starts: Sequence[str] | None = None
+
+    def first(self) -> list[PlannedTrial]:
+        """Every workload once, unlimited."""
+        return self._block([p for p in self.points if p.unlimited], 0, 0, 1)
+
+    def further(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """The walks, fresh trials among the first of them; then each strategy's own trials."""
+        if any(one.walk for one in planned):
+            done = any(one.strategy for one in planned)
+            return [] if done else own_trials(self.points, planned, self.strategies)
+        made: list[PlannedTrial] = []
+        for repeat in range(self.repeats):
+            fresh = [p for p in self.points if self._starts(p)] if repeat == 0 else []
+            number = len(planned) + len(made) + 1
+            made += self._block(fresh, repeat + 1, repeat, number, walked=True)
+        return made
+
+    def _starts(self, point: Point) -> bool:
+        """Whether a fresh trial shows the start at that limit."""
+        return not point.unlimited and has_start(point, self.starts)
+
+    def _block(
+        self, fresh: Sequence[Point], block: int, repeat: int, number: int, walked: bool = False
+    ) -> list[PlannedTrial]:
+        """Fresh trials, and a walk of every workload, in an order drawn from the seed."""
+        walks = [p for p in self.points if p.unlimited] if walked else []
+        pairs = [(point, False) for point in fresh] + [(point, True) for point in walks]
+        order = random.Random(f"{self.seed} {block}").sample(pairs, len(pairs))
+        return [
+            PlannedTrial(f"{place:04d}", point.id, block, repeat, walk=walk)
+            for place, (point, walk) in enumerate(order, start=number)
+        ]
+
+
+def has_start(point: Point, starts: Sequence[str] | None) -> bool:
+    """Whether a plan of walks with these starts has a fresh trial of the point."""
+    return point.unlimited or starts is None or point.limits.label in starts
+
+
+def walks(points: Sequence[Point], repeats: int) -> int:
+    """How many of them are walks."""
+    return sum(point.unlimited for point in points) * repeats

@@ -1,1 +1,0 @@
-"""Questions that trials answer one after the other: least limits, largest batches."""

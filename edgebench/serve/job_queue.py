@@ -1,0 +1,137 @@
+"""The queue of sweeps that the page started; one runs at a time, since two disturb each other."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from edgebench.errors import ResultsError, UnsafePathError
+from edgebench.results.live.sweep import newest_running
+from edgebench.serve.job import ENDED, Job, JobFiles, is_alive, stop_process
+
+MOST_WAITING = 50
+_MOST_JOBS = 200
+_FULL_REMEDY = "free some space on the disk that holds the results, then try again"
+
+
+class JobQueue:
+    """Jobs in the order in which they were queued; :meth:`advance` starts and ends them.
+
+    Args:
+        root: the folder that holds all results.
+        find_running: finds any sweep that runs below it now.
+    """
+
+    def __init__(self, root: Path, find_running: Callable[[Path], object] = newest_running) -> None:
+        self._files = JobFiles(root)
+        self._find_running = find_running
+        self._process: subprocess.Popen[bytes] | None = None
+        self.jobs: dict[str, Job] = {job.id: job for job in self._files.all()}
+
+    @property
+    def running(self) -> Job | None:
+        """The job whose sweep runs now."""
+        busy = ("running", "stopping")
+        return next((job for job in self.jobs.values() if job.state in busy), None)
+
+    @property
+    def waiting(self) -> list[Job]:
+        """The jobs that have not started."""
+        return [job for job in self.jobs.values() if job.state == "queued"]
+
+    def add(self, name: str, scenario: str) -> Job:
+        """Queue a scenario that has no faults.
+
+        Raises:
+            ResultsError: too many are waiting, or the disk is full.
+            UnsafePathError: something else is where its files belong.
+        """
+        if len(self.waiting) >= MOST_WAITING:
+            raise ResultsError(
+                f"{MOST_WAITING} sweeps are waiting already", remedy="remove one first"
+            )
+        now = datetime.now(timezone.utc)
+        job_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+        job = Job(job_id, name, "queued", now.isoformat(timespec="seconds"))
+        try:
+            self._files.add(job, scenario)
+        except OSError as error:
+            what = f"the sweep can't be queued: {error.strerror}"
+            raise ResultsError(what, remedy=_FULL_REMEDY) from error
+        self.jobs[job.id] = job
+        self._remove_oldest()
+        return job
+
+    def stop(self, job_id: str) -> Job:
+        """Stop a running sweep, or remove a waiting one from the queue.
+
+        Raises:
+            ResultsError: no such job, or it has ended.
+        """
+        job = self.jobs.get(job_id)
+        if job is None or job.state in ENDED:
+            raise ResultsError(
+                "that sweep has ended", remedy="reload the page and open its results"
+            )
+        if job.state == "queued":
+            return self._set(replace(job, state="stopped"))
+        stop_process(job)
+        return self._set(replace(job, state="stopping"))
+
+    def again(self, job_id: str) -> Job:
+        """Queue an ended job's scenario once more; an unfinished sweep is then continued.
+
+        Raises:
+            ResultsError: no such job, or its scenario is gone.
+        """
+        job = self.jobs.get(job_id)
+        try:
+            if job is None or job.state not in ENDED:
+                raise FileNotFoundError
+            text = self._files.path(job, "toml").read_text()
+        except OSError:
+            what = "that sweep's scenario is gone"
+            raise ResultsError(what, remedy="fill in the form again") from None
+        return self.add(job.name, text)
+
+    def advance(self) -> None:
+        """Note if the running job has ended; start the next one if no sweep runs."""
+        if job := self.running:
+            self._note_end(job)
+        if self.running is None and self.waiting and not self._find_running(self._files.root):
+            self._start(self.waiting[0])
+
+    def _note_end(self, job: Job) -> None:
+        code = self._process.poll() if self._process else None
+        # Our own child is polled once: if it ended between two polls, its code would be lost.
+        if code is None and (self._process or is_alive(job)):
+            return
+        self._process = None
+        self._set(self._files.ended(job, code))
+
+    def _start(self, job: Job) -> None:
+        try:
+            started, self._process = self._files.start(job)
+        except (OSError, UnsafePathError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            started = replace(job, state="failed", error=f"it can't be started: {why}")
+        self._set(started)
+
+    def _set(self, job: Job) -> Job:
+        self.jobs[job.id] = job
+        # With a full disk the state is kept in memory alone.
+        with contextlib.suppress(OSError, UnsafePathError):
+            self._files.save(job)
+        return job
+
+    def _remove_oldest(self) -> None:
+        ended = [job for job in self.jobs.values() if job.state in ENDED]
+        for job in ended[: max(0, len(self.jobs) - _MOST_JOBS)]:
+            del self.jobs[job.id]
+            with contextlib.suppress(OSError, UnsafePathError):
+                self._files.remove(job)

@@ -1,0 +1,99 @@
+"""Answers on sweeps: a helper process makes each once; kept until the sweep has more trials."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgebench.errors import EdgebenchError
+from edgebench.results.live.sweep import sweeps_below
+from edgebench.serve.helper_process import HelperProcess
+from edgebench.serve.history import find_sweep, recorded_version, sweep_name
+
+#: A sweep that runs is read again after this time at the earliest: it should not be disturbed.
+_RUNNING_S = 15.0
+_MOST_KEPT = 6
+
+
+@dataclass(frozen=True)
+class _Kept:
+    version: tuple[int, bool]
+    made_s: float
+    data: bytes
+
+
+@dataclass
+class SweepAnswers:
+    """What was found about each sweep: ``answer`` from records, ``predictions`` from models.
+
+    Args:
+        root: the folder that holds all results.
+        quick: makes answers, in a fraction of a second.
+        slow: makes predictions, in some seconds.
+    """
+
+    root: Path
+    quick: HelperProcess
+    slow: HelperProcess
+    _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict)
+    _one_at_a_time: dict[str, asyncio.Lock] = field(default_factory=dict)
+
+    async def answer(self, name: str) -> bytes:
+        """As JSON, what was measured; ``""``: of the newest sweep that has a trial and can be read.
+
+        It also names every sweep, the newest first; ``name`` is None if none has a trial.
+
+        Raises:
+            EdgebenchError: no such sweep, or it can't be read.
+        """
+        names = [sweep_name(path) for path in reversed(sweeps_below(self.root))]
+        fault: EdgebenchError | None = None
+        for one in [name] if name else filter(self._has_trials, names):
+            try:
+                return _joined({"name": one, "sweeps": names}, await self._once("answer", one))
+            except EdgebenchError as error:
+                fault = fault or error
+        if fault:
+            raise fault
+        return json.dumps({"name": None, "sweeps": names}).encode()
+
+    async def predictions(self, name: str) -> bytes:
+        """As JSON, what models tell of that sweep.
+
+        Raises:
+            EdgebenchError: no such sweep, or it can't be read.
+        """
+        return await self._once("predictions", name)
+
+    def _has_trials(self, name: str) -> bool:
+        return recorded_version(find_sweep(self.root, name))[0] > 0
+
+    async def _once(self, about: str, name: str) -> bytes:
+        """The kept answer, or a new one; requests for the same wait for each other."""
+        async with self._one_at_a_time.setdefault(about, asyncio.Lock()):
+            path = find_sweep(self.root, name)
+            version, kept = recorded_version(path), self._kept.get((about, name))
+            if kept and (kept.version == version or _is_fresh(kept, version)):
+                return kept.data
+            helper = self.quick if about == "answer" else self.slow
+            data = await helper.ask_text(about, sweep=str(path))
+            self._kept.pop((about, name), None)
+            self._kept[about, name] = _Kept(version, time.monotonic(), data)
+            if len(self._kept) > _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            return data
+
+
+def _joined(first: dict[str, Any], rest: bytes) -> bytes:
+    """The keys of both; the rest, which may be large, stays as it is."""
+    return json.dumps(first).encode()[:-1] + b", " + rest[1:]
+
+
+def _is_fresh(kept: _Kept, version: tuple[int, bool]) -> bool:
+    """Whether to show what was made of fewer trials of a sweep that goes on."""
+    is_complete = version[1]
+    return not is_complete and time.monotonic() - kept.made_s < _RUNNING_S

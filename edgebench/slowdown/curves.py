@@ -1,0 +1,248 @@
+"""What is fitted: slowdown per network, workload settings and phase, over limits.
+
+A slowdown divides a trial's seconds (:mod:`edgebench.slowdown.trial_seconds`) by the median of the
+unlimited trials with the same settings (the same swap too, if there is one).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from edgebench.errors import ResultsError
+from edgebench.kills import LOST
+from edgebench.results.frames import ENGINE, GENERATION, TRAINING
+from edgebench.results.once import once_for_results
+from edgebench.results.stages import START, STEADY
+from edgebench.slowdown.trial_seconds import seconds_by_trial
+from edgebench.storage_speed import AS_IS
+from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
+from edgebench.units import format_duration
+from edgebench.workloads.engines.registry import TORCH
+from edgebench.workloads.training.names import PYTORCH
+
+if TYPE_CHECKING:
+    from edgebench.results.results import Results
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Settings that make two trials comparable when all but the memory limit is equal.
+_WORKLOAD = (
+    *("sweep", "device", "kind", "pipeline", "schedule", "loader", "batch", "image", "rounds"),
+    *("warm", "threads", "workers", "page_cache", "gc", "command", "cores", "cpu_quota"),
+    *("storage", "board", *ENGINE, *TRAINING, *GENERATION),
+)
+#: Kinds of workload with rounds; a training's are its steps.
+_WITH_ROUNDS = ("inference", "training")
+_SWAP = ("swap_kind", "swap_bytes")
+#: The same as columns of the trials frame, where ``network`` is the whole pipeline.
+_OF_TRIAL = (*(name for name in _WORKLOAD if name != "pipeline"), "network", *_SWAP)
+ONLY_UNLIMITED_REMEDY = 'add limits to the scenario, as memory = ["max", "75%", "50%"], and run it'
+ALL_KILLED_REMEDY = "run it with swap or at larger limits: see [limits] in the scenario"
+NO_UNLIMITED_REMEDY = "let the sweep finish: type the same edgebench run again"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One phase of one network under one workload's settings, over limits.
+
+    ``limit_bytes`` and ``seconds`` have one entry a trial that ended ``ok`` below a limit, in
+    order of limits. ``lost_bytes`` has for each other outcome the limits of its trials.
+    ``settings`` is all that sets this curve apart from others, ``demand_bytes`` the measured
+    demand of the unlimited trials.
+    """
+
+    network: str
+    phase: str
+    settings: dict[str, Any]
+    limit_bytes: FloatArray
+    seconds: FloatArray
+    unlimited_seconds: FloatArray
+    demand_bytes: float | None = None
+    lost_bytes: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @property
+    def unlimited_s(self) -> float:
+        """The median unlimited time: what slowdown is relative to."""
+        return float(np.median(self.unlimited_seconds))
+
+    @property
+    def slowdown(self) -> FloatArray:
+        """One a trial."""
+        return self.seconds / self.unlimited_s
+
+    @property
+    def limits(self) -> FloatArray:
+        """The limits with a finished trial, ascending."""
+        return np.unique(self.limit_bytes)
+
+    @property
+    def medians(self) -> FloatArray:
+        """The median slowdown at each of :attr:`limits`."""
+        at = [self.slowdown[self.limit_bytes == limit] for limit in self.limits]
+        return np.array([np.median(repeats) for repeats in at])
+
+    @property
+    def noise(self) -> float | None:
+        """Median distance of repeats from their limit's median, as a share; None without repeats.
+
+        The unlimited trials count as a limit.
+        """
+        groups = [self.seconds[self.limit_bytes == limit] for limit in self.limits]
+        groups = [group for group in (*groups, self.unlimited_seconds) if len(group) > 1]
+        if not groups:
+            return None
+        return float(np.median(np.concatenate([abs(g / np.median(g) - 1) for g in groups])))
+
+    @property
+    def engine(self) -> str:
+        """What executed the network."""
+        return str(self.settings.get("engine", TORCH))
+
+    @property
+    def unlimited_words(self) -> str:
+        """``0.52 s``; of a throughput ``41.2 tokens/s``."""
+        if self.phase == THROUGHPUT:
+            return throughput_words(1 / self.unlimited_s, throughput_unit(self.settings))
+        return format_duration(self.unlimited_s)
+
+    @property
+    def answer(self) -> str:
+        """The phase as it is shown: ``total`` is ``steady``, or ``start`` where that is all."""
+        return shown_phase(self.phase, self.settings)
+
+    @property
+    def label(self) -> str:
+        """``alexnet · linear · copy · load``."""
+        apart = ("schedule", "loader", "optimizer")
+        words = [self.network, *(str(self.settings.get(key) or "") for key in apart)]
+        if self.settings.get("framework", PYTORCH) != PYTORCH:
+            words.append(str(self.settings["framework"]))
+        words += ["compiled"] if self.settings.get("compiled") else []
+        return " · ".join([*(word for word in words if word), self.answer])
+
+    @property
+    def key(self) -> str:
+        """Tells the curve from all others, whatever its times."""
+        about = json.dumps([self.network, self.phase, self.settings], sort_keys=True, default=str)
+        return hashlib.sha256(about.encode()).hexdigest()[:12]
+
+    def without(self, limit: float) -> Curve:
+        """The same curve with one limit's trials left out."""
+        kept = self.limit_bytes != limit
+        return replace(self, limit_bytes=self.limit_bytes[kept], seconds=self.seconds[kept])
+
+
+def shown_phase(phase: str, settings: Mapping[str, Any]) -> str:
+    """A phase of a workload with these settings, as it is shown."""
+    if phase != "total" or settings.get("kind") not in _WITH_ROUNDS:
+        return phase
+    return START if settings.get("rounds") == 1 else STEADY
+
+
+@once_for_results
+def curves(results: Results) -> list[Curve]:
+    """Every curve that has an unlimited time and at least one limit with a finished trial.
+
+    Raises:
+        ResultsError: there is none, with the reason.
+    """
+    times = seconds_by_trial(results)
+    made = list(_curves(times, results.trials))
+    if not made:
+        _say_why_none(results)
+    return made
+
+
+def _curves(times: pd.DataFrame, trials: pd.DataFrame) -> Iterator[Curve]:
+    limited = times[times["memory_bytes"].notna()]
+    keys = [*_WORKLOAD, *_SWAP, "network", "phase"]
+    twins, of_trial = _UnlimitedTwins(times, keys), _numbered(trials, _OF_TRIAL)
+    places = dict(zip(zip(trials["sweep"], trials["trial"], strict=True), of_trial, strict=True))
+    for values, rows in limited.groupby(keys, dropna=False, sort=False):
+        group = cast("tuple[Any, ...]", values)
+        known = {k: v for k, v in zip(keys, group, strict=True) if not pd.isna(v)}
+        unlimited = twins.of(rows)
+        if unlimited.empty:
+            continue
+        rows = rows.sort_values(["memory_bytes", "trial"])
+        alike = of_trial == places[rows["sweep"].iloc[0], rows["trial"].iloc[0]]
+        demand = unlimited["workload_demand_bytes"].median()
+        network, phase = known.pop("network"), known.pop("phase")
+        yield Curve(
+            network=network,
+            phase=phase,
+            # Results from before storage could be held stay what they were.
+            settings={k: v for k, v in known.items() if (k, v) != ("storage", AS_IS)},
+            limit_bytes=rows["memory_bytes"].to_numpy(dtype=np.float64),
+            seconds=rows["seconds"].to_numpy(dtype=np.float64),
+            unlimited_seconds=unlimited["seconds"].to_numpy(dtype=np.float64),
+            demand_bytes=None if pd.isna(demand) else float(demand),
+            lost_bytes=lost_limits(trials[alike]),
+        )
+
+
+class _UnlimitedTwins:
+    """The unlimited times that limited ones are held against: of the same swap if there are any."""
+
+    def __init__(self, times: pd.DataFrame, keys: Sequence[str]) -> None:
+        self._unlimited = times[times["memory_bytes"].isna()]
+        self._numbers = [
+            pd.Series(_numbered(times, columns), times.index)
+            for columns in (keys, [key for key in keys if key not in _SWAP])
+        ]
+
+    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Those of rows that are alike in all keys."""
+        alike = unlimited = self._unlimited
+        for numbers in self._numbers:
+            own = numbers.loc[rows.index[0]]
+            alike = unlimited[numbers.loc[unlimited.index] == own]
+            if len(alike):
+                break
+        return alike
+
+
+def _numbered(frame: pd.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.int64]:
+    """The same number for rows that are alike in these columns, where missing is a value too."""
+    groups = frame.groupby(list(columns), dropna=False, sort=False)
+    return np.asarray(groups.ngroup(), dtype=np.int64)
+
+
+def lost_limits(trials: pd.DataFrame) -> dict[str, tuple[float, ...]]:
+    """For each outcome but ``ok``, the limits at which a trial ended so."""
+    limits = trials["limit_bytes"].fillna(trials["memory_bytes"])
+    lost = {
+        outcome: tuple(float(m) for m in np.unique(limits[trials["outcome"] == outcome].dropna()))
+        for outcome in LOST
+    }
+    return {outcome: at for outcome, at in lost.items() if at}
+
+
+def _say_why_none(results: Results) -> None:
+    trials, where = results.trials, str(results.path)
+    limited = trials[trials["memory_bytes"].notna()]
+    if limited.empty:
+        raise ResultsError(
+            "only unlimited trials here: there is no slowdown to look at",
+            where=where,
+            remedy=ONLY_UNLIMITED_REMEDY,
+        )
+    if not (limited["outcome"] == "ok").any():
+        raise ResultsError(
+            f"no trial finished below a limit ({len(limited)} didn't): no times to compare",
+            where=where,
+            remedy=ALL_KILLED_REMEDY,
+        )
+    raise ResultsError(
+        "no unlimited trial finished: slowdown is relative to those",
+        where=where,
+        remedy=NO_UNLIMITED_REMEDY,
+    )

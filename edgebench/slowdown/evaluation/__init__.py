@@ -1,0 +1,1 @@
+"""How right the models are: predictions of limits, networks, families and settings left out."""

@@ -1,0 +1,1 @@
+"""The models that predict slowdown, behind one interface."""

@@ -1,0 +1,176 @@
+"""The interface of a model: fitted to curves, it predicts times at any limit.
+
+A model is one module of this package that registers itself with :func:`registered_model`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from scipy.special import stdtrit
+
+from edgebench.slowdown import models as package
+from edgebench.slowdown.context import CannotPredictError, Context
+from edgebench.slowdown.curves import Curve, FloatArray
+
+#: Of the intervals that are reported.
+LEVEL = 0.9
+#: Version of the fits' files, and of the JSON that ``fit``, ``predict`` and ``validate`` print.
+MODEL_SCHEMA = 2
+
+
+def reach_of_errors(free: int) -> float:
+    """How many standard errors an interval of :data:`LEVEL` reaches to either side (Student)."""
+    return float(stdtrit(free, (1 + LEVEL) / 2))
+
+
+class TooFewLimitsError(CannotPredictError):
+    """The curves have too few limits for this model; the message has how many it needs."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One fitted value with its 90 % interval; ``fixed`` if it was measured, not fitted."""
+
+    name: str
+    value: float
+    unit: str = ""
+    stderr: float | None = None
+    low: float | None = None
+    high: float | None = None
+    fixed: bool = False
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a model learnt from curves, as plain data that is stored as JSON.
+
+    ``covariance`` is that of the parameters that are not fixed, in their order and in the units
+    that the model fits in (see there). ``residual`` is the standard deviation of the logarithms'
+    residuals and ``free`` the degrees of freedom it rests on; both None if none were left.
+    """
+
+    model: str
+    parameters: tuple[Parameter, ...]
+    covariance: tuple[tuple[float, ...], ...] | None = None
+    residual: float | None = None
+    free: int | None = None
+    aic: float | None = None
+    note: str | None = None
+
+    def __getitem__(self, name: str) -> float:
+        """A parameter's value."""
+        return self._values[name]
+
+    def get(self, name: str) -> float | None:
+        """A parameter's value; None if there is no such parameter."""
+        return self._values.get(name)
+
+    def starting(self, start: str) -> list[tuple[str, float]]:
+        """Rest of the name, and value, of each parameter whose name starts with ``start``."""
+        at, found = bisect_left(self._sorted, start), []
+        while at < len(self._sorted) and self._sorted[at].startswith(start):
+            name = self._sorted[at]
+            found.append((name.removeprefix(start), self._values[name]))
+            at += 1
+        return found
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return sorted(self._values)
+
+    @cached_property
+    def _values(self) -> dict[str, float]:
+        # Fits to many curves have hundreds of parameters, and are looked up for each limit.
+        return {parameter.name: parameter.value for parameter in self.parameters}
+
+
+@dataclass(frozen=True)
+class CurvePrediction:
+    """A curve at some limits: slowdown, and the interval in which 90 % of new trials should lie.
+
+    ``unlimited_s`` are the seconds that slowdown multiplies; ``interval`` is None if the model
+    has none.
+    """
+
+    unlimited_s: float
+    slowdown: FloatArray
+    interval: tuple[FloatArray, FloatArray] | None = None
+
+
+class Model(ABC):
+    """A form of slowdown against limit."""
+
+    #: Its name in files and tables.
+    name: str
+    #: The formula or rule, in one line.
+    formula: str
+    #: Its place among all models, the simplest first.
+    rank: int
+    #: Whether it is fitted to one curve alone, so that it can't predict networks without trials.
+    per_curve: bool = False
+
+    @abstractmethod
+    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
+        """Fit to curves of one device and one kind of swap (to exactly one if ``per_curve``).
+
+        Raises:
+            CannotPredictError: there are too few curves or limits, or the context lacks something.
+        """
+
+    @abstractmethod
+    def predict(
+        self, fit: Fit, curve: Curve, limit_bytes: FloatArray, context: Context
+    ) -> CurvePrediction:
+        """Slowdown at each limit, never below 1.
+
+        Args:
+            fit: what :meth:`fit` returned.
+            curve: what to predict; its network, phase, settings and unlimited times are used, its
+                times below limits never.
+            limit_bytes: the limits.
+            context: with the layer table of the curve's network.
+
+        Raises:
+            CannotPredictError: the context lacks something, or no unlimited time is known.
+        """
+
+    def left_out_error(self, fit: Fit, curve: Curve) -> float | None:
+        """Mean |ln(predicted / measured)| over the curve's own limits, each left out in turn.
+
+        None if the curve was not fitted, or the fit does not hold it.
+        """
+        return None
+
+    def measured_unlimited_s(self, curve: Curve) -> float:
+        """The curve's measured unlimited seconds.
+
+        Raises:
+            CannotPredictError: it has none.
+        """
+        if len(curve.unlimited_seconds):
+            return curve.unlimited_s
+        raise CannotPredictError(f"{self.name} needs an unlimited trial of {curve.network}")
+
+
+_REGISTERED: dict[str, Model] = {}
+
+
+def registered_model(model: type[Model]) -> type[Model]:
+    """Decorates a model's class: adds it to :func:`all_models`."""
+    _REGISTERED[model.name] = model()
+    return model
+
+
+@cache
+def all_models() -> tuple[Model, ...]:
+    """Every model of this package, the simplest first."""
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return tuple(sorted(_REGISTERED.values(), key=lambda model: model.rank))

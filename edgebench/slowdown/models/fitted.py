@@ -1,0 +1,149 @@
+"""Fitted models, ready to predict: the nearest one is chosen for each workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from edgebench.errors import ResultsError
+from edgebench.slowdown.context import CannotPredictError, Context, DeviceData
+from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, all_models
+from edgebench.slowdown.models.fitting import LEAST_LIMITS, fit_curve, nearest
+from edgebench.slowdown.splits import by_engine
+
+NO_MODEL_REMEDY = "edgebench calibrate, and then some networks: edgebench run quickstart"
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A model with its fit and context; ``error`` is its error on one curve, None if unknown."""
+
+    model: Model
+    fit: Fit
+    context: Context
+    error: float | None = None
+
+    def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
+        """The curve at these limits.
+
+        Raises:
+            CannotPredictError: the model lacks something.
+        """
+        return self.model.predict(self.fit, curve, limit_bytes, self.context)
+
+    def reason_against(self, curves: Sequence[Curve]) -> str | None:
+        """Why it can't predict all of these curves; None if it can."""
+        try:
+            for curve in curves:
+                self.predict(curve, curve.limit_bytes[:0])
+        except CannotPredictError as error:
+            return f"{self.model.name}: {error}"
+        return None
+
+
+@dataclass(frozen=True)
+class WorkloadModel:
+    """What predicts a workload: a fitted model for each of its curves, by the curve's key."""
+
+    fitted: Mapping[str, FittedModel]
+
+    @property
+    def name(self) -> str:
+        """The model's; that of the last curve, which is the round's, if they differ."""
+        return [one.model.name for one in self.fitted.values()][-1]
+
+    @property
+    def error(self) -> float | None:
+        """The mean over the curves; None if one of them is unknown."""
+        errors = [one.error for one in self.fitted.values()]
+        known = [error for error in errors if error is not None]
+        return float(np.mean(known)) if len(known) == len(errors) else None
+
+    def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
+        """One of the workload's curves at these limits."""
+        return self.fitted[curve.key].predict(curve, limit_bytes)
+
+
+class ModelSource(Protocol):
+    """Gives the model for a workload: fitted now, or read from stored fits."""
+
+    def for_workload(self, curves: Sequence[Curve], name: str) -> WorkloadModel:
+        """The model for a workload's curves; ``name`` is the workload's in an error.
+
+        Raises:
+            ResultsError: no model can predict all of them, with the reasons.
+        """
+
+
+class FittedModels:
+    """All models, fitted to a device's data; to the curves of each engine apart."""
+
+    def __init__(self, data: DeviceData) -> None:
+        self._context = data.context
+        self._of_engine = {
+            engine: _fitted(curves, data.context)
+            for engine, curves in by_engine(data.curves).items()
+        }
+
+    def for_workload(self, curves: Sequence[Curve], name: str) -> WorkloadModel:
+        """The nearest model; for a workload without trials below limits the least simple one.
+
+        Raises:
+            ResultsError: none can predict it, with the reasons.
+        """
+        # A calibration alone can be enough.
+        fitted, unfitted = self._of_engine.get(curves[0].engine) or _fitted([], self._context)
+        found, reasons = of_many_curves(fitted, curves)
+        if all(len(curve.limits) >= LEAST_LIMITS for curve in curves):
+            return nearest_for_workload(_own_models(curves), found)
+        if found:
+            return found[-1]
+        why = "; ".join(dict.fromkeys([*reversed(unfitted), *reasons]))
+        raise ResultsError(f"no model can predict {name}: {why}", remedy=NO_MODEL_REMEDY)
+
+
+def _fitted(curves: Sequence[Curve], context: Context) -> tuple[list[FittedModel], list[str]]:
+    """All models of many curves that can be fitted to these; and why the others can't."""
+    found, reasons = [], []
+    for model in all_models():
+        if model.per_curve:
+            continue
+        try:
+            found.append(FittedModel(model, model.fit(curves, context), context))
+        except CannotPredictError as error:
+            reasons.append(f"{model.name}: {error}")
+    return found, reasons
+
+
+def of_many_curves(
+    fitted: Sequence[FittedModel], curves: Sequence[Curve]
+) -> tuple[list[WorkloadModel], list[str]]:
+    """The models fitted to many curves that can predict these; and why the others can't."""
+    against = [(one, one.reason_against(curves)) for one in fitted]
+    found = [
+        WorkloadModel(
+            {c.key: replace(one, error=one.model.left_out_error(one.fit, c)) for c in curves}
+        )
+        for one, reason in against
+        if reason is None
+    ]
+    return found, [reason for _, reason in against if reason is not None]
+
+
+def nearest_for_workload(own: WorkloadModel, others: Sequence[WorkloadModel]) -> WorkloadModel:
+    """The nearest to the curves' limits left out; the curves' own models if none has errors."""
+    return nearest([own, *others], lambda one: one.error) or own
+
+
+def _own_models(curves: Sequence[Curve]) -> WorkloadModel:
+    """The best model of each curve by itself."""
+    found = {}
+    for curve in curves:
+        best = fit_curve(curve).drawn
+        assert best.fit is not None
+        found[curve.key] = FittedModel(best.model, best.fit, Context({}), best.log_ratio)
+    return WorkloadModel(found)

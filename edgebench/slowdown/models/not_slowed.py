@@ -1,0 +1,34 @@
+"""The model ``unslowed``: memory does not matter. A model that can't beat it has learnt nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgebench.slowdown.context import Context
+from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, registered_model
+
+
+@registered_model
+class Unslowed(Model):
+    """Slowdown is 1 at every limit."""
+
+    name = "unslowed"
+    formula = "S = 1"
+    rank = 0
+    per_curve = True
+
+    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
+        """Nothing to fit; the AIC is that of the logarithms' distance from 0."""
+        (curve,) = curves
+        squares = float(np.sum(np.log(curve.slowdown) ** 2))
+        count = len(curve.slowdown)
+        return Fit(self.name, (), aic=float(count * np.log(squares / count)) if squares else None)
+
+    def predict(
+        self, fit: Fit, curve: Curve, limit_bytes: FloatArray, context: Context
+    ) -> CurvePrediction:
+        """One, everywhere."""
+        return CurvePrediction(self.measured_unlimited_s(curve), np.ones(len(limit_bytes)))

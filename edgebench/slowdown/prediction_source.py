@@ -1,0 +1,128 @@
+"""From a path to predictions: the results or stored fits there, and missing layer tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgebench.errors import ResultsError
+from edgebench.identity import caller_identity
+from edgebench.results.results import load
+from edgebench.slowdown.context import DeviceData, choose_device_data, with_trainings
+from edgebench.slowdown.other_device import (
+    OtherDevice,
+    TransferredModels,
+    data_of,
+    device_of_board,
+    device_of_file,
+)
+from edgebench.slowdown.prediction import Prediction, Predictor
+from edgebench.slowdown.query import WorkloadQuery, find_workloads, has_layer_tables
+from edgebench.slowdown.stored_fits import StoredFits, is_stored
+from edgebench.slowdown.viability import fit_viability, viability_trials
+from edgebench.workloads.engines.registry import file_engine
+from edgebench.workloads.preparation import describe_networks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgebench.results.results import Results
+
+
+@dataclass(frozen=True)
+class PredictionSource:
+    """What predictions are made from. ``results`` is None for stored fits.
+
+    ``warnings`` name what is missing or damaged.
+    """
+
+    data: DeviceData
+    predictor: Predictor
+    results: Results | None
+    warnings: list[str]
+
+    def predict(self, query: WorkloadQuery, limits: Sequence[str]) -> list[Prediction]:
+        """Every workload of the query, at these limits.
+
+        Raises:
+            ResultsError: no model can predict it.
+            UsageError: not a limit.
+        """
+        return [self.predictor.predict(one, limits) for one in find_workloads(self.data, query)]
+
+
+def source_of(
+    path: Path,
+    query: WorkloadQuery,
+    device: str | None = None,
+    swap_kind: str | None = None,
+) -> PredictionSource:
+    """The results at or below a path, or the fits stored there, with the queried layer tables.
+
+    Raises:
+        ResultsError: neither is there, or nothing can be predicted from it.
+        MachineError: the device was not calibrated with that kind of swap; no torch.
+        UsageError: several devices, and none was named.
+        WorkloadError: no such network.
+    """
+    if is_stored(path):
+        fits = StoredFits(path)
+        return PredictionSource(fits.data, Predictor(fits.data, fit_viability(()), fits), None, [])
+    results, no_tables = with_trainings(load(path))
+    known, lacking = choose_device_data(results, device, swap_kind)
+    known = _with_layers(known, query)
+    viability = fit_viability(viability_trials(results))
+    warnings = [*results.warnings, *lacking, *no_tables, *viability.left_out_words]
+    return PredictionSource(known, Predictor(known, viability), results, warnings)
+
+
+def elsewhere(
+    source: PredictionSource, board: str | None = None, constants: Path | None = None
+) -> tuple[PredictionSource, OtherDevice]:
+    """The same networks on a device without trials: a board, or that of a file of constants.
+
+    Raises:
+        ResultsError: there are only stored fits, or constants are missing.
+        UsageError: no such board.
+    """
+    if source.results is None:
+        raise ResultsError(
+            "stored fits are of one device",
+            remedy="edgebench predict results --on raspberry-pi-4-4g",
+        )
+    here = source.data.context.calibration
+    if constants is not None:
+        device = device_of_file(constants, here)
+    else:
+        assert board is not None
+        device = device_of_board(board, here)
+    data = data_of(source.data, device)
+    viability = fit_viability(viability_trials(source.results))
+    models = TransferredModels(source.data, data)
+    found = PredictionSource(
+        data, Predictor(data, viability, models), source.results, source.warnings
+    )
+    return found, device
+
+
+def _with_layers(data: DeviceData, query: WorkloadQuery) -> DeviceData:
+    """The data with the queried network's layer table, if it is not among the measured ones."""
+    network = query.network
+    measured = any(query.fits(curve) for curve in data.curves)
+    if network and not measured and (engine := file_engine(network)):
+        raise ResultsError(
+            f"{network} was not measured below a limit here; networks in {engine.title} are "
+            "predicted from their own trials alone",
+            remedy=f"edgebench minimum {network}",
+        )
+    if network is None or measured or has_layer_tables(data, network):
+        return data
+    own = query.reference
+    made = describe_networks(
+        [network] if own else network.split("+"),
+        references={network: own.to_json()} if own else None,
+        image=query.image,
+        identity=caller_identity(),
+    )
+    return data.with_tables({name: one["table"] for name, one in made["networks"].items()})

@@ -1,0 +1,199 @@
+"""The workloads to predict: measured ones that match a query, or one without any trial."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgebench.errors import ResultsError, UsageError
+from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
+from edgebench.results.stages import START
+from edgebench.slowdown.context import DeviceData
+from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.splits import by_engine, workload, workload_network
+from edgebench.slowdown.trial_seconds import INFERENCE, PHASES, WHOLES
+from edgebench.text import did_you_mean
+from edgebench.units import parse_share, parse_size
+from edgebench.workloads.engines.engine import WHOLE
+from edgebench.workloads.engines.registry import TORCH, engines_for
+
+#: Settings by which workloads are selected.
+_FILTERS = ("schedule", "loader", "batch", "image")
+#: Settings of a workload without trials, where there are no trials of others either.
+_USUAL: dict[str, Any] = {
+    "kind": "inference",
+    "schedule": "bulk",
+    "loader": "copy",
+    "batch": 1,
+    "rounds": 3,
+    "warm": 2,
+    "workers": 2,
+    "page_cache": "cold",
+    "gc": "frozen",
+}
+_NO_TIMES = np.empty(0)
+
+
+@dataclass(frozen=True)
+class WorkloadQuery:
+    """Which workloads to predict. None matches any value.
+
+    ``network`` is a name as results have it (of a pipeline: its networks joined by ``+``);
+    ``reference`` is what it was named by, if it is none that is known by name.
+    """
+
+    network: str | None = None
+    schedule: str | None = None
+    loader: str | None = None
+    batch: int | None = None
+    image: int | None = None
+    reference: ModelReference | None = None
+
+    def fits(self, curve: Curve) -> bool:
+        """Whether the curve is of such a workload."""
+        if self.network is not None and workload_network(curve) != self.network:
+            return False
+        return all(curve.settings.get(k) == v for k, v in self.settings.items())
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that are not None."""
+        wanted = {name: getattr(self, name) for name in _FILTERS}
+        return {name: value for name, value in wanted.items() if value is not None}
+
+
+def workload_query(
+    network: str | None,
+    schedule: str | None = None,
+    loader: str | None = None,
+    batch: int | None = None,
+    image: int | None = None,
+) -> WorkloadQuery:
+    """The query of a network as a person names it.
+
+    Raises:
+        UsageError: a reference that names nothing.
+    """
+    reference = None
+    if network and engines_for(network)[0] != TORCH and not Path(network).exists():
+        # Results have its name, and need no file.
+        network = Path(network).name
+    elif network and (":" in network or Path(network).suffix in FILE_KINDS):
+        reference = parse_reference(network, Path.cwd())
+        network = reference.name
+    return WorkloadQuery(network, schedule, loader, batch, image, reference)
+
+
+@dataclass(frozen=True)
+class QueriedWorkload:
+    """One workload: its curves, a phase each; without times if it has no trial below a limit."""
+
+    curves: tuple[Curve, ...]
+
+    @property
+    def network(self) -> str:
+        """Its network, or networks joined by ``+``."""
+        return workload_network(self.curves[0])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its settings."""
+        return self.curves[0].settings
+
+    @property
+    def was_run(self) -> bool:
+        """Whether it has trials below a limit."""
+        return any(len(curve.limits) for curve in self.curves)
+
+
+def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkload]:
+    """The measured workloads that match; else the one that the query describes.
+
+    Raises:
+        ResultsError: no network was named and no workload matches; or its layers are unknown.
+    """
+    groups: dict[str, list[Curve]] = {}
+    for curve in data.curves:
+        if query.fits(curve):
+            groups.setdefault(workload(curve), []).append(curve)
+    if groups:
+        return [QueriedWorkload(tuple(_in_order(group))) for group in groups.values()]
+    if query.network is None:
+        raise ResultsError(
+            "no trial here is of such a workload",
+            remedy="name a network to have it predicted: --network resnet18",
+        )
+    return [_without_trials(data, query, query.network)]
+
+
+def has_layer_tables(data: DeviceData, network: str) -> bool:
+    """Whether there are layer tables of a network (or of all of a pipeline)."""
+    return all(name in data.context.tables for name in network.split("+"))
+
+
+def _in_order(curves: Sequence[Curve]) -> list[Curve]:
+    order = {phase: n for n, phase in enumerate(PHASES)}
+    return sorted(curves, key=lambda curve: (curve.network, order[curve.phase]))
+
+
+def _without_trials(data: DeviceData, query: WorkloadQuery, network: str) -> QueriedWorkload:
+    """The workload of the query; settings that it leaves open are the most common ones."""
+    if not has_layer_tables(data, network):
+        names = sorted({workload_network(curve) for curve in data.curves})
+        guess = did_you_mean(network, names)
+        raise ResultsError(
+            f"the layers of {network!r} are unknown",
+            remedy=f"did you mean {guess!r}?" if guess else "check the name's spelling",
+        )
+    like = by_engine(data.curves).get(TORCH, [])
+    settings = {**_USUAL, **_most_common(like), **query.settings}
+    settings |= {"device": data.device, "swap_kind": data.swap_kind, "pipeline": network}
+    lacking = set() if settings["schedule"] in ("bulk", WHOLE) else {"execute"}
+    lacking |= {START} if settings["rounds"] == 1 else set()
+    phases = [phase for phase in INFERENCE if phase not in lacking]
+    parts = network.split("+")
+    pairs = [(part, phase) for part in parts for phase in phases if phase not in WHOLES]
+    pairs += [(network, phase) for phase in phases if phase in WHOLES]
+    return QueriedWorkload(
+        tuple(
+            Curve(name, phase, settings, _NO_TIMES, _NO_TIMES, _NO_TIMES) for name, phase in pairs
+        )
+    )
+
+
+def _most_common(curves: Sequence[Curve]) -> dict[str, Any]:
+    """The settings that most workloads have."""
+    kept = [
+        {k: v for k, v in curve.settings.items() if k not in ("pipeline", "command", "sweep")}
+        for curve in curves
+        if curve.settings.get("kind") == "inference"
+    ]
+    counted = Counter(json.dumps(settings, sort_keys=True) for settings in kept)
+    if not counted:
+        return {}
+    common: dict[str, Any] = json.loads(counted.most_common(1)[0][0])
+    return common
+
+
+def limit_in_bytes(limit: str, demand: float | None) -> float:
+    """A limit written as a size or as a share of demand.
+
+    Raises:
+        UsageError: neither, or a share of an unknown demand.
+    """
+    share = parse_share(limit)
+    size = parse_size(limit) if share is None else None
+    if share is not None and demand is not None:
+        return share * demand
+    if size is not None:
+        return float(size)
+    remedy = "write the limit as a size, as 200M"
+    if share is None:
+        raise UsageError(f"{limit!r} is not a limit", remedy=remedy)
+    raise UsageError(f"demand is unknown, so {limit} can't be resolved", remedy=remedy)

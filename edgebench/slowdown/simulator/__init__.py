@@ -1,0 +1,1 @@
+"""The physical model: what the kernel does with a workload's memory at a limit."""

@@ -1,0 +1,119 @@
+"""A workload's rounds as a string of references: what loads, executions and steps touch."""
+
+from __future__ import annotations
+
+from edgebench.slowdown.simulator.references import BEFORE, ReferenceRecorder, References
+from edgebench.slowdown.simulator.runtime_trace import RuntimeBase, RuntimePages, write_import
+from edgebench.slowdown.simulator.tasks import Task
+from edgebench.slowdown.simulator.training_trace import TrainingTrace
+from edgebench.slowdown.simulator.workload import Layer, Workload
+
+
+def references_of(
+    workload: Workload, round_tasks: tuple[Task, ...], rounds: int, base: RuntimeBase
+) -> References:
+    """The string of ``rounds`` rounds of these tasks, after the runtime's import.
+
+    Task ``n`` of round ``r`` is number ``r · len(round_tasks) + n``.
+    """
+    script = ReferenceRecorder()
+    runtime = write_import(script, base)
+    trace = (
+        TrainingTrace(script, workload)
+        if workload.training
+        else _InferenceTrace(script, workload, runtime)
+    )
+    for number in range(rounds):
+        trace.write(round_tasks, number * len(round_tasks))
+    return script.done()
+
+
+class _InferenceTrace:
+    """Writes one round after another: weights as the loader brings them, and activations.
+
+    The weights files' pages outlive a round unless they are evicted.
+    """
+
+    def __init__(
+        self, script: ReferenceRecorder, workload: Workload, runtime: RuntimePages
+    ) -> None:
+        self._script, self._workload, self._runtime = script, workload, runtime
+        self._files: dict[tuple[int, str], list[int]] = {}
+        inputs = script.new(workload.input_bytes * len(workload.networks))
+        script.touch(inputs, BEFORE, write=True)
+
+    def write(self, tasks: tuple[Task, ...], first: int) -> None:
+        self._weights: dict[tuple[int, str], list[int]] = {}
+        self._activation: dict[int, list[int]] = {}
+        last = _last_uses(self._workload, tasks)
+        # The last load and first execution of the round.
+        ends = {task.phase: place for place, task in enumerate(tasks)}
+        for place, task in enumerate(tasks):
+            (self._load if task.phase == "load" else self._execute)(task, first + place)
+            if place == ends.get("load"):
+                self._script.touch(self._runtime.after_loads, first + place)
+            if place == ends.get("first"):
+                self._script.touch(self._runtime.after_first, first + place)
+            for key in last.get(place, ()):
+                self._script.free(self._weights.pop(key, ()))
+        for pieces in self._activation.values():
+            self._script.free(pieces)
+        if self._workload.cold:
+            for pieces in self._files.values():
+                self._script.free(pieces)
+            self._files.clear()
+
+    def _file(self, network: int, layer: Layer) -> list[int]:
+        key = network, layer.part
+        if key not in self._files:
+            mapped = self._workload.loader == "mmap"
+            self._files[key] = self._script.new(layer.file_bytes, is_file=True, mapped=mapped)
+        return self._files[key]
+
+    def _load(self, task: Task, number: int) -> None:
+        if self._workload.loader == "mmap":
+            return
+        key = task.network, task.layer.part
+        if key in self._weights:
+            return
+        read = self._file(task.network, task.layer)
+        own = self._weights[key] = self._script.new(task.layer.file_bytes)
+        for file_piece, piece in zip(read, own, strict=True):
+            self._script.touch([file_piece], number)
+            self._script.touch([piece], number, write=True)
+
+    def _execute(self, task: Task, number: int) -> None:
+        layer, network = task.layer, task.network
+        before = self._activation.get(network, [])
+        self._script.touch(before, number)
+        self._script.touch(self._used(task), number)
+        if layer.output_bytes:
+            self._activation[network] = self._script.new(layer.output_bytes)
+            self._script.touch(self._activation[network], number, write=True)
+            self._script.free(before)
+
+    def _used(self, task: Task) -> list[int]:
+        if not task.layer.file_bytes:
+            return []
+        if self._workload.loader == "mmap":
+            return self._file(task.network, task.layer)
+        return self._weights.get((task.network, task.layer.part), [])
+
+
+def _last_uses(workload: Workload, tasks: tuple[Task, ...]) -> dict[int, list[tuple[int, str]]]:
+    """Place of a task → the weights (network, part) that are given back after it."""
+    place: dict[tuple[int, int], int] = {}
+    for at, task in enumerate(tasks):
+        if task.phase != "load":
+            place[task.network, task.layer.order] = at
+    last: dict[tuple[int, str], int] = {}
+    for network, layers in enumerate(workload.tables):
+        end = layers[-1].order if workload.schedule == "bulk" else None
+        for layer in layers:
+            if layer.file_bytes:
+                at = place[network, layer.until if end is None else end]
+                last[network, layer.part] = max(at, last.get((network, layer.part), -1))
+    by_place: dict[int, list[tuple[int, str]]] = {}
+    for key, at in last.items():
+        by_place.setdefault(at, []).append(key)
+    return by_place

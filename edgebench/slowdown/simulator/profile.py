@@ -1,0 +1,190 @@
+"""A simulated workload: its phases over a fine range of limits, and its layers at one limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from edgebench.results.stages import START
+from edgebench.slowdown.context import CannotPredictError, Context
+from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
+from edgebench.slowdown.simulator.simulation import (
+    Device,
+    Simulation,
+    anonymous_peak_bytes,
+    device_of,
+    simulate,
+)
+from edgebench.slowdown.simulator.training_workload import any_workload_of, is_training
+from edgebench.slowdown.simulator.workload import Workload
+from edgebench.slowdown.slowdown_function import SlowdownFunction, never_rising
+from edgebench.slowdown.trial_seconds import WHOLES
+from edgebench.workloads.engines.registry import TORCH
+
+#: Limits of a profile, a factor of about 1.04 apart, between these shares of the demand.
+_STEPS, _LOWEST, _HIGHEST = 72, 0.12, 1.5
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One phase of a workload over limits, in the order of the limits.
+
+    Attributes:
+        ln_limit: logarithms of the limits.
+        io_s: seconds that each limit adds to one pass.
+        in_share, out_share, file_share: bytes that come back from swap, go there, and are read
+            again from their file in a pass, against the weights' bytes.
+        depth: ln(demand / M).
+    """
+
+    ln_limit: FloatArray
+    io_s: FloatArray
+    in_share: FloatArray
+    out_share: FloatArray
+    file_share: FloatArray
+    depth: FloatArray
+
+
+def demand_bytes(workload: Workload, device: Device) -> float:
+    """What the workload needs for no limit to matter, as the simulator sees it."""
+    mapped = workload.weight_bytes if workload.loader == "mmap" else 0
+    return anonymous_peak_bytes(workload, device) + mapped
+
+
+def workload_for(curve: Curve, context: Context) -> Workload:
+    """What the curve's trials ran.
+
+    Raises:
+        CannotPredictError: no layer table of it, or no networks were run.
+    """
+    settings = curve.settings
+    key = ("workload", *sorted(settings.items()))
+    try:
+        return context.once(key, lambda: any_workload_of(settings, context.tables))
+    except KeyError as error:
+        raise CannotPredictError(f"no layer table of this workload: {error.args[0]!r}") from None
+
+
+def inference_for(curve: Curve, context: Context) -> Workload:
+    """The same, for inference only.
+
+    Raises:
+        CannotPredictError: a training; or as :func:`workload_for`.
+    """
+    if is_training(curve.settings):
+        raise CannotPredictError("it predicts inference, not training")
+    return workload_for(curve, context)
+
+
+def device_for(curve: Curve, context: Context) -> Device:
+    """The constants of the curve's device.
+
+    Raises:
+        CannotPredictError: there are none, or they are of another device, kind of swap or engine.
+    """
+    if curve.engine != TORCH:
+        raise CannotPredictError(
+            f"the calibration is of torch, whose runtime takes other memory than {curve.engine}'s"
+        )
+    found = context.calibration
+    if found is None:
+        raise CannotPredictError("the device is not calibrated: edgebench calibrate")
+    device = curve.settings.get("device", found.device)
+    kind = curve.settings.get("swap_kind", found.swap_kind)
+    if (device, kind) != (found.device, found.swap_kind):
+        raise CannotPredictError(
+            f"the calibration is of {found.device} with swap {found.swap_kind}, "
+            f"the trials are of {device} with swap {kind}"
+        )
+    return context.once("device", lambda: device_of(found))
+
+
+def profile(curve: Curve, unlimited_s: float, context: Context) -> Profile:
+    """What the limit adds to the curve's phase; ``total`` and ``start`` are rounds on the clock.
+
+    Raises:
+        CannotPredictError: no table or no calibration.
+    """
+    workload, device = workload_for(curve, context), device_for(curve, context)
+    # Where nothing overlaps, what is added does not depend on what it is added to.
+    clock_s = unlimited_s if curve.phase in WHOLES and workload.overlaps else 0.0
+    return _profile(workload, device, curve.phase, curve.network, clock_s)
+
+
+def simulated_slowdown(curve: Curve, unlimited_s: float, context: Context) -> SlowdownFunction:
+    """The slowdown that the physical model predicts: S(M) = (T(∞) + T_io(M)) / T(∞).
+
+    Raises:
+        CannotPredictError: no table or no calibration.
+    """
+    found = profile(curve, unlimited_s, context)
+    return never_rising(found.ln_limit, np.log1p(found.io_s / unlimited_s))
+
+
+@lru_cache(maxsize=4096)
+def _profile(
+    workload: Workload, device: Device, phase: str, network: str, clock_s: float
+) -> Profile:
+    simulation = _simulation(workload, device)
+    whole, start = phase in WHOLES, phase == START
+    places = range(len(workload.networks))
+    here = [n for n in places if whole or workload.networks[n] == network]
+    tasks = simulation.where(None if whole else phase, here)
+    passes = max(1, workload.passes - 1) if phase == "execute" else 1
+    weights = max(1.0, float(sum(workload.network_bytes(n) for n in here)))
+
+    def share(bytes_: FloatArray) -> FloatArray:
+        return simulation.a_round(bytes_, tasks, start) / passes / weights
+
+    io_s = simulation.a_round(simulation.io_s, tasks, start) / passes
+    if clock_s:
+        typical = np.array([TYPICAL_RATES.seconds(task) for task in simulation.tasks])
+        cpu_s = typical * (clock_s / simulation.unlimited_s(typical))
+        io_s = simulation.round_s(cpu_s, start) - clock_s
+    limits = simulation.limit_bytes
+    return Profile(
+        ln_limit=np.log(limits),
+        io_s=io_s,
+        in_share=share(simulation.missed.in_bytes),
+        out_share=share(simulation.missed.out_bytes),
+        file_share=share(simulation.missed.file_bytes),
+        depth=np.log(demand_bytes(workload, device) / limits),
+    )
+
+
+@lru_cache(maxsize=4)
+def _simulation(workload: Workload, device: Device) -> Simulation:
+    """All phases of a workload come from one simulation."""
+    demand = demand_bytes(workload, device)
+    return simulate(workload, device, np.geomspace(_LOWEST, _HIGHEST, _STEPS) * demand)
+
+
+@dataclass(frozen=True)
+class AddedLayerTime:
+    """What a limit adds to a layer in a steady round: seconds, and what part that is of all."""
+
+    network: str
+    order: int
+    name: str
+    added_s: float
+    share: float
+
+
+def added_layer_times(
+    workload: Workload, device: Device, limit_bytes: float
+) -> list[AddedLayerTime]:
+    """The layers that a limit adds time to, the worst first."""
+    simulation = simulate(workload, device, np.array([limit_bytes]))
+    costs: list[tuple[float, str, int, str]] = []
+    for place, network in enumerate(workload.networks):
+        for layer in workload.tables[place]:
+            tasks = simulation.where(None, [place], layer.order)
+            added_s = float(simulation.a_round(simulation.io_s, tasks)[0])
+            if added_s > 0:
+                costs.append((added_s, network, layer.order, layer.name))
+    total = sum(added_s for added_s, *_ in costs)
+    worst_first = sorted(costs, key=lambda cost: (-cost[0], cost[1], cost[2]))
+    return [AddedLayerTime(n, order, name, s, s / total) for s, n, order, name in worst_first]

@@ -1,0 +1,216 @@
+"""From a layer table, a schedule, a loader and a limit to time: the physical model.
+
+The chain: the workload's references, what the kernel does with them at a limit, the bytes that each
+task misses, the seconds that these take at the device's rates, and the longest path through the
+schedule's tasks.
+docs/explanation/slowdown-model.md derives it and states its errors link by link.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from edgebench.slowdown.calibration.device import Calibration
+from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
+from edgebench.slowdown.simulator.inference_trace import references_of
+from edgebench.slowdown.simulator.memory_group import Memory
+from edgebench.slowdown.simulator.misses import Missed, missed
+from edgebench.slowdown.simulator.references import BoolArray, FloatArray, References
+from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
+from edgebench.slowdown.simulator.tasks import Task, path_s, tasks_of
+from edgebench.slowdown.simulator.workload import Workload
+
+#: The first round pushes the runtime's idle part out; from the third on all are alike.
+_ROUNDS = 3
+#: What it takes to reclaim memory, against touching it for the first time. Chosen on the seconds
+#: of training networks (decision 83).
+_RECLAIM_TOUCHES = 0.8
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device's constants as the simulator needs them.
+
+    Attributes:
+        in_s, out_s, file_s: seconds a byte takes that comes back from swap, goes there, or is
+            read again from a mapped file, beyond what faults cost.
+        touch_s: seconds a byte takes when anonymous memory is first touched.
+        fault_s: seconds of a fault.
+        fault_bytes, file_fault_bytes: what a fault brings back from swap, or from a mapped file.
+        base: the runtime's footprint.
+        cores: how many there are, None if unknown.
+        memory: what its kind of swap decides.
+        held_in_s, held_file_s: seconds a byte takes at least, from swap and from a mapped file,
+            where a declared speed holds the storage; 0: nothing holds it.
+    """
+
+    in_s: float
+    out_s: float
+    file_s: float
+    touch_s: float
+    fault_s: float
+    fault_bytes: float
+    file_fault_bytes: float
+    base: RuntimeBase
+    cores: int | None
+    memory: Memory
+    held_in_s: float = 0.0
+    held_file_s: float = 0.0
+
+    @property
+    def mapped_s(self) -> float:
+        """Seconds a byte takes that is read again from a mapped file, faults and all."""
+        return max(self.held_file_s, self.file_s + self.fault_s / self.file_fault_bytes)
+
+    def swap_fault_bytes(self, threads: int | None) -> float:
+        """What a fault brings back from swap when so many threads execute a layer.
+
+        A scan in order reads ahead of its fault. Where threads scan one tensor, each its part, the
+        last fault was elsewhere, and the kernel reads around the fault instead: half of that is
+        behind it (``swap_vma_readahead`` in the kernel's ``mm/swap_state.c``).
+        """
+        alone = (threads or self.cores) == 1
+        return self.fault_bytes if alone else max(mmap.PAGESIZE, self.fault_bytes / 2)
+
+
+def device_of(calibration: Calibration) -> Device:
+    """The constants of a calibration."""
+    swap_in, swap_out = calibration.swap_in_bytes_per_s, calibration.swap_out_bytes_per_s
+    cores = calibration.environment.get("cpu_cores_usable")
+    held = calibration.held
+    held_in, held_file = (held.swap_bytes_per_s, held.file_bytes_per_s) if held else (None, None)
+    return Device(
+        in_s=1 / swap_in.value if swap_in else 0.0,
+        out_s=1 / swap_out.value if swap_out else 0.0,
+        file_s=1 / calibration.file_fault_bytes_per_s.value,
+        touch_s=calibration.minor_fault_s.value / mmap.PAGESIZE,
+        fault_s=calibration.fault_s.value,
+        fault_bytes=calibration.pages_per_fault.value * mmap.PAGESIZE,
+        file_fault_bytes=calibration.file_pages_per_fault.value * mmap.PAGESIZE,
+        base=RuntimeBase(
+            calibration.base_bytes.value,
+            # What stayed under the heaviest pressure is nearest to what is needed.
+            min(calibration.hot_base_bytes.low, calibration.base_bytes.value),
+        ),
+        cores=cores if isinstance(cores, int) else None,
+        memory=Memory(
+            swaps=swap_in is not None,
+            # A disk keeps what it gave back until it is written anew; zram gives it up.
+            rewrites=calibration.swap_kind == "zram",
+        ),
+        held_in_s=1 / held_in.value if held_in else 0.0,
+        held_file_s=1 / held_file.value if held_file else 0.0,
+    )
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a workload does at each limit.
+
+    Attributes:
+        workload: what was simulated.
+        tasks: one round's tasks; all are simulated for the first round and, if there are more,
+            for a later one.
+        limit_bytes: the limits.
+        missed: bytes of each simulated task at each limit, round after round.
+        faults: the faults that bring them back, of shape (rounds, tasks, limits).
+        io_s: the seconds that all this takes, in the same shape.
+    """
+
+    workload: Workload
+    tasks: tuple[Task, ...]
+    limit_bytes: FloatArray
+    missed: Missed
+    faults: FloatArray
+    io_s: FloatArray
+
+    def where(
+        self,
+        phase: str | None = None,
+        networks: Collection[int] | None = None,
+        layer: int | None = None,
+    ) -> BoolArray:
+        """Which tasks are of a phase, of some of the pipeline's networks, and of a layer."""
+        return np.array(
+            [
+                phase in (None, task.phase)
+                and (networks is None or task.network in networks)
+                and layer in (None, task.layer.order)
+                for task in self.tasks
+            ],
+            dtype=bool,
+        )
+
+    def a_round(self, values: FloatArray, tasks: BoolArray, start: bool = False) -> FloatArray:
+        """The sum over some tasks of ``io_s`` or of missed bytes: of a steady round, or the start.
+
+        Where only one round is run, that is both.
+        """
+        return self._of(values.reshape(self.io_s.shape)[:, tasks].sum(axis=1), start)
+
+    def round_s(self, cpu_s: FloatArray, start: bool = False) -> FloatArray:
+        """A steady round's seconds on the clock at each limit, or those of the start.
+
+        Args:
+            cpu_s: what each task takes unlimited.
+            start: whether the first round is wanted.
+        """
+        each = np.array([path_s(self.tasks, cpu_s[:, None] + io) for io in self.io_s])
+        return self._of(each, start)
+
+    def unlimited_s(self, cpu_s: FloatArray) -> float:
+        """A round's seconds on the clock with no limit."""
+        return float(path_s(self.tasks, cpu_s[:, None])[0])
+
+    def _of(self, each: FloatArray, start: bool) -> FloatArray:
+        """The first round's values, or the median of the later ones.
+
+        Rounds after the simulated ones are like the last of these.
+        """
+        if start or len(each) == 1:
+            return np.asarray(each[0])
+        later = max(0, self.workload.rounds - len(each))
+        return np.asarray(np.median([*each[1:], *[each[-1]] * later], axis=0))
+
+
+def simulate(workload: Workload, device: Device, limit_bytes: FloatArray) -> Simulation:
+    """Simulate a workload at each limit."""
+    limits = np.asarray(limit_bytes, dtype=np.float64)
+    tasks, references = _string(workload, device.base)
+    rounds = min(workload.rounds, _ROUNDS)
+    found = missed(references, rounds * len(tasks), limits, device.memory)
+    in_order = found.in_bytes - found.scattered_bytes
+    faults = in_order / device.swap_fault_bytes(workload.threads)
+    faults += found.scattered_bytes / mmap.PAGESIZE
+    faults += found.file_bytes / device.file_fault_bytes
+    io_s = faults * device.fault_s
+    io_s += found.in_bytes * device.in_s
+    io_s += found.out_bytes * device.out_s
+    io_s += found.file_bytes * device.file_s
+    # What makes room for bytes that come back is a part of their rates, measured under a limit.
+    for_new = np.maximum(found.reclaimed_bytes - found.in_bytes - found.file_bytes, 0.0)
+    io_s += for_new * (_RECLAIM_TOUCHES * device.touch_s)
+    # What waits for a held disk does the rest meanwhile: writing to swap, too.
+    io_s = np.maximum(
+        io_s, found.in_bytes * device.held_in_s + found.file_bytes * device.held_file_s
+    )
+    shape = rounds, len(tasks), len(limits)
+    return Simulation(workload, tasks, limits, found, faults.reshape(shape), io_s.reshape(shape))
+
+
+def anonymous_peak_bytes(workload: Workload, device: Device) -> float:
+    """The most anonymous memory alive at once: what must fit into RAM and swap together."""
+    _, references = _string(workload, device.base)
+    return float(references.alive.max(initial=0.0))
+
+
+@lru_cache(maxsize=256)
+def _string(workload: Workload, base: RuntimeBase) -> tuple[tuple[Task, ...], References]:
+    """What does not depend on the limit."""
+    tasks = tasks_of(workload, TYPICAL_RATES.seconds)
+    return tasks, references_of(workload, tasks, min(workload.rounds, _ROUNDS), base)

@@ -1,0 +1,168 @@
+"""What is simulated: networks as layer tables, and how they are loaded and executed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from edgebench.throughput import generates_text
+from edgebench.workloads.engines.engine import WHOLE
+
+#: The side of an input that a scenario gives no ``image`` for: that of nearly all networks.
+_IMAGE = 224
+#: The schedule of training: a round is a step.
+STEPS = "steps"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A row of a layer table, as far as time and memory depend on it.
+
+    Bytes and FLOPs are of one execution at the workload's batch size. ``file_bytes`` is the
+    weights file, and what the weights take in memory. ``until`` is the order of the last layer
+    that needs these weights: its own, but for a container's own parameters, which are needed by
+    all that is in the container. ``connected``: it holds a fully connected layer.
+
+    In training ``trained_bytes`` of the weights get a gradient, and until it goes backward
+    ``kept_bytes`` of the output are kept, and ``saved_bytes`` beside it.
+    """
+
+    order: int
+    part: str
+    file_bytes: int
+    output_bytes: int
+    flops: float
+    until: int
+    connected: bool
+    name: str = ""
+    trained_bytes: int = 0
+    kept_bytes: int = 0
+    saved_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class TrainingShape:
+    """What sets a step of training apart, beside its layers.
+
+    ``parts`` are those that its batch is cut into, each going forward and backward by itself;
+    ``state_copies`` is what the optimizer keeps, in multiples of what is trained.
+    """
+
+    parts: int = 1
+    state_copies: int = 0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Networks under a schedule and a loader, in the terms of a scenario.
+
+    ``tables`` holds each network's layers, in order. ``cold``: the weights are evicted from the
+    page cache before each round. ``threads`` execute a layer; None if as many as there are cores.
+    Under the schedule :data:`STEPS` a round is a step of ``training``.
+    """
+
+    networks: tuple[str, ...]
+    tables: tuple[tuple[Layer, ...], ...]
+    schedule: str = "linear"
+    loader: str = "copy"
+    rounds: int = 1
+    warm: int = 0
+    workers: int = 2
+    cold: bool = True
+    input_bytes: int = 0
+    threads: int | None = None
+    training: TrainingShape | None = None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Tables are long, and results are looked up by their workload.
+        return hash((self.networks, self.tables, self.schedule, self.loader, self.rounds))
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether loads and executions of different layers happen at the same time."""
+        by_workers = self.schedule in ("partial", "admission") and self.workers > 1
+        return by_workers or self.schedule in ("deepeye", "deepeye-frugal")
+
+    @property
+    def passes(self) -> int:
+        """Executions of each network in a round, warm ones among them."""
+        return 1 + (self.warm if self.schedule == "bulk" else 0)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of all networks together."""
+        return sum(self.network_bytes(place) for place in range(len(self.networks)))
+
+    def network_bytes(self, place: int) -> int:
+        """Weights of one of the networks, by its place."""
+        return sum(file_bytes(self.tables[place]).values())
+
+
+def file_bytes(layers: Sequence[Layer]) -> dict[str, int]:
+    """Part → size of its weights file."""
+    return {layer.part: layer.file_bytes for layer in layers if layer.file_bytes}
+
+
+def workload_of(
+    settings: Mapping[str, Any], tables: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> Workload:
+    """The workload of a trial's settings (as :class:`~edgebench.slowdown.curves.Curve` has them).
+
+    ``tables`` holds each network's rows as ``networks.json`` does, made for batch size 1.
+
+    Raises:
+        KeyError: no table of one of the networks, or these are no settings of networks.
+    """
+    if generates_text(settings):
+        raise KeyError("text generation, which is not simulated")
+    names = tuple(str(settings["pipeline"]).split("+"))
+    batch = int(settings.get("batch") or 1)
+    image = int(settings.get("image") or _IMAGE)
+    threads = settings.get("threads") or settings.get("cores")
+    return Workload(
+        networks=names,
+        tables=tuple(layers_of(tables[name], batch) for name in names),
+        # A network that is loaded as a whole is all there before it is executed, as in bulk.
+        schedule=str(settings["schedule"]).replace(WHOLE, "bulk"),
+        loader=str(settings["loader"]),
+        rounds=int(settings.get("rounds") or 1),
+        warm=int(settings.get("warm") or 0),
+        workers=int(settings.get("workers") or 2),
+        cold=settings.get("page_cache", "cold") == "cold",
+        input_bytes=batch * 3 * image * image * 4,
+        threads=int(threads) if threads else None,
+    )
+
+
+def layers_of(rows: Sequence[Mapping[str, Any]], batch: int = 1) -> tuple[Layer, ...]:
+    """The rows of a layer table of batch size 1, at another batch size."""
+    return tuple(
+        Layer(
+            order=order,
+            part=str(row["part"]),
+            file_bytes=int(row.get("file_bytes") or 0),
+            output_bytes=int(row["output_bytes"]) * batch,
+            flops=float(row["flops"]) * batch,
+            until=_until(order, rows),
+            connected="Linear" in str(row["type"]) or "Attention" in str(row["type"]),
+            name=str(row["name"]),
+        )
+        for order, row in enumerate(rows)
+    )
+
+
+def _until(order: int, rows: Sequence[Mapping[str, Any]]) -> int:
+    row = rows[order]
+    if not str(row["type"]).endswith("(own)"):
+        return order
+    inside = f"{row['part']}." if row["part"] else ""
+    return max(
+        (n for n, other in enumerate(rows) if n > order and str(other["part"]).startswith(inside)),
+        default=order,
+    )

@@ -1,0 +1,229 @@
+"""Fits as JSON in the sweep's folder, and predictions from these files alone.
+
+A file holds names, parameters and covariance, never pickled code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from edgebench.errors import ResultsError
+from edgebench.results.derived import file_stem, write_derived
+from edgebench.slowdown.context import Context, DeviceData
+from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.models.base import LEVEL, MODEL_SCHEMA, Fit, Parameter, all_models
+from edgebench.slowdown.models.fitted import (
+    FittedModel,
+    WorkloadModel,
+    nearest_for_workload,
+    of_many_curves,
+)
+from edgebench.slowdown.models.fitting import CurveFits, ModelFit, nearest
+from edgebench.slowdown.models.pooled import Pooled
+from edgebench.slowdown.shared_fits import (
+    SHARED,
+    fingerprint,
+    shared_fits_as_json,
+    shared_name,
+)
+
+FOLDER = "fits"
+#: Keys of schema 1, and what they are called now.
+_RENAMED = {"rungs": "models", "rung": "model", "says": "formula"}
+_Found = TypeVar("_Found")
+
+
+def curve_fits_as_json(found: CurveFits) -> dict[str, Any]:
+    """A curve's fits, as plain data."""
+    curve = found.curve
+    return {
+        "schema": MODEL_SCHEMA,
+        "network": curve.network,
+        "phase": curve.phase,
+        "settings": curve.settings,
+        "data": {
+            "fingerprint": fingerprint(curve),
+            "limits_bytes": curve.limits.tolist(),
+            "median_slowdowns": curve.medians.tolist(),
+            "trials": len(curve.seconds),
+            "unlimited_s": curve.unlimited_s,
+            "demand_bytes": curve.demand_bytes,
+            "repeat_noise": curve.noise,
+            "lost_bytes": {outcome: list(at) for outcome, at in curve.lost_bytes.items()},
+        },
+        "interval_level": LEVEL,
+        "recommended": found.recommended.model.name if found.recommended else None,
+        "models": [_model_fit_as_json(one, curve.engine) for one in found.fits],
+    }
+
+
+def _model_fit_as_json(found: ModelFit, engine: str) -> dict[str, Any]:
+    own = found.fit if found.model.per_curve else None
+    elsewhere = found.fit and not own
+    return {
+        "model": found.model.name,
+        "formula": found.model.formula,
+        "reason": found.reason,
+        "fit": asdict(own) if own else None,
+        "fit_file": f"{shared_name(found.model.name, engine)}.json" if elsewhere else None,
+        "leave_one_limit_out": asdict(found.errors) if found.errors else None,
+        "held_out": [asdict(one) | {"error": one.error} for one in found.held_out],
+    }
+
+
+def save_fits(results_path: Path, curves: Sequence[CurveFits]) -> list[Path]:
+    """Write a file a curve, and one a model of all curves, to ``fits/``; return the paths.
+
+    Raises:
+        ResultsError: the folder can't be written.
+    """
+    files = {_name(one.curve): curve_fits_as_json(one) for one in curves}
+    shared = shared_fits_as_json(curves)
+    files |= {shared_name(fit["model"], fit["engine"]): fit for fit in shared}
+    return [
+        write_derived(
+            results_path / FOLDER,
+            f"{name}.json",
+            (json.dumps(data, indent=1, allow_nan=False) + "\n").encode(),
+        )
+        for name, data in files.items()
+    ]
+
+
+def _name(curve: Curve) -> str:
+    named = ("schedule", "loader", "batch")
+    words = [curve.settings[key] for key in named if key in curve.settings]
+    # A hash tells curves apart that differ in other settings.
+    rest = json.dumps(curve.settings, sort_keys=True, default=str).encode()
+    return file_stem(curve.network, *words, curve.phase, hashlib.sha256(rest).hexdigest()[:6])
+
+
+def is_stored(path: Path) -> bool:
+    """Whether this is a fit's file, or a folder of them."""
+    return path.suffix == ".json" or path.name == FOLDER
+
+
+class StoredFits:
+    """The fits of ``fits/``: the models, and the data that they were fitted to."""
+
+    def __init__(self, path: Path) -> None:
+        """Read a fit's file, or all in a folder.
+
+        Raises:
+            ResultsError: none there, damaged, or written by a newer version.
+        """
+        files = [path] if path.suffix == ".json" else sorted(path.glob("*.json"))
+        # Of models of many curves `pooled` alone needs no layer tables and constants.
+        pooled = [file for file in files if file.stem.startswith(SHARED + Pooled.name)]
+        files = [file for file in files if not file.name.startswith(SHARED)]
+        if not files:
+            raise ResultsError("no fits here", where=str(path), remedy="edgebench fit")
+        pairs = [_read(file, _curve_and_model) for file in files]
+        self._own = {curve.key: fitted for curve, fitted in pairs}
+        self._pooled = [_read(file, _pooled) for file in pooled]
+        curves = tuple(curve for curve, _ in pairs)
+        about = curves[0].settings
+        self.data = DeviceData(
+            str(about.get("device")), str(about.get("swap_kind", "none")), curves, Context({})
+        )
+
+    def for_workload(self, curves: Sequence[Curve], name: str) -> WorkloadModel:
+        """The model for a workload's curves.
+
+        Raises:
+            ResultsError: one of them was not fitted.
+        """
+        if any(curve.key not in self._own for curve in curves):
+            raise ResultsError(
+                f"no fit of {name}, and fits of others can't predict it",
+                remedy="name the results folder instead of its fits",
+            )
+        own = WorkloadModel({curve.key: self._own[curve.key] for curve in curves})
+        return nearest_for_workload(own, of_many_curves(self._pooled, curves)[0])
+
+
+def _read(file: Path, convert: Callable[[Mapping[str, Any]], _Found]) -> _Found:
+    try:
+        data = json.loads(file.read_bytes())
+        if data["schema"] > MODEL_SCHEMA:
+            raise ResultsError(
+                f"{file.name} has schema {data['schema']}; "
+                f"this edgebench reads up to {MODEL_SCHEMA}",
+                where=str(file),
+                remedy="read it with the edgebench that made it, or fit again: edgebench fit",
+            )
+        return convert(_renamed(data))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ResultsError(
+            f"this fit can't be read: {_fault_of(error)}",
+            where=str(file),
+            remedy="fit again: edgebench fit",
+        ) from None
+
+
+def _renamed(data: Any) -> Any:
+    """A file's data with the keys of schema 1 renamed; newer data stay the same."""
+    if isinstance(data, list):
+        return [_renamed(one) for one in data]
+    if isinstance(data, dict):
+        return {_RENAMED.get(key, key): _renamed(value) for key, value in data.items()}
+    return data
+
+
+def _fault_of(error: Exception) -> str:
+    """What is wrong with a file, in words."""
+    if isinstance(error, KeyError):
+        return f"it has no {error.args[0]}"
+    return str(error) if isinstance(error, OSError) else "it is damaged"
+
+
+def _pooled(data: Mapping[str, Any]) -> FittedModel:
+    return FittedModel(Pooled(), fit_from_json(data["fit"]), Context({}))
+
+
+def _curve_and_model(data: Mapping[str, Any]) -> tuple[Curve, FittedModel]:
+    """The curve, and its nearest model; the last one fitted if none has errors."""
+    known = {model.name: model for model in all_models() if model.per_curve}
+    fitted = [one for one in data["models"] if one["fit"] and one["model"] in known]
+    found = nearest(fitted, _log_ratio) or fitted[-1]
+    fit = fit_from_json(found["fit"])
+    return _curve(data), FittedModel(known[found["model"]], fit, Context({}), _log_ratio(found))
+
+
+def _log_ratio(one: Mapping[str, Any]) -> float | None:
+    errors = one["leave_one_limit_out"]
+    return float(errors["log_ratio"]) if errors else None
+
+
+def fit_from_json(data: Mapping[str, Any]) -> Fit:
+    """A fit back from its stored form."""
+    covariance = data["covariance"]
+    return Fit(
+        **{key: data[key] for key in ("model", "residual", "free", "aic", "note")},
+        parameters=tuple(Parameter(**parameter) for parameter in data["parameters"]),
+        covariance=tuple(map(tuple, covariance)) if covariance is not None else None,
+    )
+
+
+def _curve(data: Mapping[str, Any]) -> Curve:
+    """The curve as its medians, which is all that was stored of it."""
+    about = data["data"]
+    limits, medians = (np.array(about[key]) for key in ("limits_bytes", "median_slowdowns"))
+    unlimited = np.array([about["unlimited_s"]])
+    return Curve(
+        data["network"],
+        data["phase"],
+        data["settings"],
+        limits,
+        medians * unlimited,
+        unlimited,
+        about["demand_bytes"],
+        {outcome: tuple(at) for outcome, at in about["lost_bytes"].items()},
+    )

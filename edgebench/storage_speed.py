@@ -1,0 +1,160 @@
+"""Storage speeds as people write them: ``read=90MB/s,read_iops=2000``, or ``as-is``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from edgebench.errors import UsageError
+
+#: Storage that nothing holds.
+AS_IS = "as-is"
+#: What shipped scenarios declare (docs/decisions/0080-storage-is-declared.md), bytes a second.
+DECLARED_BPS = 100 * 10**6
+#: What to do where a speed can't be held: the end of a remedy's sentence.
+AS_IS_REMEDY = "measure with the storage as it is: --storage as-is"
+STORAGE_HELP = (
+    'write "as-is", a name as sd-a1 (edgebench boards --storage), or speeds to hold it to: '
+    "read=90MB/s,write=30MB/s,read_iops=2000,write_iops=500"
+)
+SPEED_HELP = 'write a speed with its unit: "90MB/s" (powers of 1000) or "90MiB/s" (of 1024)'
+#: Smallest unit first; of two that fit, the first is used to write a speed.
+_UNITS = {"B": 1}
+_UNITS |= {unit: 1000**n for n, unit in enumerate(("kB", "MB", "GB"), start=1)}
+_UNITS |= {unit: 1024**n for n, unit in enumerate(("KiB", "MiB", "GiB"), start=1)}
+_SPEED = re.compile(r"^\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*)(/s)?\s*$")
+#: A preset's; speeds have an equals sign, and a number alone is none.
+_NAME = re.compile(r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")
+#: Slower than any disk; a check of lower speeds would take minutes. Faster than any.
+_LEAST_BPS, _MOST_BPS = 10**6, 10**12
+_LEAST_IOPS, _MOST_IOPS = 10, 10**7
+
+
+@dataclass(frozen=True)
+class StorageSpeed:
+    """The most that a disk may do in a second; None: not held.
+
+    ``read_bps`` and ``write_bps`` are bytes, ``read_iops`` and ``write_iops`` requests.
+    """
+
+    read_bps: int | None = None
+    write_bps: int | None = None
+    read_iops: int | None = None
+    write_iops: int | None = None
+
+    @property
+    def as_is(self) -> bool:
+        """Whether nothing is held."""
+        return self == StorageSpeed()
+
+    @property
+    def label(self) -> str:
+        """As a flag has it: ``read=90MB/s,read_iops=2000``; the same for all spellings of one."""
+        words = {"read": self.read_bps, "write": self.write_bps}
+        parts = [f"{key}={format_speed(value)}" for key, value in words.items() if value]
+        counts = {"read_iops": self.read_iops, "write_iops": self.write_iops}
+        parts += [f"{key}={value}" for key, value in counts.items() if value]
+        return ",".join(parts) or AS_IS
+
+
+#: Key as people write it → attribute.
+_KEYS = {"read": "read_bps", "write": "write_bps"}
+_KEYS |= {f.name: f.name for f in fields(StorageSpeed) if f.name.endswith("iops")}
+
+
+def parse_storage(text: str) -> StorageSpeed:
+    """The speeds of ``"read=90MB/s,read_iops=2000"`` or of ``"sd-a1"``; none of ``"as-is"``.
+
+    Raises:
+        UsageError: no speed, no unit, zero, an unknown key or name; the remedy shows how it is
+            written.
+    """
+    if text.strip() == AS_IS:
+        return StorageSpeed()
+    if _NAME.match(text.strip()):
+        from edgebench.boards.storage_presets import storage_preset
+
+        return storage_preset(text.strip()).speed
+    given: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not equals:
+            raise UsageError(f"{part.strip()!r} is not a storage speed", remedy=STORAGE_HELP)
+        if key in given:
+            raise UsageError(f"{key!r} is given twice", remedy="leave one out")
+        given[key] = value
+    return storage_of(given)
+
+
+def storage_of(given: Mapping[str, Any]) -> StorageSpeed:
+    """The speeds of a table: ``{"read": "90MB/s", "read_iops": 2000}``.
+
+    Raises:
+        UsageError: as :func:`parse_storage`.
+    """
+    if not given:
+        raise UsageError("no speed is given", remedy=STORAGE_HELP)
+    if unknown := [key for key in given if key not in _KEYS]:
+        known = ", ".join(_KEYS)
+        raise UsageError(f"no storage speed {unknown[0]!r}", remedy=f"use one of {known}")
+    parsed = {
+        _KEYS[key]: (_parse_iops(key, value) if key.endswith("iops") else parse_speed(value))
+        for key, value in given.items()
+    }
+    return StorageSpeed(**parsed)
+
+
+def parse_speed(text: object) -> int:
+    """Bytes per second of ``"90MB/s"`` (powers of 1000) or ``"90MiB/s"`` (of 1024).
+
+    Raises:
+        UsageError: no number, no unit, not a second's; or out of range.
+    """
+    match = _SPEED.match(str(text))
+    if not match:
+        raise UsageError(f"{text!r} is not a speed", remedy=SPEED_HELP)
+    number, unit, per_second = match.groups()
+    if not unit or unit not in _UNITS or not per_second:
+        lacks = "has no unit" if not unit else f"{unit + (per_second or '')!r} is no unit of speed"
+        what = f"{text!r} {lacks}" if not unit else f"{text!r}: {lacks}"
+        raise UsageError(what, remedy=SPEED_HELP)
+    bps = round(float(number) * _UNITS[unit])
+    if not _LEAST_BPS <= bps <= _MOST_BPS:
+        what = f"{text!r} is not between {format_speed(_LEAST_BPS)} and {format_speed(_MOST_BPS)}"
+        raise UsageError(what, remedy=f'give such a speed, or leave it out: "{AS_IS}"')
+    return bps
+
+
+def _parse_iops(key: str, value: object) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isascii() or not text.isdigit():
+        raise UsageError(
+            f"{key} = {value!r} is not a whole number of requests per second",
+            remedy=f"write it without a unit: {key}=2000",
+        )
+    iops = int(text)
+    if not _LEAST_IOPS <= iops <= _MOST_IOPS:
+        raise UsageError(
+            f"{key} = {iops} is not between {_LEAST_IOPS} and {_MOST_IOPS}",
+            remedy="give such a number, or leave it out: then requests are not held",
+        )
+    return iops
+
+
+def format_speed(bps: int) -> str:
+    """``"90MB/s"``, ``"90MiB/s"``: exact, in the unit that needs the fewest digits."""
+    fitting = [(bps // size, unit) for unit, size in _UNITS.items() if bps % size == 0]
+    number, unit = min(fitting, key=lambda pair: pair[0] if pair[0] else bps + 1)
+    return f"{number}{unit}/s"
+
+
+def round_speed(bps: float) -> str:
+    """A measured speed: ``"87.3 MB/s"``."""
+    return f"{bps / 1e6:.1f} MB/s"
+
+
+def storage_words(label: str) -> str:
+    """For a caption: ``storage as is``, ``storage held to read=90MB/s``."""
+    return "storage as is" if label == AS_IS else f"storage held to {label}"

@@ -1,1 +1,0 @@
-"""What a study's sweep comes to, from frames: tables, effects, bends. Nothing here measures."""

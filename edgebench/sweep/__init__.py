@@ -1,1 +1,0 @@
-"""Many trials, in order and resumable; or one of any command."""

@@ -1,1 +1,0 @@
-"""One trial: a fresh cgroup, a fresh process, watched from outside."""

@@ -1,0 +1,1 @@
+"""Engines: what loads a network and executes it inside the limit, one module each."""

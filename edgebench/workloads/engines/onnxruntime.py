@@ -1,0 +1,181 @@
+"""ONNX Runtime: a file as a whole, or layer by layer, each layer in a session of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgebench.errors import WorkloadError
+from edgebench.workloads.engines.engine import (
+    WHOLE,
+    EngineModel,
+    FileEngine,
+    FileRequest,
+    OperatorTime,
+    Unit,
+    note_runtime,
+    registered_engine,
+)
+from edgebench.workloads.engines.file_inputs import FileInput, WantedInputs, make_inputs
+from edgebench.workloads.engines.onnx_files import OnnxForm
+
+if TYPE_CHECKING:
+    from edgebench.workloads.recorder import Recorder
+
+#: Level of graph optimisation → its name in ONNX Runtime.
+LEVELS = {
+    "all": "ORT_ENABLE_ALL",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "basic": "ORT_ENABLE_BASIC",
+    "none": "ORT_DISABLE_ALL",
+}
+#: The description of a network's inputs, in its folder.
+INPUTS = "inputs.json"
+#: ONNX Runtime's words for a file of an opset that it does not have.
+_OPSET = re.compile(r"Opset (\d+) is under development.* is till opset (\d+)", re.DOTALL)
+_MOST_WORDS = 300
+
+
+@registered_engine
+class OnnxRuntime(FileEngine):
+    """ONNX Runtime on the CPU."""
+
+    name = "onnxruntime"
+    title = "ONNX Runtime"
+    formats = (".onnx",)
+    libraries = ("onnxruntime", "onnx")
+    schedules = (WHOLE, "bulk", "linear")
+    axes = ("arena", "memory_pattern", "optimization", "prepacking")
+
+    def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
+        """Import onnxruntime."""
+        import onnxruntime
+
+        if settings.get("schedule", WHOLE) != WHOLE and settings.get("threads") != 1:
+            # One pool for all sessions: idle pools of many would wait for work in busy loops.
+            onnxruntime.set_global_thread_pool_sizes(settings.get("threads") or 0, 1)
+        note_runtime(recorder, onnxruntime=onnxruntime.__version__, threads=settings.get("threads"))
+
+    def parts(self, file: Path) -> list[Path]:
+        """The file, and those beside it that hold its weights."""
+        from edgebench.workloads.engines.onnx_preparation import parsed_model, weights_beside
+
+        return [file, *weights_beside(parsed_model(file), file)]
+
+    def prepare(self, request: FileRequest) -> dict[str, Any]:
+        """Write the forms that are wanted, and make the layer table."""
+        from edgebench.workloads.engines.onnx_preparation import prepare_onnx
+
+        return prepare_onnx(request)
+
+    def model(self, folder: Path, settings: Mapping[str, Any], profile: Path | None) -> EngineModel:
+        """The network that was prepared in a folder."""
+        return _OnnxModel(folder, settings, profile)
+
+
+class _OnnxModel(EngineModel):
+    """A prepared ONNX file: a session for each unit that is loaded."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], profile: Path | None) -> None:
+        form = OnnxForm.read(folder, settings["schedule"], settings["loader"])
+        self._files, self.units, self.outputs = form.files, tuple(form.files), form.outputs
+        self._where, self._settings, self._profile = folder.name, settings, profile
+        self._described = [FileInput.from_json(one) for one in read_inputs(folder)]
+        self._sessions: dict[Unit, Any] = {}
+        self._times: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+
+    def inputs(self) -> dict[str, Any]:
+        import onnxruntime
+
+        wanted = WantedInputs.of(self._settings)
+        made = make_inputs(self._described, wanted, self._settings["seed"], self._where)
+        return {n: onnxruntime.OrtValue.ortvalue_from_numpy(value) for n, value in made.items()}
+
+    def load(self, unit: Unit) -> None:
+        import onnxruntime
+
+        options = self._options(unit)
+        try:
+            self._sessions[unit] = onnxruntime.InferenceSession(
+                str(self._files[unit]), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:
+            raise refused(error, unit.name) from error
+
+    def _options(self, unit: Unit) -> Any:
+        import onnxruntime
+
+        settings, options = self._settings, onnxruntime.SessionOptions()
+        options.enable_cpu_mem_arena = settings.get("arena", True)
+        options.enable_mem_pattern = settings.get("memory_pattern", True)
+        level = LEVELS[settings.get("optimization", "all")]
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+        if not settings.get("prepacking", True):
+            options.add_session_config_entry("session.disable_prepacking", "1")
+        threads = settings.get("threads")
+        if unit.order is not None and threads != 1:
+            options.use_per_session_threads = False
+        elif threads:
+            options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        if self._profile is not None:
+            options.enable_profiling = True
+            options.profile_file_prefix = str(self._profile / f"onnxruntime-{unit.order}")
+        return options
+
+    def run(self, unit: Unit, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            values = self._sessions[unit].run_with_ort_values(list(unit.outputs), dict(inputs))
+        except Exception as error:
+            raise refused(error, unit.name) from error
+        return dict(zip(unit.outputs, values, strict=True))
+
+    def unload(self, unit: Unit) -> None:
+        session = self._sessions.pop(unit)
+        if self._profile is not None:
+            self._read_profile(Path(session.end_profiling()))
+
+    def output_bytes(self, outputs: Mapping[str, Any]) -> bytes:
+        return b"".join(outputs[name].numpy().tobytes() for name in self.outputs)
+
+    def operator_times(self) -> list[OperatorTime]:
+        return [OperatorTime(*key, *sums) for key, sums in self._times.items()]
+
+    def _read_profile(self, file: Path) -> None:
+        """Add up the kernels of a session; what its first execution ran is the phase ``first``."""
+        events = sorted(json.loads(file.read_bytes()), key=lambda event: event["ts"])
+        runs = [event for event in events if event["name"] == "model_run"]
+        begin = runs[1]["ts"] if len(runs) > 1 else float("inf")
+        for event in events:
+            if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+                phase = "execute" if event["ts"] >= begin else "first"
+                sums = self._times[phase, event["args"]["op_name"]]
+                sums[0] += 1
+                sums[1] += event["dur"] * 1000
+
+
+def read_inputs(folder: Path) -> list[dict[str, Any]]:
+    """The description of a prepared network's inputs."""
+    found: list[dict[str, Any]] = json.loads((folder / INPUTS).read_text())
+    return found
+
+
+def refused(error: Exception, where: str) -> WorkloadError:
+    """ONNX Runtime's own words, without the codes before them."""
+    words = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    words = words.removeprefix("[ONNXRuntimeError] : ")
+    parts = words.split(" : ", 2)
+    told = parts[-1] if parts[0].isdigit() else words
+    if opset := _OPSET.search(words):
+        told = f"it is of opset {opset[1]}, and this version reads up to {opset[2]}"
+    told = f"{told[:_MOST_WORDS].rstrip()} …" if len(told) > _MOST_WORDS else told
+    return WorkloadError(
+        f"ONNX Runtime refuses it: {told}",
+        where=where,
+        remedy="see which operators and versions this version of onnxruntime has: "
+        "python3 -c 'import onnxruntime; print(onnxruntime.__version__)'",
+    )

@@ -1,0 +1,43 @@
+"""All engines by name, found in this package; finding them imports no heavy library."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pathlib import PurePath
+
+from edgebench.workloads import engines
+from edgebench.workloads.engines.engine import ENGINES, Engine, FileEngine
+
+#: The engine of networks that are known by name, and of settings that name none.
+TORCH = "torch"
+
+
+@cache
+def all_engines() -> dict[str, Engine]:
+    """Every engine by name, whether or not its libraries are installed; torch's first."""
+    # Lazy: the worker needs one engine's module, and no more in its base.
+    from pkgutil import iter_modules
+
+    for module in iter_modules(engines.__path__, f"{engines.__name__}."):
+        import_module(module.name)
+    return dict(sorted(ENGINES.items(), key=lambda one: (one[0] != TORCH, one[0])))
+
+
+def engine_of(name: str | None) -> Engine:
+    """The engine of that name, its module alone imported; None: torch."""
+    name = name or TORCH
+    import_module(f"{engines.__name__}.{name}")
+    return ENGINES[name]
+
+
+def engines_for(network: str) -> tuple[str, ...]:
+    """The names of the engines that execute a network: those of a file's format, else torch's."""
+    suffix = PurePath(network).suffix.lower()
+    return tuple(n for n, one in all_engines().items() if suffix in one.formats) or (TORCH,)
+
+
+def file_engine(network: str) -> FileEngine | None:
+    """The engine that prepares a network's file; None where it is none of a format of its own."""
+    found = all_engines()[engines_for(network)[0]]
+    return found if isinstance(found, FileEngine) else None

@@ -1,0 +1,107 @@
+"""PyTorch: networks known by name, or given as code, cut by hooks and loaded layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from edgebench.layers.names import ADMISSION, SCHEDULES
+from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime, registered_engine
+
+if TYPE_CHECKING:
+    from edgebench.layers.pipeline import Pipeline
+    from edgebench.layers.schedules.generate import Generate
+    from edgebench.workloads.recorder import Recorder
+
+
+@registered_engine
+class Torch(Engine):
+    """PyTorch on the CPU. Its schedules follow a forward pass: :mod:`edgebench.layers.schedules`.
+
+    A layer is loaded and executed from within the pass, by hooks, so that any module's own
+    ``forward`` is what runs; the interface of files' units would need each network as a list.
+    """
+
+    name = "torch"
+    title = "PyTorch"
+    libraries = ("torch", "safetensors")
+    schedules = SCHEDULES
+
+    def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
+        """Import all the code the networks need; settings without networks need any network's."""
+        own = settings.get("references") or {}
+        networks = settings.get("networks")
+        known = networks and [name for name in networks if name not in own]
+        import_torch(recorder, known, settings.get("threads"))
+        _import_code(own)
+        if networks is not None:
+            from edgebench.layers import loaders, pipeline  # noqa: F401 - their memory is base too
+
+    def open(self, settings: Mapping[str, Any], recorder: Recorder) -> Rounds:
+        """Build the pipeline."""
+        from edgebench.layers.loaders import loaded_bytes
+        from edgebench.layers.pipeline import build_pipeline
+
+        recorder.gauge("weights_bytes", loaded_bytes)
+        if settings["schedule"] == ADMISSION:
+            free = recorder.free_bytes(settings.get("limit_bytes"))
+            recorder.note(free_bytes=free)
+            settings = {**settings, "free_bytes": free}
+        pipeline = build_pipeline(settings, recorder)
+        if settings.get("new_tokens"):
+            return _Generation(pipeline, recorder)
+        return _PipelineRounds(pipeline)
+
+
+class _PipelineRounds:
+    """Rounds of a pipeline of layered networks."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def run(self, number: int) -> list[bytes]:
+        outputs = self._pipeline.schedule.run(self._pipeline.inputs, number)
+        from edgebench.layers.samples import tensor_bytes
+
+        return [b"".join(tensor_bytes(output)) for output in outputs]
+
+    def close(self) -> None:
+        """Nothing is left to tell: torch's profiler reports operators by itself."""
+
+
+class _Generation(_PipelineRounds):
+    """Rounds of text generation; a key-value cache is a figure of its own."""
+
+    def __init__(self, pipeline: Pipeline, recorder: Recorder) -> None:
+        super().__init__(pipeline)
+        # Text is generated under this schedule alone.
+        self._schedule = cast("Generate", pipeline.schedule)
+        self._recorder = recorder
+        recorder.gauge("key_value_cache_bytes", self._schedule.cache_bytes)
+
+    def close(self) -> None:
+        """Say how large the cache was in the end."""
+        self._recorder.note(key_value_cache_bytes=self._schedule.most_cache_bytes)
+
+
+def _import_code(references: Mapping[str, Any]) -> None:
+    """What builds the networks that are not known by name."""
+    from edgebench.layers.references import ModelReference
+    from edgebench.layers.sources import network_source
+
+    for reference in references.values():
+        network_source(ModelReference.from_json(reference)).import_code()
+
+
+def import_torch(
+    recorder: Recorder, networks: Sequence[str] | None = None, threads: int | None = None
+) -> None:
+    """Import all the code the networks need, so that it counts as base; None is any network's."""
+    import torch
+
+    from edgebench.layers.networks import import_for
+
+    if threads:
+        torch.set_num_threads(threads)
+    import_for(networks)
+    note_runtime(recorder, torch=torch.__version__, threads=torch.get_num_threads())

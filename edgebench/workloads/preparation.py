@@ -1,0 +1,234 @@
+"""What is known of networks before a trial: weights on disk, layer tables, steps of trainings.
+
+The harness never imports torch, so it sends each request to this module as a program of its own:
+``python -m edgebench.workloads.preparation JSON``. The request has ``task``, a name of
+:data:`TASKS`, and what that task needs. The answer is one line of JSON, with exit code 1 where it
+is ``{"error": {"what": …, "where": …, "remedy": …}}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from edgebench.errors import EdgebenchError, MachineError, WorkloadError
+from edgebench.extras import missing_library_error
+from edgebench.identity import Identity, process_options, python_path
+
+#: Task → the function that answers its request.
+TASKS = {
+    "prepare": "edgebench.layers.preparation:manifest",
+    "prepare-files": "edgebench.workloads.engines.file_preparation:manifest_of_files",
+    "describe": "edgebench.layers.preparation:describe_layers",
+    "code-of-trainings": "edgebench.workloads.training.own_code:describe_code",
+    "describe-trainings": "edgebench.workloads.training.description:describe_steps",
+}
+#: The last words of a program whose import failed.
+_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+
+
+def cache_folder(identity: Identity | None) -> Path:
+    """Where weights are kept between sweeps: ``EDGEBENCH_CACHE``, else the caller's cache."""
+    if named := os.environ.get("EDGEBENCH_CACHE"):
+        return Path(named).resolve()
+    home = Path(identity.home) if identity else Path.home()
+    return home / ".cache" / "edgebench"
+
+
+def prepare_networks(
+    wanted: Sequence[str],
+    *,
+    cache: Path,
+    seed: int,
+    checkpoints: Mapping[str, str],
+    batch: int = 1,
+    image: int | None,
+    identity: Identity | None,
+    references: Mapping[str, Any] | None = None,
+    described: object = None,
+    prompt: int | None = None,
+) -> dict[str, Any]:
+    """Make (or find) the weights and layer tables of the networks; returns the manifest.
+
+    ``references``: those of the networks that are not known by name, as JSON; their code runs as
+    the caller. ``described``: their input, as a scenario's ``input``. ``prompt``: how many
+    tokens a language model is given.
+
+    Raises:
+        WorkloadError: no such network, or a checkpoint that doesn't fit it.
+        MachineError: the maker itself failed: no torch, no disk space.
+    """
+    request = {
+        "networks": list(wanted),
+        "cache": str(cache),
+        "seed": seed,
+        "checkpoints": dict(checkpoints),
+        "batch": batch,
+        "image": image,
+        "references": dict(references or {}),
+        "input": described,
+        "prompt": prompt,
+    }
+    return _answer("prepare", request, identity, "the weights could not be made")
+
+
+def prepare_files(
+    files: Mapping[str, str],
+    workload: Sequence[Mapping[str, Any]],
+    *,
+    cache: Path,
+    image: int | None,
+    identity: Identity | None,
+) -> dict[str, Any]:
+    """What trials of networks in files load (network → path), and their layer tables.
+
+    ``workload``: the settings of all trials, for the schedules and loaders that they need.
+
+    Raises:
+        WorkloadError: a file can't be read, or its engine lacks one of its operators.
+        MachineError: an engine is not installed.
+    """
+    own = [one for one in workload if set(one["networks"]) & set(files)]
+    request = {
+        "files": dict(files),
+        "cache": str(cache),
+        "schedules": sorted({one["schedule"] for one in own}),
+        "loaders": sorted({one["loader"] for one in own}),
+        "batch": min(one["batch"] for one in own),
+        "image": image,
+        "input": own[0].get("input"),
+    }
+    return _answer("prepare-files", request, identity, "the files could not be made ready")
+
+
+def describe_networks(
+    networks: Sequence[str],
+    *,
+    references: Mapping[str, Any] | None = None,
+    image: int | None = None,
+    identity: Identity | None,
+) -> dict[str, Any]:
+    """The networks' layer tables as a manifest has them, without weights on disk.
+
+    ``references``: those of the networks that are not known by name, as JSON; their code runs as
+    the caller.
+
+    Raises:
+        WorkloadError: no such network, module or function, or it can't be described.
+        MachineError: no torch.
+    """
+    request = {"networks": list(networks), "references": dict(references or {}), "image": image}
+    return _answer("describe", request, identity, "no layer table could be made")
+
+
+def code_of_trainings(
+    workloads: Sequence[Mapping[str, Any]], *, identity: Identity | None
+) -> dict[str, Any]:
+    """The user's own code in trainings: ``code``, file → digest, and ``content``, a hash of it.
+
+    ``workloads``: settings of trainings with references. Their code runs as the caller.
+
+    Raises:
+        WorkloadError: a network, a loss or data can't be imported, found or built.
+        MachineError: no torch.
+    """
+    # Points differ in much that is nothing to their code, and a program's words are limited.
+    keys = ("network", "loss", "data", "references", "seed")
+    named = [{key: one[key] for key in keys if key in one} for one in workloads]
+    request = {"workloads": [one for n, one in enumerate(named) if one not in named[:n]]}
+    return _answer("code-of-trainings", request, identity, "your own code could not be read")
+
+
+def describe_trainings(
+    workloads: Mapping[str, Mapping[str, Any]], *, identity: Identity | None
+) -> dict[str, Any]:
+    """What steps of trainings hold: ``tables``, and ``untold``, a reason for each without one.
+
+    ``workloads`` are settings by any key.
+
+    Raises:
+        MachineError: no torch.
+    """
+    request = {"workloads": workloads}
+    return _answer("describe-trainings", request, identity, "no layer table could be made")
+
+
+def _answer(
+    task: str, request: Mapping[str, Any], identity: Identity | None, failed: str
+) -> dict[str, Any]:
+    """The answer of this module as a program that runs as the caller."""
+    program = ["-m", "edgebench.workloads.preparation"]
+    done = _python([*program, json.dumps({**request, "task": task})], identity)
+    answer = _last_json(done.stdout)
+    if error := answer.get("error"):
+        raise WorkloadError(error["what"], where=error.get("where"), remedy=error.get("remedy"))
+    if done.returncode or not answer:
+        raise _broken(failed, done)
+    return answer
+
+
+def _broken(what: str, done: subprocess.CompletedProcess[str]) -> MachineError:
+    if done.returncode == -signal.SIGKILL:
+        return MachineError(
+            f"{what}: the kernel killed the process that read it, most likely for memory",
+            remedy="free some memory, or prepare it on a machine with more: dmesg | tail",
+        )
+    if done.returncode < 0:
+        return MachineError(
+            f"{what}: a library crashed ({signal.Signals(-done.returncode).name})",
+            remedy="the file may be damaged: write it again",
+        )
+    last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    module = _NO_MODULE.search(last)
+    lacking = missing_library_error(ModuleNotFoundError(name=module[1])) if module else None
+    if lacking:
+        return MachineError(f"{what}: {lacking.what}", remedy=lacking.remedy)
+    return MachineError(f"{what}: {last}")
+
+
+def _last_json(text: str) -> dict[str, Any]:
+    lines = text.strip().splitlines()
+    try:
+        answer = json.loads(lines[-1]) if lines else {}
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _python(words: list[str], identity: Identity | None) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": python_path()}
+    if identity:
+        env["HOME"] = str(identity.home)
+    return subprocess.run(
+        [sys.executable, *words],
+        env=env,
+        text=True,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        **process_options(identity),
+    )
+
+
+def main(words: list[str]) -> int:
+    """Answer one request on stdout; the exit code."""
+    request = json.loads(words[0])
+    module, _, name = TASKS[request["task"]].partition(":")
+    try:
+        answer: dict[str, Any] = getattr(import_module(module), name)(request)
+    except EdgebenchError as error:
+        answer = {"error": {"what": error.what, "where": error.where, "remedy": error.remedy}}
+    sys.stdout.write(json.dumps(answer) + "\n")
+    return 1 if "error" in answer else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""What a framework must do so that networks are trained in it: two small protocols.
+
+The loop (:mod:`edgebench.workloads.training.loop`) knows nothing of any framework. It passes
+NumPy arrays, and a framework's tensors are opaque to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from edgebench.workloads.recorder import Recorder
+
+Settings = Mapping[str, Any]
+#: Of edgebench's data sets ``uint8``; of the user's own any numbers.
+Images = npt.NDArray[Any]
+#: Of edgebench's data sets ``int64``.
+Labels = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learnt.
+
+    Args:
+        shape: channels, height and width of an image; of the user's own data that of one input.
+        classes: labels are 0 up to this, which is none; 0 where targets are no labels.
+        brightest: the pixel value that becomes 1.0.
+    """
+
+    shape: tuple[int, ...]
+    classes: int
+    brightest: int
+
+
+class TrainedNetwork(Protocol):
+    """A network with its optimizer. Only it knows the form of its batches and results."""
+
+    def batch(self, images: Images, labels: Labels) -> Any:
+        """Images (examples x channels x height x width) and labels as the network wants them."""
+
+    def begin(self, step: int) -> None:
+        """A step begins: what it trains may be drawn again."""
+
+    def forward(self, batch: Any, share: float) -> Any:
+        """The batch's mean loss, times the share of the step that the batch is.
+
+        Raises:
+            WorkloadError: the network can't take such images.
+        """
+
+    def backward(self, result: Any) -> None:
+        """Add the result's gradients to those already there."""
+
+    def loss_and_correct(self, result: Any) -> tuple[float, int | None]:
+        """The loss as :meth:`forward` made it, and how many labels were right (None: no labels)."""
+
+    def step(self) -> None:
+        """Update the parameters and free the gradients."""
+
+    def correct(self, batch: Any) -> int | None:
+        """How many labels it gets right, as when it is used; None: no labels."""
+
+    def held_bytes(self) -> dict[str, int]:
+        """Bytes of the tensors it holds now: ``parameters``, ``gradients``, ``optimizer``."""
+
+
+class CompiledNetwork(TrainedNetwork, Protocol):
+    """One whose whole step is compiled into one graph, whose parts can't be told apart."""
+
+    def train(self, batch: Any) -> tuple[float, int]:
+        """Forward, backward and update: the mean loss, and how many labels were right."""
+
+
+class Backend(Protocol):
+    """One framework: usually a module, listed in ``BACKENDS`` of the names."""
+
+    def import_runtime(self, settings: Settings, recorder: Recorder) -> None:
+        """Import all the code that training needs, so that it counts as base."""
+
+    def build(self, settings: Settings, problem: Problem, recorder: Recorder) -> TrainedNetwork:
+        """The network with its first parameters, drawn from the seed.
+
+        Raises:
+            WorkloadError: the network can't be had for such a problem.
+        """

@@ -1,0 +1,221 @@
+"""The training workload: steps of data, forward, backward and update, in any framework."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from edgebench.errors import WorkloadError
+from edgebench.layers.own_function import refuse_changed_files
+from edgebench.workloads.garbage_collection import collected_rounds
+from edgebench.workloads.recorder import Phases, Recorder
+from edgebench.workloads.round_control import round_numbers
+from edgebench.workloads.training.names import BACKENDS, GRAPH
+from edgebench.workloads.training.own_code import NETWORK, own_data, own_reference
+
+if TYPE_CHECKING:
+    from edgebench.workloads.training.backend import Backend, CompiledNetwork, TrainedNetwork
+    from edgebench.workloads.training.data.dataset import DataSet, Examples, Rows
+
+
+def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
+    """Import the runtime, build the network, and train it step by step; a step is a round.
+
+    Settings: those of :class:`edgebench.scenario.training_keys.TrainingWorkload`.
+
+    Raises:
+        WorkloadError: a network or data set that can't be had, images the network can't take, a
+            batch larger than the data, a loss that is no longer a number.
+        MachineError: a package is missing.
+    """
+    training = prepared(settings, recorder)
+    with collected_rounds(settings) as before_step:
+        numbers = round_numbers(sys.maxsize, recorder.control)
+        # Steps first: where they end, the harness isn't asked for another one.
+        for (rows, last), number in zip(_with_last(training.orders), numbers, strict=False):
+            before_step()
+            training.step(number, rows, last)
+        recorder.note(held_bytes=training.held)
+        if settings["evaluate"] and recorder.control is None:
+            before_step()
+            recorder.note(test_accuracy=training.accuracy())
+
+
+def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
+    """The training, before its first step: runtime imported, data set and network there.
+
+    Raises:
+        WorkloadError, MachineError: as :func:`run_training`.
+    """
+    backend = cast("Backend", import_module(BACKENDS[settings["framework"]]))
+    with recorder.span("import"):
+        backend.import_runtime(settings, recorder)
+        # All it needs, so that its code counts as base.
+        from edgebench.workloads.training.backend import Problem
+        from edgebench.workloads.training.data import own, registry  # noqa: F401
+        from edgebench.workloads.training.data.dataset import steps_of
+
+        if function := own_data(settings):
+            function.import_code()
+    with recorder.span("init"):
+        data = _data(settings)
+        recorder.holds_itself("data", data.nbytes)
+        edge = settings["image"]
+        shape = data.shape if edge is None else (data.shape[0], edge, edge)
+        problem = Problem(shape, data.classes, data.brightest)
+        trained = backend.build(settings, problem, recorder)
+        refuse_changed_files(settings.get("code", {}), settings["network"])
+    orders = steps_of(
+        len(data.train),
+        settings["batch"],
+        # Of a walk nobody knows beforehand how many it takes.
+        steps=settings["steps"] if recorder.control is None else sys.maxsize,
+        epochs=settings["epochs"],
+        seed=settings["seed"],
+    )
+    return TrainingLoop(settings, recorder, data, trained, orders)
+
+
+def _data(settings: dict[str, Any]) -> DataSet:
+    if function := own_data(settings):
+        from edgebench.workloads.training.data.own import check_for_known_network, load_own
+
+        data = load_own(function)
+        if own_reference(settings, NETWORK) is None:
+            check_for_known_network(settings["network"], data)
+    else:
+        from edgebench.workloads.training.data.registry import load_data
+
+        folder = settings["data_folder"]
+        data = load_data(
+            settings["data"],
+            Path(folder) if folder else None,
+            shape=tuple(map(int, settings["shape"].split("x"))),
+            classes=settings["classes"],
+            examples=settings["examples"],
+            seed=settings["seed"],
+        )
+    if settings["evaluate"] and not len(data.test):
+        raise WorkloadError(
+            "accuracy is measured on a test part, and the data have none",
+            where=settings["data"],
+            remedy="return (inputs, targets, test inputs, test targets), or leave evaluate out",
+        )
+    return data
+
+
+def _with_last(orders: Iterable[Rows]) -> Iterator[tuple[Rows, bool]]:
+    """Each step's rows, and whether it is the last step."""
+    waiting: Rows | None = None
+    for rows in orders:
+        if waiting is not None:
+            yield waiting, False
+        waiting = rows
+    if waiting is not None:
+        yield waiting, True
+
+
+@dataclass
+class TrainingLoop:
+    """One training under way.
+
+    Args:
+        orders: which examples each step trains on.
+        held: what was held before the last update, bytes.
+    """
+
+    settings: dict[str, Any]
+    recorder: Recorder
+    data: DataSet
+    trained: TrainedNetwork
+    orders: Iterable[Rows]
+    held: dict[str, int] = field(default_factory=dict)
+
+    def step(self, number: int, rows: Rows, last: bool) -> None:
+        """Train on these rows, and record what that came to."""
+        with self.recorder.phases(number, self.settings["network"]) as phases:
+            self.trained.begin(number)
+            right: int | None
+            if self.settings["compiled"]:
+                loss, right = self._graph(rows, last, phases)
+            else:
+                loss, right = self._gradients(rows, phases)
+                if last:
+                    self._hold(phases)
+                phases.begin("step")
+                self.trained.step()
+        finite = math.isfinite(loss)
+        accuracy = None if right is None else right / self.settings["batch"]
+        self.recorder.note(step=number, loss=loss if finite else None, accuracy=accuracy)
+        if not finite:
+            raise WorkloadError(
+                f"the loss became {loss} in step {number}: training diverged",
+                remedy="lower learning_rate, or take another optimizer",
+            )
+
+    def _gradients(self, rows: Rows, phases: Phases) -> tuple[float, int | None]:
+        """The gradients of all parts of the batch; its loss, and how many labels were right."""
+        parts = self.settings["accumulation"]
+        size, loss = len(rows) // parts, 0.0
+        right: int | None = 0
+        for part in range(parts):
+            phases.begin("data")
+            batch = self._batch(self.data.train, rows[part * size : (part + 1) * size])
+            phases.begin("forward")
+            result = self.trained.forward(batch, 1 / parts)
+            phases.begin("backward")
+            self.trained.backward(result)
+            of_part, right_in_part = self.trained.loss_and_correct(result)
+            loss, right = loss + of_part, _sum(right, right_in_part)
+            # Or the next part's forward would still hold them.
+            del batch, result
+        return loss, right
+
+    def _graph(self, rows: Rows, last: bool, phases: Phases) -> tuple[float, int]:
+        """A step whose forward, backward and update are one graph; as :meth:`_gradients`."""
+        phases.begin("data")
+        batch = self._batch(self.data.train, rows)
+        phases.begin(GRAPH)
+        done = cast("CompiledNetwork", self.trained).train(batch)
+        if last:
+            self._hold(phases)
+        return done
+
+    def _hold(self, phases: Phases) -> None:
+        """Keep what is held, outside all phases."""
+        phases.pause()
+        self.held = self.trained.held_bytes()
+
+    def _batch(self, examples: Examples, rows: Rows) -> Any:
+        from edgebench.workloads.training.data.dataset import widened
+
+        images = widened(examples.images[rows], self.settings["image"])
+        return self.trained.batch(images, examples.labels[rows])
+
+    def accuracy(self) -> float:
+        """The share of the test part's labels that it gets right."""
+        import numpy as np
+
+        test, size = self.data.test, self.settings["batch"] // self.settings["accumulation"]
+        parts = [np.arange(at, min(at + size, len(test))) for at in range(0, len(test), size)]
+        with self.recorder.span("test", network=self.settings["network"]):
+            right: int | None = 0
+            for rows in parts:
+                right = _sum(right, self.trained.correct(self._batch(test, rows)))
+        if right is None:
+            raise WorkloadError(
+                "accuracy counts right labels, which needs a score of each class and whole "
+                "numbers as targets",
+                where=self.settings["network"],
+                remedy="leave evaluate out",
+            )
+        return right / len(test)
+
+
+def _sum(right: int | None, more: int | None) -> int | None:
+    return None if right is None or more is None else right + more

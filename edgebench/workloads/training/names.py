@@ -1,0 +1,72 @@
+"""Names of what trainings are made of: frameworks, networks, optimizers, data sets; no torch."""
+
+from __future__ import annotations
+
+from edgebench.layers.names import NETWORKS
+
+PYTORCH, NUMPY, TENSORFLOW = "pytorch", "numpy", "tensorflow"
+#: Framework → the module that is its backend, imported when a training needs it.
+BACKENDS = {
+    PYTORCH: "edgebench.workloads.training.pytorch.backend",
+    NUMPY: "edgebench.workloads.training.numpy_mlp",
+    TENSORFLOW: "edgebench.workloads.training.tensorflow.backend",
+}
+#: Framework → the module that its worker imports; each brings numpy as well.
+LIBRARIES = {PYTORCH: "torch", NUMPY: "numpy", TENSORFLOW: "tensorflow"}
+FRAMEWORKS = tuple(BACKENDS)
+#: Frameworks as tables and figures name them.
+TITLES = {PYTORCH: "PyTorch", NUMPY: "NumPy", TENSORFLOW: "TensorFlow"}
+MLP, BASIC_CNN, LSTM, ALEXNET = "mlp", "basic_cnn", "lstm", "alexnet"
+#: Built without torchvision, for images of any shape.
+OWN = (MLP, BASIC_CNN, LSTM)
+#: Networks for training alone, and all that inference knows.
+TRAINED = (*OWN, *NETWORKS)
+#: What TensorFlow trains: the study that compares it with PyTorch has these two.
+IN_TENSORFLOW = (BASIC_CNN, ALEXNET)
+#: The images a network was made for, as a scenario writes them; of all others :data:`USUAL_SHAPE`.
+SHAPES = {
+    **dict.fromkeys((*OWN, "lenet"), "1x28x28"),
+    "inception_v3": "3x299x299",
+}
+USUAL_SHAPE = "3x224x224"
+#: Those that have a depth and a width of their own.
+SIZED = (MLP, LSTM)
+ACTIVATIONS = ("relu", "tanh", "sigmoid")
+OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad")
+PRECISIONS = ("float32", "bfloat16")
+#: The part of the last update that ``momentum`` makes again.
+MOMENTUM = 0.9
+#: Where parameters come from, unless a checkpoint is named: the seed.
+SCRATCH = "scratch"
+#: The phase of a step that is compiled into one graph: forward, backward and update.
+GRAPH = "graph"
+
+SYNTHETIC = "synthetic"
+#: Real data sets → channels, height and width of an image.
+_REAL = {
+    "digits": (1, 8, 8),
+    "mnist": (1, 28, 28),
+    "fashion-mnist": (1, 28, 28),
+    "cifar10": (3, 32, 32),
+}
+#: Data set → shape of one image. ``synthetic`` alone has whatever shape it is given.
+DATA_SHAPES = {**_REAL, **{f"{SYNTHETIC}-{name}": shape for name, shape in _REAL.items()}}
+DATA_SETS = (*DATA_SHAPES, SYNTHETIC)
+
+
+def _idx(folder: str) -> tuple[str, ...]:
+    kinds = ("images-idx3", "labels-idx1")
+    names = (f"{part}-{what}" for part in ("train", "t10k") for what in kinds)
+    return tuple(f"{folder}/raw/{name}-ubyte" for name in names)
+
+
+_CIFAR = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch", "batches.meta")
+#: Data sets read from the user's folder → their files, as torchvision lays them out there.
+VISION_FILES = {
+    "mnist": _idx("MNIST"),
+    "fashion-mnist": _idx("FashionMNIST"),
+    "cifar10": tuple(f"cifar-10-batches-py/{name}" for name in _CIFAR),
+}
+FROM_FOLDER = tuple(VISION_FILES)
+#: Data set → the modules beside numpy that it is made or read with.
+LIBRARIES_OF_DATA = {"digits": ("sklearn",), **dict.fromkeys(FROM_FOLDER, ("torchvision",))}

@@ -1,0 +1,58 @@
+"""PyTorch as a backend of training (:class:`edgebench.workloads.training.backend.Backend`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgebench.workloads.engines.torch import import_torch
+from edgebench.workloads.recorder import Recorder
+from edgebench.workloads.training.backend import Problem, Settings
+from edgebench.workloads.training.names import OWN
+from edgebench.workloads.training.own_code import build_own_network, own_loss, own_network
+
+if TYPE_CHECKING:
+    from edgebench.workloads.training.pytorch.network import TorchNetwork
+
+
+def import_runtime(settings: Settings, recorder: Recorder) -> None:
+    """Import torch, torchvision where the network is built from it, and what trains."""
+    network = settings["network"]
+    own = own_network(settings)
+    import_torch(recorder, () if own or network in OWN else (network,), settings["threads"])
+    import torch
+
+    if own:
+        own.import_code()
+    if loss := own_loss(settings):
+        loss.import_code()
+
+    import edgebench.workloads.training.pytorch.network  # noqa: F401 - its code counts as base
+    from edgebench.workloads.training.pytorch.network import make_optimizer
+
+    # What torch imports by itself when its first optimizer is made.
+    make_optimizer(settings["optimizer"], 1.0, [torch.nn.Parameter(torch.zeros(1))])
+
+
+def build(settings: Settings, problem: Problem, recorder: Recorder) -> TorchNetwork:
+    """The network with its optimizer, the same from the same seed.
+
+    Raises:
+        WorkloadError: the network can't be had for such images, or has no such part to train.
+    """
+    import torch
+
+    from edgebench.workloads.training.partial import NOTHING
+    from edgebench.workloads.training.pytorch.checkpointing import checkpoint_blocks
+    from edgebench.workloads.training.pytorch.network import TorchNetwork
+    from edgebench.workloads.training.pytorch.networks import build_network
+    from edgebench.workloads.training.pytorch.partial_training import start_from
+
+    torch.manual_seed(settings["seed"])
+    network = build_own_network(settings) or build_network(settings, problem)
+    network.train(settings["trained"] != NOTHING)
+    start_from(network, settings)
+    if settings["precision"] == "bfloat16":
+        network.to(torch.bfloat16)
+    if settings["checkpointing"]:
+        checkpoint_blocks(network)
+    return TorchNetwork(network, settings, problem, recorder)

@@ -1,0 +1,140 @@
+"""A TensorFlow network under training, operation by operation or as one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from edgebench.workloads.training.backend import Images, Labels, Problem, Settings
+from edgebench.workloads.training.names import MOMENTUM
+from edgebench.workloads.training.tensorflow.networks import keras_channels
+
+
+class TensorflowBatch(NamedTuple):
+    """Images as numbers, examples x height x width x channels, and their labels."""
+
+    images: Any
+    labels: Any
+
+
+class TensorflowResult(NamedTuple):
+    """What a forward pass came to; the tape holds its activations until it goes backward."""
+
+    tape: tf.GradientTape
+    loss: Any
+    right: Any
+
+
+class TensorflowNetwork:
+    """As :class:`edgebench.workloads.training.backend.TrainedNetwork` says.
+
+    Each operation is executed as Python calls it, so that a step's phases can be told apart.
+    ``network`` and ``optimizer`` are Keras's own.
+    """
+
+    def __init__(self, network: Any, settings: Settings, problem: Problem) -> None:
+        self.network = network
+        self._problem = problem
+        self._channels = keras_channels(settings["network"], problem)
+        self.optimizer = keras_optimizer(settings["optimizer"], settings["learning_rate"])
+        self.optimizer.build(network.trainable_variables)
+        self._gradients: list[Any] = []
+
+    def batch(self, images: Images, labels: Labels) -> TensorflowBatch:
+        """Bytes as numbers of 0 … 1, the channels last."""
+        count, _, rows, columns = images.shape
+        colours = np.broadcast_to(images, (count, self._channels, rows, columns))
+        # One pass: a batch never stands in memory twice as numbers.
+        numbers = np.divide(
+            colours.transpose(0, 2, 3, 1), self._problem.brightest, dtype=np.float32, order="C"
+        )
+        return TensorflowBatch(tf.convert_to_tensor(numbers), tf.convert_to_tensor(labels))
+
+    def begin(self, step: int) -> None:
+        """Nothing is drawn."""
+
+    def forward(self, batch: TensorflowBatch, share: float) -> TensorflowResult:
+        """Cross-entropy of the softmax."""
+        with tf.GradientTape() as tape:
+            scores = self.network(batch.images, training=True)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch.labels, scores)
+            loss = tf.reduce_mean(losses) * share
+        return TensorflowResult(tape, loss, _right(scores, batch.labels))
+
+    def backward(self, result: TensorflowResult) -> None:
+        """The tape's pass."""
+        made = result.tape.gradient(result.loss, self.network.trainable_variables)
+        if self._gradients:
+            made = [known + new for known, new in zip(self._gradients, made, strict=True)]
+        self._gradients = made
+
+    def loss_and_correct(self, result: TensorflowResult) -> tuple[float, int]:
+        """The loss as a Python number, and how many labels were right."""
+        return float(result.loss), int(result.right)
+
+    def step(self) -> None:
+        """The optimizer's update; gradients are freed."""
+        self.optimizer.apply(self._gradients, self.network.trainable_variables)
+        self._gradients = []
+
+    def correct(self, batch: TensorflowBatch) -> int:
+        """Evaluated as in use: no dropout, no tape."""
+        return int(_right(self.network(batch.images, training=False), batch.labels))
+
+    def held_bytes(self) -> dict[str, int]:
+        """Sums over its tensors; the optimizer's counters are not in them."""
+        kept = [value for value in self.optimizer.variables if len(value.shape)]
+        return {
+            "parameters": _bytes(self.network.weights),
+            "gradients": _bytes(self._gradients),
+            "optimizer": _bytes(kept),
+        }
+
+
+class CompiledTensorflowNetwork(TensorflowNetwork):
+    """As :class:`edgebench.workloads.training.backend.CompiledNetwork` says."""
+
+    def __init__(self, network: Any, settings: Settings, problem: Problem) -> None:
+        super().__init__(network, settings, problem)
+        # Dropout's draws and the update are part of the graph, too.
+        # Nothing in it depends on data; autograph would leave its code in /tmp.
+        self._graph = tf.function(self._whole_step, autograph=False)
+
+    def train(self, batch: TensorflowBatch) -> tuple[float, int]:
+        """Execute the graph; the first call makes it."""
+        loss, right = self._graph(*batch)
+        return float(loss), int(right)
+
+    def held_bytes(self) -> dict[str, int]:
+        """Without gradients, which are there only while the graph executes."""
+        held = super().held_bytes()
+        del held["gradients"]
+        return held
+
+    def _whole_step(self, images: Any, labels: Any) -> tuple[Any, Any]:
+        result = self.forward(TensorflowBatch(images, labels), 1.0)
+        gradients = result.tape.gradient(result.loss, self.network.trainable_variables)
+        self.optimizer.apply(gradients, self.network.trainable_variables)
+        return result.loss, result.right
+
+
+def keras_optimizer(name: str, rate: float) -> Any:
+    """Keras's optimizer with torch's constants."""
+    if name == "adam":
+        return keras.optimizers.Adam(rate, epsilon=1e-8)
+    if name == "adagrad":
+        return keras.optimizers.Adagrad(rate, initial_accumulator_value=0.0, epsilon=1e-10)
+    return keras.optimizers.SGD(rate, momentum=MOMENTUM if name == "momentum" else 0.0)
+
+
+def _right(scores: Any, labels: Any) -> Any:
+    """How many labels have the highest score."""
+    return tf.math.count_nonzero(tf.equal(tf.argmax(scores, 1), labels))
+
+
+def _bytes(tensors: Iterable[Any]) -> int:
+    return sum(int(np.prod(one.shape)) * tf.as_dtype(one.dtype).size for one in tensors)

@@ -1,0 +1,44 @@
+"""Bends: found where they are, with an interval that holds them, and not where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgebench.analysis.studies.bend import find_bend
+from edgebench.errors import ResultsError
+
+X = np.repeat(np.arange(1.0, 12.0), 4)
+
+
+def bent(at: float, noise: float, seed: int) -> np.ndarray:
+    """Slope 0.2 up to a place, 2 after it, under relative noise."""
+    truth = 3 + 0.2 * X + 1.8 * np.maximum(X - at, 0)
+    return truth * np.exp(np.random.default_rng(seed).normal(0, noise, len(X)))
+
+
+def test_a_known_bend_is_found():
+    """Place and both slopes of lines without noise come back."""
+    found = find_bend(X, bent(5.0, 1e-6, 0))
+    assert found.found
+    assert (found.at, found.before, found.after) == pytest.approx((5.0, 0.2, 2.0), abs=0.03)
+    assert found.value([0.0, 11.0]) == pytest.approx([3.0, 3 + 2.2 + 10.8], rel=0.01)
+
+
+def test_the_interval_holds_the_place_as_often_as_it_says():
+    """Of 60 noisy bends about 90 % of the intervals hold the true place."""
+    held = [(b := find_bend(X, bent(5.3, 0.04, seed))).low <= 5.3 <= b.high for seed in range(60)]
+    assert 0.8 <= np.mean(held) <= 1.0
+
+
+def test_a_straight_line_has_no_bend():
+    """Of 40 straight lines with noise about one in twenty is called bent, as promised."""
+    chance = np.random.default_rng(5)
+    lines = [(3 + 0.4 * X) * np.exp(chance.normal(0, 0.05, len(X))) for _ in range(40)]
+    assert np.mean([find_bend(X, line).found for line in lines]) <= 0.15
+
+
+def test_few_places_are_refused():
+    """Four places can't tell a bend."""
+    with pytest.raises(ResultsError, match="4 places are too few"):
+        find_bend([1, 2, 3, 4], [1, 2, 3, 4])

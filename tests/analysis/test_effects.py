@@ -1,0 +1,84 @@
+"""Effect sizes: those that were put in come out, and what has none shows none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from edgebench.analysis.studies.effects import setting_effects
+from edgebench.errors import ResultsError
+
+SETTINGS = {"rate": "log", "batch": "log", "layers": "linear"}
+
+
+def drawn(count: int, seed: int, rate: float = 0.0) -> pd.DataFrame:
+    """Memory that layers make, and the rate if asked; batch does nothing."""
+    chance = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "rate": np.exp(chance.uniform(np.log(1e-4), np.log(1e-1), count)),
+            "batch": chance.integers(16, 256, count),
+            "layers": chance.integers(1, 6, count),
+        }
+    )
+    noise = chance.normal(0, 2.0, count)
+    return frame.assign(memory=100 + 10 * frame["layers"] + rate * np.log(frame["rate"]) + noise)
+
+
+def test_what_was_put_in_comes_out():
+    """10 per layer over the drawn range, inside its interval; it explains most, others nothing."""
+    frame = drawn(60, 1)
+    found = {e.setting: e for e in setting_effects(frame, SETTINGS, ["memory"])}
+    layers = found["layers"]
+    truth = 10 * (frame["layers"].max() - frame["layers"].min())
+    assert layers.across_low <= truth <= layers.across_high
+    assert layers.shown
+    # Less than its part of the variance: what it shares by chance with others counts for none.
+    assert layers.share > 0.8
+    assert max(found["rate"].share, found["batch"].share) < 0.02
+    assert layers.rank_low <= layers.rank <= layers.rank_high
+
+
+def test_what_has_no_effect_is_shown_as_often_as_promised():
+    """Of 100 searches the rate, which does nothing, is shown in about one of twenty."""
+    shown = [
+        next(
+            e for e in setting_effects(drawn(25, seed), SETTINGS, ["memory"]) if e.setting == "rate"
+        ).shown
+        for seed in range(100)
+    ]
+    assert np.mean(shown) <= 0.13
+
+
+def test_a_small_rate_that_uses_memory_is_told_with_its_sign():
+    """A true effect of the rate has a negative sign: more memory where the rate is lower."""
+    found = {e.setting: e for e in setting_effects(drawn(40, 3, rate=-3.0), SETTINGS, ["memory"])}
+    assert found["rate"].high < 0
+
+
+def test_one_is_not_blamed_for_another():
+    """A setting that goes along with the true cause ranks high alone, but has no effect."""
+    chance = np.random.default_rng(4)
+    layers = chance.uniform(1, 9, 80)
+    frame = pd.DataFrame({"layers": layers, "batch": layers * 20 + chance.normal(0, 30, 80)})
+    frame["memory"] = 50 * frame["layers"] + chance.normal(0, 20, 80)
+    settings = {"batch": "linear", "layers": "linear"}
+    found = {e.setting: e for e in setting_effects(frame, settings, ["memory"])}
+    assert found["batch"].rank > 0.6
+    assert not found["batch"].shown
+
+
+def test_groups_are_never_mixed():
+    """Each data set has effects of its own."""
+    frame = pd.concat([drawn(30, 1).assign(data="a"), drawn(30, 2).assign(data="b")])
+    found = list(setting_effects(frame, SETTINGS, ["memory"], ["data"]))
+    assert [e.group["data"] for e in found] == ["a"] * 3 + ["b"] * 3
+    assert {e.draws for e in found} == {30}
+
+
+def test_too_few_draws_are_refused():
+    """Five draws can't tell three settings apart, and the message says how many can."""
+    with pytest.raises(ResultsError, match="needed: 6") as refused:
+        list(setting_effects(drawn(5, 1), SETTINGS, ["memory"]))
+    assert "[search]" in str(refused.value)

@@ -1,0 +1,199 @@
+"""`edgebench layers` as a person meets it: from a sweep that is there, and measured in truth."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from layer_cost_results import LIMITED, Made, make
+from trace_format import checked
+
+from edgebench.cli.layers import layers
+from edgebench.cli.plot import plot
+from edgebench.errors import ResultsError, UsageError
+from edgebench.identity import python_path
+
+
+def run_layers(*words: str | Path) -> Result:
+    """The verb's result; a program's error would be in ``exception``."""
+    return CliRunner().invoke(layers, [str(word) for word in words])
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """Unlimited, at 100 MiB, and killed at 40 MiB."""
+    killed = Made("40M", outcome="oom-killed", reason="killed by the kernel in import")
+    return make(tmp_path, [Made(), Made("100M", [LIMITED]), killed] * 2)
+
+
+def test_the_table_fits_eighty_columns(made: Path):
+    """Both tables keep to a plain terminal; sentences are lines of their own."""
+    done = run_layers("--from", made, "--no-figure")
+    assert done.exit_code == 0, done.exception
+    grids = done.stdout.split("\n\n")[:2]
+    assert max(len(line.rstrip()) for grid in grids for line in grid.splitlines()) <= 80
+
+
+def test_the_layer_that_costs_most_comes_first(made: Path):
+    """The worst layer first, with its share and faults; the glue, the sum, and the sentence."""
+    done = run_layers("--from", made, "--no-figure")
+    lines = done.stdout.splitlines()
+    rows = lines[lines.index("at 100.0 MiB: a pass takes 2.7 s, ×2.34") :]
+    assert rows[3].split() == ["fc", "Linear", "90.9", "1400", "500", "1.7", "1500", "5.0", "12"]
+    assert any(line.split() == ["between", "layers", "2.6", "40.0"] for line in rows)
+    first = " ".join(lines[:2])
+    assert first.startswith("fc causes 91% of the 1.5 s that 100.0 MiB adds to a pass")
+    assert not any(line.startswith("unlimited: a pass takes") for line in lines)
+    answer = " ".join(" ".join(lines[: lines.index("")]).split())
+    assert "; no trial finished at 40.0 MiB: 2" in answer
+    assert lines[-1] == f"results: {made}"
+    assert "next: edgebench layers duo --memory 40M --swap 2G" in done.stderr
+
+
+def test_every_table_is_behind_a_flag(made: Path):
+    """--verbose adds the layers without a limit, and the sentence of every limit."""
+    text = run_layers("--from", made, "--no-figure", "--verbose").stdout
+    assert "unlimited: a pass takes" in text
+    assert text.count("fc causes 91%") == 1
+
+
+def test_layers_beyond_the_screen_are_summed(tmp_path: Path):
+    """What is cut is counted, and --all shows it."""
+    path = make(tmp_path, [Made()] * 2, networks=[f"n{n}" for n in range(6)])
+    short, full = (run_layers("--from", path, "--no-figure", *more) for more in ([], ["--all"]))
+    assert "6 more" in short.stdout
+    assert "more" not in full.stdout
+    assert len(full.stdout.splitlines()) == len(short.stdout.splitlines()) + 5
+
+
+def test_json_has_all_of_it(made: Path):
+    """Every layer at every limit, unrounded, with the sentences; nothing but JSON on stdout."""
+    data = json.loads(run_layers("--from", made, "--json", "--no-figure").stdout)
+    (table,) = data["tables"]
+    assert (data["schema"], data["path"], data["files"]) == (2, str(made), [])
+    assert [row["name"] for row in table["layers"]] == ["conv", "fc", "act"]
+    assert table["layers"][1]["at"]["100M"]["extra_share"] == pytest.approx(1.4 / 1.54)
+    assert table["says"][0].startswith("fc causes 91%")
+
+
+def test_the_figure_is_drawn_where_plot_draws_it(made: Path):
+    """Once by the verb; the gallery draws the same file with the same bytes."""
+    done = run_layers("--from", made)
+    figure = made / "figures" / "layer-costs-duo-bulk.png"
+    assert f"figure: {figure}" in done.stdout
+    before = figure.read_bytes()
+    assert before.startswith(b"\x89PNG")
+    assert CliRunner().invoke(plot, [str(made)]).exit_code == 0
+    assert figure.read_bytes() == before
+
+
+def test_a_figure_that_cannot_be_written_is_no_failure(made: Path):
+    """The table is what was asked; that there is no figure is a warning."""
+    (made / "figures").write_text("a file in the way")
+    done = run_layers("--from", made)
+    assert done.exit_code == 0, done.exception
+    assert "warning: no figure: can't write" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "no network is named"),
+        (["alexnett"], "NETWORK: no network 'alexnett'; did you mean 'alexnet'?"),
+        (["lenet", "--schedule", "bulky"], "--schedule: no schedule 'bulky'"),
+        (["lenet", "--memory", "15x"], "--memory: '15x' is not a size"),
+        (["lenet", "--memory", "200M", "--memory", "204800K"], "--memory: '200M' and '204800K'"),
+        (["lenet", "--memory", "32"], "--memory: '32' is 32 bytes"),
+        (["lenet", "--swap", "much"], "--swap: 'much' is not a swap setting"),
+        (["lenet", "--rounds", "0"], "--rounds: "),
+        (["lenet", "--batch", "0"], "--batch: "),
+        (["lenet", "--from", "results", "--rounds", "2"], "so --rounds has no effect"),
+    ],
+)
+def test_words_that_are_off_are_told_before_anything_runs(words: list[str], says: str):
+    """By the flag they were typed for, with the nearest that is right."""
+    done = run_layers(*words)
+    assert isinstance(done.exception, UsageError)
+    assert says in str(done.exception)
+
+
+def test_folders_without_layers_are_refused(tmp_path: Path, made: Path):
+    """No results, no such network in them, no such limit."""
+    raised = run_layers("--from", tmp_path / "nothing").exception
+    assert isinstance(raised, ResultsError)
+    raised = run_layers("lenet", "--from", made).exception
+    assert isinstance(raised, UsageError)
+    assert "they have:\n    duo --schedule bulk" in str(raised)
+    raised = run_layers("--from", made, "--memory", "75%").exception
+    assert "they have: 100M, 40M" in str(raised)
+
+
+def edgebench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the program as a person would."""
+    return subprocess.run(
+        [sys.executable, "-m", "edgebench", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": python_path()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def measured(folder: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """What `layers … --json` measured in truth: all of it, its one table, and its stderr."""
+    done = edgebench(folder, "layers", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    (table,) = data["tables"]
+    return data, table, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+def test_measured_in_truth(tmp_path: Path):
+    """LeNet and a limit that holds no runtime: a table, a figure, and a sweep like any other."""
+    words = ("lenet", "--memory", "32M", "--repeats", "1")
+    data, table, told = measured(tmp_path, *words)
+    assert "2 trials → " in told
+    assert [row["type"] for row in table["layers"]][:2] == ["Conv2d", "ReLU"]
+    whole = table["unlimited"]
+    busy = sum(row["share"] for row in table["layers"])
+    assert busy + whole["glue_s"] / (whole["layers_s"] + whole["glue_s"]) == pytest.approx(1)
+    # One trial of one round: what was added up is what the clock said.
+    assert whole["layers_s"] + whole["glue_s"] == pytest.approx(whole["clock_s"]["median"])
+    (limit,) = table["unfinished"]
+    assert limit["outcomes"] == {"oom-killed": 1}
+    assert any("the runtime alone takes" in words for words in table["says"])
+    assert all((tmp_path / file).is_file() for file in data["files"])
+    assert "0/1 oom" in edgebench(tmp_path, "show", data["path"]).stdout
+    # The scenario that was made in code is kept, and can be run again.
+    (tmp_path / "again.toml").write_text((tmp_path / data["path"] / "scenario.toml").read_text())
+    assert edgebench(tmp_path, "check", "again.toml").returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.swap
+def test_overlapping_layers_under_a_share_of_demand(tmp_path: Path):
+    """ResNet-18 under `partial` at 60 % of its own demand: shares add up, the trace holds."""
+    about = ("--schedule", "partial", "--memory", "60%", "--swap", "1G", "--repeats", "1")
+    data, table, _ = measured(tmp_path, "resnet18", *about, "--image", "64", "--no-figure")
+    (cost,) = table["costs"]
+    assert cost["at"]["label"] == "60%"
+    assert cost["at"]["limit_bytes"] == pytest.approx(0.6 * table["demand_bytes"], rel=0.01)
+    assert table["unlimited"]["overlap"] > 1
+    if cost["extra_s"] > 0:
+        shares = [row["at"]["60%"]["extra_share"] for row in table["layers"]]
+        assert sum(shares) + cost["glue_extra_share"] == pytest.approx(1)
+    done = edgebench(tmp_path, "export", data["path"], "--format", "trace")
+    events = checked(json.loads(done.stdout))
+    calls = [e for e in events if e["ph"] == "X" and e["cat"] == "first" and "layer" in e["args"]]
+    # Two trials, of two rounds each.
+    assert len(calls) == 2 * 2 * len(table["layers"])

@@ -1,0 +1,200 @@
+"""Studies in real cgroups with real torch: small sweeps, and what their tables make of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from edgebench.analysis.studies.convolutions import BOTH, cost_frame, pass_frame
+from edgebench.analysis.studies.cores import core_frame, core_tables
+from edgebench.analysis.studies.hyperparameters import background_effects, draw_frame
+from edgebench.analysis.studies.operators import operator_frame, operator_tables
+from edgebench.analysis.studies.partial_training import partial_frame
+from edgebench.errors import ResultsError
+from edgebench.report.figures.gallery import draw
+from edgebench.results.results import Results, load
+from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.scenario.scenario import load_scenario
+
+pytestmark = [pytest.mark.cgroup, pytest.mark.slow]
+
+CONVOLUTION = """
+schema = 1
+name = "conv"
+repeats = 1
+timeout = "1m"
+[workload]
+kind = "convolution"
+kernel = [3, 11]
+backward = true
+batch = 2
+threads = 1
+channels = 16
+image = 64
+warm = 1
+passes = 3
+[memory]
+strategies = ["cores"]
+"""
+PARTIAL = """
+schema = 1
+name = "partial"
+repeats = 1
+timeout = "1m"
+[workload]
+kind = "training"
+network = "lenet"
+trained = ["all", "last", "none", "filters 20%"]
+data = "digits"
+image = 28
+batch = 16
+steps = 6
+evaluate = true
+[memory]
+strategies = ["categories", "operators", "cores"]
+"""
+SEARCH = """
+schema = 1
+name = "search"
+repeats = 1
+timeout = "1m"
+[workload]
+kind = "training"
+network = "mlp"
+data = "digits"
+steps = 40
+[search]
+draws = 2
+[search.axes]
+learning_rate = {low = 0.001, high = 0.1, scale = "log"}
+width = {low = 256, high = 512}
+[around]
+background = ["none", "192M"]
+system_memory = ["5s", "50ms"]
+"""
+
+
+class Quiet:
+    """A sweep's progress that nobody reads."""
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *given: None
+
+
+def swept(folder: Path, text: str) -> Results:
+    """The results of that scenario, run here."""
+    file = folder / "given.toml"
+    file.write_text(text)
+    summary = run_sweep(load_scenario(file), SweepOptions(folder / "results"), Quiet())
+    return load(summary.folder)
+
+
+def busy_seconds(results: Results, passes: pd.DataFrame) -> pd.Series[float]:
+    """CPU seconds of the counted passes by kernel."""
+    kernels = passes.drop_duplicates("trial").set_index("trial")["kernel"]
+    phases = results.phases
+    counted = phases[phases["phase"].isin(("forward", "backward")) & (phases["round"] >= 1)]
+    return counted.groupby(counted["trial"].map(kernels))["cpu_s"].sum()
+
+
+def test_a_convolution_is_timed_pass_by_pass(tmp_path: Path):
+    """Warm passes left out; the larger kernel works longer; memory holds images and gradients."""
+    results = swept(tmp_path, CONVOLUTION)
+    passes = pass_frame(results)
+    assert sorted(passes.groupby("kernel").size()) == [3, 3]
+    assert set(passes["work"]) == {BOTH}
+    costs = cost_frame(results).set_index("kernel")
+    by_kernel = passes.groupby("kernel")["seconds"]
+    assert (costs["image_s"] == by_kernel.median() / 2).all()
+    busy = busy_seconds(results, passes)
+    # By CPU time, which other programs on the machine don't lengthen as they do wall time.
+    assert busy[11] > busy[3]
+    assert (by_kernel.sum() > 0.95 * busy).all()
+    image = 16 * 64 * 64 * 4
+    # Input, output, and a gradient of each stand there at once.
+    assert costs["image_bytes"].min() > 3 * image
+    # By core too, though it has no network to draw a figure of.
+    (table,) = core_tables(results)
+    assert {(row["kernel"], row["phase"]) for row in table.rows} >= {
+        (3, "forward"),
+        (11, "backward"),
+    }
+    with pytest.raises(ResultsError, match="no trial of a network"):
+        draw(results, "cores")
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """LeNet trained in parts, each looked at by category and by operator too."""
+    return swept(tmp_path_factory.mktemp("parts"), PARTIAL)
+
+
+def test_parts_are_trained_and_frozen_parts_hold_no_gradient(parts: Results):
+    """In real trials: gradients' bytes fall with the part, to none; accuracy and loss are told."""
+    rows = partial_frame(parts).set_index("trained")
+    assert (rows["outcome"] == "ok").all()
+    gradients = rows["gradient_bytes"]
+    assert gradients["none"] == 0
+    assert gradients["last"] == (84 * 10 + 10) * 4
+    assert gradients["filters 20%"] == pytest.approx(0.2 * gradients["all"], rel=0.05)
+    assert rows["accuracy"].between(0, 1).all()
+    assert (rows.loc[["all", "last"], "step_s"] > 0).all()
+
+
+def test_gradients_by_category_in_the_whole_trial(parts: Results):
+    """The strategy that watches categories sees no gradients but those of the trained part."""
+    (sweep,) = parts.sweeps
+    held = {}
+    for record in sweep.strategy_records:
+        if record.strategy == "categories":
+            told = sweep.reading(record.trial).parts
+            sizes = [size for name, size in told.items() if name.endswith("gradients")]
+            held[record.settings["trained"]] = max(sizes, default=0)
+    assert held["none"] == 0
+    assert 0 < held["filters 20%"] < 0.3 * held["all"]
+
+
+def test_the_mark_of_each_part_is_drawn(parts: Results):
+    """One figure a part: what all of the kernel's mark was, in the trial that told it by item."""
+    drawn = draw(parts, "training-mark")
+    assert len({one.stem for one in drawn}) == len(drawn) == 4
+    assert all(one.figure.axes[0].patches for one in drawn)
+
+
+def test_operators_are_told_by_phase(parts: Results):
+    """Convolution's forward and backward are found in their phases, once a step and layer."""
+    frame = operator_frame(parts)
+    assert (frame["steps"] == 6).all()
+    whole = frame[frame["trained"] == "all"]
+    calls = whole.set_index(["phase", "operator"])["calls"]
+    assert calls["forward", "aten::conv2d"] == 2
+    assert calls["backward", "aten::convolution_backward"] == 2
+    assert whole["share"].sum() == pytest.approx(1)
+    families = operator_tables(parts)[0]
+    assert "convolution" in {row["family"] for row in families.rows[:4]}
+
+
+def test_each_core_s_part_of_each_phase(parts: Results):
+    """Together no busier than there are cores, and in all the process's own time."""
+    frame = core_frame(parts)
+    assert {"data", "forward", "backward", "step", "round"} <= set(frame["phase"])
+    rounds = frame[frame["phase"] == "round"].groupby("trial")["busy"].agg(["sum", "count"])
+    assert (rounds["sum"] <= rounds["count"] * 1.02).all()
+    whole = frame[(frame["phase"] == "round") & (frame["trained"] == "all")]
+    assert whole["busy"].sum() == pytest.approx(whole["cores_busy"].iloc[0], rel=0.1)
+    (table,) = core_tables(parts)
+    assert {row["trained"] for row in table.rows} == {"all", "last", "none", "filters 20%"}
+    assert len(draw(parts, "cores")) == 4
+
+
+def test_a_neighbour_fools_the_systems_measure_and_not_the_trials(tmp_path: Path):
+    """Both readings of the system are in each trial's record; its own memory moves under 1 %."""
+    draws = draw_frame(swept(tmp_path, SEARCH))
+    assert (draws["outcome"] == "ok").all()
+    assert (draws["system_5s_samples"] >= 1).all()
+    assert (draws["system_0.05s_samples"] > 10).all()
+    moved = {one.measure: one for one in background_effects(draws)}
+    assert moved["own_bytes"].largest_share < 0.01
+    assert moved["system_0.05s_bytes"].median_share > moved["own_bytes"].largest_share

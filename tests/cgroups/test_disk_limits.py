@@ -1,0 +1,184 @@
+"""A cgroup's disks held to a speed: what the kernel has, what it refuses, what a kill lifts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.disk_limits import DiskLimit, lift_disk_limits, set_disk_limits
+from edgebench.cgroups.interface import Cgroup, Limits
+from edgebench.cgroups.join import join_command
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.parent import ParentCgroup
+from edgebench.cgroups.storage_check import TOLERANCE, prove_storage
+from edgebench.errors import CgroupError
+from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
+from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.run.proof_file import proof_file
+from edgebench.storage_speed import StorageSpeed, parse_storage
+
+_SPEED = parse_storage("read=20MB/s,write=10MB/s,read_iops=1000,write_iops=500")
+
+
+def held(name: str, speed: StorageSpeed = _SPEED) -> DiskLimit:
+    """The disk of swap files, held."""
+    try:
+        disk = whole_disk(SystemFiles(), SWAP_FILES)
+    except UnreadableError as reason:
+        pytest.skip(f"no disk: {reason}")
+    return DiskLimit(disk.number, name, speed)
+
+
+@pytest.fixture
+def limit(cgroup: Cgroup) -> DiskLimit:
+    """Of the real disk; skips where the kernel can't hold it."""
+    made = held("disk")
+    try:
+        cgroup.hold_disks((made,))
+    except CgroupError as error:
+        pytest.skip(error.what)
+    return made
+
+
+@pytest.fixture
+def file(limit: DiskLimit, ownership: Ownership) -> Iterator[Path]:
+    """A file on that disk."""
+    with proof_file(SystemFiles(), ownership, limit.number, SWAP_FILES, True) as file:
+        yield file
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_the_kernel_has_what_was_set(cgroup: Cgroup, limit: DiskLimit) -> None:
+    """All four speeds are read back, beside the other limits; a speed can be set again."""
+    applied = cgroup.set_limits(Limits(memory_bytes=64 << 20, disks=(limit,)))
+    assert applied.disks == (limit,)
+    other = DiskLimit(limit.number, limit.name, StorageSpeed(read_bps=5_000_000))
+    assert cgroup.hold_disks((other,)) == (other,)
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_a_disk_that_is_not_there_is_refused(cgroup: Cgroup, limit: DiskLimit) -> None:
+    """A partition's number, say: the message has the kernel's words and a remedy."""
+    wrong = DiskLimit("4095:77", "gone", limit.speed)
+    with pytest.raises(CgroupError, match="the kernel refused to hold a disk") as refused:
+        cgroup.hold_disks((wrong,))
+    assert refused.value.remedy
+
+
+def test_without_the_controller_it_says_which_one(tmp_path: Path) -> None:
+    """No blkio folder at all, or one without the kernel's throttling; version 2 needs io."""
+    limit = DiskLimit("8:0", "sda", _SPEED)
+    for version, folder, name in ((1, None, "blkio"), (1, tmp_path, "blkio"), (2, tmp_path, "io")):
+        with pytest.raises(CgroupError, match=f"the {name} controller is not available"):
+            set_disk_limits(version, folder, [limit])
+
+
+def test_a_speed_that_the_kernel_ignores_is_refused(tmp_path: Path) -> None:
+    """A file that takes the words and keeps others: nothing is measured under such a limit."""
+    file = tmp_path / "io.max"
+    file.write_text("")
+    file.chmod(0o600)
+    limit = DiskLimit("8:0", "sda", _SPEED)
+    assert set_disk_limits(2, tmp_path, [limit]) == (limit,)
+    told = "8:0 rbps=20000000 wbps=10000000 riops=1000 wiops=500"
+    assert file.read_text() == told
+    other = DiskLimit("8:16", "sdb", StorageSpeed(read_iops=77))
+    file.unlink()
+    file.symlink_to("/dev/null")
+    with pytest.raises(CgroupError, match="is not held: asked for read_iops=77"):
+        set_disk_limits(2, tmp_path, [other])
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_lifting_leaves_nothing_held(cgroup: Cgroup, limit: DiskLimit) -> None:
+    """A killed process that waits for a held disk can't end before."""
+    for path in cgroup.join_files():
+        lift_disk_limits(path.parent)
+    texts = [
+        file.read_text()
+        for path in cgroup.join_files()
+        for pattern in ("blkio.throttle.*_device", "io.max")
+        for file in path.parent.glob(pattern)
+    ]
+    assert texts
+    assert not any(limit.number in text for text in texts)
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_a_process_that_waits_for_a_held_disk_is_killed_at_once(
+    cgroup: Cgroup, limit: DiskLimit, file: Path
+) -> None:
+    """Its request of 32 MiB would take half a minute at the declared speed."""
+    cgroup.hold_disks((DiskLimit(limit.number, "disk", StorageSpeed(read_bps=1_000_000)),))
+    code = (
+        "import mmap, os, sys\n"
+        "descriptor = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)\n"
+        "area = mmap.mmap(-1, 32 << 20)\n"
+        "print('reads', flush=True)\n"
+        "os.preadv(descriptor, [area], 0)\n"
+    )
+    words = [sys.executable, "-I", "-S", "-c", code, str(file)]
+    process = subprocess.Popen(
+        join_command(cgroup, words, None, None), stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "reads\n"
+    time.sleep(0.3)
+    began = time.monotonic()
+    cgroup.kill()
+    process.wait()
+    process.stdout.close()
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_a_held_disk_is_proved(parent: ParentCgroup, limit: DiskLimit, file: Path) -> None:
+    """Both ways of reading are within the tolerance of 10 MB/s; the latency is known."""
+    slow = DiskLimit(limit.number, limit.name, parse_storage("read=10MB/s"))
+    proofs = prove_storage(parent, slow, file)
+    assert [(p.direction, p.pattern, p.depth) for p in proofs] == [
+        ("read", "sequential", 4),
+        ("read", "random", 4),
+        ("read", "random", 1),
+    ]
+    assert all(proof.off <= TOLERANCE for proof in proofs)
+    assert all(proof.held.latency_s and proof.own.latency_s for proof in proofs)
+    assert not list(parent.path.glob(f"edgebench-{os.getpid()}-storage"))
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_requests_and_writes_are_proved_too(
+    parent: ParentCgroup, limit: DiskLimit, file: Path
+) -> None:
+    """Requests a second bind where they allow less than the bytes do; direct writes are held."""
+    slow = DiskLimit(limit.number, limit.name, parse_storage("read_iops=100,write=10MB/s"))
+    proofs = prove_storage(parent, slow, file)
+    assert {proof.direction for proof in proofs} == {"read", "write"}
+    random = next(p for p in proofs if p.pattern == "random" and p.declared_bps)
+    assert random.held.iops == pytest.approx(100, rel=TOLERANCE)
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_a_disk_slower_than_declared_is_refused(
+    parent: ParentCgroup, limit: DiskLimit, file: Path
+) -> None:
+    """The message says what the disk does by itself, and what could be declared."""
+    fast = DiskLimit(limit.number, "disk", parse_storage("read=900GB/s"))
+    with pytest.raises(CgroupError, match=r"slower than declared .*: by itself disk reads") as slow:
+        prove_storage(parent, fast, file)
+    assert slow.value.remedy
+    assert "declare no more than it can do: read=" in slow.value.remedy

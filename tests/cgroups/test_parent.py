@@ -1,0 +1,224 @@
+"""Where cgroups can be created, and one precise cause with a remedy where none can."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups import parent as parent_module
+from edgebench.cgroups.hierarchy import Hierarchy
+from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.parent import ParentCgroup, check_support, find_parent
+from edgebench.errors import CgroupError
+from edgebench.identity import Identity
+from tests.cgroups.conftest import Run
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, *found: Hierarchy) -> None:
+    """A machine with these hierarchies."""
+    monkeypatch.setattr(parent_module, "hierarchies", lambda: list(found))
+
+
+def v1(folder: Path | None, *controllers: str, read_only: bool = False) -> Hierarchy:
+    """A version 1 hierarchy."""
+    mount = folder or Path("/sys/fs/cgroup/x")
+    return Hierarchy(1, frozenset(controllers), mount, folder, read_only)
+
+
+def refused() -> CgroupError:
+    """Why there is no parent cgroup."""
+    with pytest.raises(CgroupError) as caught:
+        find_parent()
+    return caught.value
+
+
+def test_nothing_is_mounted(monkeypatch: pytest.MonkeyPatch):
+    """The remedy mounts it."""
+    machine(monkeypatch)
+    assert "mount -t cgroup2" in str(refused().remedy)
+
+
+def test_memory_control_is_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """As Raspberry Pi OS boots: the remedy is the kernel's command line."""
+    (tmp_path / "cgroup.controllers").write_text("cpu io pids\n")
+    unified = Hierarchy(2, frozenset({"cpu", "io", "pids"}), tmp_path, tmp_path, False)
+    machine(monkeypatch, v1(tmp_path, "cpu"), unified)
+    assert "cgroup_enable=memory" in str(refused().remedy)
+
+
+def test_our_own_cgroup_is_not_visible(monkeypatch: pytest.MonkeyPatch):
+    """As in a container that shows another part of the hierarchy."""
+    machine(monkeypatch, v1(None, "memory"))
+    assert "not visible" in refused().what
+
+
+def test_the_mount_is_read_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """As in a plain container."""
+    machine(monkeypatch, v1(tmp_path, "memory", read_only=True))
+    assert "--privileged" in str(refused().remedy)
+
+
+def test_only_what_can_be_written_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Memory is enough; a hierarchy that is read-only or not visible is left out."""
+    machine(
+        monkeypatch,
+        v1(tmp_path, "memory"),
+        v1(tmp_path, "cpu", read_only=True),
+        v1(None, "cpuset"),
+    )
+    assert find_parent().bases == {"memory": tmp_path}
+
+
+def test_version_2_s_base_passes_down_what_it_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Memory and what else is wanted, of the cgroup we are in; taken back at the end."""
+    for name, text in (("controllers", "memory pids rdma"), ("procs", ""), ("subtree_control", "")):
+        (tmp_path / f"cgroup.{name}").write_text(text)
+    machine(monkeypatch, Hierarchy(2, frozenset({"memory"}), tmp_path, tmp_path, False))
+    (tmp_path / "state").mkdir(mode=0o700)
+    with Ownership(tmp_path / "state") as ownership:
+        found = find_parent(ownership)
+        assert (found.version, found.bases) == (2, {"memory": tmp_path, "pids": tmp_path})
+        assert (tmp_path / "cgroup.subtree_control").read_text() == "+pids"
+        (tmp_path / "cgroup.subtree_control").write_text("memory")
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "-memory"
+
+
+def test_a_cgroup_that_no_mount_shows_has_no_memory_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """The hierarchy's top is read then; memory is on there, so the refusal is about this cgroup."""
+    (tmp_path / "cgroup.controllers").write_text("memory\n")
+    machine(monkeypatch, Hierarchy(2, frozenset({"memory"}), tmp_path, None, False))
+    assert "not visible" in refused().what
+
+
+def test_the_finding_words_the_refusal(monkeypatch: pytest.MonkeyPatch):
+    """For doctor it is a finding, not an exception."""
+    machine(monkeypatch)
+    (finding,) = check_support()
+    assert finding.ok is False
+    assert "mounted" in finding.says
+    assert finding.remedy
+
+
+@pytest.mark.cgroup
+def test_the_findings_of_a_real_machine(parent: ParentCgroup):
+    """Nothing fails where a cgroup can be made, and nothing is left behind."""
+    found = {finding.name: finding for finding in check_support()}
+    assert found["cgroup"].ok
+    assert all(finding.ok is not False for finding in found.values())
+    assert not list(parent.path.glob(f"edgebench-{os.getpid()}-look"))
+
+
+@pytest.mark.cgroup
+def test_the_ceiling_is_the_tightest_limit_above(cgroup: Cgroup, python: Run):
+    """Seen from inside a limited cgroup, that limit is the ceiling."""
+    from edgebench.cgroups.interface import Limits
+
+    cgroup.set_limits(Limits(256 << 20))
+    kind = ParentCgroup(cgroup.version, {"memory": cgroup.path})
+    assert kind.ceiling_bytes == 256 << 20
+
+
+@pytest.mark.cgroup
+def test_a_quota_above_is_described(parent: ParentCgroup, monkeypatch: pytest.MonkeyPatch):
+    """Of the CPU's hierarchy, where that is ours; the tightest throttle with its file."""
+    asked: list[tuple[object, ...]] = []
+    file = parent.path / "memory.high"
+    monkeypatch.setattr(
+        parent_module,
+        "cpu_quota_above",
+        lambda *words: asked.append(words) or 1.25,
+    )
+    monkeypatch.setattr(parent_module, "memory_high_above", lambda path: (4096, file))
+    assert ParentCgroup(parent.version, {"memory": parent.path}).describe()["cpu_quota"] is None
+    assert not asked
+    if "cpu" not in parent.bases:
+        pytest.skip("the cpu controller is not available here")
+    described = parent.describe()
+    assert asked == [(parent.version, parent.bases["cpu"])]
+    assert described["cpu_quota"] == 1.25
+    assert (described["throttle_bytes"], described["throttle_file"]) == (4096, str(file))
+    assert described["version"] == parent.version
+    assert described["path"] == str(parent.path)
+    assert described["controllers"] == sorted(parent.bases)
+    assert described["cores"] == len(os.sched_getaffinity(0))
+
+
+@pytest.fixture
+def nobody(cgroup: Cgroup) -> Iterator[Identity]:
+    """A user to whom the memory cgroup was given, as an administrator does it by chown."""
+    for path in (cgroup.path, *cgroup.path.iterdir()):
+        if path.name in (cgroup.path.name, "cgroup.procs", "tasks", "cgroup.subtree_control"):
+            os.chown(path, 65534, 65534)
+    yield Identity(65534, 65534, (65534,), Path("/"))
+    assert not [inner for inner in cgroup.path.iterdir() if inner.is_dir()]
+
+
+@pytest.fixture
+def public_python() -> str:
+    """A Python that any user can run."""
+    for path in (sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin")):
+        if path and all(parent.stat().st_mode & 0o001 for parent in Path(path).resolve().parents):
+            return path
+    pytest.skip("no Python here that another user can run")
+
+
+_SWEEP_IN_SMALL = """
+import json, sys
+sys.path[:0] = json.loads(sys.argv[1])
+from pathlib import Path
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.parent import find_parent
+from edgebench.cgroups.limit_check import check_limit
+with Ownership(Path(sys.argv[2])) as ownership:
+    parent = find_parent(ownership)
+    proof = check_limit(parent)
+    made = parent.create("inner")
+    print(json.dumps([str(parent.path), sorted(parent.bases), proof.outcome, made.missing()]))
+    made.remove()
+"""
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_a_user_with_a_cgroup_of_their_own(
+    cgroup: Cgroup, run: Run, nobody: Identity, public_python: str, tmp_path: Path
+):
+    """Without root, in a cgroup that was given away: found, limited, proved, removed."""
+    state = tmp_path / "nobody"
+    state.mkdir()
+    os.chown(state, nobody.uid, nobody.gid)
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
+            folder.chmod(0o755)
+    words = (json.dumps([str(REPOSITORY), *sys.path]), str(state))
+    done = run(public_python, "-c", _SWEEP_IN_SMALL, *words, identity=nobody)
+    assert done.returncode == 0, done.stderr
+    path, bases, outcome, missing = json.loads(done.stdout)
+    assert path == str(cgroup.path)
+    assert "memory" in bases
+    assert outcome == "oom-killed"
+    if cgroup.version == 1:
+        assert missing["cpu_ns"] == "the cpuacct controller is not available here"
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_a_user_in_root_s_cgroup(run: Run, public_python: str, tmp_path: Path):
+    """Without root in root's cgroup the answer is a clear refusal with the way out."""
+    nobody = Identity(65534, 65534, (65534,), Path("/"))
+    words = (json.dumps([str(REPOSITORY), *sys.path]), str(tmp_path))
+    code = _SWEEP_IN_SMALL.replace("Ownership(Path(sys.argv[2]))", "__import__('io').StringIO()")
+    done = run(public_python, "-c", code.replace("(ownership)", "()"), *words, identity=nobody)
+    assert "belongs to another user" in done.stderr
+    assert "remedy: " in done.stderr

@@ -1,0 +1,84 @@
+"""``--board``: what is emulated, what was given instead, and that it is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from edgebench.cli import options
+from edgebench.cli.board_option import board_option, with_board
+from edgebench.cli.measure import measure
+from edgebench.errors import CgroupError, UsageError
+
+
+@click.command()
+@click.option("--memory", default="max")
+@options.swap_option
+@options.storage_option
+@board_option
+@click.pass_context
+def shown(context: click.Context, **given: Any) -> None:
+    """Prints the settings."""
+    click.echo(json.dumps(with_board(context, given)))
+
+
+def test_without_a_board_nothing_is_said():
+    """The settings stay what they were."""
+    done = CliRunner().invoke(shown, ["--memory", "300M"])
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == {
+        "memory": "300M",
+        "swap": "none",
+        "storage": "as-is",
+        "board": None,
+    }
+
+
+def test_a_board_is_said_with_what_is_given_instead():
+    """One line of what is emulated, one for each other setting, one of what is not emulated."""
+    done = CliRunner().invoke(shown, ["--board", "raspberry-pi-4-4g", "--swap", "none"])
+    found = json.loads(done.stdout)
+    assert (found["memory"], found["swap"]) == ("3800M", "none")
+    assert found["storage"].startswith("read=50MB/s")
+    first, given, without = done.stderr.splitlines()
+    assert first.startswith("emulates Raspberry Pi 4 Model B, 4 GB on this machine: memory 3.7")
+    assert given == "as given, not the board's: swap none"
+    assert without.startswith("not emulated: the speed of CPU and memory")
+    assert "zram" not in done.stderr
+
+
+def test_zram_is_said_to_take_of_the_boards_memory():
+    """Where the board's own swap is used."""
+    done = CliRunner().invoke(shown, ["--board", "jetson-nano-4g"])
+    assert json.loads(done.stdout)["swap"] == "zram:1978MiB"
+    assert "the RAM that zram itself takes" in done.stderr
+
+
+def test_an_unknown_board_is_a_usage_error():
+    """Before anything is run."""
+    done = CliRunner().invoke(shown, ["--board", "pi"])
+    assert isinstance(done.exception, UsageError)
+
+
+@pytest.mark.root
+@pytest.mark.cgroup
+@pytest.mark.slow
+def test_a_record_names_its_board(tmp_path: Path):
+    """A real trial under a board's limits, which the record has."""
+    text = 'schema = 1\ntitle = "Mine"\nram = "512MiB"\ncores = 1\nstorage = ["sd-a1"]\n'
+    (tmp_path / "mine.toml").write_text(text)
+    board = ["--board", str(tmp_path / "mine.toml")]
+    done = CliRunner().invoke(measure, [*board, "--json", "--", "sleep", "0.1"])
+    if isinstance(done.exception, CgroupError):
+        pytest.skip(f"no disk can be held: {done.exception}")
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.stdout)
+    assert record["limits"]["board"] == board[1]
+    assert record["limit_bytes"] == 256 << 20
+    assert (record["limits"]["cores"], record["limits"]["swap_kind"]) == (1, "none")
+    assert record["storage"]["read_iops"] == 1500

@@ -1,0 +1,116 @@
+"""Tab completion: through bash itself, and in the words that zsh and fish get."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_sweep import Shape, make
+
+from edgebench.cli import VERBS
+
+HEAVY = {"torch", "pandas", "scipy", "seaborn", "matplotlib"}
+SMALL = Shape(networks={"lenet": 3}, limits=(None,), repeats=1, rounds=1)
+#: What `edgebench --help` tells to type, by shell.
+HELP = re.compile(r"^ +(bash|zsh|fish)  (.+)$", re.MULTILINE)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Programs of this Python first on PATH, as after `source scripts/setup`."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, **more}
+
+
+def told() -> dict[str, str]:
+    """Shell → the command that the help tells."""
+    command = [sys.executable, "-m", "edgebench", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(HELP.findall(done.stdout))
+
+
+def offered(folder: Path, *words: str) -> list[str]:
+    """What bash offers at Tab after these words, the last of them half typed."""
+    line = " ".join(shlex.quote(word) for word in ("edgebench", *words))
+    script = (
+        f"{told()['bash']}\nCOMP_WORDS=({line})\nCOMP_CWORD={len(words)}\n"
+        'compopt() { echo "compopt $2"; }\n_edgebench_completion edgebench\n'
+        'printf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    bash = ["bash", "--norc", "-c", script]
+    done = subprocess.run(
+        bash, cwd=folder, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.split("\n")[:-1]
+
+
+def test_the_help_tells_how_for_each_shell():
+    """One command for bash, zsh and fish, each with the variable that click reads."""
+    commands = told()
+    assert set(commands) == {"bash", "zsh", "fish"}
+    for shell, command in commands.items():
+        assert f"_EDGEBENCH_COMPLETE={shell}_source edgebench" in command
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_each_shell_gets_a_script_and_verbs(tmp_path: Path, shell: str):
+    """The script defines the completion; asked for words, it answers verbs with their help."""
+    words = [sys.executable, "-c", "from edgebench.cli import main; main()"]
+    source = environment(_EDGEBENCH_COMPLETE=f"{shell}_source")
+    script = subprocess.run(words, env=source, capture_output=True, text=True, check=True).stdout
+    assert f"_EDGEBENCH_COMPLETE={shell}_complete" in script
+    typed = {"COMP_WORDS": "edgebench mi", "COMP_CWORD": "mi" if shell == "fish" else "1"}
+    asked = environment(_EDGEBENCH_COMPLETE=f"{shell}_complete", **typed)
+    answer = subprocess.run(words, env=asked, capture_output=True, text=True, check=True).stdout
+    assert "minimum" in answer
+    assert VERBS["minimum"] in answer
+
+
+def test_verbs_and_flags_are_completed(tmp_path: Path):
+    """A verb's beginning; all verbs; a verb's flags."""
+    assert offered(tmp_path, "mea") == ["measure"]
+    assert set(offered(tmp_path, "")) == set(VERBS)
+    assert "--memory" in offered(tmp_path, "layers", "--me")
+
+
+def test_networks_are_completed_and_files_where_none_begins_so(tmp_path: Path):
+    """A known network by its beginning; else the shell completes a file's name."""
+    assert offered(tmp_path, "layers", "resnet1") == ["resnet101", "resnet152", "resnet18"]
+    assert offered(tmp_path, "minimum", "lene") == ["lenet"]
+    assert offered(tmp_path, "batch", "./my")[0] == "compopt default"
+
+
+def test_scenarios_are_completed(tmp_path: Path):
+    """A shipped scenario, one in ./scenarios, or a file."""
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "quiet.toml").touch()
+    assert offered(tmp_path, "run", "qui") == ["quickstart", "quiet"]
+    assert offered(tmp_path, "check", "./mine")[0] == "compopt default"
+
+
+def test_sweeps_are_completed(tmp_path: Path):
+    """Kept sweeps by path, below ./results or the folder typed; elsewhere a folder's name."""
+    sweep = make(tmp_path / "results", SMALL).relative_to(tmp_path)
+    assert offered(tmp_path, "show", "") == [str(sweep)]
+    assert offered(tmp_path, "show", f"{sweep.parent}/") == [str(sweep)]
+    assert offered(tmp_path, "report", "nowhere")[0] == "compopt dirnames"
+
+
+@pytest.mark.parametrize(
+    "words", [("edgebench ",), ("edgebench layers ", "2"), ("edgebench run ", "2")]
+)
+def test_completion_loads_nothing_heavy(words: tuple[str, ...]):
+    """A person waits for it at each Tab."""
+    code = "import sys\nfrom edgebench.cli import main\n"
+    code += "try:\n    main()\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)\n"
+    typed = {"COMP_WORDS": words[0], "COMP_CWORD": words[-1] if len(words) > 1 else "1"}
+    asked = environment(_EDGEBENCH_COMPLETE="bash_complete", **typed)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=asked, capture_output=True, text=True, check=True)
+    assert done.stdout.strip()
+    assert not {name.partition(".")[0] for name in done.stderr.split()} & (HEAVY | {"pydantic"})

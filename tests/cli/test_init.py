@@ -1,0 +1,127 @@
+"""`edgebench init`: what it writes is valid, explained, and never in another file's place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from terminal import Terminal
+
+from edgebench.cli.check import check
+from edgebench.cli.init import init
+from edgebench.errors import UsageError
+from edgebench.scenario.scenario import load_scenario
+
+CASES = {
+    "resnet18": (["resnet18"], "resnet18.toml"),
+    "several limits": (["alexnet", "--memory", "300M", "--memory", "50%"], "alexnet.toml"),
+    "training": (["lenet", "--kind", "training", "--swap", "none"], "lenet.toml"),
+    "our own network": (["mlp", "--kind", "training", "-o", "a b.toml"], "a b.toml"),
+    "a script": (["--", "python3", "train.py", "--epochs", "3"], "train.toml"),
+    "a program": (["--swap", "system", "--", "./run me", 'say "hi"', "ü\\n"], "run-me.toml"),
+}
+
+
+def call(*words: str) -> Result:
+    """Run the verb; not on a terminal."""
+    return CliRunner().invoke(init, [*words])
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Everything is written into a folder of the test's."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_it_writes_passes_check(here: Path, name: str):
+    """`edgebench check` finds no fault, and the next command is told."""
+    words, file = CASES[name]
+    done = call(*words)
+    assert done.exit_code == 0, done.output
+    assert f"Wrote {file}" in done.stdout
+    assert "next: edgebench run " in done.stderr
+    assert CliRunner().invoke(check, [file]).exit_code == 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_keys_are_explained_and_those_left_out_are_valid(here: Path, name: str):
+    """Each key has a comment beside it or above it; without its mark a key left out is accepted."""
+    words, file = CASES[name]
+    call(*words)
+    lines = (here / file).read_text().splitlines()
+    keys = [n for n, line in enumerate(lines) if re.match(r"(# )?\w+ = ", line)]
+    assert len(keys) > 8
+    for n in keys:
+        assert re.search(r"  # \S|\]$|\}$", lines[n]), lines[n]
+        assert "  # " in lines[n] or lines[n - 1].startswith("# ")
+    assert all(len(line) <= 100 for line in lines)
+    whole = "\n".join(re.sub(r"^# (?=\w+ = )", "", line) for line in lines)
+    (here / "whole.toml").write_text(whole)
+    loaded = load_scenario(here / "whole.toml")
+    assert loaded.limits.cores
+
+
+def test_flags_are_in_the_file(here: Path):
+    """Limits, swap, kind and command are those that were given."""
+    call("alexnet", "--memory", "300M", "--memory", "50%", "--swap", "none")
+    call("--swap", "1G", "--", "sh", "-c", "a 'b'")
+    networks, command = load_scenario(here / "alexnet.toml"), load_scenario(here / "sh.toml")
+    labels = [limits.label for limits in networks.limits.settings()]
+    assert set(labels) == {"max", "300M", "50%"}
+    assert command.workload.kind == "command"
+    assert command.workload.command == ("sh", "-c", "a 'b'")
+
+
+def test_an_existing_file_stays(here: Path):
+    """A second call refuses, and says how to go on."""
+    (here / "resnet18.toml").write_text("mine")
+    done = call("resnet18")
+    assert isinstance(done.exception, UsageError)
+    assert "--out" in str(done.exception)
+    assert (here / "resnet18.toml").read_text() == "mine"
+    (here / "dead.toml").symlink_to(here / "elsewhere")
+    assert call("resnet18", "-o", "dead.toml").exit_code != 0
+    assert not (here / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["resnet19"], "did you mean 'resnet18'"),
+        (["resnet18", "--memory", "0%"], "--memory"),
+        (["resnet18", "--swap", "much"], "--swap"),
+        (["train.py"], "edgebench init -- train.py"),
+        (["ls"], "edgebench init -- ls"),
+        (["resnet18", "--", "ls"], "both a network"),
+        (["--kind", "training", "--", "ls"], "leave out --kind"),
+        (["resnet18", "--kind", "command"], "edgebench init -- resnet18"),
+        ([], "edgebench init resnet18"),
+        (["--"], "nothing to run"),
+        (["--", ""], "COMMAND"),
+    ],
+)
+def test_mistakes_are_named(here: Path, words: list[str], says: str):
+    """The argument or flag at fault, with what to type; nothing is written."""
+    done = call(*words)
+    assert isinstance(done.exception, UsageError)
+    assert says in str(done.exception)
+    assert not list(here.iterdir())
+
+
+def test_on_a_terminal_it_asks(here: Path):
+    """Three questions with defaults; what a flag says is not asked."""
+    terminal = Terminal(["init"], 80, 24)
+    for question, answer in (("Network", "python3 train.py"), ("Memory", "200M 90%"), ("Swap", "")):
+        terminal.read(30, until=question)
+        terminal.type(f"{answer}\n")
+    assert terminal.close() == 0, terminal.text
+    loaded = load_scenario(here / "train.toml")
+    assert loaded.workload.kind == "command"
+    assert {one.label for one in loaded.limits.settings()} == {"max", "200M", "90%"}
+    quiet = Terminal(["init", "resnet18", "--memory", "75%", "--swap", "none"], 80, 24)
+    assert quiet.close() == 0, quiet.text
+    assert (here / "resnet18.toml").exists()

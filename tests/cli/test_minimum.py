@@ -1,0 +1,259 @@
+"""``edgebench minimum -- COMMAND`` with real programs, real kills and real swap."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.cgroup
+
+_EDGEBENCH = [sys.executable, "-m", "edgebench", "minimum"]
+#: Needs the MiB of its argument, all touched.
+_HOLD = (
+    "import sys, time; b = bytearray(int(sys.argv[1]) << 20); "
+    "b[::4096] = b'1' * len(b[::4096]); time.sleep(0.2)"
+)
+#: Two children that each hold the MiB at the same time.
+_FORK = (
+    "import os, sys, time\n"
+    "for _ in range(2):\n"
+    "    if os.fork() == 0:\n"
+    "        b = bytearray(int(sys.argv[1]) << 20)\n"
+    "        b[::4096] = b'1' * len(b[::4096])\n"
+    "        time.sleep(0.5)\n"
+    "        os._exit(0)\n"
+    "codes = [os.wait()[1] for _ in range(2)]\n"
+    "sys.exit(any(codes))\n"
+)
+
+
+def minimum(folder: Path, *words: str, timeout: int = 200) -> subprocess.CompletedProcess[str]:
+    """Call the verb in a folder, as a person does."""
+    return subprocess.run(
+        [*_EDGEBENCH, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def answer(folder: Path, *words: str) -> dict[str, object]:
+    """The verb's JSON."""
+    done = minimum(folder, "--json", *words)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def joined(text: str) -> str:
+    """The text with its wrapped lines joined."""
+    return " ".join(text.split())
+
+
+def end(found: dict, name: str, which: str) -> float:
+    """An end of a bracket, in MiB."""
+    return found[name][which]["limit_bytes"] / (1 << 20)
+
+
+def test_a_program_that_holds_100_mib(tmp_path: Path):
+    """Python that holds 100 MiB: killed just below what it needs, and the sentence says so."""
+    found = answer(tmp_path, "--confirm", "1", "--", sys.executable, "-c", _HOLD, "100")
+    assert 100 < found["demand_bytes"] / (1 << 20) < 125
+    assert 95 < end(found, "viable", "bad") < end(found, "viable", "good") < 130
+    assert found["viable"]["bad"]["outcome"] == "oom-killed"
+    assert re.fullmatch(r"needs 1[0-2]\d MiB; killed .*\(\d+ trials, [\d.]+ s\)", found["sentence"])
+
+
+@pytest.mark.slow
+def test_a_program_that_forks(tmp_path: Path):
+    """Two children at once need twice as much; a killed child is a kill."""
+    script = tmp_path / "fork.py"
+    script.write_text(_FORK)
+    found = answer(tmp_path, "--confirm", "0", "--", sys.executable, str(script), "60")
+    assert 120 < found["demand_bytes"] / (1 << 20) < 160
+    assert end(found, "viable", "bad") > 105
+    assert found["viable"]["bad"]["outcome"] == "oom-killed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["sh", "awk", "perl"])
+def test_scripts_of_any_language(tmp_path: Path, language: str):
+    """A shell's, awk's and perl's memory is found as Python's is."""
+    if shutil.which(language) is None:
+        pytest.skip(f"no {language} here")
+    programs = {
+        "sh": ["sh", "-c", "x=$(head -c 30000000 /dev/zero | tr '\\0' a); sleep 0.3; echo ${#x}"],
+        "awk": ["awk", 'BEGIN { for (i = 0; i < 400000; i++) a[i] = i "some text" }'],
+        "perl": ["perl", "-e", "my $x = 'a' x 40000000; sleep 1; print length $x"],
+    }
+    found = answer(tmp_path, "--confirm", "0", "--", *programs[language])
+    assert found["demand_bytes"] > 20 << 20
+    assert end(found, "viable", "good") < 2 * found["demand_bytes"] / (1 << 20)
+    assert found["viable"]["bad"]["outcome"] == "oom-killed"
+
+
+def test_a_program_that_never_ends(tmp_path: Path):
+    """It is stopped after --for, which counts as finished, and its lines are its speed."""
+    script = tmp_path / "ticks.sh"
+    script.write_text("#!/bin/sh\nwhile :; do echo tick; sleep 0.05; done\n")
+    script.chmod(0o755)
+    found = answer(tmp_path, "--for", "1s", "--confirm", "0", "--", "./ticks.sh")
+    assert 2 < found["unlimited_per_s"] < 40
+    assert found["viable"]["good"]["outcome"] == "ok"
+
+
+@pytest.mark.slow
+@pytest.mark.swap
+def test_with_swap_it_gets_slow_before_it_is_killed(tmp_path: Path):
+    """Real swap: the same program finishes below its demand, and the slowdown's limit is found."""
+    code = "b = bytearray(80 << 20)\nn = len(b) // 4096\nfor _ in range(40): b[::4096] = bytes(n)\n"
+    done = minimum(
+        tmp_path,
+        *("--json", "--swap", "256M", "--slowdown", "3", "--budget", "40s", "--confirm", "0"),
+        *("--", sys.executable, "-c", code),
+    )
+    found = json.loads(done.stdout)
+    limits = [one for one in found["tried"] if one["limit_bytes"] < 80 << 20]
+    # Without swap every one of these would have been killed.
+    assert any(one["outcome"] != "oom-killed" for one in limits)
+    assert found["slowdown"] == 3
+    assert "times as slow" in found["sentence"]
+
+
+@pytest.mark.slow
+def test_a_printed_rate(tmp_path: Path):
+    """A program that prints its own rate: the median of what the pattern finds."""
+    code = "import time\nfor n in (9, 10, 11): print(f'{n} tokens/s'); time.sleep(.1)"
+    words = ["--throughput", "20", "--throughput-pattern", r"([\d.]+) tokens/s", "--confirm", "0"]
+    found = answer(tmp_path, *words, "--", sys.executable, "-c", code)
+    assert found["unlimited_per_s"] == 10
+    assert "10 per second without a limit, fewer than 20" in found["sentence"]
+
+
+def test_in_ci(tmp_path: Path):
+    """--within: 0 if it fits, 4 if it needs more; the sentence is the same either way."""
+    fits = minimum(
+        tmp_path, "--within", "200M", "--confirm", "1", "--", sys.executable, "-c", _HOLD, "60"
+    )
+    assert (fits.returncode, "fits in 200 MiB (finished 2 of 2 times)" in joined(fits.stdout)) == (
+        0,
+        True,
+    )
+    over = minimum(tmp_path, "--within", "50M", "--", sys.executable, "-c", _HOLD, "60")
+    assert over.returncode == 4
+    assert "does not fit in 50 MiB: killed" in joined(over.stdout)
+    assert "it needs more than 50M" in over.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (
+            ["sh", "-c", "echo loading; echo no model.bin >&2; exit 7"],
+            ["exit code 7", "no model.bin"],
+        ),
+        ([sys.executable, "-c", "input('name? ')"], ["EOFError", "its input is /dev/null"]),
+        (["no-such-program"], ["no command 'no-such-program'", "full path"]),
+        (["echo hello"], ["no command 'echo hello'", "no shell reads it"]),
+    ],
+)
+def test_a_command_that_fails_without_a_limit(tmp_path: Path, command: list[str], words: list[str]):
+    """Said first: nothing is searched, and its exit code and last lines are there."""
+    done = minimum(tmp_path, "--", *command)
+    assert done.returncode == 1
+    assert all(word in done.stderr for word in words), done.stderr
+    assert 'Traceback (most recent call last):\n  File "/work' not in done.stderr
+    trials = [*tmp_path.glob("results/*/*/trials.jsonl")]
+    assert all(len(file.read_text().splitlines()) == 1 for file in trials)
+
+
+def test_a_program_that_changes_files(tmp_path: Path):
+    """Its second run fails: --reset is named, and mends it."""
+    command = ["--confirm", "0", "--", "sh", "-c", "mkdir made"]
+    done = minimum(tmp_path, *command)
+    assert (done.returncode, "--reset COMMAND" in done.stderr) == (1, True)
+    (tmp_path / "made").rmdir()
+    done = minimum(tmp_path, "--reset", "rm -rf made", *command)
+    assert done.returncode == 0, done.stderr
+    bad = minimum(tmp_path, "--reset", "false", *command)
+    assert (bad.returncode, "the command before each trial failed" in bad.stderr) == (1, True)
+
+
+def test_a_program_that_leaves_a_file_is_warned_of(tmp_path: Path):
+    """A file that a run changes is named at once; a program that changes none is not warned of."""
+    command = ["--confirm", "0", "--", "sh", "-c"]
+    done = minimum(tmp_path, *command, "date +%N > out.txt")
+    assert done.returncode == 0
+    assert "warning: it changed files here (out.txt)" in done.stderr
+    assert "warning" not in minimum(tmp_path, *command, "cat out.txt").stderr
+    assert "warning" not in minimum(tmp_path, "--reset", "true", *command, "date > out.txt").stderr
+
+
+def test_forgotten_dashes_and_flags_of_the_other_kind(tmp_path: Path):
+    """What a newcomer types wrong is answered with the right command."""
+    for words in (["sh", "-x"], ["python3", "infer.py"], ["python3", "infer.py", "--epochs", "3"]):
+        done = minimum(tmp_path, *words)
+        assert done.returncode == 2
+        assert "edgebench minimum -- " in done.stderr
+    for words in (["--batch", "2", "--", "true"], ["--for", "3s", "lenet"], []):
+        assert minimum(tmp_path, *words).returncode == 2
+
+
+def test_ctrl_c_says_what_is_known_and_the_same_command_continues(tmp_path: Path):
+    """After the unlimited trials Ctrl-C prints the demand; the next start has their records."""
+    code = "import time; b = bytearray(40 << 20); b[::4096] = b'1' * len(b[::4096]); time.sleep(1)"
+    words = [*_EDGEBENCH, "--confirm", "1", "--", sys.executable, "-c", code]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    lines = 0
+    while lines < 2 and time.monotonic() < deadline:
+        files = [*tmp_path.glob("results/*/*/trials.jsonl")]
+        lines = sum(len(file.read_text().splitlines()) for file in files)
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "needs " in out
+    assert "the same command continues this search" in err
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "killed" in done.stdout
+    assert len([*tmp_path.glob("results/*/*/trials.jsonl")]) == 1
+
+
+def test_on_a_terminal_the_curve_is_drawn(tmp_path: Path):
+    """In a terminal of 80 columns: the sentence, the curve below it, no line too long."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.environ.update(COLUMNS="80", LINES="24", TERM="xterm-256color", PYTHONUTF8="1")
+        os.execv(
+            sys.executable, [*_EDGEBENCH, "--confirm", "0", "--", "python3", "-c", _HOLD, "50"]
+        )
+    shown = bytearray()
+    while select.select([terminal], [], [], 100)[0]:
+        try:
+            shown += os.read(terminal, 1 << 16)
+        except OSError:
+            break
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    tail = text[text.rindex(" needs ") :]
+    assert "●" in tail
+    assert re.search(r"killed │ *×", tail)
+    lines = [line for line in re.split(r"[\r\n]+", tail) if not line.startswith("next:")]
+    assert max(map(len, lines)) <= 80

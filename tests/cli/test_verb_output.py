@@ -1,0 +1,208 @@
+"""What every verb prints in a terminal of 80 columns: the answer first, no broken value."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from edgebench.cli.grouping import grouped, merged
+from edgebench.cli.output import (
+    print_answer,
+    print_fields,
+    print_lines,
+    print_next,
+    print_table,
+    print_warnings,
+)
+
+ROOT = Path(__file__).parents[2]
+DEVICE = Path("results") / "vm-2core-24g"
+QUICK = str(DEVICE / "20261121T103950Z-quickstart-0491e2")
+CONVOLUTIONS = str(DEVICE / "20261121T153055Z-conv-batch-934c2e")
+CELLS = 80
+_STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+#: A number at the end of a line and its unit on the next one.
+_BROKEN = re.compile(r"\d\s*\n\s*(?:[KMGT]i?B|ms|µs|s|min|%|×)(?!\w)")
+_ALLOCATE = ("python3", "-c", "b = bytearray(50 << 20)")
+#: The words of a verb, and how its first line begins.
+QUICKLY = [
+    (("show", QUICK), "alexnet needs 462.7 MiB; starts 8.5 s later at 40%"),
+    (("show", QUICK, "--verbose"), "alexnet needs 462.7 MiB"),
+    (("compare", QUICK, QUICK), "Nothing got worse in "),
+    (("compare", QUICK, QUICK, "--all", "--verbose"), "Nothing got worse in "),
+    (("reconcile", QUICK, "--network", "resnet18"), "Strategies' peaks of "),
+    (("reconcile", QUICK, "--network", "resnet18", "--verbose"), "Strategies' peaks of "),
+    (("study", CONVOLUTIONS), "In 4 of 8 cases the time per image bends"),
+    (("check", "quickstart"), "quickstart is valid: 3 trials at 4 limits, at most 15 min"),
+    (("data",), "6 of 9 data sets are ready to train on"),
+    (("export", QUICK, "-o", "trials.csv"), "Wrote 45 rows of trials to trials.csv."),
+    (("plot", QUICK, "--trial", "0008"), "Drew 1 figure of "),
+]
+SLOWLY = [
+    (("fit", QUICK), "alexnet needs 462.7 MiB; starts 8.5 s later at 40%"),
+    (("fit", QUICK, "--verbose"), "alexnet needs 462.7 MiB; starts 8.5 s later at 40%"),
+    (
+        ("predict", QUICK, "--network", "alexnet", "--memory", "300M"),
+        "alexnet with 300.0 MiB takes ",
+    ),
+    (("predict", QUICK, "--network", "resnet18", "--verbose"), "resnet18 with 112.6 MiB takes "),
+    (("layers", "alexnet", "--from", QUICK, "--no-figure"), "classifier.1 causes 52% of the 6.4 s"),
+    (("layers", "--from", QUICK, "--no-figure", "--verbose"), "resnet18: "),
+    (("validate", QUICK, "--no-figures"), "Where memory slows a new network 1.5× or more,"),
+    (
+        ("validate", QUICK, "--no-figures", "--verbose"),
+        "Where memory slows a new network 1.5× or more,",
+    ),
+    (("plot", QUICK), "Drew 17 figures of "),
+]
+MEASURED = [
+    (("measure", "--", *_ALLOCATE), "It took "),
+    (("measure", "--memory", "300M", "--verbose", "--", *_ALLOCATE), "It took "),
+    (("measure", "--memory", "40M", "--", *_ALLOCATE), "Killed for memory after "),
+]
+
+
+def in_terminal(words: tuple[str, ...], folder: Path) -> tuple[list[str], int]:
+    """The lines that the verb shows in a terminal of 80 columns, and its exit code."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, CELLS, 0, 0))
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+    environment |= {"TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "edgebench", *words]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as verb:
+        os.close(theirs)
+        shown = bytearray()
+        while data := _read(ours):
+            shown += data
+    os.close(ours)
+    # The cursor is shown again when live progress has ended and removed itself.
+    text = _STYLE.sub("", shown.decode().rpartition("\x1b[?25h")[2])
+    lines = text.replace("\r", "").strip("\n").split("\n")
+    return [line.rstrip() for line in lines], verb.returncode
+
+
+def _read(ours: int) -> bytes:
+    try:
+        return os.read(ours, 65536)
+    except OSError:
+        # Linux's way of saying that the other end is closed.
+        return b""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with copies of kept sweeps: some verbs write into them."""
+    folder = tmp_path_factory.mktemp("home")
+    for name in (QUICK, CONVOLUTIONS):
+        shutil.copytree(ROOT / name, folder / name)
+    for file in (ROOT / DEVICE).glob("calibration-*.json"):
+        shutil.copy(file, folder / DEVICE)
+    return folder
+
+
+def check_output(words: tuple[str, ...], first: str, home: Path) -> None:
+    """The answer stands first, no line is too long, no value is broken, `next:` is one line."""
+    lines, code = in_terminal(words, home)
+    assert code == 0, lines
+    assert " ".join(lines[:3]).startswith(first), lines[:3]
+    wide = [line for line in lines if len(line) > CELLS and not line.startswith("next: ")]
+    assert not wide
+    assert not _BROKEN.search("\n".join(lines))
+    assert not any(re.search(r"\bp\d{3}\b", line) for line in lines)
+    assert sum(line.startswith("next: ") for line in lines) <= 1
+
+
+def name_of(words: tuple[str, ...]) -> str:
+    """The verb with its flags."""
+    return " ".join([words[0], *(word for word in words if word.startswith("--"))])
+
+
+@pytest.mark.parametrize(("words", "first"), QUICKLY, ids=[name_of(words) for words, _ in QUICKLY])
+def test_the_answer_is_first_and_fits(words: tuple[str, ...], first: str, home: Path):
+    """Verbs that read a kept sweep, or none: sentence first, at most 80 cells, values whole."""
+    check_output(words, first, home)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("words", "first"), SLOWLY, ids=[name_of(words) for words, _ in SLOWLY])
+def test_slow_verbs_answer_first_and_fit(words: tuple[str, ...], first: str, home: Path):
+    """The same of verbs that fit models, cost layers or draw."""
+    check_output(words, first, home)
+
+
+@pytest.mark.cgroup
+@pytest.mark.parametrize(("words", "first"), MEASURED, ids=["alone", "limited", "killed"])
+def test_a_measurement_is_one_sentence(words: tuple[str, ...], first: str, home: Path):
+    """A real command, without a limit, below it, and killed at it."""
+    check_output(words, first, home)
+
+
+@pytest.mark.cgroup
+def test_doctor_answers_first_and_fits(home: Path):
+    """Whether this machine can measure; remedies fit too."""
+    for words in (("doctor",), ("doctor", "--verbose")):
+        lines, _ = in_terminal(words, home)
+        assert lines[0].startswith("This machine can")
+        # Kernel paths of cgroups are as long as they are.
+        assert not [line for line in lines if len(line) > CELLS and "/" not in line]
+
+
+def test_notes_of_one_kind_are_one_line():
+    """Numbers become ranges; workloads and limits are named, many of them counted."""
+    found = [(f"net{n}", f"{10 * n}%", f"repeats differ by {n}%") for n in range(1, 6)]
+    assert grouped(found[:1]) == ["net1 at 10%: repeats differ by 1%"]
+    assert grouped(found) == [
+        "net1 at 10%; net2 at 20%; net3 at 30%; 2 more workloads: repeats differ by 1 to 5%"
+    ]
+
+
+def test_warnings_that_differ_in_a_quoted_word_are_one():
+    """What is quoted is listed, the rest is said once; apostrophes are no quotes."""
+    warnings = [f"trained = '{what}' isn't modelled, can't be" for what in ("all", "none")]
+    assert merged(warnings) == ["trained = 'all', 'none' isn't modelled, can't be"]
+
+
+def test_nothing_printed_controls_the_terminal(capsys: pytest.CaptureFixture[str]):
+    """Names and commands from outside pass through sentences, fields, tables and next steps."""
+    strange = "re\x1b[31msnet"
+    print_answer([strange])
+    print_lines([strange])
+    print_fields([("network", strange)])
+    print_table(["network"], [[strange]])
+    print_warnings([strange])
+    print_next(strange)
+    seen = capsys.readouterr()
+    assert "\x1b" not in seen.out + seen.err
+    assert (seen.out + seen.err).count("re\\x1b[31msnet") == 6
+
+
+@pytest.mark.cgroup
+def test_files_in_the_page_cache_are_no_need(tmp_path: Path):
+    """A program that writes 100 MiB and needs 7: the peak has the file, the answer has not."""
+    write = f"dd if=/dev/zero of={tmp_path}/made bs=1M count=100"
+    free, limited = (
+        subprocess.run(
+            [sys.executable, "-m", "edgebench", "measure", *limit, "--", *write.split()],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for limit in ((), ("--memory", "50M"))
+    )
+    needed = re.match(r"It took .* and needed ([\d.]+) MiB of memory", free)
+    assert needed
+    assert float(needed[1]) < 30
+    assert "MiB, with the page cache" in free
+    assert "it used all, and may need more" in limited

@@ -1,0 +1,143 @@
+"""ONNX and TFLite files through the verbs, in real cgroups."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from engine_models import made_keras, made_onnx, made_tflite, remade_keras
+from onnx import TensorProto, helper
+
+pytestmark = pytest.mark.cgroup
+
+_SCENARIO = """schema = 1
+name = "engines"
+repeats = 1
+
+[workload]
+kind = "inference"
+network = ["small.onnx", "small.tflite"]
+
+[limits]
+memory = ["max", "300M"]
+"""
+
+
+def verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Call edgebench in a folder, as a person does."""
+    return subprocess.run(
+        [sys.executable, "-m", "edgebench", *words],
+        cwd=folder,
+        env={**os.environ, "EDGEBENCH_CACHE": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def test_a_sweep_of_both_formats(tmp_path: Path):
+    """Every trial finishes in its engine, loads as a whole, and ``show`` names both files."""
+    made_onnx(tmp_path)
+    made_tflite(tmp_path)
+    (tmp_path / "engines.toml").write_text(_SCENARIO)
+    done = verb(tmp_path, "run", "engines.toml")
+    assert done.returncode == 0, done.stderr
+    shown = verb(tmp_path, "show", "results", "--json")
+    assert shown.returncode == 0, shown.stderr
+    assert "small.onnx" in shown.stdout
+    assert "small.tflite" in shown.stdout
+    (lines,) = tmp_path.glob("results/*/*/trials.jsonl")
+    trials = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [trial["outcome"] for trial in trials] == ["ok"] * 4
+    engines = {(one["settings"]["networks"][0], one["settings"]["engine"]) for one in trials}
+    assert engines == {("small.onnx", "onnxruntime"), ("small.tflite", "litert")}
+    assert {trial["settings"]["schedule"] for trial in trials} == {"whole"}
+    read = verb(tmp_path, "predict", "results", "--network", "small.onnx", "--memory", "200M")
+    assert read.returncode == 0, read.stderr
+    other = verb(tmp_path, "predict", "results", "--network", "other.onnx", "--memory", "200M")
+    assert other.returncode == 1
+    assert "other.onnx was not measured below a limit here" in other.stderr
+
+
+def test_layers_of_an_onnx_file(tmp_path: Path):
+    """Each layer has its own times; a broken file is exit code 1 and one message."""
+    file = made_onnx(tmp_path)
+    done = verb(tmp_path, "layers", "small.onnx", "--repeats", "1", "--no-figure", "--json")
+    assert done.returncode == 0, done.stderr
+    (table,) = json.loads(done.stdout)["tables"]
+    assert [layer["name"] for layer in table["layers"]] == ["conv1", "conv2", "dense"]
+    file.write_bytes(file.read_bytes()[:300])
+    broken = verb(tmp_path, "layers", "small.onnx")
+    assert broken.returncode == 1
+    assert "it is no ONNX file, or not a whole one" in broken.stderr
+    assert broken.stderr.count("edgebench: ") == 1
+    assert "Traceback" not in broken.stderr
+
+
+@pytest.mark.slow
+def test_layers_of_a_keras_file(tmp_path: Path):
+    """It runs as a whole in TensorFlow, whose chatter stays out; code in a file is refused."""
+    file = made_keras(tmp_path)
+    done = verb(tmp_path, "layers", "small.keras", "--repeats", "1", "--no-figure", "--json")
+    assert done.returncode == 0, done.stderr
+    whole = json.loads(done.stdout)["whole"]
+    assert whole["operators"][0]["type"] == "Dense"
+    assert {"load", "first", "execute"} <= set(whole["phases"][0])
+    assert "oneDNN" not in done.stderr
+    remade_keras(file, Permute="Lambda")
+    refused = verb(tmp_path, "minimum", "small.keras")
+    assert refused.returncode == 1
+    assert "is a Lambda, which runs code that is not Keras's own" in refused.stderr
+    assert refused.stderr.count("edgebench: ") == 1
+
+
+def test_an_unexpected_failure_of_a_whole_network_is_exit_code_3(tmp_path: Path):
+    """As of networks with layers: an input of text can't be made up, so the trial fails."""
+    words, out = (helper.make_tensor_value_info(n, TensorProto.STRING, [1]) for n in ("in", "out"))
+    graph = helper.make_graph([helper.make_node("Identity", ["in"], ["out"])], "g", [words], [out])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, str(tmp_path / "text.onnx"))
+    done = verb(tmp_path, "layers", "text.onnx", "--schedule", "whole", "--repeats", "1")
+    assert done.returncode == 3, done.stderr
+    assert "some trials ended unexpectedly" in done.stderr
+
+
+def test_a_tflite_file_says_first_whether_it_fits(tmp_path: Path):
+    """Its need and its slowdown in a sentence, then phases and the operators with most weights."""
+    made_tflite(tmp_path)
+    words = ("layers", "small.tflite", "--memory", "300M", "--repeats", "1")
+    done = verb(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("small.tflite needs ")
+    assert "at every limit tried, down to 300.0 MiB" in " ".join(done.stdout.split())
+    assert "LiteRT loads and executes it as a whole" in done.stdout
+    assert "FULLY_CONNECTED" in done.stdout
+
+
+@pytest.mark.parametrize("make", [made_onnx, made_tflite])
+def test_minimum_of_a_file_loads_it_as_a_whole(tmp_path: Path, make: object):
+    """As a program does that uses the engine; its warm executions may be what counts."""
+    file: Path = make(tmp_path)  # type: ignore[operator]
+    words = ("minimum", file.name, "--within", "300M", "--confirm", "0", "--phase", "execute")
+    done = verb(tmp_path, *words, "--slowdown", "3")
+    assert done.returncode == 0, done.stderr
+    (lines,) = tmp_path.glob("results/*/*/trials.jsonl")
+    settings = [json.loads(line)["settings"] for line in lines.read_text().splitlines()]
+    assert {one["schedule"] for one in settings} == {"whole"}
+
+
+@pytest.mark.parametrize("network", ["small.onnx", "small.keras", "small.tflite"])
+def test_training_of_a_file_made_for_execution_is_refused(tmp_path: Path, network: str):
+    """``batch`` says why, and what to name instead."""
+    (tmp_path / network).touch()
+    done = verb(tmp_path, "batch", network, "--memory", "1G")
+    assert done.returncode == 2
+    assert f"{network} is made for execution and can't be trained" in done.stderr
+    assert 'network = "mymodel.py:Net"' in done.stderr
+    assert done.stderr.count("edgebench: ") == 1

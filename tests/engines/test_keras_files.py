@@ -1,0 +1,232 @@
+"""Keras files: what is read without Keras, what is refused, and TensorFlow's own outputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from engine_models import made_keras, remade_keras, run_settings, small_network
+from test_file_inputs import prepared
+
+from edgebench.errors import WorkloadError
+from edgebench.identity import python_path
+from edgebench.layers.disk import weights_in
+
+#: Builds two networks with Keras and saves them: a graph, and a chain with layers in layers.
+_SAVE = """
+import json, sys
+from edgebench.workloads.tensorflow_import import import_tensorflow
+import_tensorflow(1)
+import keras, numpy as np
+from keras import layers
+x = keras.Input((None, None, 3), name="picture")
+a = layers.Conv2D(8, 3, padding="same", activation="relu", name="conv1")(x)
+b = layers.SeparableConv2D(8, 3, padding="same")(a) * 2.0
+y = layers.GlobalAveragePooling2D()(layers.Add()([a, b]))
+graph = keras.Model(x, [layers.Dense(5)(y), layers.Dense(2, dtype="float64")(y)])
+cell = layers.Bidirectional(layers.LSTM(4))
+chain = keras.Sequential([layers.Input((6,), dtype="int32"), layers.Embedding(50, 4), cell])
+for name, network in {"graph": graph, "chain": chain}.items():
+    network.save(f"{name}.keras")
+    print(json.dumps([name, network.count_params()]))
+"""
+#: Loads and executes prepared networks: folder, settings → inputs, outputs, those of Keras's call.
+_EXECUTE = """
+import json, sys
+from pathlib import Path
+from edgebench.errors import EdgebenchError
+from edgebench.workloads.engines.registry import engine_of
+from edgebench.workloads.recorder import Recorder
+engine = engine_of("tensorflow")
+engine.import_library({"threads": 1}, Recorder())
+import keras
+for folder, settings in json.loads(sys.argv[1]):
+    model = engine.model(Path(folder), settings, None)
+    unit, inputs = model.units[0], model.inputs()
+    try:
+        model.load(unit)
+        made = model.run(unit, inputs)
+        own = keras.saving.load_model(f"{folder}/whole.keras", compile=False)(*inputs.values())
+        parts = list(inputs.values()), list(made.values()), keras.tree.flatten(own)
+        print(json.dumps([[one.numpy().tolist() for one in part] for part in parts]))
+    except EdgebenchError as error:
+        print(json.dumps(error.what))
+"""
+
+
+def python(folder: Path, code: str, *words: str) -> list[Any]:
+    """What the code prints, a line of JSON each; it must not write to stderr."""
+    env = {**os.environ, "PYTHONPATH": python_path(), "HOME": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *words],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def folder_of(file: Path, described: object = None, batch: int = 1) -> Path:
+    """The folder that its trials load."""
+    made = prepared(file, file.parent / "cache", described, batch)
+    return Path(made["folder"])
+
+
+@pytest.mark.slow
+def test_networks_that_keras_saved(tmp_path: Path):
+    """Read without Keras: ends and all weights; executed: the outputs of Keras's own call."""
+    counts = dict(python(tmp_path, _SAVE))
+    described = {"graph": "float32 2x8x8x3 ones", "chain": "int32 2x6 <50"}
+    given = []
+    for name, count in counts.items():
+        file = tmp_path / f"{name}.keras"
+        made = prepared(file, tmp_path / "cache", described[name])
+        # One layer has weights of twice the width.
+        assert made["parameter_bytes"] == 4 * count + 4 * (8 * 2 + 2) * (name == "graph")
+        settings = run_settings(file.name, "tensorflow", Path(made["folder"]))
+        given.append((made["folder"], {**settings, "input": described[name]}))
+    folder = str(folder_of(made_keras(tmp_path)))
+    settings = run_settings("small.keras", "tensorflow", Path(folder))
+    given += [(folder, settings), (folder, {**settings, "xla": True})]
+    unknown = folder_of(remade_keras(made_keras(tmp_path, "unknown.keras"), Permute="Permutation"))
+    *done, refused = python(tmp_path, _EXECUTE, json.dumps([*given, (str(unknown), settings)]))
+    assert [[np.shape(one) for one in made] for _, made, _ in done] == [
+        *([(2, 5), (2, 2)], [(2, 8)], [(1, 50)], [(1, 50)])
+    ]
+    for _, made, own in done:
+        for one, wanted in zip(made, own, strict=True):
+            np.testing.assert_allclose(one, wanted, atol=1e-5)
+    session = onnxruntime.InferenceSession(small_network().SerializeToString())
+    picture = np.array(done[2][0][0], np.float32).transpose(0, 3, 1, 2)
+    np.testing.assert_allclose(done[2][1][0], session.run(None, {"x": picture})[0], atol=1e-4)
+    assert refused.startswith("TensorFlow refuses it: ")
+    assert "Permutation" in refused
+    assert not (tmp_path / ".keras").exists()
+
+
+def test_the_table_has_weights_outputs_and_work(tmp_path: Path):
+    """Of each layer, from the description and the weights alone; the batch fills its shapes."""
+    made = prepared(made_keras(tmp_path), tmp_path / "cache", None)
+    rows = {row["name"]: row for row in made["table"]}
+    dense, convolution = rows["dense_9"], rows["conv2d_3"]
+    assert dense["parameter_bytes"] == 4 * (1024 * 50 + 50)
+    assert dense["flops"] == 2 * 1024 * 50
+    assert convolution["parameter_bytes"] == 4 * (3 * 3 * 16 * 16 + 16)
+    assert convolution["output_bytes"] == 4 * 16 * 16 * 16
+    assert convolution["flops"] == 2 * 16 * 16 * 16 * 9 * 16
+    assert [file.name for file in weights_in([made["folder"]])] == ["whole.keras"]
+
+
+def test_another_content_is_another_network(tmp_path: Path):
+    """The identity is that of the file's bytes."""
+    first = prepared(made_keras(tmp_path), tmp_path / "cache", None)
+    second = prepared(remade_keras(tmp_path / "small.keras", small="other"), tmp_path / "c", None)
+    assert first["content"] != second["content"]
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def _image(file: Path) -> None:
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+
+
+def _hdf5(file: Path) -> None:
+    file.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+
+
+def _changed_byte(file: Path) -> None:
+    """In the middle of the last layer's weights."""
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) * 2 // 3] ^= 0xFF
+    file.write_bytes(whole)
+
+
+def _no_weights(file: Path) -> None:
+    with zipfile.ZipFile(file) as archive:
+        config = archive.read("config.json")
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("config.json", config)
+
+
+def _packed_bomb(file: Path) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", '{"config": {}}')
+        archive.writestr("model.weights.h5", bytes(8 << 20))
+
+
+def _deep(file: Path) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("config.json", "[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_cut, "not a zip file"),
+        (_image, "not a zip file"),
+        (_hdf5, "an HDF5 file, as Keras 2 wrote them"),
+        (_changed_byte, "Bad CRC-32"),
+        (_no_weights, "no item named 'model.weights.h5'"),
+        (_packed_bomb, "packed more tightly"),
+        (_deep, "config.json is damaged"),
+    ],
+)
+def test_a_damaged_file_is_refused_in_one_sentence(tmp_path: Path, damage: Any, words: str):
+    """Cut short, of another format, changed, or made to fill the memory."""
+    file = made_keras(tmp_path)
+    damage(file)
+    with pytest.raises(WorkloadError, match="no Keras file, or not a whole one") as refused:
+        folder_of(file)
+    assert words in refused.value.what
+    assert "\n" not in refused.value.what
+
+
+@pytest.mark.parametrize(
+    ("replaced", "words"),
+    [
+        ({'"Permute"': '"Lambda"'}, "its layer 'permute_7' is a Lambda, which runs code"),
+        ({'"Permute"': '"TFSMLayer"'}, "is a TFSMLayer, which runs code"),
+        ({'"keras.layers"': '"os"'}, "it names 'InputLayer' of os, which is not in the file"),
+        ({'"keras.layers"': '"keras.utils"'}, "of keras.utils"),
+        ({'"Functional"': '"Net"'}, "the network is of the class 'Net'"),
+        ({'"same"': '{"class_name": "function", "module": "builtins"}'}, "names 'function' of"),
+        ({'"dims"': '"vocabulary": "/etc/passwd", "dims"'}, "reads a file of its own"),
+        ({'"inbound_nodes"': '"nodes"', '"input_layers"': '"ends"'}, "has no input"),
+    ],
+)
+def test_code_that_is_not_keras_s_own_is_refused(tmp_path: Path, replaced: Any, words: str):
+    """Before Keras could import it: by the name of the class or the layer, with what to do."""
+    file = remade_keras(made_keras(tmp_path), **replaced)
+    with pytest.raises(WorkloadError) as refused:
+        folder_of(file)
+    assert words in refused.value.what
+    assert refused.value.remedy
+
+
+def test_an_input_of_another_shape_is_refused(tmp_path: Path):
+    """As of files of the other engines."""
+    with pytest.raises(WorkloadError, match="is float32 1x16x16x3, not float32 1x3x16x16"):
+        folder_of(made_keras(tmp_path), "float32 1x3x16x16")
+
+
+def test_sides_of_pictures_with_channels_last(tmp_path: Path):
+    """``image`` fills the two dimensions before the channels."""
+    file = remade_keras(made_keras(tmp_path), **{"[1, 16, 16, 3]": "[null, null, null, 3]"})
+    with pytest.raises(WorkloadError, match="dimension 1 of the input 'x' is dynamic") as refused:
+        folder_of(file)
+    assert "--image 224" in str(refused.value.remedy)

@@ -1,0 +1,72 @@
+"""Walks of files in other engines than torch, in real cgroups."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from engine_models import made_keras, made_onnx, made_tflite
+
+from edgebench.identity import python_path
+from edgebench.results.results import load
+from edgebench.results.steady import LEAST
+
+pytestmark = [pytest.mark.cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
+
+SCENARIO = """
+schema = 1
+name = "kind"
+repeats = 1
+timeout = "2m"
+[workload]
+{workload}
+[limits]
+memory = ["130%", "95%"]
+swap = "256M"
+plan = "walk"
+target = 0.5
+starts = ["130%"]
+"""
+#: What to make first, and the workload's table.
+KINDS: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "onnx": (made_onnx, 'kind = "inference"\nnetwork = "small.onnx"'),
+    "onnx by layers": (
+        made_onnx,
+        'kind = "inference"\nnetwork = "small.onnx"\nschedule = "linear"',
+    ),
+    "tflite": (made_tflite, 'kind = "inference"\nnetwork = "small.tflite"'),
+    "keras": (made_keras, 'kind = "inference"\nnetwork = "small.keras"'),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_is_walked(tmp_path: Path, kind: str) -> None:
+    """Down, up and free again, with rounds enough at each limit; its start is a fresh trial's."""
+    make, workload = KINDS[kind]
+    make(tmp_path)
+    (tmp_path / "kind.toml").write_text(SCENARIO.format(workload=workload))
+    environment = {"PYTHONPATH": python_path(), "EDGEBENCH_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-m", "edgebench", "run", "kind.toml"],
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    results = load(tmp_path / "results")
+    (sweep,) = results.sweeps
+    both = [*sweep.records, *sweep.upward_records]
+    steps = [(record, record.walk) for record in both if record.walk]
+    assert {record.direction for record, _ in steps} == {None, "down", "up"}
+    assert {record.outcome for record in both} == {"ok"}
+    assert all(len(walk.round_s) > LEAST or not record.limit_bytes for record, walk in steps)
+    fresh = [record.limits.label for record in both if not record.walk]
+    assert sorted(fresh) == ["130%", "max"]
+    assert set(results.phases["stage"]) >= {"start", "settling", "steady"}

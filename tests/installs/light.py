@@ -1,0 +1,64 @@
+"""Installations as pip would make them: an interpreter that sees the chosen extras alone."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import venv
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+EXTRAS = ("torch", "plot", "parquet", "report", "serve", "heap", "benchmark")
+
+
+def closure(extras: Iterable[str]) -> set[str]:
+    """Every distribution that pip would install for edgebench with these extras."""
+    seen: set[tuple[str, str]] = set()
+    ahead = [("edgebench", extra) for extra in ("", *extras)]
+    while ahead:
+        one = name, extra = ahead.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        try:
+            lines = distribution(name).requires or []
+        except PackageNotFoundError:
+            continue
+        for wanted in map(Requirement, lines):
+            if wanted.marker is None or wanted.marker.evaluate({"extra": extra}):
+                ahead += [(_normal(wanted.name), part) for part in ("", *wanted.extras)]
+    return {name for name, _ in seen}
+
+
+def install_lightly(folder: Path, extras: Iterable[str]) -> Path:
+    """An environment with links to these distributions and to this checkout; its Python."""
+    venv.EnvBuilder(symlinks=True).create(folder)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for name in closure(extras):
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:  # for another Python or platform
+            continue
+        tops = {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "/")}
+        for top in tops - {"__pycache__"}:
+            if not top.startswith("__editable__") and not (site / top).exists():
+                (site / top).symlink_to(Path(str(found.locate_file(top))))
+    (site / "edgebench-checkout.pth").write_text(f"{ROOT}\n")
+    return folder / "bin" / "python"
+
+
+def install_really(folder: Path, source: Path) -> Path:
+    """A fresh environment with the base install, by pip, from that source; its Python."""
+    venv.EnvBuilder(with_pip=True).create(folder)
+    python = folder / "bin" / "python"
+    words = ["-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(source)]
+    subprocess.run([python, *words], check=True, capture_output=True, text=True)
+    return python
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,299 @@
+"""Every verb in the base install and in each extra alone: it works, or says what to install."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from light import EXTRAS, ROOT, install_lightly, install_really
+from made_sweep import Shape, make
+
+from edgebench import extras
+from edgebench.cli import VERBS
+
+sys.path.append(str(ROOT / "tests" / "analysis"))
+
+_SCENARIO = 'schema = 1\nname = "tiny"\nrepeats = 1\n[limits]\nmemory = ["max"]\n[workload]\n'
+SCENARIOS = {
+    "command": 'kind = "command"\ncommand = ["true"]\n',
+    "inference": 'kind = "inference"\nnetwork = "lenet"\n',
+    "numpy": 'kind = "training"\nnetwork = "mlp"\nframework = "numpy"\n'
+    'data = "synthetic-digits"\nsteps = 2\n',
+    "digits": 'kind = "training"\nnetwork = "mlp"\ndata = "digits"\nsteps = 2\n',
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a verb: its words, and the extras without which it can't work."""
+
+    words: str
+    needs: frozenset[str]
+    cgroup: bool = False
+    codes: tuple[int, ...] = (0,)
+
+    @property
+    def verb(self) -> str:
+        """The verb that is called."""
+        return self.words.split()[0]
+
+
+def call(words: str, *needs: str, cgroup: bool = False, codes: tuple[int, ...] = (0,)) -> Call:
+    """A call; ``SWEEP``, ``STUDY``, ``OUT`` and ``SCENARIOS`` stand for folders."""
+    return Call(words, frozenset(needs), cgroup, codes)
+
+
+CALLS = [
+    call("doctor", codes=(0, 5)),
+    # 2: an earlier installation's file is there.
+    call("init resnet18 --out OUT/resnet18.toml", codes=(0, 2)),
+    call("boards"),
+    call("check SCENARIOS/command.toml"),
+    call("check SCENARIOS/inference.toml"),
+    call("run SCENARIOS/command.toml --results OUT", cgroup=True),
+    call("run SCENARIOS/inference.toml --results OUT", "torch", cgroup=True),
+    call("run SCENARIOS/numpy.toml --results OUT", "plot", cgroup=True),
+    call("run SCENARIOS/digits.toml --results OUT", "plot", "torch", cgroup=True),
+    call("measure -- true", cgroup=True),
+    call("calibrate --results OUT --swap none", "plot", "torch", cgroup=True),
+    call("layers lenet --memory 200M --repeats 1 --results OUT", "plot", "torch", cgroup=True),
+    call("layers --from SWEEP", "plot"),
+    call("watch SWEEP --once"),
+    call("demo --seconds 1s"),
+    call("export SWEEP --format markdown"),
+    call("show SWEEP"),
+    call("plot SWEEP", "plot"),
+    call("study STUDY", "plot"),
+    call("data"),
+    call("data synthetic", "plot"),
+    call("data digits", "plot"),
+    call("data cifar10 --folder OUT", "torch", codes=(1,)),
+    call("reconcile SWEEP", "plot"),
+    call("fit SWEEP", "plot"),
+    call("validate SWEEP", "plot"),
+    call("predict SWEEP --memory 100M", "plot"),
+    call("batch lenet --memory 1G --most 2 --results OUT", "torch", cgroup=True),
+    call("minimum lenet --results OUT", "torch", cgroup=True),
+    call("minimum --confirm 0 --results OUT -- true", cgroup=True),
+    call("report SWEEP", "report"),
+    call("report SWEEP --pdf", "report"),
+    call("compare SWEEP SWEEP", "plot"),
+    call("export SWEEP", "plot"),
+    call("export SWEEP --format json", "plot"),
+    call("export SWEEP --format trace", "plot"),
+    call("export SWEEP -o OUT/trials.parquet", "plot", "parquet"),
+    call("export STUDY --format pytest-benchmark", "plot", "benchmark"),
+    call("serve SWEEP --port 0 --json", "serve"),
+]
+#: What brings the same by another way: torch needs numpy and Jinja2, memray needs Jinja2.
+OTHERWISE = {
+    "data synthetic": [{"torch"}],
+    "run SCENARIOS/numpy.toml --results OUT": [{"torch"}],
+    "report SWEEP": [{"plot", "torch"}, {"plot", "heap"}],
+}
+#: Extras that a page names for more than the verb's least.
+OF_USE = {"batch": {"tensorflow"}, "demo": {"serve"}, "minimum": {"plot"}, "predict": {"torch"}}
+
+Installer = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installer:
+    """Makes an installation of some extras, once; its Python."""
+
+    @functools.cache
+    def of(*chosen: str) -> Path:
+        return install_lightly(tmp_path_factory.mktemp("install"), chosen)
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A made sweep, a made study, scenarios, and a folder for what is written."""
+    from study_results import convolution_records, write_sweep
+
+    root = tmp_path_factory.mktemp("places")
+    scenarios = root / "scenarios"
+    scenarios.mkdir()
+    for name, workload in SCENARIOS.items():
+        (scenarios / f"{name}.toml").write_text(_SCENARIO + workload)
+    study = write_sweep(
+        root / "study", convolution_records(), {"workload": {"kind": "convolution"}}
+    )
+    made = make(root / "results", Shape(networks={"alexnet": 4}, repeats=2))
+    (root / "out").mkdir()
+    return {"SCENARIOS": scenarios, "STUDY": study, "SWEEP": made, "OUT": root / "out"}
+
+
+def has(needed: Call, chosen: tuple[str, ...]) -> bool:
+    """Whether the installation has all that the call needs."""
+    have = {*chosen, *(["plot"] if "report" in chosen else [])}
+    return any(ways <= have for ways in (needed.needs, *OTHERWISE.get(needed.words, ())))
+
+
+def answer(python: Path, one: Call, places: dict[str, Path]) -> tuple[int, str]:
+    """The exit code of the call in that installation, and what it said on stderr."""
+    words = [str(python), "-m", "edgebench"]
+    words += [re.sub("SCENARIOS|STUDY|SWEEP|OUT", lambda m: str(places[m[0]]), word)
+              for word in one.words.split()]  # fmt: skip
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    with subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**env, "MPLBACKEND": "agg"},
+        cwd=places["OUT"],
+    ) as process:
+        if one.verb == "serve":
+            assert process.stdout is not None
+            told = process.stdout.readline()
+            if told:
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=60)
+                assert json.loads(told)["port"]
+                return 0, said
+        _, said = process.communicate(timeout=280)
+        return process.returncode, said
+
+
+def judge(one: Call, chosen: tuple[str, ...], code: int, said: str, python: Path) -> None:
+    """It worked where all it needs is there; elsewhere it names exactly what is lacking."""
+    assert "Traceback" not in said
+    if has(one, chosen):
+        assert code in one.codes, said
+        assert "is not installed" not in said.partition("edgebench: ")[2]
+        return
+    assert code == 1, said
+    named = re.findall(r"^  remedy: (\S+) -m pip install 'edgebench\[([\w,]+)\]'$", said, re.M)
+    assert len(named) == 1, said
+    assert named[0][0] in ("python3", str(python))
+    asked = tuple(named[0][1].split(","))
+    # One step is enough, and nothing is installed for nothing.
+    assert has(one, (*chosen, *asked))
+    assert not any(has(one, (*chosen, *asked[:i], *asked[i + 1 :])) for i in range(len(asked)))
+
+
+def cells(*installations: tuple[str, ...]) -> list[object]:
+    """Every call in every installation."""
+    return list(_cells(installations))
+
+
+def _cells(installations: Iterable[tuple[str, ...]]) -> Iterator[object]:
+    for chosen in installations:
+        for one in CALLS:
+            marks = [pytest.mark.cgroup] if one.cgroup else []
+            name = f"{'+'.join(chosen) or 'base'}: {one.words}"
+            yield pytest.param(chosen, one, id=name, marks=marks)
+
+
+@pytest.mark.parametrize(("chosen", "one"), cells(()))
+def test_in_the_base_install(
+    chosen: tuple[str, ...], one: Call, installed: Installer, places: dict[str, Path]
+):
+    """What needs nothing more works; all else says in one message what to install."""
+    python = installed()
+    judge(one, chosen, *answer(python, one, places), python)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("chosen", "one"), cells(*((extra,) for extra in EXTRAS)))
+def test_in_each_extra(
+    chosen: tuple[str, ...], one: Call, installed: Installer, places: dict[str, Path]
+):
+    """Likewise where one extra is there."""
+    python = installed(*chosen)
+    judge(one, chosen, *answer(python, one, places), python)
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.parametrize("one", [c for c in CALLS if len(c.needs) > 1], ids=lambda one: one.words)
+def test_what_two_extras_are_named_for_works_with_both(
+    one: Call, installed: Installer, places: dict[str, Path]
+):
+    """What one extra alone can't do works once all are there that were asked for."""
+    chosen = tuple(sorted(one.needs))
+    python = installed(*chosen)
+    judge(one, chosen, *answer(python, one, places), python)
+
+
+@pytest.mark.slow
+def test_in_a_fresh_environment(tmp_path: Path, places: dict[str, Path]):
+    """The base install as pip makes it, from a copy of the source: every verb, and its help."""
+    source = tmp_path / "source"
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        source.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "edgebench", source / "edgebench")
+    try:
+        python = install_really(tmp_path / "fresh", source)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"pip can't install here: {error.stderr.strip().splitlines()[-1]}")
+    for one in CALLS:
+        if not one.cgroup:
+            judge(one, (), *answer(python, one, places), python)
+    check_help(python)
+
+
+def test_help_needs_nothing_more(installed: Installer):
+    """`edgebench --help` and every verb's help work in the base install."""
+    check_help(installed())
+
+
+def check_help(python: Path) -> None:
+    """Ask for all help."""
+    for words in ([], *([verb] for verb in VERBS)):
+        command = [str(python), "-m", "edgebench", *words, "--help"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_verb_is_tried():
+    """No verb is left out of the matrix."""
+    assert {one.verb for one in CALLS} == set(VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_its_page_says_what_it_needs(verb: str):
+    """The line "Needs:" of the verb's page names the extras that its calls need, and no other."""
+    text = (ROOT / "docs" / "verbs" / f"{verb}.md").read_text()
+    (needs,) = re.findall(r"^Needs: (.*(?:\n.+)*)", text, re.M)
+    calls = [one for one in CALLS if one.verb == verb]
+    named = set(re.findall(r"edgebench\[(\w+)\]", needs))
+    assert named - OF_USE.get(verb, set()) == set().union(*(c.needs for c in calls))
+    assert ("base install" in needs) == any(not c.needs for c in calls)
+
+
+def imported() -> Iterator[str]:
+    """Every module of others' that edgebench imports anywhere."""
+    for path in (ROOT / "edgebench").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from (name.name.partition(".")[0] for name in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize("module", sorted({*imported()} - {*sys.stdlib_module_names, "edgebench"}))
+def test_every_import_is_of_an_extra(module: str):
+    """Whatever is imported comes with the base install or with an extra that can be named."""
+    assert extras.extras_with(module)
+
+
+def test_a_bug_is_not_taken_for_a_missing_extra():
+    """A module that nobody brings, or one of ours that isn't there, is no matter of installing."""
+    for name in ("edgebench.nowhere", "nobody_has_this", "pandas.nowhere", None):
+        assert extras.missing_library_error(ModuleNotFoundError(name=name)) is None

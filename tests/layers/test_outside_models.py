@@ -1,0 +1,234 @@
+"""Networks from outside run layer by layer as they are, with outputs equal bit for bit."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from layers_making import Told
+from outside_models import CONFIGS, Deciding
+
+from edgebench.errors import WorkloadError
+from edgebench.layers.examination import sample_of
+from edgebench.layers.loaders import LOADERS
+from edgebench.layers.networks import register_torchvision
+from edgebench.layers.pipeline import build_pipeline
+from edgebench.layers.preparation import manifest
+from edgebench.layers.references import parse_reference
+from edgebench.layers.samples import run_model, tensors_in
+from edgebench.layers.schedules import SCHEDULES
+from edgebench.layers.sources import network_source
+from edgebench.layers.weights import shared_files
+
+HERE = Path(__file__).parent
+SEED = 3
+OWN = ("Recurrent", "Detector", "TiedEncoder", "Deciding")
+OF_TIMM = ("vit_tiny_patch16_224", "convnext_atto", "mobilevit_xxs", "efficientformerv2_s0")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Configurations of transformers, and a program of torch.export."""
+    for name, config in CONFIGS.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(config))
+    return tmp_path
+
+
+def prepared(text: str, folder: Path, **keys: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A trial's settings, and what the manifest knows of the network."""
+    reference = parse_reference(text, folder)
+    references = {reference.name: reference.to_json()}
+    request = {"networks": [reference.name], "references": references, "seed": SEED, **keys}
+    made = manifest({**request, "cache": str(folder)})["networks"][reference.name]
+    fixed = {"batch": 1, "image": None, "warm": 1, "workers": 2}
+    return {**request, **fixed, "weights": {reference.name: made["folder"]}}, made
+
+
+def plain_outputs(text: str, folder: Path, **keys: Any) -> list[torch.Tensor]:
+    """What the network computes without edgebench."""
+    source = network_source(parse_reference(text, folder))
+    torch.manual_seed(SEED)
+    model = source.construct(weights=True)
+    sample = sample_of(source, model, {"seed": SEED, **keys}, 1)
+    with torch.inference_mode():
+        return list(tensors_in(run_model(model, sample)))
+
+
+def check_outputs(text: str, folder: Path, combinations: list[tuple[str, str]], **keys: Any) -> Any:
+    """Both rounds of each schedule and loader give what the network plainly computes."""
+    settings, made = prepared(text, folder, **keys)
+    expected = plain_outputs(text, folder, **keys)
+    assert expected
+    for schedule, loader in combinations:
+        how = {**settings, "schedule": schedule, "loader": loader}
+        pipeline = build_pipeline(how, Told())
+        for number in range(2):
+            outputs = list(tensors_in(pipeline.schedule.run(pipeline.inputs, number)))
+            assert len(outputs) == len(expected), schedule
+            assert all(map(torch.equal, outputs, expected)), (schedule, loader)
+        (network,) = pipeline.schedule.networks
+        left = [name for name, tensor in network.model.named_parameters() if not tensor.is_meta]
+        assert not left, "weights stay in memory after a round"
+    return made
+
+
+EVERY = [(schedule, loader) for schedule in SCHEDULES for loader in LOADERS]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_own_modules_compute_what_they_always_compute(name: str, folder: Path) -> None:
+    """LSTMs, uncalled children, tied weights, fused layers, paths that depend on values."""
+    check_outputs(f"{HERE}/outside_models.py:{name}", folder, EVERY)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_transformers_compute_what_they_always_compute(name: str, folder: Path) -> None:
+    """Tied weights, caches in the output, buffers, keyword arguments; from a configuration."""
+    pytest.importorskip("transformers")
+    check_outputs(f"transformers:{name}", folder, [("linear", "copy"), ("bulk", "mmap")])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text", [*(f"transformers:{name}" for name in CONFIGS), *(f"timm:{name}" for name in OF_TIMM)]
+)
+def test_every_outside_model_under_every_schedule(text: str, folder: Path) -> None:
+    """With those of our own above, twelve networks from outside: encoders, decoders, both."""
+    pytest.importorskip(text.partition(":")[0])
+    check_outputs(text, folder, EVERY)
+
+
+def test_an_exported_program_is_a_network(folder: Path) -> None:
+    """Its layers are the modules it was exported from; trials build it without its weights."""
+    module = torch.nn.Sequential(
+        torch.nn.Linear(300, 400), torch.nn.ReLU(), torch.nn.Linear(400, 5)
+    )
+    program = torch.export.export(module.eval(), (torch.rand(1, 300),))
+    torch.export.save(program, folder / "model.pt2")
+    made = check_outputs("model.pt2", folder, EVERY)
+    assert [row["part"] for row in made["table"]] == ["0", "1", "2"]
+    hollow = Path(made["folder"]) / "program.pt2"
+    assert hollow.stat().st_size < (folder / "model.pt2").stat().st_size / 5
+
+
+def test_tied_weights_are_on_disk_and_in_memory_once(folder: Path) -> None:
+    """Embedding and head are one tensor, so the network is as large as its parameters."""
+    settings, made = prepared(f"{HERE}/outside_models.py:TiedEncoder", folder)
+    (shared,) = shared_files(Path(made["folder"]))
+    assert shared.places == {
+        "embedding.weight": [("embedding", "weight"), ("head", "weight")],
+    }
+    how = {**settings, "schedule": "bulk", "loader": "copy"}
+    network = build_pipeline(how, Told()).schedule.networks[0]
+    for call in network.first_calls():
+        network.load(call)
+    modules = dict(network.model.named_modules())
+    tied = {row["part"]: row["tied_bytes"] for row in made["table"] if row["tied_bytes"]}
+    assert tied == {name: {"embedding.weight": 50 * 16 * 4} for name in ("embedding", "head")}
+    one, other = (modules[name].weight.data_ptr() for name in ("embedding", "head"))
+    assert one == other
+    assert (
+        made["parameter_bytes"] == sum(p.nbytes for p in network.model.parameters()) - 50 * 16 * 4
+    )
+
+
+def test_inputs_are_called_by_name(folder: Path) -> None:
+    """Types, shapes and values as described, the same for the same seed."""
+    described = {"ids": "int64 1x7 <1000", "mask": "float32 1x7 ones"}
+    check_outputs(f"{HERE}/outside_models.py:Pair", folder, EVERY[:1], input=described)
+
+
+def test_a_network_that_cant_run_on_meta_is_built_with_memory(folder: Path) -> None:
+    """The manifest says so, and its layers are those of the path that it takes."""
+    _, made = prepared(f"{HERE}/outside_models.py:Deciding", folder)
+    assert made["built_light"] is False
+    assert [row["part"] for row in made["table"]] == ["first", "second"]
+    assert Deciding().eval()(torch.ones(1, 8)).shape == (1, 8)
+
+
+def test_changed_code_ends_the_trial_and_is_another_network(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial never runs other code than its sweep began with; a new start knows it is new."""
+    code = "from torch import nn\n\ndef make():\n    return nn.Conv2d(3, 4, 3)\n"
+    file = folder / "changing_network.py"
+    file.write_text(code)
+    settings, before = prepared("changing_network.py:make", folder)
+    file.write_text(code + "# another line\n")
+    with pytest.raises(WorkloadError, match="changed while it was measured"):
+        build_pipeline({**settings, "schedule": "bulk", "loader": "copy"}, Told())
+    _, after = prepared("changing_network.py:make", folder)
+    assert after["content"] != before["content"]
+    assert after["folder"] != before["folder"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "remedy"),
+    [
+        ("timm:vit_tinny_patch16_224", "timm has no network", "timm:vit_tiny_patch16_224"),
+        ("broken.pt2", "can't be read as a program", "torch.export.save"),
+        ("another.pt2", "of another format, or of another version", "torch.export.save"),
+        ("model.onnx", "torch does not run", "package.module:function"),
+        ("transformers:empty", "no config.json", "save_pretrained"),
+        ("transformers:pickled", "the weights are pickled", "save_pretrained"),
+        ("transformers:strange", "nothing known", ""),
+        ("transformers:pickled_beside", "no file named model.safetensors", ""),
+        ("transformers:with_code", "contains custom code", ""),
+        ("large.py:make", "are free on this machine", "smaller"),
+    ],
+)
+def test_what_cant_be_had_is_said_in_a_sentence(
+    text: str, says: str, remedy: str, folder: Path
+) -> None:
+    """A file of another format, a pickled file, a network larger than the machine."""
+    # timm imports torchvision, which can't be imported before its operators are known.
+    register_torchvision()
+    if text.partition(":")[0] in ("timm", "transformers"):
+        pytest.importorskip(text.partition(":")[0])
+    (folder / "broken.pt2").write_bytes(b"PK\x03\x04 cut short")
+    (folder / "model.onnx").write_bytes(b"")
+    with zipfile.ZipFile(folder / "another.pt2", "w") as archive:
+        archive.writestr("config.json", "{}")
+    (folder / "empty").mkdir()
+    (folder / "strange").mkdir()
+    (folder / "strange" / "config.json").write_text('{"model_type": "nothing known"}')
+    (folder / "pickled").mkdir()
+    (folder / "pickled" / "config.json").write_text(json.dumps(CONFIGS["bert"]))
+    (folder / "pickled" / "pytorch_model.bin").write_bytes(b"")
+    (folder / "pickled_beside").mkdir()
+    (folder / "pickled_beside" / "config.json").write_text(json.dumps(CONFIGS["bert"]))
+    (folder / "pickled_beside" / "pytorch_model.bin").write_bytes(b"")
+    (folder / "pickled_beside" / "other.safetensors").write_bytes(b"")
+    (folder / "with_code").mkdir()
+    (folder / "with_code" / "config.json").write_text(
+        json.dumps({"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}})
+    )
+    (folder / "with_code" / "own.py").write_text("raise SystemExit('it ran')\n")
+    (folder / "large.py").write_text(
+        "from torch import nn\n\ndef make():\n    return nn.Linear(3 * 10**6, 10**6)\n"
+    )
+    keys = {"input": "float32 1x3000000"} if text.startswith("large") else {}
+    with pytest.raises(WorkloadError, match=says) as refused:
+        prepared(text, folder, **keys)
+    assert remedy in str(refused.value.remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("described", "says"),
+    [
+        ({"ids": "int64 1x7 <1000"}, "missing 1 required positional argument"),
+        ({"ids": "float32 1x7", "mask": "float32 1x7"}, "can't run on an input"),
+    ],
+)
+def test_an_input_that_does_not_match_is_refused(
+    described: dict[str, str], says: str, folder: Path
+) -> None:
+    """In the network's own words, with the shapes that it was given."""
+    with pytest.raises(WorkloadError, match=says) as refused:
+        prepared(f"{HERE}/outside_models.py:Pair", folder, input=described)
+    assert "--input" in str(refused.value.remedy)

@@ -1,0 +1,106 @@
+"""Model references: what a text names, told without importing anything of the user's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgebench.errors import UsageError
+from edgebench.layers.references import ModelReference, parse_reference
+
+
+def test_a_known_name_is_a_reference_without_a_path(tmp_path: Path) -> None:
+    """Results of known networks are called as they always were."""
+    assert parse_reference("resnet18", tmp_path) == ModelReference("known", "resnet18", "resnet18")
+
+
+def test_arguments_are_numbers_switches_and_text(tmp_path: Path) -> None:
+    """What follows the question mark is what the function is called with."""
+    text = "pkg.models:make?depth=3&rate=0.5&wide=true&head=none&kind=small"
+    found = parse_reference(text, tmp_path)
+    assert (found.kind, found.target, found.name) == ("code", "pkg.models:make", text)
+    assert dict(found.arguments) == {
+        "depth": 3,
+        "rate": 0.5,
+        "wide": True,
+        "head": None,
+        "kind": "small",
+    }
+
+
+def test_parsing_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness and the page parse references, and no code of the user's may run there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trap_network.py").write_text("raise SystemExit('imported')\n")
+    parse_reference("trap_network:Net", tmp_path)
+    parse_reference("trap_network.py:Net", tmp_path)
+    assert "trap_network" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [("a.pt2", "pt2"), ("a.onnx", "onnx"), ("a.TFLITE", "tflite"), ("a.keras", "keras")],
+)
+def test_files_are_kinds_by_their_ending(tmp_path: Path, file: str, kind: str) -> None:
+    """An engine finds its files by the kind; results know the file by its name alone."""
+    (tmp_path / file).touch()
+    found = parse_reference(file, tmp_path)
+    assert (found.kind, found.name, found.path) == (kind, file, str(tmp_path / file))
+
+
+def test_a_function_of_a_file_is_relative_to_the_scenario(tmp_path: Path) -> None:
+    """A scenario that is moved together with its code still finds it."""
+    (tmp_path / "net.py").touch()
+    found = parse_reference("net.py:make?depth=2", tmp_path)
+    assert (found.path, found.target) == (str(tmp_path / "net.py"), "make")
+    assert (found.name, found.folder) == ("net.py:make?depth=2", str(tmp_path))
+
+
+def test_a_config_of_transformers_is_called_by_its_folder(tmp_path: Path) -> None:
+    """Both the folder and the file in it name the same network."""
+    (tmp_path / "small-bert").mkdir()
+    (tmp_path / "small-bert" / "config.json").write_text("{}")
+    for text in ("transformers:small-bert", "transformers:small-bert/config.json"):
+        assert parse_reference(text, tmp_path).name == "transformers:small-bert"
+
+
+def test_a_reference_survives_json(tmp_path: Path) -> None:
+    """The worker gets it as JSON in its settings."""
+    found = parse_reference("pkg:make?depth=3&wide=true", tmp_path)
+    assert ModelReference.from_json(found.to_json()) == found
+
+
+def test_a_name_has_no_plus_sign_and_its_slug_no_slash(tmp_path: Path) -> None:
+    """Pipelines are joined by a plus sign, and folders are named by the slug."""
+    found = parse_reference("timm:vit_tiny?extra=a+b", tmp_path)
+    assert found.name == "timm:vit_tiny?extra=a-b"
+    assert found.slug == "timm-vit_tiny-extra=a-b"
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "remedy"),
+    [
+        ("resnet19", "no network 'resnet19'", "did you mean 'resnet18'?"),
+        ("gone.onnx", "no file", "ls "),
+        ("gone.py:make", "no file", "ls "),
+        ("transformers:gone", "no file", "ls "),
+        ("weights.pt", "weights.pt is a checkpoint", "package.module:function"),
+        ("folder.onnx", "folder.onnx is no file", "ls -l"),
+        ("net.py", "'net.py' names no function", "net.py:Net"),
+        ("pkg:", "names no function", "pkg:make_network"),
+        ("a b:make", "is no module's name", "package.module:function"),
+        ("pkg:make?3", "'3' are no arguments", "name=value"),
+        ("timm:", "names no network", "timm:NAME"),
+        ("", "no network ''", "package.module:function"),
+    ],
+)
+def test_what_names_nothing_is_answered_with_what_to_write(
+    tmp_path: Path, text: str, says: str, remedy: str
+) -> None:
+    """One sentence says what is wrong, and the remedy is something to write."""
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(UsageError, match=says) as refused:
+        parse_reference(text, tmp_path)
+    assert remedy in str(refused.value.remedy)

@@ -1,0 +1,298 @@
+"""The pytest plugin: marked tests run below real limits, in a pytest of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAD = "import os, subprocess, sys, time, warnings\nimport pytest\nMIB = 1 << 20\n"
+
+
+def run_pytest(
+    folder: Path, tests: str, *args: str, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run pytest on a file of its own, with the plugin that the package installs."""
+    (folder / "test_made.py").write_text(HEAD + textwrap.dedent(tests))
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-rA", *args]
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    return subprocess.run(
+        words, cwd=folder, env={**kept, **(env or {})}, capture_output=True, text=True, check=False
+    )
+
+
+def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    """`{"passed": 2, "failed": 1}` of pytest's last line."""
+    (last,) = re.findall(r"^=+ (.*) in [\d.]+s.*$", done.stdout, re.MULTILINE)[-1:] or [""]
+    return {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", last)}
+
+
+@pytest.mark.cgroup
+def test_a_test_that_needs_too_much_fails_with_the_sentence(tmp_path: Path):
+    """What it needs, the limit at which it was killed, pytest's own part, and what it printed."""
+    done = run_pytest(
+        tmp_path,
+        """
+        @pytest.mark.edgebench(memory="100M")
+        def test_large():
+            print("before the kill")
+            area = bytearray(200 * MIB)
+        """,
+        "--junitxml=junit.xml",
+    )
+    assert outcomes(done) == {"failed": 1}, done.stdout
+    written = (tmp_path / "junit.xml").read_text()
+    assert '<property name="edgebench" value="peak 100.0 MiB of 100.0 MiB' in written
+    sentence = r"needs 2\d\d\.\d MiB: killed by the kernel at 100\.0 MiB"
+    assert re.search(sentence, done.stdout)
+    assert re.search(r"the interpreter with pytest alone needs \d+\.\d MiB", done.stdout)
+    assert "before the kill" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+@pytest.mark.cgroup
+def test_fixtures_options_and_outcomes_are_as_elsewhere(tmp_path: Path):
+    """conftest, options, fixtures, skips, expected failures, tracebacks: as without a limit."""
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\n"
+        "def pytest_addoption(parser): parser.addoption('--size', type=int)\n"
+        "@pytest.fixture(scope='module')\n"
+        "def area(request): return bytearray(request.config.getoption('--size') << 20)\n"
+    )
+    done = run_pytest(
+        tmp_path,
+        """
+        pytestmark = pytest.mark.edgebench(memory="150M")
+
+        def test_fixture(area, tmp_path, capfd):
+            print("inner")
+            assert len(area) == 20 * MIB and tmp_path.is_dir()
+            assert capfd.readouterr().out == "inner\\n"
+
+        def test_own_failure():
+            os.system("echo of a child")
+            left = 1
+            assert left == 2
+
+        def test_skipped():
+            pytest.skip("for a reason")
+
+        @pytest.mark.xfail(reason="known to be large", strict=True)
+        def test_known(area):
+            bytearray(300 * MIB)
+
+        def test_warns():
+            warnings.warn("careful", DeprecationWarning)
+        """,
+        "--size=20",
+    )
+    assert outcomes(done) == {"passed": 2, "failed": 1, "skipped": 1, "xfailed": 1, "warning": 1}
+    assert "assert 1 == 2" in done.stdout
+    assert "of a child" in done.stdout
+    assert "for a reason" in done.stdout
+    assert "DeprecationWarning: careful" in done.stdout
+    assert re.search(r"test_fixture: peak [\d.]+ MiB of 150\.0 MiB; pytest with", done.stdout)
+
+
+@pytest.mark.cgroup
+def test_odd_ids_and_classes_are_found_again(tmp_path: Path):
+    """Parametrized ids with every sort of character, a class, and fixtures of tests between."""
+    done = run_pytest(
+        tmp_path,
+        """
+        @pytest.fixture(scope="module")
+        def opened():
+            yield 1
+            print("closed")
+
+        def test_before(opened):
+            pass
+
+        @pytest.mark.parametrize("text", ["a::b[1]", "sp ace/ü", "-k", ""])
+        @pytest.mark.edgebench(memory="150M")
+        def test_each(text, opened):
+            assert isinstance(text, str)
+
+        class TestIn:
+            @pytest.mark.edgebench("150M")
+            def test_method(self):
+                pass
+
+        def test_after(opened):
+            pass
+        """,
+    )
+    assert outcomes(done) == {"passed": 7}, done.stdout
+
+
+@pytest.mark.cgroup
+@pytest.mark.slow
+def test_what_ends_early_is_said(tmp_path: Path):
+    """A crash, a time limit, a kill in a forked child, and a limit below pytest's own need."""
+    done = run_pytest(
+        tmp_path,
+        """
+        @pytest.mark.edgebench(memory="150M")
+        def test_crash():
+            os.abort()
+
+        @pytest.mark.edgebench(memory="150M", timeout="4s")
+        def test_endless():
+            subprocess.Popen(["sleep", "1000"])
+            time.sleep(1000)
+
+        @pytest.mark.edgebench(memory="150M")
+        def test_forks():
+            code = "area = bytearray(300 << 20)"
+            subprocess.run([sys.executable, "-c", code], check=False)
+
+        @pytest.mark.edgebench(memory="15M")
+        def test_tiny():
+            pass
+        """,
+    )
+    assert outcomes(done) == {"failed": 4}, done.stdout
+    assert "ended by signal 6" in done.stdout
+    assert "ran past its time limit" in done.stdout
+    assert "the kernel killed 1 process of it" in done.stdout
+    assert "the test itself did not begin" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ('memroy="1G"', "did you mean 'memory'?"),
+        ("", "sets no memory limit"),
+        ('memory="max"', "sets no memory limit"),
+        ('memory="lots"', "is not a size"),
+        ('memory="1G", slowdown=0.5', "can't allow slowdown=0.5"),
+        ('"1G", "2G"', "takes one value without a name"),
+    ],
+)
+def test_a_wrong_marker_is_said(tmp_path: Path, arguments: str, says: str):
+    """The test fails with what is wrong and how to write it, and does not run."""
+    tests = f"@pytest.mark.edgebench({arguments})\ndef test_it():\n    print('it ran')\n"
+    done = run_pytest(tmp_path, tests, "--strict-markers")
+    assert outcomes(done) == {"failed": 1}
+    assert says in done.stdout
+    assert "it ran" not in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+@pytest.mark.cgroup
+@pytest.mark.swap
+@pytest.mark.slow
+def test_a_test_slowed_by_swap_fails_with_how_much(tmp_path: Path):
+    """With swap, below its demand, its asserts pass but not its slowdown; a loose one passes."""
+    body = """
+            area = bytearray(150 * MIB)
+            for _ in range(3):
+                for page in range(0, len(area), 4096):
+                    area[page] = 1
+    """
+    done = run_pytest(
+        tmp_path,
+        f"""
+        @pytest.mark.edgebench(memory="60%", swap="400M", slowdown=1.01)
+        def test_slow():{body}
+        @pytest.mark.edgebench(memory="110%", slowdown=1000)
+        def test_fast():{body}
+        """,
+    )
+    assert outcomes(done) == {"failed": 1, "passed": 1}, done.stdout
+    sentence = (
+        r"[\d.]+ times slower at 60% \([\d.]+ MiB\) with 400\.0 MiB of swap \(file\) than unlimited"
+    )
+    assert re.search(sentence, done.stdout)
+    assert "at most 1.01 allowed" in done.stdout
+
+
+@pytest.mark.cgroup
+@pytest.mark.slow
+def test_workers_of_xdist_run_marked_tests(tmp_path: Path):
+    """With `-n 2` each worker makes its own cgroups, and reports reach the controller."""
+    done = run_pytest(
+        tmp_path,
+        """
+        @pytest.mark.parametrize("size", [10, 300])
+        @pytest.mark.edgebench(memory="150M")
+        def test_each(size, worker_id):
+            assert worker_id.startswith("gw")
+            bytearray(size * MIB)
+        """,
+        *("-n", "2"),
+    )
+    assert outcomes(done) == {"failed": 1, "passed": 1}, done.stdout
+    assert "killed by the kernel at 150.0 MiB" in done.stdout
+
+
+def test_disabled_it_is_an_ordinary_test(tmp_path: Path):
+    """`--edgebench-disable` runs it in pytest's own process."""
+    tests = (
+        f"@pytest.mark.edgebench(memory='1M')\ndef test_it(): assert os.getppid() == {os.getpid()}"
+    )
+    done = run_pytest(tmp_path, tests, "--edgebench-disable")
+    assert outcomes(done) == {"passed": 1}, done.stdout
+
+
+def test_without_the_right_to_make_cgroups_it_is_skipped(tmp_path: Path):
+    """Skipped with the reason; with `edgebench_required` it fails."""
+    (tmp_path / "conftest.py").write_text(
+        "from edgebench.errors import CgroupError\n"
+        "import edgebench.pytest_plugin.limited_session as limited\n"
+        "def refused(*_, **__): raise CgroupError('no cgroups are mounted', remedy='mount them')\n"
+        "limited.open_session = refused\n"
+    )
+    tests = "@pytest.mark.edgebench(memory='100M')\ndef test_it(): pass\n"
+    done = run_pytest(tmp_path, tests)
+    assert outcomes(done) == {"skipped": 1}
+    assert "no memory limit can be set here: no cgroups are mounted" in done.stdout
+    required = run_pytest(tmp_path, tests, "-o", "edgebench_required=true")
+    assert outcomes(required) == {"failed": 1}
+    assert "mount them" in required.stdout
+
+
+@pytest.mark.cgroup
+def test_ctrl_c_leaves_nothing(tmp_path: Path):
+    """Interrupted in the middle of a test, its processes and its scratch folder are gone."""
+    (tmp_path / "test_made.py").write_text(
+        HEAD + "@pytest.mark.edgebench(memory='150M')\ndef test_it():\n"
+        f"    open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n    time.sleep(1000)\n"
+    )
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as run:
+        wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        pid = int((tmp_path / "pid").read_text())
+        group = Path(f"/proc/{pid}/cgroup").read_text()
+        run.send_signal(signal.SIGINT)
+        said = run.communicate()[0]
+    assert f"edgebench-{run.pid}-test" in group
+    assert "KeyboardInterrupt" in said
+    wait_for(lambda: not Path(f"/proc/{pid}").exists())
+    assert not list(temporary.glob("edgebench-*"))
+
+
+def test_other_tests_pay_nothing(tmp_path: Path):
+    """Without a marked test nothing of edgebench but the plugin's one module is imported."""
+    tests = "def test_it(): print(sorted(n for n in sys.modules if n.startswith('edgebench')))"
+    done = run_pytest(tmp_path, tests)
+    assert "['edgebench', 'edgebench.pytest_plugin']" in done.stdout
+
+
+def wait_for(happened: object, seconds: float = 60.0) -> None:
+    """Wait until it is so."""
+    until = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.05)

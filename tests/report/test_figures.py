@@ -1,0 +1,326 @@
+"""Figures of sweeps of every shape: drawn, complete, repeatable, honest about what is missing."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+from click.testing import CliRunner
+from made_sweep import Shape, make
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from edgebench.cli.plot import plot
+from edgebench.errors import ResultsError
+from edgebench.report.figures import layer_times, loading_execution, memory_time, slowdown, totals
+from edgebench.report.figures.gallery import KINDS, draw_all
+from edgebench.report.figures.scales import LimitAxis, short_seconds, short_size
+from edgebench.report.figures.style import figure_style, limit_colours
+from edgebench.results.results import Results, load
+
+MIB = 1 << 20
+SMALL = Shape(networks={"lenet": 4}, limits=(None, 150, 100, 60), repeats=2, killed_below=80)
+WIDE = Shape(
+    networks={"alexnet": 12, "googlenet": 120},
+    schedules=("linear", "bulk", "partial", "deepeye"),
+    limits=(None, 180, 160, 140, 120, 100, 80, 60),
+    pipeline=True,
+    repeats=2,
+    rounds=1,
+    killed_below=70,
+)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """One network, three limits, one of them killed."""
+    return load(make(tmp_path_factory.mktemp("small"), SMALL))
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Two networks in a pipeline, one of 120 layers, four schedules, eight limits."""
+    return load(make(tmp_path_factory.mktemp("wide"), WIDE))
+
+
+@pytest.fixture(autouse=True)
+def style() -> Iterator[None]:
+    """Figures are drawn in the project's style."""
+    with figure_style():
+        yield
+
+
+def shown_texts(figure: Figure) -> list[tuple[str, Bbox]]:
+    """Every text on the page and its box; ticks beyond an axis' end are not drawn."""
+    figure.draw_without_rendering()
+    not_drawn = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            slack = 1e-9 * (high - low)
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not low - slack <= tick.get_loc() <= high + slack:
+                    not_drawn |= {tick.label1, tick.label2}
+    texts = [text for text in figure.findobj(Text) if text not in not_drawn]
+    boxes = [(t.get_text(), t.get_window_extent()) for t in texts if t.get_visible()]
+    return [(text, box) for text, box in boxes if text.strip() and box.width > 0]
+
+
+def overlapping(figure: Figure) -> list[tuple[str, str]]:
+    """Pairs of texts whose boxes overlap."""
+    pairs = itertools.combinations(shown_texts(figure), 2)
+    return [(one, two) for (one, a), (two, b) in pairs if a.padded(-1).overlaps(b.padded(-1))]
+
+
+def outside(figure: Figure) -> list[str]:
+    """Texts that leave the page."""
+    page = figure.bbox.padded(1)
+    shown = shown_texts(figure)
+    return [t for t, box in shown if not all(page.contains(*p) for p in (box.min, box.max))]
+
+
+@pytest.mark.parametrize("module", [slowdown, totals, loading_execution, layer_times, memory_time])
+@pytest.mark.parametrize("sweep", ["small", pytest.param("wide", marks=pytest.mark.slow)])
+def test_texts_neither_overlap_nor_leave_the_page(module, sweep: str, request):
+    """Titles, ticks, legends and footer stand clear of each other, in the fullest figures too."""
+    drawn = list(module.figures(request.getfixturevalue(sweep)))
+    assert drawn
+    for stem, figure in drawn[:2]:
+        assert not overlapping(figure), stem
+        assert not outside(figure), stem
+
+
+def test_each_figure_says_where_it_is_from(small: Results):
+    """Device, sweep and commit stand in every footer."""
+    for kind, figures in KINDS.items():
+        for _, figure in figures(small):
+            words = " ".join(text.get_text() for text in figure.texts)
+            assert "jetson-nano" in words, kind
+            assert small.path.name in words
+            assert "0123456789" in words
+
+
+def test_the_slowdown_figure_has_all_its_parts(small: Results):
+    """A panel a phase with a log₂ axis; median, repeats, fit, demand and crosses in each."""
+    (drawn,) = slowdown.figures(small)
+    assert [axes.get_title(loc="left") for axes in drawn.figure.axes] == [
+        "loading",
+        "first execution",
+        "start (first round)",
+        "steady round",
+    ]
+    axes = drawn.figure.axes[0]
+    assert axes.get_xscale() == "log"
+    assert axes.get_yscale() == "log"
+    crosses = [line for line in axes.get_lines() if line.get_marker() == "x"]
+    assert [list(line.get_xdata()) for line in crosses] == [[60.0]]
+    demand = [line for line in axes.get_lines() if list(line.get_xdata()) == [200.0, 200.0]]
+    assert len(demand) == 1
+    assert len(axes.collections) == 1, "the fit's band"
+    legend = axes.figure.axes[-1].get_legend()
+    assert legend is not None
+    words = [text.get_text() for text in legend.get_texts()]
+    assert {"linear", "one trial", "demand", "killed (out of memory)"} <= set(words)
+
+
+def test_totals_draw_a_line_a_schedule(wide: Results):
+    """Four schedules, four lines, each through every viable limit and the unlimited trials."""
+    (drawn,) = totals.figures(wide)
+    lines = [line for line in drawn.figure.axes[0].get_lines() if line.get_linewidth() == 1.6]
+    assert [len(line.get_xdata()) for line in lines] == [7, 7, 7, 7]
+
+
+def test_totals_of_several_sweeps_keep_their_trials_apart(tmp_path: Path):
+    """Trials of the same number in two sweeps are two trials, each with its own time."""
+    for a in (1.0, 4.0):
+        make(tmp_path, Shape(networks={"lenet": 4}, limits=(None, 60), repeats=1, a=a, noise=0.0))
+    (drawn,) = totals.figures(load(tmp_path))
+    trials = next(
+        line for line in drawn.figure.axes[0].get_lines() if line.get_linestyle() == "None"
+    )
+    assert len(trials.get_ydata()) == 4
+    assert len({round(float(seconds), 9) for seconds in trials.get_ydata()}) == 3
+
+
+def test_figure_1_has_a_colour_a_limit(wide: Results):
+    """Loading and execution time of all layers that have weights, a colour a limit."""
+    drawn = list(loading_execution.figures(wide))
+    assert len(drawn) == 4, "one a schedule"
+    loading = drawn[0].figure.axes[0]
+    points = [line for line in loading.get_lines() if line.get_marker() == "o"]
+    assert len({line.get_color() for line in points}) == 7
+    with_weights = sum(1 for n in (12, 120) for layer in range(n) if layer % 5 != 4)
+    assert {len(line.get_xdata()) for line in points} == {with_weights}
+
+
+def test_layer_times_name_the_slowest(small: Results):
+    """Each row says which layers take longest; a killed limit is named, not drawn."""
+    (drawn,) = layer_times.figures(small)
+    assert len(drawn.figure.axes) == 3
+    assert "longest: features.3.conv" in drawn.figure.axes[0].get_title(loc="right")
+    assert "killed at 60 MiB" in " ".join(text.get_text() for text in drawn.figure.texts)
+
+
+def test_memory_time_draws_the_unlimited_and_the_tightest_trial(small: Results):
+    """Of each workload one unlimited trial and one at the tightest viable limit."""
+    stems = [drawn.stem for drawn in memory_time.figures(small)]
+    assert len(stems) == 2
+    assert "max" in stems[0]
+    assert "100M" in stems[1]
+
+
+def test_memory_time_of_a_killed_trial(small: Results):
+    """A killed trial's memory can be drawn by its id, limit and all."""
+    trial = small.trials.loc[small.trials["outcome"] == "oom-killed", "trial"].iloc[0]
+    (drawn,) = memory_time.figures(small, trial)
+    labels = [line.get_label() for line in drawn.figure.axes[0].get_lines()]
+    assert {"memory (sampled)", "swap (sampled)", "limit", "peak (kernel's)"} <= set(labels)
+
+
+def test_an_unknown_trial_is_refused(small: Results):
+    """The error says which trials there are."""
+    with pytest.raises(ResultsError, match="no trial '9999': there are 0001 to"):
+        list(memory_time.figures(small, "9999"))
+
+
+def test_the_same_data_give_the_same_bytes(tmp_path: Path):
+    """PNG and SVG are equal, byte for byte, also from another process."""
+    path = make(tmp_path, SMALL)
+    first = {file.name: file.read_bytes() for file in draw_all(load(path)).paths}
+    code = "import sys; from edgebench.results.results import load\n"
+    code += "from edgebench.report.figures.gallery import draw_all; draw_all(load(sys.argv[1]))"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    assert first == {name: (path / "figures" / name).read_bytes() for name in first}
+    assert {name.rsplit(".", 1)[1] for name in first} == {"png", "svg"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "drawn", "left_out"),
+    [
+        (Shape(limits=(None,), networks={"lenet": 4}), "totals.png", ["only unlimited"]),
+        (
+            Shape(with_files=False, networks={"lenet": 4}),
+            "slowdown-lenet.png",
+            ["no layer", "no layer", "no layer", "no samples"],
+        ),
+        (
+            Shape(killed_below=1e9, networks={"lenet": 4}),
+            "totals.png",
+            ["no trial finished below"],
+        ),
+        (
+            Shape(killed_below=1e9, limits=(150, 100), networks={"lenet": 4}),
+            "memory-time-lenet-linear-150M-0001.png",
+            [
+                "no trial finished",
+                "no trial finished",
+                "no layer",
+                "no layer",
+                "no unlimited trial",
+            ],
+        ),
+    ],
+)
+def test_what_is_missing_is_said(tmp_path: Path, shape: Shape, drawn: str, left_out: list[str]):
+    """Only unlimited trials, no samples, all killed: the rest is drawn, the gaps are named."""
+    gallery = draw_all(load(make(tmp_path, shape)))
+    assert drawn in [path.name for path in gallery.paths]
+    assert len(gallery.left_out) == len(left_out)
+    assert all(words in said for words, said in zip(left_out, gallery.left_out, strict=True))
+
+
+def test_a_command_has_figures(tmp_path: Path):
+    """Any program gets its slowdown, its totals and its memory over time, without layers."""
+    gallery = draw_all(load(make(tmp_path, Shape(command="python3 train.py --fast"))))
+    names = {path.name for path in gallery.paths if path.suffix == ".png"}
+    assert names == {
+        "slowdown-python3-train.py-fast.png",
+        "totals.png",
+        "memory-time-python3-train.py-fast-max-0006.png",
+        "memory-time-python3-train.py-fast-50M-0005.png",
+    }
+
+
+def test_nothing_to_draw_is_an_error(tmp_path: Path):
+    """A sweep without a single usable file ends with every reason at once."""
+    shape = Shape(killed_below=1e9, limits=(150,), with_files=False)
+    with pytest.raises(ResultsError, match="nothing to draw") as caught:
+        draw_all(load(make(tmp_path, shape)))
+    assert "edgebench show" in str(caught.value)
+
+
+def test_the_callers_matplotlib_is_left_alone(small: Results):
+    """Drawing changes none of the caller's parameters and leaves no pyplot figure."""
+    code = "import sys, matplotlib as mpl; mpl.rcParams['font.size'] = 33\n"
+    code += "before = dict(mpl.rcParams)\n"
+    code += "from edgebench.results.results import load\n"
+    code += "from edgebench.report.figures.gallery import draw_all\n"
+    code += "draw_all(load(sys.argv[1])); assert dict(mpl.rcParams) == before\n"
+    code += "import matplotlib.pyplot as plt; assert not plt.get_fignums()"
+    subprocess.run([sys.executable, "-c", code, str(small.path)], check=True)
+    assert mpl.rcParams["font.family"] == ["DejaVu Sans"]
+
+
+def test_plot_names_what_it_wrote(tmp_path: Path):
+    """The folder and every PNG are named on stdout, then the next verb."""
+    path = make(tmp_path, SMALL)
+    done = CliRunner().invoke(plot, [str(path)])
+    assert done.exit_code == 0, done.output
+    assert f"figures in {path / 'figures'}" in done.stdout.replace("\n  /", " /")
+    assert "  slowdown-lenet.png" in done.stdout
+    assert f"next: edgebench report {path}" in done.stderr
+
+
+def test_plot_one_trial_as_json(tmp_path: Path):
+    """--trial draws that one; --json prints the files' paths."""
+    path = make(tmp_path, SMALL)
+    done = CliRunner().invoke(plot, [str(path), "--trial", "0003", "--json"])
+    files = json.loads(done.stdout)["files"]
+    assert [Path(file).name for file in files] == [
+        "memory-time-lenet-linear-100M-0003.png",
+        "memory-time-lenet-linear-100M-0003.svg",
+    ]
+
+
+def test_limits_get_darker_as_they_tighten():
+    """The colours of limits are in order of lightness: they can be told apart in grey."""
+    lightness = [sum(colour) for colour in limit_colours(8)]
+    assert lightness == sorted(lightness, reverse=True)
+    assert len(set(limit_colours(8))) == 8
+
+
+@pytest.mark.parametrize("limits", [(100,), (64, 4096), (100, 101), (1, 2, 65536)])
+def test_any_range_of_limits_has_ticks(limits: tuple[float, ...]):
+    """One limit, two close ones, or many octaves: the axis has a tick and a place for max."""
+    axes = Figure().subplots()
+    axis = LimitAxis([limit * MIB for limit in limits])
+    axis.apply(axes)
+    ticks = axes.get_xticks()
+    assert len(ticks) >= 2
+    assert ticks[-1] == axis.unlimited > max(limits)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0"), (2e-5, "20 µs"), (1.5e-3, "1.5 ms"), (0.9999, "1 s"), (12, "12 s")],
+)
+def test_seconds_on_axes_are_short(seconds: float, words: str):
+    """Ticks of times carry their unit."""
+    assert short_seconds(seconds) == words
+
+
+def test_sizes_on_axes_are_short():
+    """Ticks of sizes carry their unit."""
+    assert [short_size(size) for size in (512, 2048, 3 << 20, 1 << 30)] == [
+        "512 B",
+        "2 KiB",
+        "3 MiB",
+        "1 GiB",
+    ]

@@ -1,0 +1,82 @@
+"""Figures drawn in several processes: the same as in one, whatever happens to a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from edgebench.errors import ResultsError
+from edgebench.report import parallel
+from edgebench.report.parallel import in_parallel
+
+
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+
+
+def test_results_come_in_order_from_other_processes():
+    """What each item comes to, and none of it was made here."""
+    found = in_parallel(lambda n: (n * n, os.getpid()), range(7))
+    assert [square for square, _ in found] == [0, 1, 4, 9, 16, 25, 36]
+    assert os.getpid() not in {pid for _, pid in found}
+
+
+def test_beside_a_thread_nothing_is_forked():
+    """A lock that another thread holds would never be opened in a forked process."""
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    try:
+        assert set(in_parallel(lambda _: os.getpid(), range(3))) == {os.getpid()}
+    finally:
+        end.set()
+        thread.join()
+
+
+def test_a_killed_process_is_made_up_for(tmp_path: Path):
+    """One is killed, as for lack of memory: its item is done here, and all are there."""
+    here = os.getpid()
+
+    def fall(n: int) -> int:
+        if n == 2 and os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n
+
+    assert in_parallel(fall, range(4)) == [0, 1, 2, 3]
+
+
+def test_a_fault_is_raised_here():
+    """An exception of a process is the caller's."""
+
+    def fall(n: int) -> int:
+        raise ValueError(f"no {n}")
+
+    with pytest.raises(ValueError, match="no 0"):
+        in_parallel(fall, range(3))
+
+
+def test_damage_that_another_process_saw_is_named(monkeypatch: pytest.MonkeyPatch):
+    """Warnings of results read while a figure was drawn are the results' own, each once."""
+    from edgebench.report.figures.gallery import draw_kinds
+    from edgebench.results.results import Results
+
+    results = Results([])
+    monkeypatch.setattr(Results, "layers", None)
+
+    def damaged(given: Results):
+        given.add_warnings(["events: damaged"])
+        raise ResultsError("nothing to draw")
+        yield
+
+    drawn = draw_kinds(results, {"one": damaged, "two": damaged}, lambda one: one)
+    assert [one.reason for one in drawn.values()] == [
+        "no one figure: nothing to draw",
+        "no two figure: nothing to draw",
+    ]
+    assert results.warnings == ["events: damaged"]
+    assert not parallel._FUNCTIONS

@@ -1,0 +1,314 @@
+"""A growing sweep read from outside: samples, events, records, half-written and hostile files."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from array import array
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from made_sweep import Shape, make
+
+from edgebench.measures.machine.system_memory import read_system
+from edgebench.measures.strategies.sampled import STATISTICS_REMEDY
+from edgebench.records import LimitSetting
+from edgebench.results.layout import open_locked
+from edgebench.results.live.events import EventTail
+from edgebench.results.live.sweep import SweepTail, newest_running, sweeps_below
+from edgebench.results.live.thinned_series import MOST_BUCKETS, Series, ThinnedSeries
+from edgebench.results.live.trial import RawTable, TrialTail
+from edgebench.results.live_file import LiveTrial, boot_id, read_live_trial
+from edgebench.serve.page_data import trial_data
+
+COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")
+
+
+def post_to(folder: Path) -> LiveTrial:
+    """A signpost to a scratch folder of this boot."""
+    return LiveTrial(
+        *("0001", "p001", 0, 0, {"kind": "inference"}, LimitSetting("150M", 150 << 20)),
+        *(None, 60.0, "2026-01-02T03:04:05.678+00:00", 0, boot_id(), str(folder), 0.001),
+        fast_columns=COLUMNS,
+        stat_columns=("t_ns", "anon_bytes"),
+    )
+
+
+def scratch(tmp_path: Path) -> Path:
+    """A folder named as the harness names its own."""
+    folder = tmp_path / "edgebench-0123456789ab"
+    folder.mkdir()
+    return folder
+
+
+def test_rows_are_read_as_they_grow(tmp_path: Path):
+    """Whole rows only: what is still being written comes with the next call."""
+    file = tmp_path / "fast.i64"
+    table = RawTable(file, COLUMNS)
+    assert not table.fresh()
+    rows = array("q", [1, 10, -1, 5, 2, 20, -1, 6])
+    file.write_bytes(rows.tobytes()[:40])
+    assert list(table.fresh()) == [1, 10, -1, 5]
+    file.write_bytes(rows.tobytes())
+    last = table.fresh()
+    assert table.newest(last) == {"usage_bytes": 20, "cpu_ns": 6}
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path):
+    """Who could put a link there makes nobody read another file."""
+    other = tmp_path / "other"
+    other.write_bytes(bytes(64))
+    (tmp_path / "fast.i64").symlink_to(other)
+    assert not RawTable(tmp_path / "fast.i64", COLUMNS).fresh()
+
+
+def test_a_curve_stays_small_and_loses_no_peak():
+    """Any number of rows: few buckets, in order, with the true extremes."""
+    chance = random.Random(3)
+    usages = [chance.randrange(10**6, 10**8) for _ in range(100_000)]
+    curve = ThinnedSeries()
+    for start in range(0, len(usages), 700):
+        rows = enumerate(usages[start : start + 700], start)
+        curve.add((n / 1000, usage, None, None) for n, usage in rows)
+    assert len(curve.points) <= MOST_BUCKETS
+    assert max(point.high_bytes for point in curve.points) == max(usages)
+    assert min(point.low_bytes for point in curve.points) == min(usages)
+    times = [point.t_s for point in curve.points]
+    assert times == sorted(times)
+
+
+def test_what_changed_is_told_so_that_a_copy_keeps_up():
+    """Whoever takes each change in has the same points, also when they were merged."""
+    curve, copy, series, rows = ThinnedSeries(), [], Series(), []
+    for n in range(3000):
+        first = curve.add([(n * 0.06, n, n, n)])
+        copy[first:] = curve.points[first:]
+        since = series.add([(n * 0.06, (n, None))])
+        rows[since:] = series.rows[since:]
+    assert copy == curve.points
+    assert rows == series.rows
+    assert len(series.rows) <= MOST_BUCKETS
+
+
+def event(kind: str, number: int, t_ns: int, **data: object) -> str:
+    """One line of a worker."""
+    return json.dumps({"event": kind, "id": number, "t_ns": t_ns, **data}) + "\n"
+
+
+def test_spans_and_metrics_come_as_they_pass(tmp_path: Path):
+    """Open spans with the innermost last; ended ones with their time; loss and accuracy."""
+    file = tmp_path / "events.jsonl"
+    tail = EventTail(file, started_ns=1_000_000_000)
+    text = event("start", 1, 2 * 10**9, phase="load", network="alexnet")
+    text += event("start", 2, 3 * 10**9, phase="load", network="alexnet", layer=0, name="conv")
+    torn = event("end", 2, 4 * 10**9, peak_bytes=77)
+    file.write_text(text + torn[:20])
+    assert tail.poll() == ([], [])
+    assert [span.name for span in tail.open] == [None, "conv"]
+    note = event("note", 9, 5 * 10**9, data={"step": 3, "train_loss": 0.5, "held_bytes": {}})
+    file.write_text(text + torn + note)
+    ended, metrics = tail.poll()
+    assert [(span.span.name, span.wall_s, span.peak_bytes) for span in ended] == [("conv", 1.0, 77)]
+    assert [(m.t_s, m.step, m.values) for m in metrics] == [(4.0, 3, {"train_loss": 0.5})]
+
+
+def test_garbage_among_events_is_left_out(tmp_path: Path):
+    """Lines that are no events, of wrong types or endless, stop nothing."""
+    file = tmp_path / "events.jsonl"
+    lines = ["\0\0\n", "[]\n", "[" * 5000 + "\n", '{"event": "start", "id": "x", "t_ns": null}\n']
+    lines += [
+        '{"event": "end", "id": 7}\n',
+        '{"event": "note", "data": {"loss": NaN}, "t_ns": 1}\n',
+    ]
+    file.write_text("".join(lines) + event("start", 1, 5, phase="import"))
+    tail = EventTail(file, 0)
+    assert tail.poll() == ([], [])
+    assert [span.phase for span in tail.open] == ["import"]
+
+
+def test_a_trial_under_way(tmp_path: Path):
+    """Usage, peak, CPU and kinds from the sampler's files, phases from the worker's."""
+    folder = scratch(tmp_path)
+    tail = TrialTail(post_to(folder))
+    rows = [value for n in range(2000) for value in (n * 10**6, n * 1000, -1, n * 10**6)]
+    (folder / "fast.i64").write_bytes(array("q", rows).tobytes())
+    stat = [value for n in range(200) for value in (n * 10**7, n)]
+    (folder / "stat.i64").write_bytes(array("q", stat).tobytes())
+    tail.poll()
+    assert tail.is_there()
+    assert tail.peak_bytes == tail.now["usage_bytes"] == 1999 * 1000
+    assert "swap_bytes" not in tail.now
+    assert tail.now["anon_bytes"] == 199
+    assert tail.cpu_cores == pytest.approx(1.0, rel=0.01)
+    assert tail.kinds.rows[-1][1] is not None
+    assert not tail.quiet
+    (folder / "fast.i64").unlink()
+    assert not tail.is_there()
+
+
+def test_a_trial_that_is_not_looked_into_says_why_kinds_are_missing(tmp_path: Path):
+    """Timed and limited: the page and ``watch`` say why, and the strategy's own trial does not."""
+    post = replace(post_to(scratch(tmp_path)), stat_columns=("t_ns", "kernel_bytes"))
+    timed, own = TrialTail(post), TrialTail(replace(post, strategy="statistics"))
+    free = TrialTail(replace(post, limits=LimitSetting()))
+    assert [tail.quiet for tail in (timed, own, free)] == [True, False, False]
+    assert [trial_data(tail)["kinds_missing"] for tail in (timed, own)] == [STATISTICS_REMEDY, None]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"folder": "/etc"},
+        {"folder": "/tmp/edgebench-x/../../etc"},
+        {"boot_id": "another"},
+        {"fast_columns": []},
+        {"fast_columns": ["../x"]},
+        {"started_ns": "now"},
+        {"limits": {}},
+        {"settings": []},
+        {"schema": 99},
+    ],
+)
+def test_an_unusual_live_file_is_ignored(tmp_path: Path, change: dict[str, object]):
+    """Damaged, from another boot or machine, or pointing elsewhere: there is no trial to see."""
+    good = {"schema": 1, **asdict(post_to(tmp_path / "edgebench-0123456789ab"))}
+    (tmp_path / "live.json").write_text(json.dumps(good))
+    assert read_live_trial(tmp_path) is not None
+    (tmp_path / "live.json").write_text(json.dumps({**good, **change}))
+    assert read_live_trial(tmp_path) is None
+
+
+def test_no_live_file_and_half_of_one(tmp_path: Path):
+    """Nothing there, or only the beginning of it."""
+    assert read_live_trial(tmp_path) is None
+    (tmp_path / "live.json").write_text('{"schema": 1, "tri')
+    assert read_live_trial(tmp_path) is None
+
+
+def test_a_finished_sweep(tmp_path: Path):
+    """Complete, not running, all its outcomes; the records come once."""
+    path = make(tmp_path, Shape(with_files=False, repeats=1))
+    tail = SweepTail(path)
+    state = tail.poll()
+    assert (state.complete, state.running, state.trial) == (True, False, None)
+    assert state.outcomes == {"ok": len(state.fresh)}
+    assert tail.poll().fresh == []
+    assert newest_running(tmp_path) is None
+    assert sweeps_below(tmp_path) == [path]
+    assert sweeps_below(tmp_path / "nothing") == []
+
+
+def test_a_growing_sweep_and_its_torn_line(tmp_path: Path):
+    """A line counts when it is whole; one that is damaged is said; a resume may cut the file."""
+    path = make(tmp_path, Shape(with_files=False, repeats=1))
+    file = path / "trials.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(lines[0] + lines[1][:50])
+    tail = SweepTail(path)
+    assert tail.poll().done == 1
+    file.write_bytes(b"".join(lines[:3]) + b"{no json}\n")
+    state = tail.poll()
+    assert (state.done, len(state.fresh)) == (3, 2)
+    assert "damaged" in state.warnings[0]
+    file.write_bytes(lines[0])
+    assert tail.poll().done == 1
+
+
+def test_a_dead_harness_leaves_no_trial(tmp_path: Path):
+    """Its signpost is still there, but nobody holds the folder."""
+    path = make(tmp_path, Shape(with_files=False, repeats=1))
+    folder = scratch(tmp_path)
+    (folder / "fast.i64").write_bytes(b"")
+    (path / "live.json").write_text(json.dumps({"schema": 1, **asdict(post_to(folder))}))
+    (path / "complete.json").unlink()
+    tail = SweepTail(path)
+    assert tail.poll().trial is None
+    descriptor = open_locked(path / "trials.jsonl")
+    try:
+        state = tail.poll()
+        assert state.running
+        assert state.trial is not None
+        assert newest_running(tmp_path) == path
+    finally:
+        os.close(descriptor)
+    assert tail.poll().trial is None
+
+
+def test_a_vanished_sweep_stops_nothing(tmp_path: Path):
+    """Its folder was moved away while somebody watched."""
+    path = make(tmp_path, Shape(with_files=False, repeats=1))
+    tail = SweepTail(path)
+    tail.poll()
+    path.rename(tmp_path / "elsewhere")
+    state = tail.poll()
+    assert not state.running
+
+
+def test_the_machine_is_read():
+    """Work B's five, from the kernel."""
+    seen = read_system()
+    assert 0 < seen.available_bytes <= seen.total_bytes
+    assert 0 <= seen.used_share <= 1
+    assert seen.active_bytes is None or seen.active_bytes > 0
+
+
+@pytest.mark.cgroup
+def test_a_real_trial_is_seen_while_it_runs(tmp_path: Path):
+    """The harness shows its trial: usage rises, samples are younger than a second, then it goes."""
+    scenario = tmp_path / "nap.toml"
+    scenario.write_text(
+        'schema = 1\nname = "nap"\nrepeats = 1\n[workload]\nkind = "command"\n'
+        f'command = ["{sys.executable}", "-c", '
+        "\"import os, time; held = b'x' * 60_000_000\\n"
+        f"while not os.path.exists('{tmp_path}/go-on'): time.sleep(0.02)\"]\n"
+    )
+    root = tmp_path / "results"
+    words = [sys.executable, "-m", "edgebench", "run", str(scenario), "--results", str(root)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        highest, ages = 0, []
+        tail = None
+        while run.poll() is None:
+            path = newest_running(root) if tail is None else None
+            tail = SweepTail(path) if path else tail
+            trial = tail.poll().trial if tail else None
+            if trial and trial.curve.points and trial.elapsed_s > 1:
+                highest = max(highest, trial.peak_bytes or 0)
+                ages.append(trial.elapsed_s - trial.curve.points[-1].t_s)
+            if len(ages) == 20:
+                (tmp_path / "go-on").touch()
+            time.sleep(0.1)
+    assert highest > 60_000_000
+    assert sorted(ages)[len(ages) // 2] < 1.0
+    assert tail is not None
+    state = tail.poll()
+    assert state.complete
+    assert state.trial is None
+    assert not (state.path / "live.json").exists()
+
+
+def test_a_fast_network_is_not_followed_layer_by_layer(tmp_path: Path):
+    """Of thousands of layers between two looks the last ones are told; phases and notes all are."""
+    lines, number = [], 0
+    for step in range(50):
+        number += 1
+        whole = number
+        lines.append(event("start", whole, number, phase="execute", network="n", layer=None))
+        for layer in range(100):
+            number += 1
+            lines.append(event("start", number, number, phase="execute", layer=layer, name="l"))
+            lines.append(event("end", number, number + 1))
+        lines.append(event("end", whole, number + 2))
+        lines.append(event("note", 0, number + 2, data={"step": step, "loss": 1.0}))
+    file = tmp_path / "events.jsonl"
+    file.write_text("".join(lines))
+    tail = EventTail(file, 0)
+    ended, metrics = tail.poll()
+    assert sum(span.span.layer is None for span in ended) == 50
+    assert 0 < sum(span.span.layer is not None for span in ended) <= 32
+    assert len(metrics) == 50
+    assert tail.open == []

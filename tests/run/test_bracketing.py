@@ -1,0 +1,176 @@
+"""The search for the least limits, in worlds where they are known."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgebench.cli.minimum_output import found_words, outcome_words
+from edgebench.errors import UsageError
+from edgebench.records import KillReport
+from edgebench.run.limit_bracket import PRECISION, LimitBracket, slowdown_bracket, viable_bracket
+from edgebench.run.limit_search import BracketingPlanner, LimitGuess
+from edgebench.run.minimum import find_minimum
+from edgebench.run.minimum_requests import MinimumRequest, minimum_scenario
+from edgebench.scenario.points import Point, points
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
+
+from adaptive_making import DEMAND, World, hinge
+
+
+def candidates(swap: str = "4G") -> list[Point]:
+    """The points of a search."""
+    return points(minimum_scenario(MinimumRequest("lenet", 1.5, swap=swap)))
+
+
+def search(
+    edge: float, slowdown: float | None, guess: LimitGuess, swap: str = "4G"
+) -> tuple[World, LimitBracket, LimitBracket]:
+    """A search in a world that kills below ``edge`` of the demand and slows by the hinge."""
+    made = candidates(swap)
+    world = World(made, hinge, killed_below=edge)
+    planner = BracketingPlanner(made, slowdown, "round", guess)
+    world.explore(planner)
+    tried = planner.tried(world.planned, world.records)
+    return world, viable_bracket(tried), slowdown_bracket(tried, slowdown or math.inf)
+
+
+def true_share(slowdown: float) -> float:
+    """Where the hinge reaches a slowdown, as a share of the demand."""
+    return 0.9 / math.exp(((slowdown - 1) / 3.0) ** (1 / 1.5))
+
+
+@pytest.mark.parametrize("edge", [0.06, 0.2, 0.43, 0.77, 0.98])
+@pytest.mark.parametrize("wrong_by", [1.0, 0.5, 1.8])
+def test_both_limits_are_found(edge: float, wrong_by: float):
+    """Wherever the truth and however wrong the guess: bracketed within the precision."""
+    guess = LimitGuess(edge * DEMAND * wrong_by, true_share(1.5) * DEMAND * wrong_by)
+    _, least, fast = search(edge, 1.5, guess)
+    assert least.settled
+    assert least.bad.limit_bytes < edge * DEMAND <= least.good.limit_bytes
+    assert fast.settled
+    truth = max(true_share(1.5), edge) * DEMAND
+    assert fast.bad.limit_bytes <= truth * 1.0001
+    assert fast.good.limit_bytes >= truth * 0.9999
+
+
+def test_a_right_guess_takes_few_trials():
+    """Unlimited twice, two on each side of both answers, and one more of what was a near thing."""
+    guess = LimitGuess(0.4 * DEMAND, true_share(1.5) * DEMAND)
+    world, _, _ = search(0.4, 1.5, guess)
+    assert len(world.planned) <= 8
+
+
+def test_without_a_guess_the_demand_less_the_swap_is_where_it_begins():
+    """Without swap the edge is at the demand, so few trials find it."""
+    world, least, _ = search(0.97, None, LimitGuess(), swap="none")
+    assert least.settled
+    assert len(world.planned) <= 4
+
+
+@pytest.mark.parametrize("guess", [LimitGuess(), LimitGuess(0.1 * DEMAND, 0.6 * DEMAND)])
+def test_with_enough_swap_only_what_is_asked_for_is_searched(guess: LimitGuess):
+    """No trial is made far below the limit at which it gets too slow, but on request."""
+    made, factor = candidates("2G"), 2.0
+    worlds = {killed: World(made, hinge, killed_below=0.05) for killed in (False, True)}
+    brackets = {}
+    for killed, world in worlds.items():
+        planner = BracketingPlanner(made, factor, "round", guess, 3, killed=killed)
+        world.explore(planner)
+        tried = planner.tried(world.planned, world.records)
+        brackets[killed] = slowdown_bracket(tried, factor)
+        assert brackets[killed].settled
+        assert (viable_bracket(tried).bad is None) != killed
+    assert brackets[False] == brackets[True]
+    assert min(worlds[False].shares()) > 0.6 * true_share(factor)
+    assert len(worlds[False].planned) < len(worlds[True].planned)
+
+
+def test_with_too_little_swap_it_is_killed_and_that_is_searched():
+    """Swap that can't hold the demand: it is killed before it is slow, asked for or not."""
+    made = candidates("100M")
+    world = World(made, lambda share: 1.0, killed_below=0.75)
+    planner = BracketingPlanner(made, 2.0, "round", LimitGuess(), killed=False)
+    world.explore(planner)
+    assert viable_bracket(planner.tried(world.planned, world.records)).settled
+
+
+def test_a_network_with_swap_is_asked_where_it_is_twice_as_slow():
+    """As a program is; without swap, or with one limit, nobody asks."""
+    asked = [MinimumRequest("lenet", swap=swap).allowed_slowdown for swap in ("2G", "none")]
+    assert asked == [2.0, None]
+    assert MinimumRequest("lenet", swap="2G", within="100M").allowed_slowdown is None
+    assert MinimumRequest("lenet", 1.5, swap="2G").allowed_slowdown == 1.5
+
+
+def test_a_wrong_guess_costs_few_more():
+    """Steps grow and then close in: even a guess off by three costs no dozen trials an answer."""
+    world, _, _ = search(0.25, 1.5, LimitGuess(0.75 * DEMAND, 0.25 * DEMAND))
+    assert len(world.planned) <= 20
+
+
+def test_everything_is_viable():
+    """Where even the smallest candidate finishes, there is no limit that failed."""
+    _, least, _ = search(0.0, None, LimitGuess())
+    assert least.bad is None
+    assert least.good is not None
+
+
+def test_nothing_is_fast_enough():
+    """A factor that no limit meets: the search ends, and says so by having nothing good."""
+    made = candidates()
+    world = World(made, lambda share: 1.0 if share == math.inf else 2.0)
+    planner = BracketingPlanner(made, 1.5, "round", LimitGuess())
+    world.explore(planner)
+    found = slowdown_bracket(planner.tried(world.planned, world.records), 1.5)
+    assert found.good is None
+    assert not found.settled
+
+
+def test_candidates_are_near_enough():
+    """Two steps of the candidates are within the precision, so that an answer can be settled."""
+    limits = sorted(p.share for p in candidates() if p.share is not None)
+    assert (
+        max(high / low for low, high in zip(limits, limits[2:], strict=False)) <= PRECISION + 0.01
+    )
+
+
+def test_impossible_wishes_are_refused(tmp_path: Path):
+    """An unknown network, and a phase that a schedule hasn't, are told before anything runs."""
+    with pytest.raises(UsageError, match="did you mean 'alexnet'"):
+        minimum_scenario(MinimumRequest("alexnt"))
+    with pytest.raises(UsageError, match="no warm executions"):
+        find_minimum(MinimumRequest("lenet", 1.5, "execute", "linear"), None, None)
+
+
+def test_a_kill_with_swap_free_is_not_enough_and_says_why():
+    """Such a limit is not viable, and the answer tells how much swap was free."""
+    made = candidates()
+    world = World(made, hinge, killed_below=0.5)
+    planner = BracketingPlanner(made, None, "round", LimitGuess())
+    world.explore(planner)
+    free = KillReport(swap_allowed_bytes=4 << 30, swap_free_bytes=3 << 30)
+    for name, record in world.records.items():
+        if record.outcome == "oom-killed":
+            world.records[name] = replace(record, killed_with_swap_free=True, kill=free)
+    found = viable_bracket(planner.tried(world.planned, world.records))
+    assert found.bad is not None
+    assert "oom-killed while 3.00 GiB of swap were free" in found_words(found, outcome_words)
+
+
+def test_a_near_thing_is_tried_again():
+    """With noise, an end of the bracket that is near the factor rests on two trials."""
+    made = candidates()
+    world = World(made, hinge, noise=0.03)
+    planner = BracketingPlanner(
+        made, 1.5, "round", LimitGuess(0.1 * DEMAND, true_share(1.5) * DEMAND)
+    )
+    world.explore(planner)
+    found = slowdown_bracket(planner.tried(world.planned, world.records), 1.5)
+    for end in (found.good, found.bad):
+        assert end.trials == 2 or abs(math.log(end.slowdown / 1.5)) >= 0.15

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from edgebench.run.checks import CheckResult, finding_result
+
+
+def doctor(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the real verb on the real machine."""
+    command = [sys.executable, "-m", "edgebench", "doctor", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.cgroup
+def test_doctor_finds_this_machine_fit():
+    """Where a cgroup can be had a limit is proved, and the answer and the next step are named."""
+    done = doctor("--verbose")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("This machine can measure: any command")
+    assert "limits enforced" in done.stdout
+    assert "next: edgebench run" in done.stderr
+
+
+def test_doctor_answers_in_json_with_the_right_code():
+    """The exit code is 5 just when something failed, and every fail has a remedy."""
+    done = doctor("--json")
+    told = json.loads(done.stdout)
+    assert told["fit"] == (done.returncode == 0)
+    assert done.returncode in (0, 5)
+    failed = [check for check in told["checks"] if check["status"] == "fail"]
+    assert all(check["remedy"] for check in failed)
+
+
+def test_an_unfit_machine_is_told_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A failing check gives exit code 5, its name on stderr and its remedy in the table."""
+    from edgebench import cli
+
+    finding = SimpleNamespace(name="memory controller", ok=False, says="off", remedy="boot with it")
+
+    def results() -> list[CheckResult]:
+        return [finding_result(finding)]  # type: ignore[arg-type]
+
+    monkeypatch.setattr("edgebench.run.checks.check_machine", results)
+    monkeypatch.setattr(sys, "argv", ["edgebench", "doctor"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    told = capsys.readouterr()
+    assert stop.value.code == 5
+    answer = "This machine can't measure: memory controller failed; its fix below."
+    assert told.out.splitlines()[0] == answer
+    assert "boot with it" in told.out
+    assert "memory controller" in told.err
+
+
+def test_only_what_is_not_ok_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Checks that found the same are one row; what is OK or absent needs --verbose."""
+    from edgebench import cli
+
+    results = [
+        CheckResult("swap", "ok", "a swap file can be made"),
+        CheckResult("torch", "absent", "not installed"),
+        CheckResult("disk under weights", "warn", "read-ahead 8192 KiB", "echo 128"),
+        CheckResult("disk under swap files", "warn", "read-ahead 8192 KiB", "echo 128"),
+    ]
+    monkeypatch.setattr("edgebench.run.checks.check_machine", lambda: results)
+    shown = []
+    for words in ((), ("--verbose",)):
+        monkeypatch.setattr(sys, "argv", ["edgebench", "doctor", *words])
+        with pytest.raises(SystemExit):
+            cli.main()
+        shown.append(capsys.readouterr().out)
+    brief, verbose = shown
+    assert "disk under weights and disk under swap files: read-ahead" in brief
+    assert brief.count("echo 128") == 1
+    assert "with swap (4 checks, 2 warnings)" in " ".join(brief.split())
+    assert "a swap file can be made" not in brief
+    assert "a swap file can be made" in verbose
+    assert "not installed" in verbose

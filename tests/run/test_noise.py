@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgebench.measures.machine.noise import (
+    NoiseWatch,
+    noise_warnings,
+    repeats_wanted,
+    spread_warnings,
+)
+
+if TYPE_CHECKING:
+    from tests.run.conftest import PlainMachine
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def stat(user: int = 0, idle: int = 0, steal: int = 0) -> str:
+    """A /proc/stat with these seconds in its first line."""
+    fields = [user, 0, 0, idle, 0, 0, 0, steal, 0, 0]
+    return "cpu  " + " ".join(str(seconds * TICKS) for seconds in fields) + "\ncpu0 ...\n"
+
+
+def test_the_real_machine_answers():
+    """On the machine at hand each share lies between 0 and 1 and time has passed."""
+    watch = NoiseWatch()
+    watch.start()
+    time.sleep(0.05)
+    noise = watch.stop(0.0)
+    assert noise["elapsed_s"] >= 0.05
+    assert 0 <= noise["foreign_cpu_share"] <= 1
+    assert 0 <= noise["steal_share"] <= 1
+
+
+def test_foreign_work_and_steal_are_shares_of_all_cores(plain_machine: PlainMachine):
+    """Of 10 s of core time, 4 s busy of which the trial had 1 s: 30 % foreign; 2 s stolen: 20 %."""
+    watch = NoiseWatch(plain_machine({"proc/stat": stat()}))
+    watch.start()
+    plain_machine({"proc/stat": stat(user=4, idle=4, steal=2)})
+    noise = watch.stop(1.0)
+    assert noise["foreign_cpu_share"] == pytest.approx(0.3, abs=0.01)
+    assert noise["steal_share"] == pytest.approx(0.2)
+
+
+def test_without_the_trials_cpu_nothing_is_called_foreign(plain_machine: PlainMachine):
+    """Where the kernel doesn't count the trial's CPU, the foreign share is None, not a guess."""
+    watch = NoiseWatch(plain_machine({"proc/stat": stat()}))
+    watch.start()
+    plain_machine({"proc/stat": stat(user=4, idle=4)})
+    assert watch.stop(None)["foreign_cpu_share"] is None
+
+
+def test_throttling_and_heat_are_seen(plain_machine: PlainMachine):
+    """Events are counted between start and stop; the hotter moment is kept."""
+    zone = "sys/class/thermal/thermal_zone0"
+    count = "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count"
+    files = {"proc/stat": stat(), f"{zone}/type": "x", f"{zone}/temp": "80000", count: "5"}
+    watch = NoiseWatch(plain_machine(files))
+    watch.start()
+    plain_machine({f"{zone}/temp": "70000", count: "7"})
+    noise = watch.stop(0.0)
+    assert noise["throttled_events"] == 2
+    assert noise["temperature_max_c"] == 80.0
+    assert any("2 events" in warning for warning in noise_warnings(noise))
+
+
+def test_warnings_carry_numbers_and_advice():
+    """A disturbed trial is told by how much, and what to do."""
+    noise = {"steal_share": 0.12, "foreign_cpu_share": 0.4, "foreign_cpu_s": 2.5}
+    steal, foreign = noise_warnings(noise)
+    assert "12%" in steal
+    assert "repeats" in steal
+    assert "40%" in foreign
+    assert "2.5 s" in foreign
+
+
+def test_a_quiet_or_silent_machine_gives_no_warning():
+    """Small shares, rounding of one tick, and values the machine lacks are no warnings."""
+    quiet = {"steal_share": 0.0, "foreign_cpu_share": 0.5, "foreign_cpu_s": 0.02}
+    silent = {"steal_share": None, "foreign_cpu_share": None, "throttled_events": None}
+    assert noise_warnings(quiet) == noise_warnings(silent) == noise_warnings({}) == []
+
+
+def test_steady_repeats_give_no_warning():
+    """A spread of 1 % is nobody's worry; nor is a single repeat."""
+    assert spread_warnings([1.0, 1.01, 0.99]) == []
+    assert spread_warnings([1.0]) == []
+    assert spread_warnings([]) == []
+
+
+def test_spread_repeats_say_how_many_more_would_do():
+    """Three repeats with a stdev of 15 % of the mean ask for nine more: 2.2 · 0.15 / √12 < 0.1."""
+    values = [0.85, 1.0, 1.15]
+    assert repeats_wanted(values) == 12
+    (warning,) = spread_warnings(values)
+    assert "15%" in warning
+    assert "about 9 more" in warning
+
+
+def test_wild_repeats_are_not_answered_with_more_of_them():
+    """When hundreds of repeats would be needed, the cause is asked for; the extreme is named."""
+    wild, extreme = spread_warnings([1.0, 1.0, 1.0, 8.0])[:2]
+    assert "doctor" in wild
+    assert "8 s" in spread_warnings([1.0, 1.0, 1.0, 8.0])[-1]
+    assert "shortest" in extreme
+
+
+@given(st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=20))
+def test_any_repeats_are_judged_without_a_fault(values: list[float]):
+    """No list of positive times makes the judgement fail, and identical ones are never doubted."""
+    spread_warnings(values)
+    assert spread_warnings([values[0]] * 3) == []

@@ -1,0 +1,93 @@
+"""The workload's process seen from outside: drained, capped, timed out, told apart."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from edgebench.run.process import OUTPUT_CAP_BYTES, ProcessEnd, WorkloadProcess
+
+
+@pytest.fixture
+def watched() -> Iterator[WorkloadProcess]:
+    """A fresh watched process, its pipes closed afterwards."""
+    watched = WorkloadProcess()
+    yield watched
+    watched.close()
+
+
+def run(watched: WorkloadProcess, code: str, timeout_s: float | None = 20) -> ProcessEnd:
+    """Run Python code as the workload; its event descriptor is in EVENTS."""
+    env = {**os.environ, "EVENTS": str(watched.events.write_fd)}
+    command = [sys.executable, "-I", "-S", "-c", "import os, sys, time\n" + code]
+    return watched.run(
+        command, env=env, cwd=None, pass_fds=(), timeout_s=timeout_s, kill=lambda: None
+    )
+
+
+def test_exit_code_and_output_are_kept(watched: WorkloadProcess) -> None:
+    """What the workload prints on both streams and how it exits reach the harness."""
+    ended = run(watched, "print('out'); print('err', file=sys.stderr); sys.exit(7)")
+    assert ended.returncode == 7
+    assert not ended.timed_out
+    assert sorted(watched.output_text().split()) == ["err", "out"]
+
+
+def test_a_signal_shows_as_negative(watched: WorkloadProcess) -> None:
+    """A process that dies by a signal is told from one that exits."""
+    assert run(watched, "os.kill(os.getpid(), 9)").returncode == -9
+
+
+def test_a_workload_that_hangs_is_killed(watched: WorkloadProcess) -> None:
+    """The time limit holds even for a process that ignores SIGTERM."""
+    ended = run(
+        watched,
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)",
+        timeout_s=0.3,
+    )
+    assert ended.timed_out
+    assert 0.3 <= ended.wall_s < 20
+
+
+def test_output_is_capped(watched: WorkloadProcess) -> None:
+    """A workload that prints without end neither fills memory nor blocks; the loss is told."""
+    more = 5 * OUTPUT_CAP_BYTES
+    ended = run(watched, f"print('x' * 9)\nfor _ in range({more // 4096}): print('y' * 4095)")
+    assert ended.returncode == 0
+    assert len(watched.output.data) == OUTPUT_CAP_BYTES
+    assert f"{more + 10 - OUTPUT_CAP_BYTES} more bytes dropped" in watched.output_text()
+
+
+def test_many_events_arrive_whole(watched: WorkloadProcess) -> None:
+    """More events than a default pipe holds arrive, each of them, in order."""
+    run(
+        watched,
+        "fd = int(os.environ['EVENTS'])\n"
+        'for i in range(9000): os.write(fd, b\'{"event":"note","t_ns":%d,"data":{}}\\n\' % i)',
+    )
+    events, bad = watched.event_list()
+    assert [event["t_ns"] for event in events] == list(range(9000))
+    assert bad == 0
+
+
+def test_garbage_among_events_is_counted_and_left_out(watched: WorkloadProcess) -> None:
+    """A worker that writes garbage, or is killed in the middle of a line, spoils nothing else."""
+    run(
+        watched,
+        "fd = int(os.environ['EVENTS'])\n"
+        "os.write(fd, b'\\xff\\x00garbage\\n[1]\\n')\n"
+        'os.write(fd, b\'{"event":5}\\n{"event":"note"}\\n{"event":"st\')',
+    )
+    events, bad = watched.event_list()
+    assert events == [{"event": "note"}]
+    assert bad == 4
+
+
+def test_a_workload_that_closes_its_descriptors_is_waited_for(watched: WorkloadProcess) -> None:
+    """Closed pipes do not pass for the end of the process."""
+    ended = run(watched, "os.closerange(1, 64); time.sleep(0.4); os._exit(3)")
+    assert ended.returncode == 3
+    assert ended.wall_s >= 0.4

@@ -1,0 +1,275 @@
+"""The search for a program's least limits, in worlds where they are known; and its sentences."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgebench.errors import UsageError
+from edgebench.records import TrialRecord
+from edgebench.run.limit_bracket import LimitBracket, TriedLimit, slowdown_bracket, viable_bracket
+from edgebench.run.minimum_answer import Minimum
+from edgebench.run.minimum_requests import ProgramRequest, program_scenario
+from edgebench.run.output_rate import OutputRate
+from edgebench.run.program_search import ProgramGoal, ProgramPlanner, demand_range
+from edgebench.run.within_search import WithinPlanner
+from edgebench.scenario.points import PlannedTrial, points
+from edgebench.units import MIB, brief_size
+
+#: Limit in MiB (None: unlimited) and number of the trial → seconds; None: killed.
+World = Callable[[float | None, int], float | None]
+
+
+def explore(
+    planner: ProgramPlanner | WithinPlanner, world: World, demands: list[int], swap: str = "none"
+) -> tuple[list[PlannedTrial], dict[str, TrialRecord]]:
+    """Run the planner to its end; unlimited trials need the demands in MiB, one after the other."""
+    by_id = {point.id: point for point in planner_points(swap)}
+    planned, records = planner.first(), dict[str, TrialRecord]()
+    while True:
+        for one in planned[len(records) :]:
+            point = by_id[one.point_id]
+            limit = point.limits.memory_bytes
+            seconds = world(None if limit is None else limit / MIB, len(records))
+            late = seconds is not None and one.timeout_s is not None and seconds > one.timeout_s
+            outcome = "oom-killed" if seconds is None else "timeout" if late else "ok"
+            need = demands[min(len(records), len(demands) - 1)] * MIB
+            records[one.trial] = TrialRecord(
+                *(one.trial, point.id, one.block, one.repeat, point.settings, point.limits),
+                outcome=outcome,
+                started_utc="",
+                wall_s=one.timeout_s if late else seconds or 0.5,
+                harness_s=0.2,
+                demand_bytes=need if limit is None else None,
+            )
+        further = planner.further(planned, records)
+        if not further:
+            return planned, records
+        planned = planned + further
+
+
+def planner_points(swap: str = "none"):
+    """The points of a program's search."""
+    return points(program_scenario(ProgramRequest(("true",), swap=swap)))
+
+
+def search(world: World, demands: list[int], goal: ProgramGoal | None = None, swap: str = "none"):
+    """The planner, what it planned, and the records."""
+    planner = ProgramPlanner(planner_points(swap), goal or ProgramGoal())
+    return planner, *explore(planner, world, demands, swap)
+
+
+def spent(records: dict[str, TrialRecord]) -> float:
+    """What all trials took, in seconds."""
+    return sum((one.wall_s or 0) + (one.harness_s or 0) for one in records.values())
+
+
+@pytest.mark.parametrize("edge", [412, 405, 350, 200, 430])
+def test_a_program_of_three_seconds_is_answered_within_a_minute(edge: int):
+    """Without swap: the edge is bracketed within 5 % and confirmed, in well under 60 s."""
+    planner, planned, records = search(
+        lambda mib, _: 3.0 if not mib or mib >= edge else None, [412]
+    )
+    found = viable_bracket(planner.tried(planned, records))
+    assert found.settled
+    assert found.bad.limit_bytes < edge * MIB <= found.good.limit_bytes
+    assert found.good.trials == 4
+    assert spent(records) < 50
+
+
+def test_with_swap_it_finds_where_it_gets_slow_within_a_minute():
+    """Twice as slow at 300 MiB: bracketed, though no trial below was let run to its end."""
+
+    def world(mib: float | None, _: int) -> float:
+        return 3.0 * max(1.0, (412 / mib) ** 2.2) if mib else 3.0
+
+    goal = ProgramGoal(slowdown=2.0)
+    planner, planned, records = search(world, [412], goal, "2G")
+    found = slowdown_bracket(planner.tried(planned, records), 2.0)
+    assert found.bad.limit_bytes < 300.7 * MIB <= found.good.limit_bytes
+    assert found.good.limit_bytes / found.bad.limit_bytes < 1.15
+    assert spent(records) < 60
+    # A limited trial is stopped at five times the unlimited time.
+    assert max(one.wall_s for one in records.values()) <= 15.0
+
+
+def test_with_time_it_gets_close():
+    """A larger budget settles both answers."""
+
+    def world(mib: float | None, _: int) -> float | None:
+        if mib and mib < 100:
+            return None
+        return 3.0 * max(1.0, 300 / mib) if mib else 3.0
+
+    goal = ProgramGoal(slowdown=2.0, budget_s=3600, confirm=1)
+    planner, planned, records = search(world, [412], goal, "2G")
+    tried = planner.tried(planned, records)
+    assert slowdown_bracket(tried, 2.0).settled
+    assert viable_bracket(tried).settled
+    assert planner.open_question(planned, records) == []
+
+
+def test_with_enough_swap_a_kill_is_searched_only_on_request():
+    """A program that is slow long before it is killed or stopped: no trial down there."""
+
+    def world(mib: float | None, _: int) -> float | None:
+        if mib and mib < 20:
+            return None
+        return 1.0 * max(1.0, 300 / mib) if mib else 1.0
+
+    found = {}
+    for killed in (False, True):
+        goal = ProgramGoal(slowdown=2.0, budget_s=3600, killed=killed)
+        planner, planned, records = search(world, [412], goal, "2G")
+        tried = planner.tried(planned, records)
+        assert slowdown_bracket(tried, 2.0).settled
+        found[killed] = min(one.limit_bytes for one in tried)
+        assert planner.open_question(planned, records) == []
+    assert found[False] > 100 * MIB > found[True]
+
+
+def test_a_demand_that_differs_is_measured_four_times():
+    """Nondeterministic memory: four unlimited trials, and the range of what they needed."""
+    _, _, records = search(lambda mib, _: 1.0, [400, 530, 412, 450])
+    unlimited = [r for r in records.values() if r.limits.memory_bytes is None]
+    assert len(unlimited) == 4
+    assert demand_range(unlimited) == (400 * MIB, 530 * MIB)
+
+
+def test_a_program_that_fails_is_run_once():
+    """Nothing is searched for when the first trial didn't finish."""
+    _, planned, _ = search(lambda mib, _: None, [400])
+    assert len(planned) == 1
+
+
+def test_one_limit_is_tried_until_it_fails():
+    """--within: once unlimited, then that limit; the first kill ends it."""
+    made = points(program_scenario(ProgramRequest(("true",), within="300M")))
+    planner = WithinPlanner(made, lambda r: r.wall_s, compared=False, confirm=3)
+    records: dict[str, TrialRecord] = {}
+    planned = planner.first()
+    while len(records) < len(planned):
+        one = planned[-1]
+        point = next(point for point in made if point.id == one.point_id)
+        records[one.trial] = TrialRecord(
+            *(one.trial, point.id, 0, one.repeat, point.settings, point.limits),
+            outcome="oom-killed" if len(records) == 2 else "ok",
+            started_utc="",
+            wall_s=1.0,
+        )
+        planned = planned + planner.further(planned, records)
+    assert len(planned) == 3
+    assert planner.tried(planned, records)[0].outcome == "oom-killed"
+
+
+def answer(viable: LimitBracket, **more: object) -> Minimum:
+    """An answer of nine trials in 41 s about a program that needs 412 MiB."""
+    made = {"demand_bytes": 412 * MIB, "demand_least_bytes": 412 * MIB, "fast": None}
+    return Minimum(
+        *("prog", Path("x")), unlimited_s=3.0, viable=viable, trials=9, total_s=41.0,
+        **{"tried": (viable.good or viable.bad,), **made, **more},
+    )  # fmt: skip
+
+
+def ended(mib: float, outcome: str = "ok", slowdown: float | None = None, **more: object):
+    """A limit that was tried."""
+    return TriedLimit(mib * MIB, outcome, slowdown, **more)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (
+            answer(
+                LimitBracket(ended(180), ended(175, "oom-killed", killed=1)),
+                fast=LimitBracket(ended(300, slowdown=1.9), ended(290, slowdown=2.2)),
+                slowdown=2.0,
+            ),
+            "needs 412 MiB; twice as slow below 300 MiB; killed below 180 MiB (9 trials, 41 s)",
+        ),
+        (
+            answer(LimitBracket(ended(413), ended(403, "oom-killed"))),
+            "needs 413 MiB; killed with less (9 trials, 41 s)",
+        ),
+        (
+            answer(
+                LimitBracket(ended(530), ended(520, "oom-killed")), demand_bytes=530 * MIB
+            ),
+            "needs 412 to 530 MiB, different each time; killed in some trials below 530 MiB "
+            "(9 trials, 41 s)",
+        ),
+        (
+            answer(LimitBracket(ended(200), ended(100, "timeout", stopped_s=15.0))),
+            "needs 412 MiB; more than 5 times as slow below 100 MiB to 200 MiB (9 trials, 41 s)",
+        ),
+        (
+            answer(LimitBracket(None, ended(300, "oom-killed")), size_bytes=300 * MIB),
+            "does not fit in 300 MiB: killed; needs 412 MiB (9 trials, 41 s)",
+        ),
+        (
+            answer(LimitBracket(ended(500, trials=4), None), size_bytes=500 * MIB),
+            "fits in 500 MiB (finished 4 of 4 times); needs 412 MiB (9 trials, 41 s)",
+        ),
+        (
+            answer(
+                LimitBracket(ended(180), ended(175, "oom-killed")),
+                fast=LimitBracket(ended(300, slowdown=1.9), ended(290, slowdown=2.2)),
+                slowdown=2.1, throughput=5.0, unlimited_per_s=10.5,
+            ),
+            "needs 412 MiB; fewer than 5 per second below 300 MiB; killed below 180 MiB "
+            "(9 trials, 41 s)",
+        ),
+        (
+            answer(
+                LimitBracket(ended(1), None),
+                fast=LimitBracket(ended(1, slowdown=1.1), None),
+                slowdown=2.1, throughput=5.0, unlimited_per_s=10.5,
+            ),
+            "needs 412 MiB; at least 5 per second down to 1.0 MiB; finished at 1.0 MiB, the "
+            "least limit tried (9 trials, 41 s)",
+        ),
+    ],
+)  # fmt: skip
+def test_the_sentence(found: Minimum, words: str):
+    """The answer in one sentence, whatever was found."""
+    assert found.sentence == words
+
+
+def test_lines_per_second_leave_out_the_start(monkeypatch: pytest.MonkeyPatch):
+    """Lines count from the first on: a program that loads for 10 s isn't slow for it."""
+    now = iter([0.0, 10.0, 12.0, 14.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    rate = OutputRate()
+    feed = rate.beside(None)
+    for text in (b"ready\n", b"1\n2\n3\n4\n", b"5\n6\n7\n8\n"):
+        feed(text)
+    assert rate.per_second(14.0, "") == pytest.approx(2.0)
+
+
+def test_a_printed_rate_is_its_median():
+    """A pattern's numbers are rates; lines no longer matter, and 1,024.5 is a number."""
+    rate = OutputRate(r"([\d.,]+) tokens/s")
+    assert rate.per_second(9.0, "10 tokens/s\n12 tokens/s\n1,024.5 tokens/s\n") == 12.0
+    assert rate.per_second(9.0, "nothing here") is None
+
+
+def test_a_line_that_never_ends_is_not_searched_to_its_end():
+    """A pattern that looks at each letter again from each letter before it takes a moment."""
+    rate = OutputRate(r"\w*=(\d+)")
+    assert rate.per_second(9.0, f"step=3\rstep=5\n{'x' * (1 << 20)}\n") == 4.0
+
+
+@pytest.mark.parametrize("pattern", ["tokens/s", "([0-9]+) of ([0-9]+)", "([0-9]+"])
+def test_a_pattern_needs_one_number(pattern: str):
+    """A pattern without a group, with two, or that is none, is refused by its flag's name."""
+    with pytest.raises(UsageError, match="--throughput-pattern"):
+        program_scenario(ProgramRequest(("true",), throughput_pattern=pattern))
+
+
+def test_sizes_in_a_sentence_are_short():
+    """As many digits as a sentence needs."""
+    sizes = [brief_size(n) for n in (900, 8.44 * MIB, 412.3 * MIB, 1023.7 * MIB, 3.5 * 1024 * MIB)]
+    assert sizes == ["900 B", "8.4 MiB", "412 MiB", "1.00 GiB", "3.50 GiB"]

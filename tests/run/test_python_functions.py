@@ -1,0 +1,196 @@
+"""`edgebench.measure`: the verb as a Python function, for commands and functions."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import edgebench
+from edgebench.errors import MachineError, UsageError, WorkloadError
+from edgebench.record_view import record_html, record_sentence
+from edgebench.run.asked_limits import asked_limits
+
+MIB = 1 << 20
+#: It holds what it took for a while: demand is read every 10 ms.
+ALLOCATE = "import sys, time; area = bytearray(int(sys.argv[1]) << 20); time.sleep(0.05)"
+
+
+def allocate(mebibytes: int) -> None:
+    """A function as a person writes it."""
+    bytearray(mebibytes * MIB)
+
+
+@pytest.mark.cgroup
+def test_a_command_is_measured(capsys: pytest.CaptureFixture[str]):
+    """A list and a string give the record that the verb gives; what it prints goes to stderr."""
+    words = [sys.executable, "-c", "print('words'); area = bytearray(60 << 20)"]
+    record = edgebench.measure(words, memory="300M")
+    assert record.outcome == "ok"
+    assert record.limit_bytes == 300 * MIB
+    assert 60 * MIB < record.peak_bytes < 300 * MIB
+    assert "words" in capsys.readouterr().err
+    assert edgebench.measure("true ''", quiet=True).settings["command"] == ["true", ""]
+
+
+@pytest.mark.cgroup
+def test_a_function_is_measured_in_a_process_of_its_own():
+    """One that is defined here, with bound arguments: its memory, not this process's."""
+    ballast = bytearray(200 * MIB)
+    record = edgebench.measure(functools.partial(allocate, 50), quiet=True)
+    assert record.outcome == "ok"
+    assert 50 * MIB < record.demand_bytes < 150 * MIB < len(ballast)
+    assert record.settings["function"].endswith("test_python_functions.allocate")
+
+
+@pytest.mark.cgroup
+def test_a_kill_and_a_failure_are_outcomes():
+    """A function that needs more than its limit, and one that raises, both give a record."""
+    killed = edgebench.measure(lambda: bytearray(200 * MIB), memory=80 * MIB, quiet=True)
+    assert (killed.outcome, killed.limit_bytes) == ("oom-killed", 80 * MIB)
+    failed = edgebench.measure(lambda: {}["lost"], quiet=True)
+    assert (failed.outcome, failed.reason) == ("failed", "KeyError: 'lost'")
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+@pytest.mark.slow
+def test_its_storage_is_held(tmp_path: Path):
+    """The record says to which speed; a file past the page cache is read no faster."""
+    file = tmp_path / "data"
+    file.write_bytes(os.urandom(8 * MIB))
+    os.sync()
+    words = ["dd", f"if={file}", "of=/dev/null", "bs=64k", "iflag=direct"]
+    try:
+        record = edgebench.measure(words, storage="read=10MB/s", quiet=True)
+    except MachineError as error:
+        pytest.skip(f"no disk can be held: {error}")
+    assert record.limits.storage == "read=10MB/s"
+    assert record.storage is not None
+    assert record.storage.read_bps == 10_000_000
+    assert record.wall_s > 0.4
+
+
+def test_a_storage_that_is_none_is_refused():
+    """By all that take one, before anything is run."""
+    with pytest.raises(UsageError, match="'100' is not a storage speed"):
+        edgebench.measure("true", storage="100")
+    with pytest.raises(UsageError, match="has no unit"):
+        edgebench.minimum("true", storage="read=100")
+    asked = asked_limits("75%", storage="read_iops=2000,read=100MB/s")
+    assert asked.unlimited.storage == asked.setting.storage == "read=100MB/s,read_iops=2000"
+
+
+@pytest.mark.cgroup
+def test_a_share_is_of_the_own_demand():
+    """`70%` runs without a limit first; without a demand there is no share."""
+    record = edgebench.measure([sys.executable, "-c", ALLOCATE, "100"], memory="70%", quiet=True)
+    assert record.outcome == "oom-killed"
+    assert 70 * MIB < record.limit_bytes < 100 * MIB
+    with pytest.raises(WorkloadError, match="demand is unknown"):
+        edgebench.measure([sys.executable, "-c", "raise SystemExit(1)"], memory="70%", quiet=True)
+
+
+@pytest.mark.cgroup
+def test_what_is_stored_for_the_function_is_removed():
+    """The pickled function is in the session's folder, which is gone afterwards."""
+    record = edgebench.measure(lambda: None, quiet=True)
+    assert record.outcome == "ok"
+    assert not Path(record.settings["argument"]).parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("workload", "limits", "says"),
+    [
+        ("", {}, "no command"),
+        ("true", {"memory": "much"}, "not a size"),
+        ("true", {"cores": 0}, "cores=0"),
+        ("true", {"cpu_quota": -1.0}, "cpu_quota"),
+        ("true", {"swap": "fast"}, "not a swap"),
+        ("true", {"timeout": "soon"}, "not a duration"),
+    ],
+)
+def test_what_is_not_possible_is_said(workload: str, limits: dict[str, object], says: str):
+    """Each wrong value is named before anything runs."""
+    with pytest.raises(UsageError, match=says):
+        edgebench.measure(workload, **limits)
+
+
+@pytest.mark.cgroup
+def test_what_cant_be_sent_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """An open file can't go to another process; without cloudpickle, nor can a lambda."""
+    with (tmp_path / "file").open("w") as file, pytest.raises(UsageError, match="another process"):
+        edgebench.measure(functools.partial(print, file=file))
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(UsageError) as caught:
+        edgebench.measure(lambda: None)
+    assert "edgebench[notebook]" in str(caught.value)
+    assert edgebench.measure(functools.partial(json.dumps, {}), quiet=True).outcome == "ok"
+
+
+@pytest.mark.cgroup
+def test_a_missing_command_is_said():
+    """A command that is not there is no trial."""
+    with pytest.raises(MachineError, match="no command"):
+        edgebench.measure("no-such-program-at-all")
+
+
+@pytest.mark.cgroup
+def test_a_record_shows_itself_in_a_notebook():
+    """The sentence and a table; what a command is called can't inject HTML."""
+    words = [sys.executable, "-c", f"{ALLOCATE} # <script>", "90"]
+    record = edgebench.measure(words, memory="50M", quiet=True)
+    html = record._repr_html_()
+    assert html == record_html(record)
+    assert "was killed by the kernel at 50.0 MiB" in html
+    assert "<script>" not in html
+    free = edgebench.measure(words, quiet=True)
+    assert " needs " in record_sentence(free)
+
+
+@pytest.mark.cgroup
+@pytest.mark.slow
+def test_the_least_memory_of_a_function(tmp_path: Path):
+    """A search of real trials, named by the function, close to what it allocates, and kept."""
+    allocating = functools.partial(allocate, 120)
+    found = edgebench.minimum(allocating, confirm=0, results=tmp_path)
+    assert 120 * MIB < found.needed_bytes < 200 * MIB
+    assert found.name.endswith("allocate")
+    assert found.viable.bad is not None
+    assert found.sentence in found._repr_html_()
+    assert (found.folder / "trials.jsonl").is_file()
+
+
+@pytest.mark.cgroup
+def test_whether_a_command_fits(tmp_path: Path):
+    """`within` tries one limit: `fits` is the answer."""
+    words = [sys.executable, "-c", ALLOCATE, "100"]
+    found = edgebench.minimum(words, within="60M", confirm=0, results=tmp_path)
+    assert found.fits is False
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "name a command, a function or a network"),
+        ({"workload": "true", "network": "lenet"}, "name a command, a function or a network"),
+        ({"workload": ""}, "the command is empty"),
+        ({"network": "lenet", "budget": "1m"}, "budget is for programs only"),
+    ],
+)
+def test_what_a_search_cant_have_is_said(given: dict[str, str], says: str):
+    """Nothing to search for, two things, or a setting of the other kind."""
+    with pytest.raises(UsageError, match=says):
+        edgebench.minimum(**given)
+
+
+def test_importing_the_package_stays_free():
+    """`import edgebench` loads neither psutil nor anything that measures."""
+    code = "import edgebench, sys; print(sorted(n for n in sys.modules if 'edgebench' in n))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "edgebench.run" not in done.stdout

@@ -1,0 +1,174 @@
+"""What was seen of a trial, made up, and the record it becomes: every figure in its place."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from edgebench.cgroups.counters import Counters
+from edgebench.cgroups.interface import Limits
+from edgebench.cgroups.sampler_process import SampleSummary
+from edgebench.measures.strategies.gnu_time import GnuTime
+from edgebench.records import LimitSetting, SamplerReport, Watching
+from edgebench.run.process import ProcessEnd
+from edgebench.run.trial_record import (
+    Measured,
+    TrialRequest,
+    harness_error_record,
+    record_of,
+    unavailable_record,
+)
+
+MIB = 1 << 20
+REQUEST = TrialRequest(
+    "0003", "p2", 1, 4, {"kind": "command", "page_cache": "cold"}, LimitSetting(), 9.0
+)
+#: Every counter another number, so that none can pass for another.
+COUNTERS = Counters(
+    peak_bytes=100 * MIB,
+    swap_peak_bytes=7 * MIB,
+    minor_faults=11,
+    major_faults=12,
+    swapped_in_bytes=13,
+    swapped_out_bytes=14,
+    refault_anon=15,
+    refault_file=16,
+    cpu_ns=3_000_000_000,
+    user_ns=2_000_000_000,
+    system_ns=1_000_000_000,
+    io_read_bytes=17,
+    io_write_bytes=18,
+    oom_kills=0,
+    limit_hits=19,
+)
+EVENTS: list[dict[str, Any]] = [
+    {"event": "start", "id": 1, "phase": "import", "t_ns": 0},
+    {"event": "end", "id": 1, "t_ns": 5, "usage_bytes": 40 * MIB, "peak_bytes": 130 * MIB},
+    {"event": "note", "data": {"torch": "2"}},
+    {"event": "note", "data": {"threads": 1}},
+]
+SEEN = Measured(
+    applied=Limits(),
+    ended=ProcessEnd(0, False, started_ns=0, wall_s=4.0),
+    events=EVENTS,
+    bad_events=0,
+    counters=COUNTERS,
+    gnu_time=GnuTime(90 * MIB, 4.0, 2.0, 1.0, 12, 11, 1, 2, 0),
+    sampler=SamplerReport(0.001, 0.001, 0.002, 4000, 0.1, 9 * MIB),
+    samples=SampleSummary(95 * MIB, 6 * MIB, 93 * MIB, "anon + swap"),
+    noise={},
+    output_tail="",
+    watched=Watching(0.001, None, 0.01, ["memory.usage"], False, True),
+)
+
+
+def record(**changed: Any) -> Any:
+    """The record of what was seen, with changes."""
+    return record_of(REQUEST, replace(SEEN, **changed), "2026-01-01T00:00:00.000+00:00", 4.5)
+
+
+def test_every_figure_is_in_its_place() -> None:
+    """Counters, times, GNU time, samples, and what was asked."""
+    made = record()
+    assert (made.trial, made.point, made.block, made.repeat) == ("0003", "p2", 1, 4)
+    assert made.settings == REQUEST.settings
+    assert made.limits == REQUEST.limits
+    assert (made.outcome, made.reason, made.exit_code, made.signal) == ("ok", None, 0, None)
+    assert made.started_utc == "2026-01-01T00:00:00.000+00:00"
+    assert (made.wall_s, made.harness_s) == (4.0, 0.5)
+    assert (made.cpu_s, made.user_s, made.system_s) == (3.0, 2.0, 1.0)
+    same = [name for name in asdict(COUNTERS) if name.split("_")[-1] not in ("ns", "us")]
+    for name in same:
+        if hasattr(made, name) and "peak" not in name:
+            assert getattr(made, name) == getattr(COUNTERS, name), name
+    assert made.oom_kills == 0
+    assert made.io_write_bytes == 18
+    assert made.gnu_time_maxrss_bytes == 90 * MIB
+    assert SEEN.gnu_time
+    assert made.gnu_time == asdict(SEEN.gnu_time)
+    assert made.sampled_peak_bytes == 95 * MIB
+    assert (made.demand_bytes, made.demand_source) == (93 * MIB, "anon + swap")
+    assert made.base_bytes == 40 * MIB
+    assert made.page_cache == "cold"
+    assert (made.sampler, made.watched, made.kill) == (SEEN.sampler, SEEN.watched, None)
+    assert [phase.phase for phase in made.phases] == ["import"]
+    assert made.notes == {"torch": "2", "threads": 1}
+    assert made.warnings == []
+    assert made.missing == {}
+    assert made.strategy is None
+
+
+def test_the_peak_is_the_largest_mark_of_the_kernel() -> None:
+    """The worker resets it at each boundary, so marks of spans count; else samples tell it."""
+    assert (record().peak_bytes, record().peak_source) == (130 * MIB, "kernel")
+    quiet = [event for event in EVENTS if event["event"] != "end"]
+    assert record(events=quiet).peak_bytes == 100 * MIB
+    blind = record(counters=replace(COUNTERS, peak_bytes=None))
+    assert (blind.peak_bytes, blind.peak_source) == (95 * MIB, "sampled")
+    assert record().swap_peak_bytes == 7 * MIB
+    assert record(counters=replace(COUNTERS, swap_peak_bytes=None)).swap_peak_bytes == 6 * MIB
+
+
+@pytest.mark.parametrize(
+    ("limit_mib", "hits", "saturated"),
+    [(None, 19, False), (130, 0, True), (131, 0, False), (131, 1, True), (131, None, None)],
+)
+def test_a_limit_that_was_touched_saturates(
+    limit_mib: int | None, hits: int | None, saturated: bool | None
+) -> None:
+    """By its peak, or as the kernel counts; None where it doesn't."""
+    limit = limit_mib and limit_mib * MIB
+    seen = record(applied=Limits(limit), counters=replace(COUNTERS, limit_hits=hits))
+    assert seen.saturated is saturated
+    assert seen.limit_bytes == limit
+
+
+def test_demand_shows_only_where_nothing_limits_or_adds() -> None:
+    """Under a limit, of a failed trial, or of a strategy's own there is a reason instead."""
+    limited = record(applied=Limits(64 * MIB))
+    assert (limited.demand_bytes, limited.demand_source) == (None, None)
+    assert limited.missing == {"demand_bytes": "demand shows only without a limit"}
+    failed = record(ended=ProcessEnd(3, False, started_ns=0, wall_s=4.0))
+    assert failed.missing == {"demand_bytes": "the trial ended as failed"}
+    assert (failed.demand_bytes, failed.exit_code) == (None, 3)
+    own = record_of(replace(REQUEST, strategy="memray"), SEEN, "", 4.5)
+    assert own.missing == {"demand_bytes": "memray's own trial: what it adds is no demand"}
+    assert (own.demand_bytes, own.strategy) == (None, "memray")
+
+
+def test_what_is_missing_and_what_was_odd_is_said() -> None:
+    """No report of GNU time, lines that were no events, reasons that were known before."""
+    made = record(gnu_time=None, bad_events=2, missing={"cpu_ns": "no cpuacct"})
+    assert made.missing == {
+        "cpu_ns": "no cpuacct",
+        "gnu_time": "GNU time left no report: it was killed with the workload",
+    }
+    assert (made.gnu_time, made.gnu_time_maxrss_bytes) == ({}, None)
+    assert made.warnings == ["2 lines from the worker were no events and were left out"]
+    blind = record(counters=Counters(oom_kills=0), events=[])
+    assert (blind.cpu_s, blind.base_bytes, blind.notes) == (None, None, {})
+
+
+def test_the_base_is_told_at_the_end_of_the_import() -> None:
+    """Not at another span's, and only if it is a count."""
+    other = [{**event, "phase": "init"} if event["event"] == "start" else event for event in EVENTS]
+    assert record(events=other).base_bytes is None
+    odd = [{**event, "usage_bytes": "x"} if event["event"] == "end" else event for event in EVENTS]
+    assert record(events=odd).base_bytes is None
+
+
+def test_a_trial_that_was_not_made_has_a_record() -> None:
+    """With what was asked, and why; the harness's own failure is told from a strategy's absence."""
+    asked = replace(REQUEST, strategy="memray")
+    for made, outcome, reason in (
+        (harness_error_record(asked, ValueError("disk full")), "harness-error", "disk full"),
+        (unavailable_record(asked, "no memray"), "failed", "no memray"),
+    ):
+        assert (made.outcome, made.reason) == (outcome, reason)
+        assert (made.trial, made.point, made.block, made.repeat) == ("0003", "p2", 1, 4)
+        assert (made.settings, made.limits) == (REQUEST.settings, REQUEST.limits)
+        assert made.strategy == "memray"
+        assert made.started_utc
+        assert made.wall_s is None

@@ -1,0 +1,153 @@
+"""``stat_interval``: limited points get trials of their own in which memory.stat is sampled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
+from edgebench.measures.strategies.sampled import STATISTICS_REMEDY
+from edgebench.report.figures import memory_time
+from edgebench.results.kill_rate import how_watched, watching_warnings
+from edgebench.results.results import Results, load
+from edgebench.results.trace_export import chrome_trace
+from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.scenario.preview import preview, this_machine
+from edgebench.scenario.scenario import Scenario, load_scenario
+from edgebench.slowdown.evaluation.links import with_kernel_counts
+
+SCENARIO = """
+schema = 1
+name = "tiny"
+repeats = 1
+timeout = "20s"
+[workload]
+kind = "command"
+command = ["python3", "-I", "-S", "-c", "import time; b = b'x' * (30 << 20); time.sleep(0.2)"]
+[limits]
+memory = ["max", "100M"]
+[sampler]
+interval = "1ms"
+{interval}
+"""
+
+
+def scenario(folder: Path, interval: str) -> Scenario:
+    """One unlimited point and one limited."""
+    file = folder / "s.toml"
+    file.write_text(SCENARIO.format(interval=interval))
+    return load_scenario(file)
+
+
+class _Quiet:
+    """A progress that tells nothing."""
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *args: None
+
+
+def swept(folder: Path, interval: str) -> Results:
+    """A real sweep of it."""
+    made = run_sweep(scenario(folder, interval), SweepOptions(folder, "here"), _Quiet())
+    return load(made.folder)
+
+
+def test_only_limited_points_get_the_trial(tmp_path: Path) -> None:
+    """Asked for by an interval, it is one trial more; unlimited trials tell the same anyway."""
+    without, asked = scenario(tmp_path, ""), scenario(tmp_path, 'stat_interval = "5ms"')
+    assert (without.strategies, asked.strategies) == ((), ("statistics",))
+    machine = this_machine()
+    assert [preview(one, machine).own_trials for one in (without, asked)] == [0, 1]
+    assert without.fingerprint() != asked.fingerprint()
+
+
+@pytest.mark.cgroup
+def test_statistics_come_from_a_trial_of_their_own(tmp_path: Path) -> None:
+    """The timed trial has none of them; its point's own trial has them, at the interval asked."""
+    results = swept(tmp_path, 'stat_interval = "5ms"')
+    sweep = results.sweeps[0]
+    by_limit = {record.limits.label: record for record in sweep.records}
+    assert [record.strategy for record in sweep.strategy_records] == ["statistics"]
+    own = sweep.strategy_records[0]
+    assert own.limits.label == "100M"
+    assert own.watched is not None
+    assert own.watched.stat_interval_s == 0.005
+    assert "anon_bytes" not in results.stat(by_limit["100M"].trial)
+    assert results.stat(own.trial)["anon_bytes"].max() >= 30 << 20
+    assert results.stat(by_limit["max"].trial)["anon_bytes"].max() >= 30 << 20
+    assert by_limit["max"].demand_bytes is not None
+    reading = sweep.reading(own.trial)
+    assert reading.peak_bytes == own.sampled_peak_bytes
+    assert STATISTICS_REMEDY in chrome_trace(results).left_out
+    frame = results.trials.set_index("limit_label")
+    assert (frame.loc["100M", "watched_flushes"], frame.loc["max", "watched_flushes"]) == (0, 1)
+
+
+@pytest.mark.cgroup
+def test_a_sweep_that_was_not_looked_into_is_in_no_doubt(tmp_path: Path) -> None:
+    """By default limited trials are watched without memory.stat, and there is no warning."""
+    sweep = swept(tmp_path, "").sweeps[0]
+    assert how_watched(sweep) == "without memory.stat"
+    assert watching_warnings(sweep) == []
+
+
+LENET = """
+schema = 1
+name = "pressed"
+repeats = 1
+timeout = "3m"
+[workload]
+kind = "inference"
+network = "lenet"
+schedule = "bulk"
+rounds = 2
+[limits]
+memory = ["max", "90%"]
+swap = "256M"
+[sampler]
+{interval}
+[memory]
+strategies = ["process"]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.swap
+def test_what_needs_statistics_takes_them_from_their_trial(tmp_path: Path) -> None:
+    """Refaults of rounds and the ledger between two trials: there with it, else told as missing."""
+    asked, without = tmp_path / "asked", tmp_path / "without"
+    pages, terms, missing = {}, {}, {}
+    for folder, interval in ((asked, 'stat_interval = "5ms"'), (without, "")):
+        folder.mkdir()
+        file = folder / "s.toml"
+        file.write_text(LENET.format(interval=interval))
+        made = run_sweep(load_scenario(file), SweepOptions(folder, "here"), _Quiet())
+        results = load(made.folder)
+        limited = results.trials[results.trials["limit_bytes"].notna()]
+        pages[folder] = with_kernel_counts(results, limited)["refault_anon"].notna().tolist()
+        point = next(
+            p for p in reconcile_sweep(results.sweeps[0]) if p.record.limit_bytes is not None
+        )
+        ends = {(led.source.strategy, led.target.strategy): led for led in point.ledgers}
+        terms[folder] = {term.name for term in ends["kernel", "kernel"].terms}
+        missing[folder] = "statistics" in point.missing
+    assert (pages[asked], pages[without]) == ([True], [False])
+    assert (missing[asked], missing[without]) == (False, True)
+    assert terms[asked]
+    assert terms[without] == set()
+
+
+@pytest.mark.cgroup
+def test_the_figure_over_time_shows_kinds_of_the_trial_that_has_them(tmp_path: Path) -> None:
+    """Drawn beside the timed ones, and by its name; the timed trial's figure has no such lines."""
+    results = swept(tmp_path, 'stat_interval = "5ms"')
+    own = results.sweeps[0].strategy_records[0].trial
+    drawn = {one.stem: one.figure for one in memory_time.figures(results)}
+    assert len(drawn) == 3
+    by_name = next(memory_time.figures(results, own)).figure
+    timed = next(memory_time.figures(results, results.sweeps[0].records[0].trial)).figure
+    told = [{line.get_label() for line in f.axes[0].get_lines()} for f in (by_name, timed)]
+    assert "anonymous (memory.stat)" in told[0]
+    assert "anonymous (memory.stat)" not in told[1]

@@ -1,0 +1,189 @@
+"""Trials whose storage is held: which disk, what the record says, what is refused, what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.leftovers import clear_leftovers
+from edgebench.cgroups.swap import SwapState
+from edgebench.errors import CgroupError, MachineError, UsageError
+from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
+from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.session import Session, open_session
+from edgebench.run.storage import StoragePlaces, swap_areas, weights_of
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
+
+MIB = 1 << 20
+_SHARED = Path("/dev/shm")
+#: Reads a file past the page cache and prints how long that took.
+READ = (
+    "import mmap, os, sys, time\n"
+    "descriptor = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)\n"
+    "area, began, read = mmap.mmap(-1, 1 << 17), time.monotonic(), 0\n"
+    "while done := os.preadv(descriptor, [area], read): read += done\n"
+    "print(time.monotonic() - began)\n"
+)
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    """The real setup, where disks can be held."""
+    with open_session() as session:
+        try:
+            whole_disk(SystemFiles(), SWAP_FILES)
+            session.setup.storage.hold("read=10MB/s", StoragePlaces((SWAP_FILES,)))
+        except (UnreadableError, CgroupError) as error:
+            pytest.skip(f"no disk can be held: {error}")
+        yield session
+
+
+def trial(session: Session, folder: Path, words: list[str], storage: str) -> TrialRecord:
+    """A trial of Python code whose disks are held."""
+    command = [sys.executable, "-I", "-S", "-c", *words]
+    settings = {"kind": "command", "command": command}
+    limits = LimitSetting(storage=storage)
+    files = TrialFiles(folder / "s.npz", folder / "e.gz", folder / "log", folder)
+    return run_trial(
+        session.setup, TrialRequest("0001", "p1", 0, 0, settings, limits, 120.0), files
+    )
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_a_trial_has_the_storage_that_its_record_says(session: Session, tmp_path: Path) -> None:
+    """8 MiB at 10 MB/s take most of a second; the record has speeds, disks and proof."""
+    file = tmp_path / "weights"
+    file.write_bytes(os.urandom(8 * MIB))
+    os.sync()
+    record = trial(session, tmp_path, [READ, str(file)], "read=10MB/s")
+    assert record.outcome == "ok", record.reason
+    # A burst may pass before the kernel holds the rest.
+    assert float((tmp_path / "log").read_text()) > 0.4
+    assert record.storage is not None
+    assert (record.storage.read_bps, record.storage.write_bps) == (10_000_000, None)
+    disk = whole_disk(SystemFiles(), tmp_path)
+    assert disk.number in [found["number"] for found in record.storage.disks]
+    assert {proof["pattern"] for proof in record.storage.proof} == {"sequential", "random"}
+    assert TrialRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_storage_as_it_is_leaves_no_trace_in_the_record(session: Session, tmp_path: Path) -> None:
+    """Nothing is held, proved or said."""
+    record = trial(session, tmp_path, ["pass"], "as-is")
+    assert record.outcome == "ok"
+    assert record.storage is None
+    assert record.limits.storage == "as-is"
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_weights_on_no_disk_are_refused(session: Session) -> None:
+    """A tmpfs has no speed to hold; no trial is made as if it had."""
+    if not _SHARED.is_mount():
+        pytest.skip("no tmpfs at /dev/shm")
+    with pytest.raises(MachineError, match=r"the speed of weights can't be held.*tmpfs") as refused:
+        session.setup.storage.hold("read=10MB/s", StoragePlaces((_SHARED,)))
+    assert refused.value.remedy
+    assert "--storage as-is" in refused.value.remedy
+    with pytest.raises(MachineError, match=r"there is no disk to hold: .*tmpfs"):
+        session.setup.storage.hold("read=10MB/s", StoragePlaces((), (_SHARED,)))
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_what_is_not_held_is_said(session: Session) -> None:
+    """A folder in memory, and what the kernel writes for a trial later."""
+    if not _SHARED.is_mount():
+        pytest.skip("no tmpfs at /dev/shm")
+    places = StoragePlaces((SWAP_FILES,), (_SHARED,))
+    report = session.setup.storage.hold("read=10MB/s", places).report
+    assert report is not None
+    assert list(report.not_held) == [str(_SHARED)]
+    assert "tmpfs" in report.not_held[str(_SHARED)]
+    report = session.setup.storage.hold("write=5MB/s", places).report
+    assert report is not None
+    assert {"swap-out", "buffered writes"} < set(report.not_held)
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_an_unknown_speed_makes_no_trial(session: Session, tmp_path: Path) -> None:
+    """A record of an edited sweep, say."""
+    with pytest.raises(UsageError, match="has no unit"):
+        trial(session, tmp_path, ["pass"], "read=90")
+
+
+def test_places_are_weights_and_what_a_command_reads(tmp_path: Path) -> None:
+    """The program, the working folder, and arguments that are files; no other words."""
+    file = tmp_path / "data"
+    file.write_text("x")
+    long = "x" * 5000
+    settings = {"kind": "command", "command": ["sh", str(file), "--flag", "nul\0", long]}
+    places = StoragePlaces.of(settings, {})
+    assert places.needed == ()
+    assert set(places.others) >= {Path.cwd(), file}
+    assert len(places.others) == 3
+    manifest = {"networks": {"alexnet": {"folder": "/cache/alexnet"}, "lenet": {"folder": "/l"}}}
+    network = {"kind": "inference", "networks": ["alexnet"]}
+    weights = weights_of(network, manifest)
+    assert StoragePlaces.of(network, weights).needed == (Path("/cache/alexnet"),)
+
+
+def test_zram_is_no_storage(tmp_path: Path) -> None:
+    """It is RAM; of the machine's own swap only what is on a disk counts."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/swaps").write_text(
+        "Filename Type Size Used Priority\n"
+        "/dev/zram0 partition 1048572 0 100\n"
+        "/swapfile file 1048572 0 -2\n"
+    )
+    machine = SystemFiles(tmp_path)
+    assert swap_areas(machine, SwapState("system")) == [Path("/swapfile")]
+    assert swap_areas(machine, SwapState("zram", Path("/dev/zram1"), MIB)) == []
+    assert swap_areas(machine, SwapState("none")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.root
+@pytest.mark.swap
+def test_nothing_is_left_of_a_killed_harness(tmp_path: Path) -> None:
+    """SIGKILL while a held trial swaps: the next start removes its cgroups and files."""
+    code = "b = bytearray(200 << 20)\nwhile True: b[::4096] = b'x' * len(b[::4096])"
+    words = ["--memory", "100M", "--swap", "400M", "--storage", "read=10MB/s"]
+    command = [sys.executable, "-m", "edgebench", "measure", *words, "--", sys.executable, "-c"]
+    harness = subprocess.Popen([*command, code], start_new_session=True, cwd=tmp_path)
+    try:
+        found = _until_held(harness.pid)
+    finally:
+        os.kill(harness.pid, signal.SIGKILL)
+        harness.wait()
+    clear_leftovers()
+    assert not any(folder.exists() for folder in found)
+    assert not list(SWAP_FILES.glob("edgebench-storage-*"))
+    assert str(harness.pid) not in Path("/proc/swaps").read_text()
+
+
+def _until_held(pid: int) -> list[Path]:
+    """The folders of the harness's trial, once its process is in them."""
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        found = list(Path("/sys/fs/cgroup").glob(f"**/edgebench-{pid}-0000"))
+        if found and all((one / "cgroup.procs").read_text() for one in found):
+            time.sleep(1)
+            return found
+        time.sleep(0.1)
+    pytest.fail("no trial began")

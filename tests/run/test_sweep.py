@@ -1,0 +1,162 @@
+"""Whole sweeps in real cgroups: complete, resumable after a kill at any moment, nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgebench.identity import python_path
+
+pytestmark = pytest.mark.cgroup
+
+SCENARIO = """
+schema = 1
+name = "tiny"
+seed = 3
+repeats = 3
+timeout = "20s"
+[workload]
+kind = "command"
+command = ["{python}", "-I", "-S", "-c", "b = bytearray(50 << 20); b[::4096] = b'x' * 12800"]
+[limits]
+memory = ["75%", "32M"]
+swap = "none"
+"""
+
+
+def edgebench(*words: str, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run the program as a person would."""
+    done = subprocess.run(
+        [sys.executable, "-m", "edgebench", *words],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": python_path()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    """A scenario of nine trials that take some 50 ms each."""
+    path = tmp_path / "tiny.toml"
+    path.write_text(SCENARIO.format(python=sys.executable))
+    return path
+
+
+def records(root: Path) -> list[dict[str, Any]]:
+    """All lines of the one sweep below this folder."""
+    (file,) = root.glob("results/*/*/trials.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def leftovers() -> list[Path]:
+    """Cgroups of harnesses that have ended; whoever measures beside us still has theirs."""
+    own = Path("/proc/self/cgroup").read_text()
+    found = [p for p in Path("/sys/fs/cgroup").glob("**/edgebench-*") if p.name not in own]
+    return [p for p in found if not Path("/proc", p.name.split("-")[1]).exists()]
+
+
+def wait_for_the_program(process: subprocess.Popen[bytes]) -> None:
+    """Until it heeds SIGTERM: before that Python is starting, which ends in its own ways."""
+    heeded = 1 << (signal.SIGTERM - 1)
+    while process.poll() is None:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+        if int(caught.split()[1], 16) & heeded:
+            return
+        time.sleep(0.01)
+
+
+def test_a_sweep_records_every_trial_once(scenario: Path, tmp_path: Path) -> None:
+    """Every point is tried as often as asked; kills are results; nothing stays behind."""
+    before = set(leftovers())
+    done = edgebench("run", str(scenario), "--json", cwd=tmp_path)
+    summary = json.loads(done.stdout)
+    lines = records(tmp_path)
+    assert summary["trials"] == len(lines) == 9
+    by_label = Counter((line["limits"]["label"], line["outcome"]) for line in lines)
+    assert by_label == {("max", "ok"): 3, ("75%", "oom-killed"): 3, ("32M", "oom-killed"): 3}
+    unlimited = next(line for line in lines if line["limits"]["label"] == "max")
+    share = next(line for line in lines if line["limits"]["label"] == "75%")
+    assert share["limit_bytes"] == pytest.approx(0.75 * unlimited["demand_bytes"], abs=4096)
+    assert set(leftovers()) <= before
+
+
+def test_a_finished_sweep_is_not_taken_up_again(scenario: Path, tmp_path: Path) -> None:
+    """A second start of a complete sweep makes a sweep of its own."""
+    edgebench("run", str(scenario), cwd=tmp_path)
+    edgebench("run", str(scenario), cwd=tmp_path)
+    assert len(list(tmp_path.glob("results/*/*/complete.json"))) == 2
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        signal.SIGKILL,
+        *(pytest.param(s, marks=pytest.mark.slow) for s in (signal.SIGTERM, signal.SIGINT)),
+    ],
+)
+def test_stopped_anywhere_the_next_start_completes_it(
+    scenario: Path, tmp_path: Path, stop: signal.Signals
+) -> None:
+    """Killed at random moments and started again, the set is complete and free of duplicates."""
+    before = set(leftovers())
+    moments = random.Random(int(stop))
+    for _ in range(6):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "edgebench", "run", str(scenario)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": python_path()},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for_the_program(process)
+        time.sleep(moments.uniform(0, 1.4))
+        process.send_signal(stop)
+        assert process.wait(20) in {0, -stop, 128 + stop}
+        if list(tmp_path.glob("results/*/*/complete.json")):
+            break
+    if not list(tmp_path.glob("results/*/*/complete.json")):
+        edgebench("run", str(scenario), cwd=tmp_path)
+    lines = records(tmp_path)
+    assert sorted(line["trial"] for line in lines) == sorted({line["trial"] for line in lines})
+    assert len(lines) == 9
+    edgebench("measure", "--", "true", cwd=tmp_path)
+    assert set(leftovers()) <= before
+
+
+def test_a_second_start_beside_the_first_is_refused(scenario: Path, tmp_path: Path) -> None:
+    """Two harnesses never write to one results folder."""
+    slow = "import time; time.sleep(3); b = bytearray"
+    scenario.write_text(scenario.read_text().replace("b = bytearray", slow))
+    first = subprocess.Popen(
+        [sys.executable, "-m", "edgebench", "run", str(scenario)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": python_path()},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while not list(tmp_path.glob("results/*/*/trials.jsonl")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        second = edgebench("run", str(scenario), cwd=tmp_path, check=False)
+        assert second.returncode == 1
+        assert "Traceback" not in second.stderr
+    finally:
+        first.terminate()
+        first.wait(20)

@@ -1,0 +1,164 @@
+"""A program's throughput: read from its output, recorded, and shown beside its slowdown."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgebench.errors import WorkloadError
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.report.figures import gallery
+from edgebench.report.model_card import model_card
+from edgebench.report.more_memory import more_memory_sentences
+from edgebench.report.one_sentence import sweep_sentences
+from edgebench.report.sentences import slowdown_sentences
+from edgebench.report.workload import workloads
+from edgebench.results.folder import ResultsFolder
+from edgebench.results.results import load
+from edgebench.results.summary import summarise
+from edgebench.run.launch import launch
+from edgebench.run.output_rate import OutputRate
+from edgebench.run.session import open_session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
+from edgebench.scenario.command_keys import CommandWorkload
+from edgebench.slowdown.curves import curves
+from edgebench.workloads.recorder import NO_DESCRIPTORS
+
+MIB = 1 << 20
+#: As programs print it: a line that is none, pretty JSON, JSON lines.
+PRINTED = """loading [ 100%]
+{"results": [
+  {"n": "warm-up", "rate": 8},
+  {"n": "run", "rate": 4}
+]}
+{"rate": 2.5}
+[{"rate": 7}, {"rate": NaN}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "rate"),
+    [
+        ("results.0.rate", 8),
+        ("results.-1.rate", 4),
+        ("results.*.rate", 6),
+        ("rate", 2.5),
+        ("*.rate", 7),
+        ("results.9.rate", None),
+        ("results.0.n", None),
+    ],
+)
+def test_a_rate_is_read_from_json(path: str, rate: float | None) -> None:
+    """By names, places in lists and every entry; what is no finite number does not count."""
+    assert OutputRate(None, path).per_second(1.0, PRINTED) == rate
+
+
+def test_brackets_that_are_no_json_end_the_search() -> None:
+    """Neither depth nor number of false starts makes the reading fail."""
+    assert OutputRate(None, "rate").per_second(1.0, "[" * 100_000) is None
+    assert OutputRate(None, "rate").per_second(1.0, "[\n" * 3_000 + '{"rate": 1}\n') is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"unit": "tokens"}, "none is read"),
+        ({"throughput": True, "unit": "a unit of four words"}, "no unit"),
+        ({"throughput_json": "results..rate"}, "no path into JSON"),
+        ({"throughput_json": "rate", "throughput_pattern": "(.)"}, "can't both"),
+        ({"files": ["gone.gguf"]}, "no file or folder"),
+        ({"files": "model.gguf"}, "as a list"),
+    ],
+)
+def test_keys_that_mean_nothing_are_refused(keys: dict[str, object], says: str) -> None:
+    """Each says what to write instead."""
+    with pytest.raises(ValueError, match=says):
+        CommandWorkload.model_validate({"kind": "command", "command": ["true"], **keys})
+
+
+def test_a_file_that_is_gone_fails_the_trial_in_words(tmp_path: Path) -> None:
+    """It was there when the scenario was read."""
+    settings = {"kind": "command", "command": ["true"], "files": [str(tmp_path / "gone")]}
+    with pytest.raises(WorkloadError, match="no file there"):
+        launch(settings, NO_DESCRIPTORS)
+
+
+@pytest.fixture
+def swept(tmp_path: Path) -> Path:
+    """A program of 40 tokens per second, and 10 at a limit; its time never changes."""
+    settings = {
+        "kind": "command",
+        "command": ["llm"],
+        "throughput_json": "rate",
+        "unit": "tokens",
+        "stop_after_s": 2.0,
+    }
+    with ResultsFolder.create(tmp_path, "board", "llm", "", {}, {}, {}) as folder:
+        limits = (("max", None, 40.0), ("80M", 80 * MIB, 10.0), ("60M", 60 * MIB, 5.0))
+        for number, (label, size, rate) in enumerate([*limits, *limits], start=1):
+            record = TrialRecord(
+                *(f"{number:04d}", f"p{(number - 1) % 3}", 0, 0, settings),
+                LimitSetting(label, size),
+                "ok",
+                "2026-01-01T00:00:00.000+00:00",
+                wall_s=2.0,
+                limit_bytes=size,
+                demand_bytes=None if size else 100 * MIB,
+                throughput_per_s=rate * (1 + number / 1000),
+            )
+            folder.append(record)
+        return folder.path
+
+
+def test_the_throughput_is_the_answer(swept: Path) -> None:
+    """Where it is known, slowdown is its: the time of a program that is stopped tells nothing."""
+    sweep = load(swept).sweeps[0]
+    points = summarise(sweep)
+    assert [round(p.slowdown or 0) for p in points] == [1, 4, 8]
+    (found,) = workloads(points)
+    (said,) = sweep_sentences([found], {found.name: "llm"})
+    assert "40.1 tokens/s without a limit; 4× slower (10 tokens/s) at 80.0 MiB" in said
+    assert slowdown_sentences(found)[0].startswith("Unlimited, it does 40.1 tokens/s (2 trials")
+    assert "does 40.1 tokens/s, and 10 tokens/s at 80.0 MiB" in more_memory_sentences(found)[-1]
+    card = model_card(sweep, [found], {found.name: "llm"})
+    assert "| tokens/s | slowdown |" in card
+    assert "| 40.1 | 1× |" in card
+
+
+def test_the_throughput_is_fitted_and_drawn(swept: Path) -> None:
+    """Its curve is unlimited rate ÷ rate, and it has a figure of its own."""
+    results = load(swept)
+    curve = next(one for one in curves(results) if one.phase == "throughput")
+    assert curve.unlimited_words == "40.1 tokens/s"
+    assert [round(slowdown) for slowdown in curve.medians] == [8, 4]
+    (figure,) = gallery.draw(results, "throughput")
+    assert figure.stem == "throughput-tokens"
+    assert figure.figure.axes[0].get_ylabel() == "tokens per second"
+
+
+@pytest.mark.cgroup
+def test_files_are_charged_to_the_trial_that_reads_them(tmp_path: Path) -> None:
+    """Another process read the file before; only a trial that evicts it pays for its pages."""
+    weights = tmp_path / "weights.bin"
+    weights.write_bytes(os.urandom(24 * MIB))
+    os.sync()
+    code = f"data = open({str(weights)!r}, 'rb').read(); print('{{\"rate\": 3}}')"
+    plain = {"kind": "command", "command": [sys.executable, "-I", "-S", "-c", code]}
+    peaks = []
+    with open_session() as session:
+        for name, keys in (("kept", {}), ("evicted", {"files": [str(tmp_path)]})):
+            # These pages are charged to this process.
+            weights.read_bytes()
+            folder = tmp_path / name
+            folder.mkdir()
+            settings = {**plain, **keys, "throughput_json": "rate"}
+            request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting())
+            record = run_trial(session.setup, request, TrialFiles.scratch(folder))
+            assert record.throughput_per_s == 3, json.dumps(record.to_json())
+            peaks.append(record.peak_bytes or 0)
+    assert peaks[1] - peaks[0] > 20 * MIB

@@ -1,0 +1,262 @@
+"""Trials in real cgroups: what the kernel counts, what is left, who is charged."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgebench.cgroups.interface import Limits
+from edgebench.identity import python_path
+from edgebench.layers.disk import evict
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.session import Session, open_session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial import _limits_of as limits_of
+from edgebench.run.trial import _report_file as report_file
+from edgebench.run.trial_record import TrialRequest
+
+pytestmark = pytest.mark.cgroup
+MIB = 1 << 20
+#: Touches so many MiB of anonymous memory and holds them for a moment.
+TOUCH = (
+    "import time; b = bytearray({mib} << 20); b[::4096] = b'x' * len(b[::4096]); time.sleep({s})"
+)
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    """The real setup."""
+    with open_session() as session:
+        yield session
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> TrialFiles:
+    """Where this test's trial leaves its files."""
+    return TrialFiles(tmp_path / "s.npz", tmp_path / "e.jsonl.gz", tmp_path / "log", tmp_path)
+
+
+def trial(
+    session: Session,
+    files: TrialFiles,
+    code: str,
+    memory_mib: int | None = None,
+    timeout_s: float = 60,
+) -> TrialRecord:
+    """A trial of Python code under a limit, without swap."""
+    settings = {
+        "kind": "command",
+        "command": [sys.executable, "-I", "-S", "-c", code],
+        "env": {"PYTHONPATH": python_path()},
+    }
+    limits = LimitSetting(
+        label=f"{memory_mib}M", memory_bytes=memory_mib * MIB if memory_mib else None
+    )
+    request = TrialRequest("0001", "p1", 0, 0, settings, limits, timeout_s)
+    return run_trial(session.setup, request, files)
+
+
+def test_a_known_allocation_shows_in_every_measure(session: Session, files: TrialFiles) -> None:
+    """Kernel, sampler and GNU time all see 100 MiB that were touched; the rest is Python's own."""
+    record = trial(session, files, TOUCH.format(mib=100, s=0.1))
+    assert record.outcome == "ok"
+    for peak in (record.peak_bytes, record.sampled_peak_bytes, record.gnu_time_maxrss_bytes):
+        assert peak is not None
+        assert 100 * MIB < peak < 125 * MIB
+    assert record.demand_bytes is not None
+    assert record.demand_bytes >= 100 * MIB
+    assert record.saturated is False
+
+
+def test_a_limit_below_demand_without_swap_is_a_recorded_kill(
+    session: Session, files: TrialFiles
+) -> None:
+    """An OOM kill is a result: outcome, count, saturation, no demand."""
+    record = trial(session, files, TOUCH.format(mib=200, s=0), memory_mib=64)
+    assert record.outcome == "oom-killed"
+    assert record.oom_kills
+    assert record.limit_bytes == 64 * MIB
+    assert record.saturated is True
+    assert record.demand_bytes is None
+    assert "demand_bytes" in record.missing
+
+
+#: Programs that go on after the kernel killed a child of theirs which needs 300 MiB.
+LOSING_A_CHILD = {
+    "grandchild": (
+        "import subprocess, sys\n"
+        f"inner = {TOUCH.format(mib=300, s=0)!r}\n"
+        "child = 'import subprocess, sys; subprocess.run(sys.argv[1:])'\n"
+        "python = [sys.executable, '-I', '-S', '-c']\n"
+        "subprocess.run([*python, child, *python, inner])"
+    ),
+    "multiprocessing": (
+        "import multiprocessing\n"
+        "def touch():\n"
+        "    b = bytearray(300 << 20); b[::4096] = b'x' * len(b[::4096])\n"
+        "child = multiprocessing.get_context('fork').Process(target=touch)\n"
+        "child.start(); child.join()"
+    ),
+    "shell": (
+        "import os, sys\n"
+        f"os.environ['INNER'] = {TOUCH.format(mib=300, s=0)!r}\n"
+        'script = \'"$0" -I -S -c "$INNER"; echo going on\'\n'
+        "os.execv('/bin/sh', ['sh', '-c', script, sys.executable])"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LOSING_A_CHILD)
+def test_a_killed_child_is_no_success(session: Session, files: TrialFiles, kind: str) -> None:
+    """The kernel kills a child, the command goes on and ends well: killed, and both are told.
+
+    Where the kernel kills a cgroup as a whole (version 2), the command is killed as well.
+    """
+    record = trial(session, files, LOSING_A_CHILD[kind], memory_mib=100)
+    assert record.outcome == "oom-killed"
+    assert record.oom_kills
+    if record.exit_code == 0:
+        assert record.reason == (
+            "the kernel killed 1 process of it; the command itself ended with 0"
+        )
+    else:
+        assert session.setup.parent.version == 2
+        assert str(record.reason).startswith("killed by the kernel")
+
+
+@pytest.mark.root
+def test_a_kill_in_a_cgroup_below_counts(session: Session, files: TrialFiles) -> None:
+    """A workload that makes a cgroup of its own and loses a process there did not end well."""
+    memory = session.setup.parent.bases["memory"] / f"edgebench-{os.getpid()}-0001"
+    inner = TOUCH.format(mib=300, s=0)
+    code = (
+        "import os, pathlib, subprocess, sys\n"
+        f"below = pathlib.Path({str(memory)!r}, 'below'); below.mkdir()\n"
+        "pid = os.fork()\n"
+        "if not pid:\n"
+        "    (below / 'cgroup.procs').write_text('0')\n"
+        f"    os.execv(sys.executable, [sys.executable, '-I', '-S', '-c', {inner!r}])\n"
+        "os.waitpid(pid, 0)"
+    )
+    record = trial(session, files, code, memory_mib=100)
+    assert record.outcome == "oom-killed", record.reason
+    assert record.oom_kills
+    assert not memory.exists()
+
+
+def test_memory_of_a_grandchild_is_counted(session: Session, files: TrialFiles) -> None:
+    """A child of a child is charged too, which GNU time alone can't add up."""
+    inner = TOUCH.format(mib=60, s=0.2)
+    code = (
+        "import subprocess, sys\n"
+        f"kids = [subprocess.Popen([sys.executable, '-I', '-S', '-c', {inner!r}]) for _ in 'ab']\n"
+        "[kid.wait() for kid in kids]"
+    )
+    record = trial(session, files, code)
+    assert record.peak_bytes is not None
+    assert record.gnu_time_maxrss_bytes is not None
+    assert record.peak_bytes > 120 * MIB
+    assert record.gnu_time_maxrss_bytes < 90 * MIB
+
+
+def test_a_hanging_workload_times_out_and_leaves_nothing(
+    session: Session, files: TrialFiles
+) -> None:
+    """A timeout is recorded; its background children are gone and so is its cgroup."""
+    code = (
+        "import subprocess, sys, time\n"
+        "subprocess.Popen(['sleep', '4242'], start_new_session=True); time.sleep(60)"
+    )
+    record = trial(session, files, code, timeout_s=0.8)
+    assert record.outcome == "timeout"
+    assert not _processes("4242")
+    assert not _cgroups()
+
+
+def test_a_failing_workload_is_told_in_its_own_words(session: Session, files: TrialFiles) -> None:
+    """The reason of a failure is the last thing the workload said."""
+    record = trial(session, files, "raise ValueError('no such thing')")
+    assert record.outcome == "failed"
+    assert record.exit_code == 1
+    assert record.reason == "ValueError: no such thing"
+    assert "Traceback" in files.log.read_text()
+
+
+def test_the_samples_are_a_plain_numpy_archive(session: Session, files: TrialFiles) -> None:
+    """Anyone can read the samples; their clock rises and their achieved rate is told."""
+    record = trial(session, files, TOUCH.format(mib=20, s=0.3))
+    fast = np.load(files.samples)["fast"]
+    assert (np.diff(fast["t_ns"]) > 0).all()
+    assert record.sampler is not None
+    assert record.sampler.samples == len(fast) > 50
+    assert fast["usage_bytes"].max() == record.sampled_peak_bytes
+
+
+def test_a_large_harness_changes_no_figure(session: Session, files: TrialFiles) -> None:
+    """400 MB held by the harness show in neither the kernel's peak nor GNU time's."""
+    ballast = bytearray(os.urandom(MIB)) * 400
+    record = trial(session, files, TOUCH.format(mib=10, s=0))
+    del ballast
+    assert record.peak_bytes is not None
+    assert record.gnu_time_maxrss_bytes is not None
+    assert record.peak_bytes < 40 * MIB
+    assert record.gnu_time_maxrss_bytes < 40 * MIB
+
+
+def _processes(word: str) -> list[str]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if command.split(b"\0")[:2] == [b"sleep", word.encode()]:
+            found.append(folder.name)
+    return found
+
+
+def _cgroups() -> list[Path]:
+    mine = f"edgebench-{os.getpid()}-"
+    return [p for p in Path("/sys/fs/cgroup").glob("*/**/edgebench-*") if p.name.startswith(mine)]
+
+
+def test_what_is_asked_is_what_is_set() -> None:
+    """Each limit in its place; no swap is none, and so many cores are the first of ours."""
+    asked = LimitSetting(
+        "x", memory_bytes=5, swap_kind="file", swap_bytes=7, cores=1, cpu_quota=1.5
+    )
+    first = min(os.sched_getaffinity(0))
+    assert limits_of(asked) == Limits(5, 7, (first,), 1.5)
+    assert limits_of(replace(asked, swap_kind="none")).swap_bytes == 0
+    assert limits_of(LimitSetting()) == Limits(swap_bytes=limits_of(LimitSetting()).swap_bytes)
+    assert limits_of(LimitSetting()).cores is None
+
+
+def test_a_trial_is_watched_as_asked(session: Session, files: TrialFiles) -> None:
+    """At the intervals of its setup; and the report that GNU time fills is nobody else's."""
+    assert report_file(files.work / "0001.gnu-time", None).stat().st_mode & 0o7777 == 0o600
+    setup = replace(session.setup, interval_s=0.002, stat_interval_s=0.05)
+    request = TrialRequest(
+        "0001", "p1", 0, 0, {"kind": "command", "command": ["true"]}, LimitSetting()
+    )
+    watched = run_trial(setup, request, files).watched
+    assert watched
+    assert (watched.usage_interval_s, watched.stat_interval_s) == (0.002, 0.05)
+
+
+def test_evicted_pages_are_read_again(tmp_path: Path) -> None:
+    """One file's clean pages leave the page cache; the file stays as it is."""
+    file = tmp_path / "weights"
+    file.write_bytes(bytes(8 * MIB))
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+    evict(file)
+    assert file.stat().st_size == 8 * MIB
+    with pytest.raises(FileNotFoundError):
+        evict(tmp_path / "gone")

@@ -1,0 +1,130 @@
+"""Outcomes told from exits, counters and events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from edgebench.cgroups.counters import Counters
+from edgebench.run.outcome import trial_end
+from edgebench.run.process import ProcessEnd
+
+OPEN_LOAD: list[dict[str, Any]] = [
+    {"event": "start", "id": 1, "phase": "import", "round": None, "network": None, "layer": None},
+    {"event": "end", "id": 1},
+    {
+        "event": "start",
+        "id": 2,
+        "phase": "load",
+        "round": 0,
+        "network": "alexnet",
+        "layer": 16,
+        "name": "classifier.1",
+    },
+]
+
+
+def ended(returncode: int, timed_out: bool = False) -> ProcessEnd:
+    """A process that ended so after one second."""
+    return ProcessEnd(returncode, timed_out, started_ns=0, wall_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("returncode", "kills", "words"),
+    [
+        (0, 1, "the kernel killed 1 process of it; the command itself ended with 0"),
+        (3, 2, "the kernel killed 2 processes of it; the command itself ended with 3"),
+    ],
+)
+def test_a_killed_child_is_a_kill(returncode: int, kills: int, words: str) -> None:
+    """Whatever the kernel killed makes the outcome; how the first process ended stays beside."""
+    verdict = trial_end(ended(returncode), Counters(oom_kills=kills), [], "")
+    assert (verdict.outcome, verdict.reason) == ("oom-killed", words)
+    assert verdict.exit_code == returncode
+
+
+@pytest.mark.parametrize("returncode", [137, -9])
+def test_a_kernel_kill_names_the_layer(returncode: int) -> None:
+    """An OOM kill is its own outcome, and says in which phase and layer it struck."""
+    verdict = trial_end(ended(returncode), Counters(oom_kills=1), OPEN_LOAD, "")
+    assert verdict.outcome == "oom-killed"
+    assert verdict.signal == 9
+    assert "load of alexnet's layer 16 (classifier.1)" in str(verdict.reason)
+
+
+def test_killed_by_someone_else_is_failed() -> None:
+    """SIGKILL without an OOM kill by the kernel is not called one."""
+    verdict = trial_end(ended(137), Counters(oom_kills=0), [], "")
+    assert verdict.outcome == "failed"
+    assert "signal 9" in str(verdict.reason)
+
+
+def test_the_workloads_own_words_win_over_its_output() -> None:
+    """An error the worker worded is the reason; else the last printed line is."""
+    note = {"event": "note", "data": {"error": {"what": "no such checkpoint"}}}
+    assert trial_end(ended(1), Counters(), [note], "Traceback\n").reason == "no such checkpoint"
+    assert trial_end(ended(1), Counters(), [], "a\nValueError: b\n\n").reason == "ValueError: b"
+
+
+def test_a_time_limit_is_told_from_a_kill() -> None:
+    """The harness's own kill at the time limit is a timeout, unless the kernel killed before."""
+    verdict = trial_end(ended(-9, timed_out=True), Counters(oom_kills=0), OPEN_LOAD, "")
+    assert verdict.outcome == "timeout"
+    killed = trial_end(ended(-9, timed_out=True), Counters(oom_kills=1), OPEN_LOAD, "")
+    assert killed.outcome == "oom-killed"
+    assert "past its time limit after 1.0 s in load" in str(killed.reason)
+
+
+def test_the_words_of_each_end() -> None:
+    """All of them, to the letter: what a person reads of a trial that did not go well."""
+    span = " in load of alexnet's layer 16 (classifier.1)"
+    killed = trial_end(ended(137), Counters(oom_kills=1), OPEN_LOAD, "")
+    assert killed.reason == f"killed by the kernel{span}"
+    assert (killed.exit_code, killed.signal) == (137, 9)
+    late = trial_end(ended(-15, timed_out=True), Counters(oom_kills=0), OPEN_LOAD, "")
+    assert late.reason == f"ran past its time limit after 1.0 s{span}"
+    assert (late.outcome, late.exit_code, late.signal) == ("timeout", None, 15)
+    stopped = trial_end(ended(-15), Counters(), [], "last words\n")
+    assert stopped.reason == "ended by signal 15 (Terminated)"
+    assert (stopped.outcome, stopped.exit_code, stopped.signal) == ("failed", None, 15)
+    assert trial_end(ended(3), Counters(), [], " \n").reason == "exit code 3"
+    assert trial_end(ended(0), Counters(), OPEN_LOAD, "words").reason is None
+
+
+@pytest.mark.parametrize(
+    ("span", "where"),
+    [
+        ({"phase": "init"}, "init"),
+        ({"phase": "load", "network": "lenet"}, "load of lenet"),
+        (
+            {"phase": "load", "network": "lenet", "layer": 0, "name": "c"},
+            "load of lenet's layer 0 (c)",
+        ),
+        ({"phase": "round", "layer": 3}, "round"),
+    ],
+)
+def test_where_it_ended_is_as_much_as_is_known(span: dict[str, Any], where: str) -> None:
+    """Layer and network are left out where there are none; the first layer is one."""
+    events = [{"event": "start", "id": 1, **span}]
+    verdict = trial_end(ended(-9), Counters(oom_kills=1), events, "")
+    assert verdict.reason == f"killed by the kernel in {where}"
+
+
+@pytest.mark.parametrize(("returncode", "signal"), [(128, None), (129, 1), (192, 64), (193, None)])
+def test_exit_codes_that_a_signal_makes(returncode: int, signal: int | None) -> None:
+    """128 and the signal's number; neither 128 itself nor what lies beyond all signals."""
+    assert trial_end(ended(returncode), Counters(), [], "").signal == signal
+
+
+def test_only_a_note_of_the_workload_is_its_own_word() -> None:
+    """The last one counts; what is no sentence, and data of other events, are passed over."""
+    events: list[dict[str, Any]] = [
+        {"event": "note", "data": {"error": {"what": "first"}}},
+        {"event": "note", "data": {"error": {"what": "last"}}},
+        {"event": "note", "data": {"error": {"what": 7}}},
+        {"event": "note", "data": {"error": "text"}},
+        {"event": "note"},
+        {"event": "start", "id": 1, "data": {"error": {"what": "no note"}}},
+    ]
+    assert trial_end(ended(1), Counters(), events, "printed").reason == "last"

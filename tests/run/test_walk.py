@@ -1,0 +1,172 @@
+"""Walks in real cgroups: one process, many limits, a record each."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgebench.identity import python_path
+from edgebench.records import TrialRecord
+from edgebench.results.results import Results, load
+from edgebench.results.stages import round_stages
+from edgebench.results.steady import steadiness
+from edgebench.results.summary import summarise
+from edgebench.run.walk_control import MOST_ROUNDS
+from edgebench.slowdown.curves import curves
+from edgebench.slowdown.upward import upward_seconds, upward_slowdown
+
+pytestmark = [pytest.mark.cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
+
+SCENARIO = """
+schema = 1
+name = "tiny"
+seed = 3
+repeats = 1
+timeout = "2m"
+[workload]
+kind = "training"
+framework = "numpy"
+network = "mlp"
+width = 256
+learning_rate = 0.001
+steps = 5
+[limits]
+memory = {memory}
+swap = "{swap}"
+plan = "walk"
+target = 0.2
+starts = ["150%"]
+"""
+
+
+def swept(folder: Path, memory: str, swap: str) -> Results:
+    """What a walk through these limits came to, as a person would run it."""
+    scenario = folder / "tiny.toml"
+    scenario.write_text(SCENARIO.format(memory=memory, swap=swap))
+    done = subprocess.run(
+        [sys.executable, "-m", "edgebench", "run", str(scenario)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": python_path()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return load(folder / "results")
+
+
+def walked(results: Results) -> list[TrialRecord]:
+    """The records of the walk, up and down, in the order of its visits."""
+    (sweep,) = results.sweeps
+    both = [*sweep.records, *sweep.upward_records]
+    of_walk = [record for record in both if record.walk]
+    return sorted(of_walk, key=lambda record: record.walk.step if record.walk else 0)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """A walk through two limits, one of them below the demand."""
+    return swept(tmp_path_factory.mktemp("walk"), '["150%", "85%"]', "128M")
+
+
+def test_one_process_visits_all_limits_down_and_up(results: Results) -> None:
+    """Without a limit at both ends; the kernel had each limit that a record says."""
+    steps = walked(results)
+    assert [step.walk.step for step in steps if step.walk] == list(range(len(steps)))
+    assert steps[0].limit_bytes is None
+    assert steps[-1].limit_bytes is None
+    assert {step.direction for step in steps} == {None, "down", "up"}
+    assert len({step.walk.walk for step in steps if step.walk}) == 1
+    for step in steps:
+        assert step.outcome == "ok"
+        if step.limit_bytes and step.peak_bytes:
+            assert step.peak_bytes <= step.limit_bytes
+
+
+def test_rounds_of_a_limit_are_its_own(results: Results) -> None:
+    """No round is at two limits, none is lost, and each limit's events begin with it."""
+    rounds: list[int] = []
+    for step in walked(results):
+        assert step.walk
+        own = [phase.round for phase in step.phases if phase.phase == "round"]
+        assert len(own) == len(step.walk.round_s)
+        assert len(own) <= MOST_ROUNDS
+        rounds += own
+        first, *others = results.sweeps[0].events(step.trial)
+        assert (first["event"], first["limit_bytes"]) == ("limit", step.limit_bytes)
+        assert {e["round"] for e in others if e["event"] == "start"} - {None} == set(own)
+    assert rounds == list(range(len(rounds)))
+
+
+def test_a_walk_has_one_start(results: Results) -> None:
+    """The first round at a further limit is no start: its process has long begun."""
+    steps = walked(results)
+    assert "start" in round_stages(steps[0]).values()
+    assert {stage for step in steps[1:] for stage in round_stages(step).values()} == {
+        "settling",
+        "steady",
+    }
+
+
+def test_the_way_up_is_kept_apart(results: Results) -> None:
+    """It is in no table of the sweep's points; everything else is."""
+    assert set(results.trials["direction"].dropna()) == {"down"}
+    assert set(results.upward.trials["direction"]) == {"up"}
+    (sweep,) = results.sweeps
+    assert not [point for point in summarise(sweep) if point.point.endswith("-up")]
+    assert len(sweep.records) == sweep.planned
+    (curve,) = (one for one in curves(results) if one.phase == "total")
+    upward = upward_seconds(results)
+    assert upward is not None
+    limits, slowdown = upward_slowdown(curve, upward)
+    assert set(limits) == set(results.upward.trials["limit_bytes"])
+    assert (slowdown > 0).all()
+
+
+def test_rounds_are_the_repeats_where_one_walk_is_all_there_is(results: Results) -> None:
+    """At 85 % no fresh trial ran: its steady rounds say how sure its slowdown is."""
+    (sweep,) = results.sweeps
+    points = {point.limits.label: point for point in summarise(sweep)}
+    walks = [record.walk for record in sweep.records if record.limits.label == "85%"]
+    rounds = [len(steadiness(walk.round_s).rounds) for walk in walks if walk]
+    assert points["85%"].times_s["steady"].count == sum(rounds) > 1
+    assert points["85%"].ratios["total"].low is not None
+    # One walk and one fresh trial: trials are the repeats.
+    assert points["150%"].times_s["steady"].count == 2
+
+
+def test_unlimited_rounds_around_a_limit_are_known(results: Results) -> None:
+    """Each limit between two visits without one knows how long a round took then."""
+    for step in walked(results):
+        assert step.walk
+        assert step.walk.reference_s is not None
+        assert step.walk.reference_s > 0
+
+
+def test_a_limit_below_what_lives_ends_the_walk_and_the_rest_is_kept(tmp_path: Path) -> None:
+    """A kill (or, on version 1, a limit that the kernel refuses) costs only the limits below."""
+    results = swept(tmp_path, '["150%", "8M"]', "none")
+    steps = walked(results)
+    assert [step.outcome for step in steps[:2]] == ["ok", "ok"]
+    assert steps[1].limits.label == "150%"
+    killed = [step.limits.label for step in steps if step.outcome == "oom-killed"]
+    refused = [words for words in steps[0].warnings if "the walk ended above 8.0 MiB" in words]
+    assert killed == ["8M"] or refused
+    (sweep,) = results.sweeps
+    assert sweep.complete
+
+
+def test_a_scenario_without_rounds_is_refused(tmp_path: Path) -> None:
+    """A command has no rounds between which its limit could move."""
+    path = tmp_path / "command.toml"
+    tables = '[workload]\nkind = "command"\ncommand = ["true"]\n[limits]\nmemory = "64M"\n'
+    path.write_text(f'schema = 1\nname = "command"\n{tables}plan = "walk"\n')
+    words = [sys.executable, "-m", "edgebench", "check", str(path), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "has no rounds to walk" in json.dumps(done.stdout) + done.stderr

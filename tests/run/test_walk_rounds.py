@@ -1,0 +1,95 @@
+"""When a limit has had enough rounds, and what is said where they never repeat."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgebench.identity import python_path
+from edgebench.records import PhaseSum
+from edgebench.results.results import load
+from edgebench.run.walk_control import MOST_ROUNDS, WalkStep
+from edgebench.scenario.walk import Visit
+
+#: Every second round takes twice as long as the others.
+NETWORK = """
+import itertools, time
+import torch
+
+class Uneven(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = itertools.count()
+
+    def forward(self, values):
+        time.sleep(0.08 if next(self.calls) % 2 else 0.04)
+        return values
+
+def network():
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 10), Uneven())
+"""
+SCENARIO = """
+schema = 1
+name = "uneven"
+repeats = 1
+timeout = "2m"
+[workload]
+kind = "inference"
+network = "uneven:network"
+image = 16
+rounds = 2
+warm = 0
+[limits]
+memory = ["130%"]
+plan = "walk"
+"""
+
+
+def at_one_limit(*seconds: float) -> WalkStep:
+    """A step whose rounds took so long."""
+    rounds = [PhaseSum(number, None, "round", taken) for number, taken in enumerate(seconds)]
+    return WalkStep(Visit(None), None, phases=rounds)
+
+
+def test_rounds_that_repeat_are_enough_at_once() -> None:
+    """Four: the first pays for the change of limit, and three are the least that can repeat."""
+    assert not at_one_limit(5.0, 1.0, 1.0).enough
+    assert at_one_limit(5.0, 1.0, 1.0, 1.02).enough
+
+
+def test_rounds_that_never_repeat_come_to_an_end() -> None:
+    """Each twice the last: the walk goes on after so many, and all but the first count."""
+    doubling = [0.01 * 2**n for n in range(MOST_ROUNDS)]
+    assert not at_one_limit(*doubling[:-1]).enough
+    step = at_one_limit(*doubling)
+    assert step.enough
+    assert step.visited().seconds["round"] == doubling[MOST_ROUNDS // 2]
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_network_whose_rounds_never_repeat_is_walked_and_told(tmp_path: Path) -> None:
+    """In real cgroups: the most rounds at each limit, kept as they are, and ``show`` says so."""
+    (tmp_path / "uneven.py").write_text(NETWORK)
+    (tmp_path / "uneven.toml").write_text(SCENARIO)
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    words = [sys.executable, "-m", "edgebench"]
+    for verb in (["run", "uneven.toml"], ["show", "results"]):
+        done = subprocess.run(
+            [*words, *verb],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    assert "repeat" in done.stdout + done.stderr
+    (sweep,) = load(tmp_path / "results").sweeps
+    steps = [record for record in [*sweep.records, *sweep.upward_records] if record.walk]
+    assert {len(step.walk.round_s) for step in steps if step.walk} == {MOST_ROUNDS}

@@ -1,0 +1,103 @@
+"""Plans by name: of a scenario, of the command line, and which fresh trials stand beside walks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from edgebench.cli.check import check
+from edgebench.errors import ScenarioError
+from edgebench.scenario.flag_scenario import LayerRequest, layer_scenario
+from edgebench.scenario.planner import planner_of
+from edgebench.scenario.points import points
+from edgebench.scenario.scenario import Scenario, load_scenario
+
+WALK = """
+schema = 1
+name = "walked"
+repeats = 2
+[workload]
+kind = "inference"
+network = ["lenet", "alexnet"]
+[limits]
+memory = ["80%", "60%"]
+plan = "walk"
+target = 0.1
+"""
+
+
+def loaded(folder: Path, more: str = "", plan: str | None = None) -> Scenario:
+    """The scenario with further keys of its limits."""
+    path = folder / "walked.toml"
+    path.write_text(WALK + more)
+    return load_scenario(path, plan)
+
+
+def trials(scenario: Scenario) -> list[tuple[str, bool]]:
+    """Limit of each planned trial, and whether it is a walk."""
+    made = {point.id: point for point in points(scenario)}
+    planner = planner_of(scenario, list(made.values()))
+    first = planner.first()
+    both = [*first, *planner.further(first, {})]
+    return sorted((made[one.point_id].limits.label, one.walk) for one in both)
+
+
+def test_fresh_trials_stand_beside_walks_where_starts_says(tmp_path: Path) -> None:
+    """At all limits; or at those named. ``check`` counts the same."""
+    free = [("max", False)] * 2 + [("max", True)] * 4
+    at_all = [("60%", False)] * 2 + [("80%", False)] * 2 + free
+    assert trials(loaded(tmp_path)) == at_all
+    scenario = loaded(tmp_path, 'starts = ["60%"]')
+    assert trials(scenario) == [("60%", False)] * 2 + free
+    done = CliRunner().invoke(check, [str(tmp_path / "walked.toml"), "--json"])
+    seen = json.loads(done.stdout)
+    assert (seen["trials"], seen["walks"]) == (8, 4)
+
+
+@pytest.mark.parametrize(
+    ("more", "plan", "words"),
+    [
+        ('starts = ["50%"]', None, "none of memory's: 80%, 60%"),
+        ("target_error = 0.1", None, 'a plan of kind "walk" has no target_error'),
+    ],
+)
+def test_keys_of_other_plans_and_limits_are_refused(
+    tmp_path: Path, more: str, plan: str | None, words: str
+) -> None:
+    """The message says which limits there are."""
+    with pytest.raises(ScenarioError, match=words):
+        loaded(tmp_path, more, plan)
+
+
+def test_another_plan_is_one_flag_away(tmp_path: Path) -> None:
+    """Keys of the scenario's own plan are left out; its text says so; it is another sweep."""
+    own, other = loaded(tmp_path), loaded(tmp_path, 'starts = ["60%"]', "grid")
+    assert trials(other) == sorted(
+        [(label, False) for label in ("max", "80%", "60%") for _ in range(4)]
+    )
+    assert other.text.startswith("# Run with --plan grid, not with the plan below.\n")
+    assert other.fingerprint() != own.fingerprint()
+    assert other.limits.target is other.limits.starts is None
+    done = CliRunner().invoke(check, [str(tmp_path / "walked.toml"), "--plan", "grid"])
+    assert f"edgebench run {tmp_path / 'walked.toml'} --plan grid" in done.stderr.replace("\n", "")
+
+
+def test_what_has_no_rounds_is_not_walked(tmp_path: Path) -> None:
+    """Whether the scenario or the flag asks for it."""
+    path = tmp_path / "program.toml"
+    table = '[workload]\nkind = "command"\ncommand = ["true"]\n[limits]\nmemory = "64M"\n'
+    path.write_text(f'schema = 1\nname = "program"\n{table}')
+    with pytest.raises(ScenarioError, match="has no rounds to walk"):
+        load_scenario(path, "walk")
+
+
+def test_layers_are_walked_once_or_tried_three_times() -> None:
+    """A walk has many rounds at each limit."""
+    walked = layer_scenario(LayerRequest("lenet", ("60%",), plan="walk"))
+    assert (walked.limits.plan, walked.repeats) == ("walk", 1)
+    tried = layer_scenario(LayerRequest("lenet", ("60%",)))
+    assert (tried.limits.plan, tried.repeats) == ("grid", 3)
+    assert layer_scenario(LayerRequest("lenet", ("60%",), plan="walk", repeats=2)).repeats == 2

@@ -1,0 +1,232 @@
+"""The verb check, what it foresees of this machine, and the scenarios that are shipped."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from scenario_making import COMMAND, INFERENCE, load_text, with_key
+
+from edgebench.cli.check import check
+from edgebench.errors import ScenarioError, UsageError
+from edgebench.identity import python_path
+from edgebench.scenario.flag_scenario import with_storage
+from edgebench.scenario.planner import planner_of
+from edgebench.scenario.points import points
+from edgebench.scenario.preview import MachineCapacity, preview, this_machine
+from edgebench.scenario.scenario import load_scenario
+from edgebench.scenario.shipped import SHIPPED
+
+BOARD = MachineCapacity(
+    ram_bytes=4 << 30, cores=4, root=True, system_swap=False, free_bytes=8 << 30
+)
+NAMES = sorted(file.stem for file in SHIPPED.glob("*.toml"))
+
+
+def warned(folder: Path, text: str, **changes: object) -> list[str]:
+    """What is foreseen of this scenario on a board with these changes."""
+    return preview(load_text(folder, text), dataclasses.replace(BOARD, **changes)).warnings
+
+
+@pytest.mark.parametrize(
+    ("line", "changes", "says"),
+    [
+        ('memory = ["1G", "64G"]', {}, "limit 64G has no effect: this machine has 4.00 GiB"),
+        ('memory = ["1G"]', {"ram_bytes": 1 << 29}, "limit 1G has no effect"),
+        ("cores = 8", {}, "cores = 8: this machine has only 4"),
+        ("cpu_quota = 4", {}, "cpu_quota = 4 has no effect: this machine has 4"),
+        ('swap = "1G"', {"root": False}, "swap of kind file needs root"),
+        ('swap = {kind = "zram", size = "1G"}', {"root": False}, "swap of kind zram needs root"),
+        ('swap = "system"', {}, "no swap on"),
+        ('swap = "9G"', {}, "won't fit: 8.00 GiB are free"),
+    ],
+)
+def test_what_cannot_bite_here_is_a_warning(
+    tmp_path: Path, line: str, changes: dict[str, object], says: str
+) -> None:
+    """A scenario that is right but for another machine is not refused: one warning says why."""
+    (warning,) = warned(tmp_path, with_key(COMMAND, "limits", line), **changes)
+    assert says in warning
+
+
+@pytest.mark.parametrize("line", ["cores = 4", "cpu_quota = 3.5", 'swap = "8G"', 'memory = ["4G"]'])
+def test_what_fits_is_not_warned_of(tmp_path: Path, line: str) -> None:
+    """At the machine's own measure nothing is amiss."""
+    assert warned(tmp_path, with_key(COMMAND, "limits", line)) == []
+
+
+def test_swap_of_the_machine_is_found(tmp_path: Path) -> None:
+    """With swap on, `system` is fine without root."""
+    text = with_key(COMMAND, "limits", 'swap = "system"')
+    assert warned(tmp_path, text, system_swap=True, root=False) == []
+
+
+def test_a_module_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked for and not imported."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text("raise SystemExit('it ran')\n")
+    there, gone = (
+        with_key(INFERENCE, "workload", f'network = "{name}.models:Net"')
+        for name in ("mine", "gone")
+    )
+    assert not [words for words in warned(tmp_path, there) if "no module" in words]
+    words = next(words for words in warned(tmp_path, gone) if "no module" in words)
+    assert words.startswith(f"no module 'gone' is found from {tmp_path}")
+
+
+def test_a_command_that_is_not_there(tmp_path: Path) -> None:
+    """A program is looked for as it will be started: in its folder, on its own PATH."""
+    missing = with_key(COMMAND, "workload", 'command = ["no-such-program-x"]')
+    assert "no command 'no-such-program-x'" in warned(tmp_path, missing)[0]
+    program = tmp_path / "bin" / "mine"
+    program.parent.mkdir()
+    shutil.copy(shutil.which("true") or "/bin/true", program)
+    relative = with_key(COMMAND, "workload", 'command = ["./mine"]')
+    assert warned(tmp_path, with_key(relative, "workload", 'cwd = "bin"')) == []
+    named = with_key(COMMAND, "workload", 'command = ["mine"]')
+    line = f'env = {{PATH = "{program.parent}"}}'
+    assert warned(tmp_path, with_key(named, "workload", line)) == []
+
+
+def test_this_machine_is_what_the_kernel_tells() -> None:
+    """RAM and cores are those of the machine the test runs on."""
+    total = Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0]
+    seen = this_machine()
+    assert seen.ram_bytes == pytest.approx(int(total) * 1024, rel=0.01)
+    assert seen.cores >= 1
+    assert seen.free_bytes > 0
+
+
+def test_check_says_what_would_run(tmp_path: Path) -> None:
+    """Points, trials, settings, limits, the upper bound of time and the next command."""
+    file = tmp_path / "own.toml"
+    file.write_text(with_key(INFERENCE, "limits", 'swap = "none"'))
+    done = CliRunner().invoke(check, [str(file)], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "alexnet, lenet" in done.stdout
+    assert "max, 75%, 64M" in done.stdout
+    assert "12: 2 of each point" in done.stdout
+    assert "at most 2 h 00 min" in done.stdout
+    assert done.stderr.endswith(f"next: edgebench run {file}\n")
+
+
+def test_strategies_trials_are_counted_beside_the_timed(tmp_path: Path) -> None:
+    """One of each strategy at each point, with their own time; all that `run` will make."""
+    file = tmp_path / "own.toml"
+    text = with_key(INFERENCE, "limits", 'swap = "none"')
+    file.write_text(text + '[memory]\nstrategies = ["process", "torch"]\ntimeout = "20m"\n')
+    done = CliRunner().invoke(check, [str(file)], catch_exceptions=False)
+    assert "12: 2 of each point" in done.stdout
+    assert "12 more trials: process, torch, once for each point" in done.stdout
+    assert "at most 6 h 00 min" in done.stdout
+    told = json.loads(CliRunner().invoke(check, [str(file), "--json"]).stdout)
+    scenario = load_scenario(file)
+    planned = planner_of(scenario, points(scenario)).first()
+    assert told["trials"] + told["own_trials"] == len(planned) == 24
+
+
+@pytest.mark.parametrize("plan", ["grid", "adaptive"])
+def test_without_strategies_nothing_is_said_of_them(tmp_path: Path, plan: str) -> None:
+    """No row, and a count of 0."""
+    made = load_text(tmp_path, with_key(COMMAND, "limits", f'plan = "{plan}"'))
+    assert preview(made, BOARD).own_trials == 0
+
+
+def test_a_strategy_that_is_not_installed_is_foreseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what to install; the sweep would go on without it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    warning = warned(tmp_path, with_key(COMMAND, "memory", 'strategies = ["massif"]'))[-1]
+    assert "strategy massif will be left out" in warning
+    assert "apt-get install valgrind" in warning
+
+
+def test_check_as_json(tmp_path: Path) -> None:
+    """The JSON on stdout has points, trials and warnings, and nothing else is with it."""
+    file = tmp_path / "own.toml"
+    file.write_text(with_key(COMMAND, "limits", 'memory = ["100T", "64M"]'))
+    done = CliRunner().invoke(check, [str(file), "--json"], catch_exceptions=False)
+    told = json.loads(done.stdout)
+    assert (told["schema"], told["name"], told["trials"]) == (1, "tiny", 9)
+    assert [point["limits"]["label"] for point in told["points"]] == ["max", "100T", "64M"]
+    assert "has no effect" in told["warnings"][0]
+    assert "has no effect" in done.stderr
+
+
+def test_check_refuses_with_exit_code_one(tmp_path: Path) -> None:
+    """A faulty file ends in one message on stderr, exit code 1 and no traceback."""
+    file = tmp_path / "own.toml"
+    file.write_text(with_key(COMMAND, "", "repeats = 0"))
+    done = subprocess.run(
+        [sys.executable, "-m", "edgebench", "check", str(file)],
+        env={"PYTHONPATH": python_path(), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "line 1, repeats: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_all_of_them_are_shipped() -> None:
+    """The scenarios that the docs name are there."""
+    assert {"quickstart", "edgecaffe", "jetson-nano", "command"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_shipped_scenarios_are_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each loads by its name from any folder, is called as its file is, and describes itself."""
+    monkeypatch.chdir("/")
+    scenario = load_scenario(name)
+    assert scenario.name == name
+    assert scenario.description
+    assert preview(scenario, BOARD).trials > 0
+
+
+def test_a_declared_storage_needs_root_and_can_be_replaced() -> None:
+    """The quick start declares one; check warns, and --storage shows and says what would run."""
+    told = " ".join(
+        preview(load_scenario("quickstart"), dataclasses.replace(BOARD, root=False)).warnings
+    )
+    assert "read=100MB/s only as root: use sudo, or measure with the storage as it is" in told
+    done = CliRunner().invoke(check, ["quickstart", "--storage", "as-is"])
+    assert "read=100MB/s" not in done.stdout
+    assert "edgebench run quickstart --storage as-is" in done.stderr
+    other = with_storage(load_scenario("quickstart"), "read_iops=900,read=40MB/s")
+    assert {limit.storage for limit in other.limits.settings()} == {"read=40MB/s,read_iops=900"}
+    assert other.text.startswith("# Run with --storage read=40MB/s,read_iops=900")
+    assert other.fingerprint() != load_scenario("quickstart").fingerprint()
+    with pytest.raises(UsageError, match="has no unit"):
+        with_storage(other, "read=40")
+
+
+def test_a_scenario_of_ones_own_comes_before_the_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scenarios/ folder where one works wins; a path is never taken for a shipped name."""
+    own = tmp_path / "scenarios" / "quickstart.toml"
+    own.parent.mkdir()
+    own.write_text(COMMAND)
+    monkeypatch.chdir(tmp_path)
+    assert load_scenario("quickstart").name == "tiny"
+    with pytest.raises(ScenarioError):
+        load_scenario("../quickstart")
+
+
+def test_edgecaffe_is_the_study() -> None:
+    """Four networks, six schedules, eight limits, ten measurements of a point."""
+    seen = preview(load_scenario("edgecaffe"), BOARD)
+    settings = [point.settings for point in seen.points]
+    assert {len(s["networks"]) for s in settings} == {4}
+    assert len({s["schedule"] for s in settings}) == 6
+    assert len({point.limits.label for point in seen.points}) == 8
+    assert {seen.trials // len(seen.points) * s["rounds"] for s in settings} == {10}

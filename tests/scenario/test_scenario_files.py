@@ -1,0 +1,255 @@
+"""Scenario files: what is read, what is refused, and in which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scenario_making import COMMAND, INFERENCE, TRAINING, load_text, refusal, with_key
+
+from edgebench.errors import ScenarioError, WorkloadError
+from edgebench.scenario.scenario import load_scenario
+
+
+def test_a_scenario_is_read_with_defaults(tmp_path: Path) -> None:
+    """Keys that are left out have their documented defaults; units are in the attributes."""
+    scenario = load_text(tmp_path, INFERENCE)
+    assert (scenario.name, scenario.seed, scenario.repeats) == ("tiny", 3, 2)
+    assert scenario.timeout_s == 600
+    assert (scenario.sampler.interval_s, scenario.sampler.stat_interval_s) == (None, None)
+    assert scenario.workload.networks() == ("alexnet", "lenet")
+    assert scenario.text == INFERENCE
+
+
+def test_durations_and_sizes_carry_units(tmp_path: Path) -> None:
+    """Durations and sizes are read as people write them."""
+    text = with_key(INFERENCE, "", 'timeout = "1.5m"')
+    text = with_key(text, "sampler", 'interval = "2ms"')
+    scenario = load_text(tmp_path, with_key(text, "limits", 'swap = "1G"'))
+    assert (scenario.timeout_s, scenario.sampler.interval_s) == (90, 0.002)
+    assert scenario.limits.swap.settings() == [("file", 1024**3)]
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "key", "says"),
+    [
+        ("", "repeets = 3", "repeets", "no such key; did you mean 'repeats'?"),
+        ("", "zzz = 3", "zzz", "the keys here are schema, name"),
+        ("", 'name = "Tiny"', "name", "a-z, 0-9 and '-'"),
+        ("", 'name = "../up"', "name", "a-z, 0-9 and '-'"),
+        ("", 'name = "/abs"', "name", "a-z, 0-9 and '-'"),
+        ("", 'name = ""', "name", "a-z, 0-9 and '-'"),
+        ("", 'name = "x\\n"', "name", "a-z, 0-9 and '-'"),
+        ("", 'name = "x\\u0000"', "name", "a-z, 0-9 and '-'"),
+        ("", f'name = "{"x" * 65}"', "name", "64 at most"),
+        ("", "seed = -1", "seed", "greater than or equal to 0"),
+        ("", "seed = 4294967296", "seed", "less than 4294967296"),
+        ("", "seed = 1.5", "seed", "whole number"),
+        ("", "seed = true", "seed", "whole number"),
+        ("", "repeats = 0", "repeats", "greater than or equal to 1; for example 3"),
+        ("", "repeats = -2", "repeats", "greater than or equal to 1"),
+        ("", 'repeats = "3"', "repeats", "whole number"),
+        ("", 'timeout = "0s"', "timeout", "not a duration"),
+        ("", 'timeout = "2 min 30"', "timeout", 'as "500ms"'),
+        ("", 'timeout = "3 hr"', "timeout", "did you mean '3h'?"),
+        ("", "timeout = inf", "timeout", "not a duration"),
+        ("", "timeout = true", "timeout", "neither text in quotes nor a number"),
+        ("workload", 'network = "resnet81"', "workload.network", "did you mean 'resnet18'?"),
+        ("workload", 'network = ["lenet", "x"]', "workload.network[1]", "no network 'x'"),
+        ("workload", "network = []", "workload.network", "empty list"),
+        ("workload", 'network = ["lenet", "lenet"]', "workload.network", "is listed twice"),
+        ("workload", 'network = ["Lenet"]', "workload.network[0]", "did you mean 'lenet'?"),
+        ("workload", "network = 3", "workload.network", "no network 3"),
+        ("workload", 'pipeline = ["lenet"]', "workload", "can't both be given"),
+        ("workload", 'schedule = "linaer"', "workload.schedule", "did you mean 'linear'?"),
+        ("workload", 'schedule = "x"', "workload.schedule", "one of linear, bulk, partial"),
+        ("workload", 'loader = "map"', "workload.loader", "did you mean 'mmap'?"),
+        ("workload", "batch = [1, 0]", "workload.batch[1]", "greater than or equal to 1"),
+        ("workload", "batch = [2, 2]", "workload.batch", "2 is listed twice"),
+        ("workload", "image = 3", "workload.image", "greater than or equal to 16"),
+        ("workload", "rounds = 0", "workload.rounds", "greater than or equal to 1"),
+        ("workload", "warm = -1", "workload.warm", "greater than or equal to 0"),
+        ("workload", "workers = 65", "workload.workers", "less than or equal to 64"),
+        ("workload", "threads = 0", "workload.threads", "greater than or equal to 1"),
+        ("workload", 'page_cache = "col"', "workload.page_cache", "did you mean 'cold'?"),
+        ("workload", 'kind = "inferense"', "workload.kind", "did you mean 'inference'?"),
+        ("workload", 'cpmmand = ["a"]', "workload.cpmmand", "the keys here are kind, network"),
+        ("workload", 'checkpoint = "x.pt"', "workload.checkpoint", "should be a table"),
+        ("workload", 'checkpoint = {lenet = "no.pt"}', "workload.checkpoint.lenet", "no file"),
+        ("limits", "cores = 0", "limits.cores", "greater than or equal to 1"),
+        ("limits", "cores = [1, 1]", "limits.cores", "twice"),
+        ("limits", "cpu_quota = 0", "limits.cpu_quota", "greater than or equal to 0.01"),
+        ("limits", "cpu_quota = nan", "limits.cpu_quota", "nan"),
+        ("limits", 'memry = "1G"', "limits.memry", "did you mean 'memory'?"),
+        ("sampler", 'interval = "1ns"', "sampler.interval", "not a duration"),
+        ("sampler", 'interval = "1us"', "sampler.interval", "0.0001"),
+        ("sampler", 'stat_interval = "0.5ms"', "sampler", "stat_interval is shorter than interval"),
+    ],
+)
+def test_each_fault_is_told_at_its_key(
+    tmp_path: Path, table: str, line: str, key: str, says: str
+) -> None:
+    """One wrong line gives one fault, with its key, its line and what mends it."""
+    text = with_key(INFERENCE, table, line)
+    told = refusal(tmp_path, text)
+    assert told.startswith("1 fault in ")
+    assert f" {key}: " in told
+    assert says in told
+    shown = text.splitlines().index(line) + 1
+    header = text.splitlines().index(f"[{table}]") + 1 if table else shown
+    assert f"line {shown}, " in told or f"line {header}, " in told
+    assert "given.toml" in told
+    assert "edgebench check" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('command = "python3 a.py"', 'a list, no shell reads it: ["python3", "a.py"]'),
+        ("command = []", "the program and its arguments as a list"),
+        ('command = [""]', "the program's name is empty"),
+        ('command = ["a", 1]', "1 is not text"),
+        ('cwd = "no-such-folder"', "no folder"),
+        ("cwd = 3", "3 is not a path"),
+        ('env = {"A=B" = "c"}', "'A=B' can't be"),
+        ("env = {A = 1}", "should be text in quotes"),
+        ('network = "lenet"', "the keys here are kind, command, cwd, env"),
+    ],
+)
+def test_faults_of_a_command(tmp_path: Path, line: str, says: str) -> None:
+    """A command's own keys are held to what a process can be started with."""
+    told = refusal(tmp_path, with_key(COMMAND, "workload", line))
+    assert told.startswith("1 fault in ")
+    assert says in told
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    """Several faults come together, in the file's order."""
+    text = with_key(INFERENCE, "", "repeats = 0")
+    text = with_key(text, "workload", 'schedule = "linaer"')
+    told = refusal(tmp_path, with_key(text, "limits", "cores = 0"))
+    assert told.startswith("3 faults in ")
+    assert told.index("repeats") < told.index("workload.schedule") < told.index("limits.cores")
+
+
+def test_the_line_of_an_entry_in_a_long_list(tmp_path: Path) -> None:
+    """A fault in a list over several lines names the entry's own line."""
+    text = with_key(INFERENCE, "limits", 'memory = [\n  "64M",\n  "0%",\n]')
+    line = text.splitlines().index('  "0%",') + 1
+    assert f"line {line}, limits.memory[1]: " in refusal(tmp_path, text)
+
+
+def test_what_is_missing_is_named_with_an_example(tmp_path: Path) -> None:
+    """A file that says nothing is told what it must say."""
+    told = refusal(tmp_path, "")
+    assert "schema: is missing; write schema = 1" in told
+    assert 'name: is missing; write name = "my-board"' in told
+    assert "workload: is missing; write a [workload] table" in told
+
+
+@pytest.mark.parametrize("table", ["workload = 3", "workload = []", "[[workload]]"])
+def test_a_table_must_be_a_table(tmp_path: Path, table: str) -> None:
+    """A value, a list or a list of tables where one table belongs is told at its line."""
+    told = refusal(tmp_path, f'schema = 1\nname = "x"\n{table}\n')
+    assert "line 3, workload: " in told
+    assert "should be a table" in told
+
+
+def test_a_workload_without_networks_is_refused(tmp_path: Path) -> None:
+    """Inference needs a network or a pipeline."""
+    text = INFERENCE.replace('network = ["alexnet", "lenet"]\n', "")
+    assert 'write network = "alexnet"' in refusal(tmp_path, text)
+
+
+def test_a_newer_schema_is_refused_by_name(tmp_path: Path) -> None:
+    """A file of a later version is not guessed at."""
+    told = refusal(tmp_path, INFERENCE.replace("schema = 1", "schema = 2"))
+    assert "schema 2" in told
+    assert "upgrade edgebench" in told
+
+
+@pytest.mark.parametrize("given", ['"1"', "true", "0.5"])
+def test_a_schema_must_be_a_number(tmp_path: Path, given: str) -> None:
+    """A schema that is no whole number is a fault like any other."""
+    told = refusal(tmp_path, INFERENCE.replace("schema = 1", f"schema = {given}"))
+    assert "line 1, schema: " in told
+
+
+@pytest.mark.parametrize("text", ["name = tiny", "[workload", "a = 1\na = 2", "x = {a = 1"])
+def test_what_is_no_toml_says_where(tmp_path: Path, text: str) -> None:
+    """The parser's own line and column are passed on."""
+    told = refusal(tmp_path, text)
+    assert told.startswith("not TOML: ")
+    assert "given.toml" in told
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8 are said to be that."""
+    file = tmp_path / "given.toml"
+    file.write_bytes(b"name = '\xff'")
+    with pytest.raises(ScenarioError, match="not UTF-8"):
+        load_scenario(file)
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    """A mistyped name is answered with the one beside it; a folder is no scenario."""
+    (tmp_path / "given.toml").write_text(INFERENCE)
+    with pytest.raises(ScenarioError, match=r"did you mean '.*given\.toml'"):
+        load_scenario(tmp_path / "givne.toml")
+    with pytest.raises(ScenarioError, match="is a folder"):
+        load_scenario(tmp_path)
+    with pytest.raises(ScenarioError, match="did you mean 'quickstart'"):
+        load_scenario("quickstrat")
+
+
+def test_a_checkpoint_is_looked_for_beside_the_scenario(tmp_path: Path) -> None:
+    """A relative path starts at the scenario's folder, whatever the working folder is."""
+    (tmp_path / "own.pt").write_bytes(b"")
+    text = with_key(INFERENCE, "workload", 'checkpoint = {lenet = "own.pt"}')
+    (first, *_) = load_text(tmp_path, text).workload.settings(1)
+    assert first["checkpoint"] == {"lenet": str(tmp_path / "own.pt")}
+
+
+def test_a_checkpoint_must_fit_the_workload(tmp_path: Path) -> None:
+    """A checkpoint of a network that isn't run, or of another format, is a fault."""
+    (tmp_path / "own.pt").write_bytes(b"")
+    (tmp_path / "own.zip").write_bytes(b"")
+    other = with_key(INFERENCE, "workload", 'checkpoint = {lenett = "own.pt"}')
+    assert "did you mean 'lenet'?" in refusal(tmp_path, other)
+    wrong = with_key(INFERENCE, "workload", 'checkpoint = {lenet = "own.zip"}')
+    assert ".safetensors or .pt" in refusal(tmp_path, wrong)
+
+
+def test_the_fingerprint_is_of_the_meaning(tmp_path: Path) -> None:
+    """Comments, layout and description leave it alone; any other change doesn't."""
+    prints = [
+        load_text(tmp_path, text).fingerprint()
+        for text in (
+            INFERENCE,
+            f"# a note\n{INFERENCE}".replace(" = ", "="),
+            with_key(INFERENCE, "", 'description = "other"'),
+            with_key(INFERENCE, "", "timeout = 600"),
+        )
+    ]
+    assert len(set(prints)) == 1
+    for line in ("seed = 4", "repeats = 3", 'name = "other"', 'timeout = "1s"'):
+        changed = load_text(tmp_path, with_key(INFERENCE, "", line))
+        assert changed.fingerprint() not in prints
+
+
+@pytest.mark.parametrize("text", [INFERENCE, TRAINING])
+def test_what_a_checkpoint_holds_is_part_of_the_meaning(tmp_path: Path, text: str) -> None:
+    """Under the same name another network is another sweep, of inference and of training."""
+    file = tmp_path / "own.safetensors"
+    file.write_bytes(b"first")
+    line = 'checkpoint = {lenet = "own.safetensors"}'
+    if text is TRAINING:
+        line = 'start = ["scratch", "own.safetensors"]'
+    scenario = load_text(tmp_path, with_key(text, "workload", line))
+    before = scenario.fingerprint()
+    assert scenario.fingerprint() == before
+    file.write_bytes(b"second")
+    assert scenario.fingerprint() != before
+    file.unlink()
+    with pytest.raises(WorkloadError, match="can't be read"):
+        scenario.fingerprint()

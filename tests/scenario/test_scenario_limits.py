@@ -1,0 +1,222 @@
+"""The axes of limits: sizes, shares, ranges, swap and CPU."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from scenario_making import COMMAND, INFERENCE, load_text, refusal, with_key
+
+from edgebench.records import LimitSetting
+from edgebench.scenario.limit_axes import LimitAxes
+from edgebench.scenario.memory_range import MemoryRange
+from edgebench.units import parse_share, parse_size
+
+SIZES = st.integers(1, 4096).map("{}M".format)
+SHARES = st.integers(1, 400).map("{}%".format)
+
+
+def axes(**table: object) -> LimitAxes:
+    """The table, as read from a file."""
+    return LimitAxes.model_validate(table)
+
+
+def number(label: str) -> float:
+    """A limit as a number: bytes, or part of demand."""
+    share = parse_share(label)
+    return share if share is not None else float(parse_size(label) or 0)
+
+
+def test_max_is_always_the_first() -> None:
+    """The unlimited point is there, once, whether it was written or not."""
+    assert axes().memory_labels() == ("max",)
+    assert axes(memory=["64M", "max"]).memory_labels() == ("max", "64M")
+    assert axes(memory="64M").memory_labels() == ("max", "64M")
+
+
+def test_every_combination_is_a_setting() -> None:
+    """Memory, swap kinds, cores and quota multiply; a share's bytes are still unknown."""
+    swap = {"kind": ["none", "file"], "size": "1G"}
+    made = list(axes(memory=["50%", "64M"], swap=swap, cores=[1, 2], cpu_quota=1.5).settings())
+    assert len(made) == len(set(made)) == 3 * 2 * 2
+    assert made[0] == LimitSetting("max", None, "none", None, 1, 1.5)
+    assert LimitSetting("50%", None, "file", 1 << 30, 2, 1.5) in made
+    assert LimitSetting("64M", 64 << 20, "none", None, 1, 1.5) in made
+
+
+@pytest.mark.parametrize(
+    ("swap", "settings"),
+    [
+        ("none", [("none", None)]),
+        ("system", [("system", None)]),
+        ("2G", [("file", 2 << 30)]),
+        ({"kind": "zram", "size": "1G"}, [("zram", 1 << 30)]),
+        ({"kind": ["none", "system"]}, [("none", None), ("system", None)]),
+    ],
+)
+def test_swap_in_short_and_in_full(swap: object, settings: list[object]) -> None:
+    """A size is short for a file of that size."""
+    assert axes(swap=swap).swap.settings() == settings
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('memory = ["75pct"]', "'75pct' is not a size"),
+        ('memory = ["150Mb"]', "did you mean '150MB'?"),
+        ('memory = ["150m"]', "did you mean '150M'?"),
+        ('memory = ["0M"]', "less than one byte"),
+        ('memory = ["0%"]', "not a share above 0%"),
+        ('memory = ["-3M"]', "not a size"),
+        ('memory = ["-50%"]', "not a size"),
+        ('memory = ["150"]', 'did you mean "150M"?'),
+        ("memory = [150]", 'did you mean "150M"?'),
+        ("memory = [0]", "less than one byte"),
+        ("memory = [true]", "neither text"),
+        ("memory = []", "empty list"),
+        ('memory = ["nan"]', "not a size"),
+        ('memory = ["1G", "1024M"]', "'1G' and '1024M' are the same limit"),
+        ('memory = ["50%", "50.0%"]', "are the same limit"),
+        ('memory = ["max", "max"]', "twice"),
+        ('memory = {from = "1G", to = "25%", steps = 3}', "both be sizes or both be shares"),
+        ('memory = {from = "max", to = "1G", steps = 3}', '"max" is always added'),
+        ('memory = {from = "1G", to = "1024M", steps = 3}', "are the same limit"),
+        ('memory = {from = "1G", to = "64M", steps = 1}', "greater than or equal to 2"),
+        ('memory = {from = "1G", to = "64M", steps = 101}', "less than or equal to 100"),
+        ('memory = {from = "64M", to = "66M", steps = 9}', "ask for fewer steps"),
+        ('memory = {from = "1G", to = "64M", steps = 3, spacing = "lin"}', "mean 'linear'?"),
+        ('memory = {from = "1G", to = "64M"}', "write steps = 6"),
+        ('memory = {from = "1G", to = "64Q", steps = 3}', "'64Q' is not a size"),
+        ('memory = {form = "1G", to = "64M", steps = 3}', "did you mean 'from'?"),
+        ('swap = "file"', 'write {kind = "file", size = "2G"}'),
+        ('swap = "of"', "is not a swap setting"),
+        ('swap = "2Q"', "is not a swap setting"),
+        ('swap = {kind = "zram"}', "needs a size"),
+        ('swap = {kind = "none", size = "2G"}', "swap of kind 'none' has no size"),
+        ('swap = {kind = "zarm", size = "2G"}', "did you mean 'zram'?"),
+        ('swap = {kind = ["file", "file"], size = "2G"}', "twice"),
+        ('swap = {kind = "file", size = "max"}', "'max' is no size here"),
+        ('swap = {size = "2G"}', "kind: is missing"),
+        ("swap = 3", "3 is not a swap setting"),
+        ('storage = "90MB/s"', "is not a storage speed"),
+        ('storage = {read = "90"}', "'90' has no unit"),
+        ("storage = {read = 0}", "0 has no unit"),
+        ('storage = {reed = "90MB/s"}', "no storage speed 'reed'"),
+        ("storage = {read_iops = 0}", "is not between 10 and"),
+        ("storage = {}", "no speed is given"),
+        ('storage = ["read=90MB/s", {read = "90MB/s"}]', "twice"),
+        ("storage = []", "is an empty list"),
+    ],
+)
+def test_limits_that_mean_nothing_are_refused(tmp_path: Path, line: str, says: str) -> None:
+    """Each is answered in the words of the file, at its line."""
+    text = with_key(COMMAND, "limits", line)
+    told = refusal(tmp_path, text)
+    assert says in told
+    assert f"line {text.splitlines().index(line) + 1}, limits." in told
+
+
+def test_ranges_are_sized_limits(tmp_path: Path) -> None:
+    """A range in a file becomes labels that read back as limits."""
+    line = 'memory = {from = "1G", to = "64M", steps = 5}'
+    scenario = load_text(tmp_path, with_key(COMMAND, "limits", line))
+    assert scenario.limits.memory_labels() == ("max", "1G", "512M", "256M", "128M", "64M")
+
+
+def test_linear_ranges_step_evenly() -> None:
+    """Shares keep one decimal; the ends are as written."""
+    made = axes(memory={"from": "100%", "to": "25%", "steps": 4, "spacing": "linear"})
+    assert made.memory_labels() == ("max", "100%", "75%", "50%", "25%")
+
+
+@given(
+    ends=st.one_of(st.tuples(SIZES, SIZES), st.tuples(SHARES, SHARES)),
+    steps=st.integers(2, 12),
+    spacing=st.sampled_from(["log", "linear"]),
+)
+def test_a_range_runs_from_end_to_end(ends: tuple[str, str], steps: int, spacing: str) -> None:
+    """As many limits as asked, strictly in order, ends exact, each one readable."""
+    table = {"from": ends[0], "to": ends[1], "steps": steps, "spacing": spacing}
+    try:
+        labels = MemoryRange.model_validate(table).labels()
+    except ValidationError as error:
+        if "fewer steps" in str(error) or "same limit" in str(error):
+            reject()
+        raise
+    assert (labels[0], labels[-1]) == ends
+    assert len(labels) == len(set(labels)) == steps
+    values = [number(label) for label in labels]
+    falling = values[0] > values[-1]
+    assert all((a > b) == falling and a != b for a, b in itertools.pairwise(values))
+
+
+@given(SIZES | SHARES)
+def test_a_limit_keeps_its_words(label: str) -> None:
+    """The label is what was written; its size is what the words mean."""
+    (_, limit) = axes(memory=[label]).settings()
+    assert limit.label == label
+    assert (limit.memory_bytes is None) == label.endswith("%")
+    if limit.memory_bytes is not None:
+        assert limit.memory_bytes == int(label.removesuffix("M")) << 20
+
+
+@given(st.text(string.printable, max_size=12))
+def test_any_text_is_a_limit_or_a_clear_refusal(text: str) -> None:
+    """Nothing but a refusal comes of nonsense, and no limit is zero, negative or endless."""
+    try:
+        labels = axes(memory=[text]).memory_labels()
+    except ValidationError:
+        return
+    assert labels == ("max",) or math.isfinite(number(labels[1])) > 0
+
+
+def test_an_adaptive_plan_and_its_target(tmp_path: Path) -> None:
+    """It is asked for by name; its target has a default, and a bad one is refused with bounds."""
+    text = with_key(INFERENCE, "limits", 'plan = "adaptive"')
+    assert load_text(tmp_path, text).limits.wanted_error == 0.05
+    wanted = with_key(text, "limits", "target_error = 0.1")
+    assert load_text(tmp_path, wanted).limits.wanted_error == 0.1
+    assert "target_error" in refusal(tmp_path, with_key(text, "limits", "target_error = 0"))
+    assert "did you mean 'adaptive'" in refusal(
+        tmp_path, with_key(INFERENCE, "limits", 'plan = "adaptiv"')
+    )
+
+
+def test_a_grid_has_no_target(tmp_path: Path) -> None:
+    """A target that nothing would heed is a fault that says how to mend it."""
+    told = refusal(tmp_path, with_key(INFERENCE, "limits", "target_error = 0.1"))
+    assert 'write plan = "adaptive"' in told
+
+
+def test_a_grid_means_what_it_always_meant(tmp_path: Path) -> None:
+    """A sweep that began before there were plans is taken up again: its fingerprint holds."""
+    before = load_text(tmp_path, INFERENCE).fingerprint()
+    assert (
+        load_text(tmp_path, with_key(INFERENCE, "limits", 'plan = "grid"')).fingerprint() == before
+    )
+    adaptive = load_text(tmp_path, with_key(INFERENCE, "limits", 'plan = "adaptive"'))
+    assert adaptive.fingerprint() != before
+
+
+def test_storage_is_an_axis_in_one_spelling(tmp_path: Path) -> None:
+    """Tables and texts become labels; every combination with memory is a point."""
+    line = 'storage = ["as-is", {read = "90000kB/s", read_iops = 2000}, "write=30MiB/s"]'
+    scenario = load_text(tmp_path, with_key(COMMAND, "limits", line))
+    labels = ("as-is", "read=90MB/s,read_iops=2000", "write=30MiB/s")
+    assert scenario.limits.storage == labels
+    found = [(at.storage, at.label) for at in scenario.limits.settings()]
+    assert found == list(itertools.product(labels, scenario.limits.memory_labels()))
+
+
+def test_storage_is_part_of_what_a_sweep_is(tmp_path: Path) -> None:
+    """A sweep of another storage is not resumed; as it is means what no key meant."""
+    given = ["", 'storage = "as-is"', 'storage = "read=90MB/s"', 'storage = {read = "90MB/s"}']
+    texts = [with_key(COMMAND, "limits", line) if line else COMMAND for line in given]
+    plain, as_is, label, table = (load_text(tmp_path, text).fingerprint() for text in texts)
+    assert plain == as_is != label == table

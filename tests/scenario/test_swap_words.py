@@ -1,0 +1,130 @@
+"""Swap as people write it: one reading for command lines, scenarios and the page's form."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pydantic import ValidationError
+
+from edgebench.cli import VERBS
+from edgebench.errors import UsageError
+from edgebench.scenario.flag_scenario import LayerRequest, layer_scenario
+from edgebench.scenario.limit_axes import LimitAxes
+from edgebench.serve.form import check_form
+from edgebench.serve.form_files import FormFiles
+from edgebench.units import parse_swap
+
+NONE = ("none", "None", "off", "OFF", "no", "No", "0", "0B", "0M", "0 GiB", "0.0", " off ")
+#: Verb → what it hands its swap to, and words that bring it there.
+VERBS_WITH_SWAP = {
+    "batch": ("edgebench.run.batch.largest_batch", ["lenet", "--memory", "1G"]),
+    "calibrate": ("edgebench.run.calibration.run_calibration", []),
+    "layers": ("edgebench.run.sweep.run_sweep", ["lenet"]),
+    "measure": ("edgebench.run.command.measure_command", ["true"]),
+    "minimum": ("edgebench.run.minimum.find_minimum", ["lenet"]),
+}
+
+
+class HandedError(Exception):
+    """Stops a verb where it would begin to measure."""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "size_bytes"),
+    [
+        ("system", "system", None),
+        ("System", "system", None),
+        ("2G", "file", 2 << 30),
+        ("file:512M", "file", 512 << 20),
+        ("zram:1GiB", "zram", 1 << 30),
+        *((word, "none", None) for word in (*NONE, 0, False)),
+    ],
+)
+def test_swap_is_read_as_people_write_it(text: str | int, kind: str, size_bytes: int | None):
+    """A bare size is a swap file; off, no and a size of zero are no swap."""
+    assert parse_swap(text) == (kind, size_bytes)
+
+
+@pytest.mark.parametrize(
+    "text", ["disk:1G", "lots", "nope", "max", "zram:", "zram:max", "", "-1G", "0%", "0s", True, 3]
+)
+def test_other_words_are_refused_with_the_choices(text: str | int):
+    """What can't be swap is a usage error that lists what can."""
+    with pytest.raises(UsageError) as told:
+        parse_swap(text)
+    for choice in ("2G", "zram:1G", "system", "none"):
+        assert choice in str(told.value.remedy)
+
+
+@pytest.mark.parametrize("word", [*NONE, 0, False])
+def test_a_scenario_and_the_form_read_it_alike(word: str | int):
+    """In short, as a kind of an axis, and as the page sends it."""
+    assert LimitAxes.model_validate({"swap": word}).swap.settings() == [("none", None)]
+    axis = LimitAxes.model_validate({"swap": {"kind": [word, "file"], "size": "1G"}})
+    assert axis.swap.settings() == [("none", None), ("file", 1 << 30)]
+    sent = {
+        "scenario": {"name": "x"},
+        "workload": {"kind": "inference", "network": ["lenet"]},
+        "limits": {"swap": word},
+    }
+    assert "faults" not in check_form(sent, FormFiles())
+
+
+def test_zram_in_short_is_read_in_scenarios_too():
+    """What a command line takes, a scenario takes."""
+    made = LimitAxes.model_validate({"swap": "zram:1G"})
+    assert made.swap.settings() == [("zram", 1 << 30)]
+
+
+@pytest.mark.parametrize("word", ["disk:1G", "much", True, 3])
+def test_a_scenario_names_the_choices(word: str | int):
+    """Refused by the scenario as by the command line."""
+    with pytest.raises(ValidationError, match=r"2G.*zram:1G.*system.*none"):
+        LimitAxes.model_validate({"swap": word})
+
+
+def test_no_verb_with_swap_is_left_out():
+    """Every verb that measures with --swap is tried below; init writes the word into a scenario."""
+    having = {name for name in VERBS if any("--swap" in p.opts for p in _verb(name).params)}
+    having.discard("init")
+    assert having == set(VERBS_WITH_SWAP)
+
+
+@pytest.mark.parametrize("verb", VERBS_WITH_SWAP)
+@pytest.mark.parametrize("word", ["0", "off", "No", "0M"])
+def test_every_verb_takes_it(verb: str, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any):
+    """What each verb hands on to be measured has no swap."""
+    target, words = VERBS_WITH_SWAP[verb]
+    handed: list[Any] = []
+
+    def take(*given: Any, **named: Any) -> None:
+        handed.extend([*given, *named.values()])
+        raise HandedError
+
+    module, name = target.rsplit(".", 1)
+    monkeypatch.setattr(importlib.import_module(module), name, take)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(_verb(verb), ["--swap", word, *words])
+    assert isinstance(done.exception, HandedError), done.output + repr(done.exception)
+    assert [swap for one in handed for swap in _swaps(one)] == ["none"]
+
+
+def test_layers_hands_on_any_words_of_swap():
+    """Its scenario reads them."""
+    assert layer_scenario(LayerRequest("lenet", swap="zram:1G")).limits.swap.kind == ("zram",)
+
+
+def _swaps(one: Any) -> list[str]:
+    """The kinds of swap of what a verb hands on, whatever shape it has."""
+    if hasattr(one, "swap_kind"):
+        return [one.swap_kind]
+    if hasattr(one, "limits"):
+        return list(one.limits.swap.kind)
+    return [one.swap] if hasattr(one, "swap") else []
+
+
+def _verb(name: str) -> Any:
+    return getattr(importlib.import_module(f"edgebench.cli.{name}"), name)

@@ -1,0 +1,180 @@
+"""The page as it opens, in a real browser: the answer, its what-if, boards, and who can use it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import Page
+from made_sweep import Shape, make
+from serving import Served, serving, wait_for
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+#: What no reader should meet without words: a point's name, a sweep's folder.
+JARGON = re.compile(r"\bp\d{3}\b|\b\d{8}T\d{6}Z")
+VIEWS = ("answer", "live", "new", "history")
+#: Faults of these kinds keep somebody from using the page.
+GRAVE = ("serious", "critical")
+_AXE = "axe.run(document).then(arguments[arguments.length - 1])"
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server over a finished sweep of two networks, with limits at which trials are killed."""
+    root = tmp_path_factory.mktemp("results")
+    make(root, Shape(repeats=2, networks={"alexnet": 8, "lenet": 4}, killed_below=60))
+    with serving(root) as server:
+        yield server
+
+
+def test_it_opens_on_the_answer(browser: Any, answered: Served):
+    """Sentences, the curve and boards without a click; then predictions between the limits."""
+    page = Page(browser, answered.address)
+    page.open("")
+    page.find("#hero-words")
+    assert "It needs 200.0 MiB without a limit" in page.text("#hero-words")
+    assert page.find("#curve canvas")
+    assert "killed at 50 MiB" in page.find("#curve [role='img']").get_attribute("aria-label")
+    assert "fits: it needs 200.0 MiB" in page.text("#board-list")
+    wait_for(lambda: "line: predicted" in page.text("#curve"), 120)
+    page.shoot("answer")
+    assert page.faults() == []
+
+
+def test_the_slider_tells_of_measured_and_predicted_limits(browser: Any, answered: Served):
+    """Each step is one that was measured or predicted, in words; arrow keys move it."""
+    page = Page(browser, answered.address)
+    page.open("answer")
+    wait_for(lambda: "line: predicted" in page.text("#curve"), 120)
+    slider = page.find("#limit")
+    slider.send_keys("\ue011")
+    told = set()
+    for _ in range(int(slider.get_attribute("max")) + 1):
+        told.add(page.text("#limit-words").partition(": ")[2].split(",")[0])
+        slider.send_keys("\ue014")
+    assert {"measured", "predicted"} <= told
+    assert "of what it needs" in slider.get_attribute("aria-valuetext")
+
+
+def test_the_boards_follow_what_their_system_keeps(browser: Any, answered: Served):
+    """With more memory kept for the system, a board has too little for the network."""
+    page = Page(browser, answered.address)
+    page.open("answer")
+    reserve = page.find("#reserve")
+    assert "✓" in page.find("#board-list li").text
+    reserve.clear()
+    reserve.send_keys("364")
+    wait_for(lambda: "✕" in page.find("#board-list li").text)
+    assert "killed with 52.1 MiB" in page.find("#board-list li").text
+
+
+def test_another_workload_and_another_sweep(browser: Any, answered: Served):
+    """A workload is chosen above or in the table; History leads to a sweep's answer."""
+    page = Page(browser, answered.address)
+    page.open("answer")
+    page.find("#workloads button")
+    page.all("#workloads button")[1].click()
+    assert page.text("#hero-title") == "lenet"
+    page.find("nav a[href='#history']").click()
+    page.find("#sweeps a").click()
+    page.find("#hero-words")
+    assert "#answer/jetson-nano/" in browser.current_url
+
+
+def test_no_sweep_at_all(browser: Any, tmp_path: Path):
+    """Three questions with the command for each, and a way to start."""
+    with serving(tmp_path / "results") as served:
+        page = Page(browser, served.address)
+        page.open("")
+        page.find("#answer-empty .card")
+        assert len(page.all("#answer-empty pre")) == 3
+        assert all(one.text.startswith("edgebench ") for one in page.all("#answer-empty pre"))
+        page.shoot("empty")
+        assert _grave(page) == []
+        assert page.faults() == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_axe_finds_nothing_grave(browser: Any, answered: Served, view: str, theme: str):
+    """In each view and theme, no serious or critical fault of accessibility; no jargon either."""
+    page = Page(browser, answered.address)
+    page.open(view)
+    page.driver.execute_script(f"localStorage.setItem('theme', '{theme}')")
+    page.open(view)
+    ready = {"answer": "#curve canvas", "live": "#system-figures dd", "new": "button.main"}
+    page.find(ready.get(view, "#sweeps input"))
+    if view == "history":
+        page.find("#sweeps input").click()
+        page.find("#trials input").click()
+        page.find("#compare").click()
+        page.find("#comparison td")
+    elif view == "new":
+        page.find("[id='field-workload.network']").click()
+        page.find("[id='field-workload.network-list']")
+    assert _grave(page) == []
+    assert JARGON.findall(page.find("body").text) == []
+
+
+def _grave(page: Page) -> list[tuple[str, list[str]]]:
+    page.driver.execute_script(files("axe_core_python").joinpath("axe.min.js").read_text())
+    found = page.driver.execute_async_script(_AXE)["violations"]
+    return [
+        (one["id"], [node["html"] for node in one["nodes"]])
+        for one in found
+        if one["impact"] in GRAVE
+    ]
+
+
+def test_a_network_is_found_by_typing(browser: Any, answered: Served):
+    """Arrow keys, Enter, Escape and Backspace work; any other text is judged by the check."""
+    page = Page(browser, answered.address)
+    page.open("new")
+    page.choose("workload.network", "resnet18", "alexnet")
+    chips = "fieldset .chosen li"
+    assert [one.text.split()[0] for one in page.all(chips)] == ["resnet18", "alexnet"]
+    field = page.find("[id='field-workload.network']")
+    field.send_keys("mobile")
+    assert field.get_attribute("aria-expanded") == "true"
+    options = [one.text for one in page.all("[id='field-workload.network-list'] [role='option']")]
+    assert options
+    assert all("mobile" in name for name in options)
+    field.send_keys("\ue00c")
+    assert field.get_attribute("aria-expanded") == "false"
+    field.clear()
+    field.send_keys("\ue003")
+    assert len(page.all(chips)) == 1
+    field.send_keys("no_such_network", "\ue007")
+    page.find("#check").click()
+    page.find(".field .fault")
+    assert "no_such_network" in page.text(".field .fault")
+
+
+def test_a_preset_fills_in_the_form(browser: Any, answered: Served):
+    """A question sets its keys, the network stays, and the check has no objection."""
+    page = Page(browser, answered.address)
+    page.open("new")
+    page.choose("workload.network", "lenet")
+    page.find("button.preset").click()
+    assert page.find("[id='field-limits.memory']").get_attribute("value").startswith("max, 85%")
+    assert page.find("fieldset .chosen li").text.startswith("lenet")
+    page.find("#check").click()
+    wait_for(lambda: "5 points" in page.text("#form-status"))
+
+
+def test_tokens_boards_and_storage_are_on_the_form(browser: Any, answered: Served):
+    """A question brings its own network; a board is found by typing; a speed keeps its commas."""
+    page = Page(browser, answered.address)
+    page.open("new")
+    page.find("button.preset")
+    next(one for one in page.all("button.preset") if "tokens" in one.text).click()
+    assert page.find("fieldset .chosen li").text.startswith("transformers:gpt2")
+    page.choose("limits.board", "raspberry-pi-4-4g")
+    page.fill_in("limits.storage", "as-is; read=90MB/s,read_iops=2000")
+    page.find("#check").click()
+    wait_for(lambda: "6 points" in page.text("#form-status"))

@@ -1,0 +1,287 @@
+"""What the verbs of the slowdown model say when they are asked nonsense, or given damaged files."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_sweep import make
+from verb_making import DEVICE, SHAPE, calibration
+
+from edgebench.cli import main
+from edgebench.slowdown.calibration.device import calibration_path, save_calibration
+
+Told = tuple[int, str, str]
+Say = Callable[..., Told]
+
+NETS = """
+import torch
+
+def fails():
+    raise RuntimeError("no weights today")
+
+def makes_nothing():
+    return 3
+
+class _Greedy(torch.nn.Module):
+    def forward(self, one, two):
+        return one
+
+def greedy():
+    return _Greedy()
+"""
+
+
+@pytest.fixture
+def say(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., Told]]:
+    """The whole program: its exit code, stdout and stderr."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def program(*words: str | Path) -> Told:
+        monkeypatch.setattr(sys, "argv", ["edgebench", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        printed = capsys.readouterr()
+        return int(end.value.code or 0), printed.out, printed.err
+
+    yield program
+    signal.signal(signal.SIGTERM, before)
+
+
+def refused(told: Told, code: int, *fragments: str) -> None:
+    """The program ended so, told why on stderr in one message, and put nothing on stdout."""
+    assert told[0] == code, told[2]
+    assert told[1] == ""
+    assert "Traceback" not in told[2]
+    assert told[2].count("edgebench: ") + told[2].count("Error: ") == 1
+    for fragment in fragments:
+        assert fragment in told[2]
+
+
+@pytest.mark.parametrize("verb", ["fit", "validate", "predict"])
+def test_no_results(say: Say, tmp_path: Path, verb: str):
+    """A folder that isn't there and one that holds nothing are told apart, with what to type."""
+    refused(say(verb, tmp_path / "nowhere"), 1, "no such folder", "edgebench run")
+    refused(say(verb, tmp_path), 1, "no results here", "edgebench run")
+
+
+@pytest.mark.parametrize("verb", ["fit", "validate"])
+def test_one_limit_only(say: Say, tmp_path: Path, verb: str):
+    """One limit is no curve: how many it takes, and the line to add."""
+    make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, limits=(None, 100)))
+    refused(say(verb, tmp_path), 1, "too few limits", "memory = {from")
+
+
+@pytest.mark.parametrize("verb", ["fit", "validate", "predict"])
+def test_only_unlimited_trials(say: Say, tmp_path: Path, verb: str):
+    """Nothing below a limit: there is no slowdown to look at."""
+    make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, limits=(None,)))
+    refused(say(verb, tmp_path), 1, "only unlimited trials", "memory =")
+
+
+@pytest.mark.parametrize(
+    ("words", "fragments"),
+    [
+        (("--memory", "0"), ("less than one byte", "write a size")),
+        (("--memory", "-5M"), ("'-5M' is not a size", "write a size")),
+        (("--memory", "none"), ("'none' is not a size", "write a size")),
+        (("--memory", "max"), ("'max' is not a limit", "write the limit as a size")),
+        (("--memory", "0%"), ("not a share above 0%", "75%")),
+        (("--from", "max"), ("a range goes from one size or share", "--from 120%")),
+        (("--from", "120%", "--to", "40M"), ("both be sizes or both be shares", "--from 120%")),
+        (("--from", "80%", "--to", "80%"), ("the same limit", "--from 120%")),
+        (("--from", "100%", "--to", "99%", "--steps", "90"), ("too close together",)),
+        (("--steps", "1"), ("--steps", "2<=x<=100")),
+        (("--batch", "0"), ("--batch", "x>=1")),
+        (("--schedule", "zigzag"), ("'zigzag' is not one of", "linear")),
+        (("--loader", "carrier-pigeon"), ("is not one of", "mmap")),
+        (("--swap-kind", "floppy"), ("'floppy' is not one of", "zram")),
+    ],
+)
+def test_words_that_make_no_sense_to_predict(
+    say: Say, root: Path, words: tuple[str, ...], fragments: tuple[str, ...]
+):
+    """Limits that are none and choices that aren't there end with 2, before anything is read."""
+    refused(say("predict", root, "--network", "vgg11", *words), 2, *fragments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "fragments"),
+    [
+        (("--network", "alexnet+nope"), ("no network 'nope'",)),
+        (("--network", "resnet19"), ("no network 'resnet19'", "did you mean 'resnet1")),
+        (("--network", "nets:fails"), ("no weights today", "in your own code", "fix your code")),
+        (("--network", "nets:makes_nothing"), ("made a int, no torch.nn.Module",)),
+        (("--network", "nets:greedy"), ("takes several inputs: one, two", "--input")),
+        (("--network", "nets:greed"), ("module nets has no 'greed'", "nets:greedy")),
+        (("--network", "torn:make"), ("SyntaxError in your own code",)),
+        (("--device", "orin"), ("no results of device 'orin'", "jetson-nano")),
+    ],
+)
+def test_networks_and_devices_that_are_not_there(
+    say: Say,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    fragments: tuple[str, ...],
+):
+    """A name, a factory or a device that can't be had ends with 1, in one sentence."""
+    (tmp_path / "nets.py").write_text(NETS)
+    (tmp_path / "torn.py").write_text("def make(:\n")
+    monkeypatch.chdir(tmp_path)
+    refused(say("predict", root, "--memory", "90M", *words), 1, *fragments)
+
+
+@pytest.mark.parametrize(
+    ("change", "fragment"),
+    [
+        ("{", "it is damaged"),
+        ("[]", "it is damaged"),
+        ("{}", "it has no schema"),
+        ({"schema": 99}, "has schema 99; this edgebench reads up to"),
+        ({"models": []}, "it is damaged"),
+        ({"models": {"hinge": 1}}, "it is damaged"),
+        ({"data": {"unlimited_s": 1.0}}, "it has no limits_bytes"),
+        ({"data": None}, "it is damaged"),
+    ],
+    ids=["torn", "list", "empty", "newer", "no models", "models", "no limits", "no data"],
+)
+def test_fits_that_are_damaged(
+    say: Say, bare: Path, tmp_path: Path, change: str | dict[str, Any], fragment: str
+):
+    """A fit's file that is torn, of another make or newer: said of which file, and what to do."""
+    assert say("fit", bare)[0] == 0
+    whole = next(file for file in bare.glob("*/*/fits/alexnet*.json"))
+    file = tmp_path / "one.json"
+    if isinstance(change, dict):
+        change = json.dumps({**json.loads(whole.read_text()), **change})
+    file.write_text(change)
+    refused(say("predict", file, "--memory", "90M"), 1, fragment, "one.json", "fit again")
+
+
+def test_fits_that_are_not_there_or_not_enough(say: Say, bare: Path, tmp_path: Path):
+    """An empty folder of fits, a network that was not fitted, and a figure without trials."""
+    (tmp_path / "fits").mkdir()
+    refused(say("predict", tmp_path / "fits"), 1, "no fits here", "edgebench fit")
+    assert say("fit", bare)[0] == 0
+    (folder,) = bare.glob("*/*/fits")
+    refused(say("predict", folder, "--network", "vgg11"), 1, "vgg11")
+    refused(say("predict", folder, "--figure", "--memory", "90M"), 2, "can't be drawn")
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("{", "damaged: no JSON"),
+        ('{"schema": 99}', "schema 99"),
+        ('{"schema": 1}', "damaged"),
+        ("", "damaged: no JSON"),
+    ],
+    ids=["torn", "newer", "no constants", "empty"],
+)
+def test_a_calibration_that_is_damaged(say: Say, tmp_path: Path, text: str, fragment: str):
+    """It is warned of, and networks that were run are still told."""
+    make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",)))
+    calibration_path(tmp_path, DEVICE, "file").write_text(text)
+    code, out, err = say("predict", tmp_path, "--network", "alexnet", "--memory", "90M")
+    assert code == 0
+    assert "alexnet" in out
+    assert "warning: " in err
+    assert fragment in err
+
+
+def test_swap_that_was_never_calibrated(say: Say, root: Path):
+    """Constants with one kind of swap say nothing of another: how to get them."""
+    told = say("predict", root, "--network", "vgg11", "--swap-kind", "zram")
+    refused(told, 1, "no calibration of device jetson-nano with swap of kind zram", "zram:1G")
+
+
+@pytest.mark.parametrize(
+    ("words", "fragments"),
+    [
+        (("--phase", "forward"), ("'forward' is not one of", "execute")),
+        (("--hold-out", "densnet"), ("no family 'densnet'", "did you mean densenet?")),
+        (
+            ("--hold-out", "alexnet,vgg,resnet,densenet"),
+            ("all families are held out", "leave one out"),
+        ),
+    ],
+)
+def test_words_that_make_no_sense_to_validate(
+    say: Say, root: Path, words: tuple[str, ...], fragments: tuple[str, ...]
+):
+    """A phase or a family that isn't there, or nothing left to fit to."""
+    refused(say("validate", root, *words), 2, *fragments)
+
+
+@pytest.mark.parametrize(
+    ("words", "fragments"),
+    [
+        (("--slowdown", "-1"), ("--slowdown", "x>=1.01")),
+        (("--slowdown", "0.5"), ("--slowdown", "x>=1.01")),
+        (("--slowdown", "fast"), ("'fast' is not a valid float",)),
+        (("--phase", "forward"), ("'forward' is not one of",)),
+        (("--phase", "execute", "--schedule", "linear"), ("no warm executions", "--phase first")),
+        (("--schedule", "zigzag"), ("zigzag", "linear")),
+        (("--loader", "pigeon"), ("pigeon", "mmap")),
+        (("--batch", "0"), ("batch",)),
+        (("--swap", "disk:1G"), ("no swap of kind 'disk'", "zram:1G")),
+        (("--timeout", "soon"), ("soon", "duration")),
+    ],
+)
+def test_words_that_make_no_sense_to_minimum(
+    say: Say, tmp_path: Path, words: tuple[str, ...], fragments: tuple[str, ...]
+):
+    """Told before any trial is made, and nothing is left behind."""
+    code, out, err = say("minimum", "lenet", "--results", tmp_path / "results", *words)
+    assert (code, out) == (2, ""), err
+    assert "Traceback" not in err
+    assert all(fragment in err for fragment in fragments), err
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.cgroup
+def test_the_minimum_of_a_network_that_is_not_there(say: Say, tmp_path: Path):
+    """A slip of the keyboard is answered with the nearest name."""
+    code, out, err = say("minimum", "resnet19", "--results", tmp_path / "results")
+    assert (code, out) == (2, "")
+    assert "no network 'resnet19'" in err
+    assert "did you mean 'resnet1" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "fragments"),
+    [
+        (("--swap", "lots"), ("'lots' is not a swap setting", "zram:1G")),
+        (("--swap", "-1G"), ("is not a swap setting", "zram:1G")),
+        (("--swap", "disk:1G"), ("no swap of kind 'disk'",)),
+        (("--results", "{file}"), ("is a file",)),
+    ],
+)
+def test_words_that_make_no_sense_to_calibrate(
+    say: Say, tmp_path: Path, words: tuple[str, ...], fragments: tuple[str, ...]
+):
+    """Told at once, not after two minutes of scans."""
+    file = tmp_path / "file"
+    file.write_text("")
+    refused(say("calibrate", *(word.format(file=file) for word in words)), 2, *fragments)
+
+
+def test_a_calibration_of_another_device_is_not_used(say: Say, tmp_path: Path):
+    """A file copied from another board is named for what it is."""
+    make(tmp_path, replace(SHAPE, networks={"alexnet": 4, "vgg11": 5}))
+    path = save_calibration(calibration("orin"), tmp_path)
+    calibration_path(tmp_path, DEVICE, "file").write_bytes(path.read_bytes())
+    code, _, err = say("predict", tmp_path, "--network", "alexnet", "--memory", "90M")
+    assert code == 0
+    assert "calibration of device orin" in err

@@ -1,0 +1,264 @@
+"""Models of one curve against curves with known answers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgebench.errors import ResultsError
+from edgebench.slowdown.context import Context
+from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.models.base import Fit, Model, TooFewLimitsError
+from edgebench.slowdown.models.fitting import ModelFit, errors_of, fit_all, fit_curve
+from edgebench.slowdown.models.hinge import Hinge
+from edgebench.slowdown.models.interpolation import Interpolation
+from edgebench.slowdown.models.not_slowed import Unslowed
+from edgebench.slowdown.shared_fits import fingerprint
+from edgebench.slowdown.stored_fits import StoredFits, curve_fits_as_json, fit_from_json
+
+MIB = 1 << 20
+#: Sweeps kept in the repository.
+KEPT = Path(__file__).parents[2] / "results" / "vm-2core-24g"
+NOTHING_MORE = Context({})
+#: EdgeCaffe's published totals of four networks, in seconds, at these limits in MiB.
+EDGECAFFE_LIMITS = (4096, 2048, 1024, 512, 256, 128)
+EDGECAFFE = {
+    "bulk": (38.8, 47.7, 74.5, 123.6, 183.1, 271.9),
+    "deepeye": (33.5, 37.3, 57.1, 102.9, 169.1, 240.6),
+    "partial": (32.3, 37.3, 56.9, 78.2, 146.9, 204.2),
+    "linear": (40.0, 40.2, 53.0, 83.5, 115.5, 168.7),
+}
+
+
+def fitted(model: Model, curve: Curve) -> Fit:
+    """The model's fit to a curve."""
+    return model.fit([curve], NOTHING_MORE)
+
+
+def named(curve: Curve, name: str) -> ModelFit:
+    """One of the fits of a curve, with its errors."""
+    return next(one for one in fit_curve(curve).fits if one.model.name == name)
+
+
+def true_slowdown(limits: np.ndarray, w: float, a: float, b: float) -> np.ndarray:
+    """The hinge, written anew."""
+    return 1 + a * np.log(np.maximum(w / limits, 1)) ** b
+
+
+def made_curve(
+    limits_mib: tuple[float, ...],
+    *,
+    w: float = 200,
+    a: float = 2.0,
+    b: float = 1.5,
+    noise: float = 0.0,
+    repeats: int = 1,
+    demand: float | None = None,
+) -> Curve:
+    """A hinge's times at these limits, with lognormal noise."""
+    limits = np.repeat(np.sort(limits_mib), repeats) * MIB
+    chance = np.random.default_rng(1)
+    times = 3.0 * true_slowdown(limits, w * MIB, a, b)
+    times *= np.exp(noise * chance.standard_normal(len(limits)))
+    demand_bytes = None if demand is None else demand * MIB
+    return Curve(
+        "net", "load", {"schedule": "linear"}, limits, times, np.full(3, 3.0), demand_bytes
+    )
+
+
+def edgecaffe_curve(schedule: str) -> Curve:
+    """One schedule's six published points; slowdown is relative to 4 GB."""
+    limits = np.array(EDGECAFFE_LIMITS[::-1]) * float(MIB)
+    times = np.array(EDGECAFFE[schedule])
+    return Curve("four", "total", {"schedule": schedule}, limits, times[::-1], times[:1])
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    w=st.floats(170, 400),
+    a=st.floats(0.3, 8),
+    b=st.floats(0.8, 3),
+)
+def test_a_hinge_without_noise_is_recovered(w: float, a: float, b: float):
+    """Certified data: the fit returns the parameters that made the curve, within 1 %."""
+    fit = fitted(Hinge(), made_curve((150, 128, 100, 80, 64, 48, 32), w=w, a=a, b=b))
+    assert fit["W"] == pytest.approx(w * MIB, rel=0.01)
+    assert fit["a"] == pytest.approx(a, rel=0.01)
+    assert fit["b"] == pytest.approx(b, rel=0.01)
+
+
+def test_intervals_cover_the_truth():
+    """With noise, the true parameters lie in the 90 % intervals, which are narrow."""
+    fit = fitted(Hinge(), made_curve((180, 150, 120, 100, 80, 60, 40), noise=0.03, repeats=5))
+    for parameter, truth in zip(fit.parameters, (200 * MIB, 2.0, 1.5), strict=True):
+        assert parameter.low is not None
+        assert parameter.high is not None
+        assert parameter.low < truth < parameter.high
+        assert parameter.high / parameter.low < 1.5
+
+
+def test_the_band_covers_new_trials():
+    """About nine of ten trials that were not fitted lie in the 90 % band."""
+    curve = made_curve((180, 150, 120, 100, 80, 60, 40), noise=0.05, repeats=5)
+    fit = fitted(Hinge(), curve)
+    limits = np.repeat(np.linspace(40, 180, 40), 25) * MIB
+    truth = true_slowdown(limits, 200 * MIB, 2.0, 1.5)
+    seen = truth * np.exp(0.05 * np.random.default_rng(2).standard_normal(len(limits)))
+    band = Hinge().predict(fit, curve, limits, NOTHING_MORE).interval
+    assert band is not None
+    share = np.mean((np.maximum(seen, 1) >= band[0]) & (seen <= band[1]))
+    assert 0.84 < share < 0.97
+
+
+def test_slowdown_never_falls_below_1_or_rises_with_memory():
+    """Predictions are physically possible, far outside the data too."""
+    curve = made_curve((150, 100, 70, 50), noise=0.1, repeats=3, demand=200)
+    limits = np.geomspace(5, 5000, 200) * MIB
+    for model in (Unslowed(), Hinge()):
+        predicted = model.predict(fitted(model, curve), curve, limits, NOTHING_MORE).slowdown
+        assert (predicted >= 1).all()
+        assert (np.diff(predicted) <= 1e-12).all()
+
+
+def test_two_limits_rest_on_the_measured_demand():
+    """With two limits W is not fitted but the demand, and the fit says so."""
+    fit = fitted(Hinge(), made_curve((120, 60), demand=200))
+    assert fit["W"] == pytest.approx(200 * MIB)
+    assert fit.parameters[0].fixed
+    assert fit.note is not None
+    assert "demand" in fit.note
+    assert fit["b"] == pytest.approx(1.5, rel=0.01)
+
+
+def test_two_limits_without_a_demand_are_too_few():
+    """Nothing is guessed where two limits have to bear three parameters."""
+    with pytest.raises(TooFewLimitsError, match="three limits"):
+        fitted(Hinge(), made_curve((120, 60)))
+
+
+def test_a_flat_curve_pins_no_hinge_down():
+    """Pure noise gives no interval that pretends to know, and no slowdown worth the name."""
+    curve = made_curve((150, 100, 70, 50), a=0.0, noise=0.02, repeats=3)
+    fit = fitted(Hinge(), curve)
+    assert Hinge().predict(fit, curve, curve.limits, NOTHING_MORE).slowdown.max() < 1.05
+
+
+def test_interpolation_meets_its_knots():
+    """At measured limits it is their median, between two of them it is linear in ln M."""
+    curve = made_curve((160, 80, 40), demand=200)
+    fit = fitted(Interpolation(), curve)
+
+    def slowdown(*limits_mib: float) -> np.ndarray:
+        return Interpolation().predict(fit, curve, np.array(limits_mib) * MIB, Context({})).slowdown
+
+    assert slowdown(40, 80, 160) == pytest.approx(curve.medians)
+    assert slowdown(np.sqrt(80 * 40))[0] == pytest.approx(curve.medians[:2].mean())
+    assert slowdown(500)[0] == 1
+    assert slowdown(20)[0] > curve.medians[0]
+
+
+def test_interpolations_interval_is_the_repeats_noise():
+    """Its interval is as wide as repeats vary, and there is none without repeats."""
+    model = Interpolation()
+    curve = made_curve((160, 80, 40), noise=0.05, repeats=20)
+    found = model.predict(fitted(model, curve), curve, curve.limits, NOTHING_MORE)
+    assert found.interval is not None
+    assert np.log(found.interval[1] / found.slowdown) == pytest.approx(0.05 * 1.64, rel=0.3)
+    single = made_curve((160, 80, 40))
+    fit = fitted(model, single)
+    assert model.predict(fit, single, single.limits, NOTHING_MORE).interval is None
+
+
+def test_edgecaffes_published_points():
+    """The 24 published points: the hinge errs by 5.7 %, interpolation and no slowdown by more."""
+    errors = {
+        model: errors_of(
+            [o for name in EDGECAFFE for o in named(edgecaffe_curve(name), model).held_out]
+        )
+        for model in ("unslowed", "interpolation", "hinge")
+    }
+    assert errors["hinge"].count == 24
+    assert errors["hinge"].mape == pytest.approx(0.057, abs=0.001)
+    assert errors["interpolation"].mape == pytest.approx(0.117, abs=0.002)
+    assert errors["unslowed"].mape == pytest.approx(0.451, abs=0.002)
+    assert all(fit_curve(edgecaffe_curve(name)).best.model.name == "hinge" for name in EDGECAFFE)
+
+
+def test_errors_are_in_raw_time():
+    """Held-out errors compare seconds, and outermost limits are told from inner ones."""
+    curve = made_curve((160, 120, 80, 40))
+    held = named(curve, "unslowed").held_out
+    assert [one.inside for one in held] == [False, True, True, False]
+    assert held[0].predicted_s == 3.0
+    assert held[0].error == pytest.approx(1 / curve.medians[0] - 1)
+    errors = errors_of(held)
+    assert errors.bias == pytest.approx(-errors.mape)
+    assert errors.mape_inside is not None
+    assert errors.mape_outside is not None
+
+
+def test_noise_of_repeats():
+    """The noise is the median distance from each limit's median; None without repeats."""
+    curve = made_curve((100, 50), noise=0.05, repeats=50)
+    noisy = replace(curve, unlimited_seconds=np.array([3.0]))
+    assert noisy.noise == pytest.approx(0.05 * 0.674, rel=0.25)
+    assert replace(made_curve((100, 50)), unlimited_seconds=np.array([3.0])).noise is None
+
+
+def test_too_few_limits_is_a_clear_error():
+    """One limit is no curve: the error says what is lacking and what to add."""
+    with pytest.raises(ResultsError, match="too few limits") as caught:
+        fit_all([made_curve((100,), demand=200)])
+    assert "steps" in str(caught.value)
+
+
+def test_a_curve_with_one_limit_is_named_beside_others():
+    """What can't be fitted does not stop what can."""
+    fits, skipped = fit_all([made_curve((100,)), made_curve((100, 80, 50))])
+    assert len(fits) == 1
+    assert "only one limit" in skipped[0]
+
+
+def test_fits_survive_json():
+    """A fit read back from JSON predicts and bounds exactly as before."""
+    curve = made_curve((150, 120, 100, 80, 50), noise=0.02, repeats=3, demand=200)
+    fits = fit_curve(curve)
+    stored = json.loads(json.dumps(curve_fits_as_json(fits), allow_nan=False))
+    assert stored["recommended"] == "hinge"
+    assert stored["data"]["fingerprint"] == fingerprint(curve)
+    limits = np.geomspace(40, 300, 20) * MIB
+    for one, data in zip(fits.fits, stored["models"], strict=True):
+        assert one.fit is not None
+        back = fit_from_json(data["fit"])
+        assert asdict(back) == asdict(one.fit)
+        before, after = (
+            one.model.predict(fit, curve, limits, NOTHING_MORE) for fit in (one.fit, back)
+        )
+        assert (before.slowdown == after.slowdown).all()
+
+
+def test_the_fingerprint_is_of_the_data():
+    """Other times, other fingerprint; other settings, the same."""
+    curve = made_curve((150, 100, 50))
+    assert fingerprint(curve) == fingerprint(replace(curve, settings={}))
+    assert fingerprint(curve) != fingerprint(replace(curve, seconds=curve.seconds * 1.01))
+
+
+def test_kept_fits_of_schema_1_are_read():
+    """The fits kept with the edgecaffe sweep, of before `rung` became `model`, still predict."""
+    (folder,) = KEPT.glob("*-edgecaffe-*/fits")
+    stored = json.loads(next(folder.glob("*.json")).read_text())
+    assert stored["schema"] == 1
+    assert "rungs" in stored
+    fits = StoredFits(folder)
+    curve = next(c for c in fits.data.curves if c.phase == "total")
+    model = fits.for_workload([curve], curve.network)
+    assert model.name in ("interpolation", "hinge")
+    slowdown = model.predict(curve, curve.limits).slowdown
+    assert slowdown == pytest.approx(curve.medians, rel=0.25)

@@ -1,0 +1,124 @@
+"""Trainings through the verbs: their steps' layers are described, and physics tells of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_sweep import MIB, Shape, make
+from verb_making import SHAPE, calibration
+
+from edgebench.records import PhaseSum, TrialRecord
+from edgebench.results.results import Results, load
+from edgebench.slowdown.calibration.device import save_calibration
+from edgebench.slowdown.context import CannotPredictError, device_data, with_trainings
+from edgebench.slowdown.models.fitting import fit_all
+from edgebench.slowdown.models.physics import Physics
+from edgebench.slowdown.splits import unseen
+
+TRAINING: dict[str, Any] = {
+    "kind": "training",
+    "framework": "pytorch",
+    "network": "basic_cnn",
+    "data": "synthetic",
+    "shape": "3x64x64",
+    "image": None,
+    "classes": 10,
+    "depth": None,
+    "width": None,
+    "activation": None,
+    "optimizer": "adam",
+    "learning_rate": 0.01,
+    "batch": 16,
+    "accumulation": 1,
+    "precision": "float32",
+    "checkpointing": False,
+    "trained": "all",
+    "start": "scratch",
+    "threads": None,
+    "steps": 4,
+}
+PHASES = ("data", "forward", "backward", "step")
+
+
+def as_training(record: TrialRecord, **changed: Any) -> TrialRecord:
+    """The trial as if a network had been trained in it, each phase as slow as its loading was."""
+    loads = [one for one in record.phases if one.phase == "load"]
+    steps = [
+        replace(one, phase=phase, network="basic_cnn")
+        for one in loads
+        for phase in (*PHASES, "round")
+    ]
+    before = [one for one in record.phases if one.round < 0]
+    phases: list[PhaseSum] = [*before, *steps]
+    return replace(record, settings={**TRAINING, **changed}, phases=phases)
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Results:
+    """A sweep of a training, four limits, its device calibrated."""
+    shape = replace(SHAPE, networks={"alexnet": 4}, limits=(None, 150, 120, 100, 80))
+    made = load(make(tmp_path, shape))
+    save_calibration(calibration(), tmp_path)
+    sweeps = [
+        replace(one, records=[as_training(record) for record in one.records], networks={})
+        for one in made.sweeps
+    ]
+    return Results(sweeps)
+
+
+def test_steps_are_described_and_told_by_physics(trained: Results):
+    """Each phase of a step has a prediction from the layers and the calibration alone."""
+    described, untold = with_trainings(trained)
+    assert untold == []
+    (known,), _ = device_data(described)
+    assert {curve.phase for curve in known.curves} == {*PHASES, "total"}
+    fit = Physics().fit((), known.context)
+    for curve in known.curves:
+        limits = np.array([40.0, 80, 400]) * MIB
+        slowdown = Physics().predict(fit, unseen(curve), limits, known.context).slowdown
+        assert slowdown[0] >= slowdown[1] >= slowdown[2] == 1
+    backward = next(curve for curve in known.curves if curve.phase == "backward")
+    tight = Physics().predict(fit, unseen(backward), np.array([60.0 * MIB]), known.context)
+    assert tight.slowdown[0] > 1
+
+
+def test_what_learnt_from_inference_says_nothing_of_training(trained: Results):
+    """Models of curves and physics have errors there; brouwer and corrected say why not."""
+    described, _ = with_trainings(trained)
+    (known,), _ = device_data(described)
+    fits, _ = fit_all(list(known.curves), context=known.context)
+    found = {one.model.name: one for one in fits[0].fits}
+    assert found["physics"].errors is not None
+    assert found["hinge"].errors is not None
+    assert found["corrected"].fit is found["brouwer"].fit is None
+    assert found["corrected"].reason
+
+
+def test_what_is_not_modelled_is_told_by_its_own_curves(trained: Results):
+    """Checkpointing has no layers that can be described: said, and physics can't tell."""
+    sweeps = [
+        replace(one, records=[as_training(r, checkpointing=True) for r in one.records])
+        for one in trained.sweeps
+    ]
+    described, untold = with_trainings(Results(sweeps))
+    assert "checkpointing" in untold[0]
+    (known,), _ = device_data(described)
+    with pytest.raises(CannotPredictError):
+        Physics().predict(
+            Physics().fit((), known.context),
+            unseen(known.curves[0]),
+            np.array([90.0 * MIB]),
+            known.context,
+        )
+
+
+def test_results_without_trainings_start_nothing(tmp_path: Path):
+    """Nothing to describe: the very same results."""
+    results = load(make(tmp_path, Shape()))
+    described, untold = with_trainings(results)
+    assert described is results
+    assert untold == []

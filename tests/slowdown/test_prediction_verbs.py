@@ -1,0 +1,212 @@
+"""predict and validate as a person types them, on sweeps whose slowdown is known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from made_sweep import MIB, Shape, make, slowdown
+from verb_making import DEVICE, SHAPE, calibration, predicted, run, said
+
+from edgebench.cli.fit import fit
+from edgebench.cli.predict import predict
+from edgebench.cli.validate import validate
+from edgebench.slowdown.calibration.device import save_calibration
+
+
+def test_a_network_that_was_run(root: Path):
+    """At a limit between two that were run, its phases are as slow as the truth says."""
+    (one,) = predicted(root, "--network", "resnet18", "--schedule", "linear", "--memory", "110M")
+    (at,) = one["at"]
+    times = {time["phase"]: time for time in at["phases"]}
+    assert set(times) == {"load", "first", "total"}
+    assert times["load"]["slowdown"] == pytest.approx(slowdown(SHAPE, 110), rel=0.15)
+    assert times["total"]["low_s"] < times["total"]["seconds"] < times["total"]["high_s"]
+    assert times["total"]["saved_s"] > 0
+    assert (at["viable"], at["extrapolated"]) == (True, False)
+    assert one["was_run"]
+
+
+def test_a_network_that_never_was(root: Path):
+    """From its layer table alone: phases, layers, demand; and marked as extrapolation."""
+    (one,) = predicted(root, "--network", "squeezenet1_1", "--schedule", "bulk", "--memory", "30%")
+    assert not one["was_run"]
+    assert one["demand_bytes"] > 150 * MIB
+    assert one["at"][0]["extrapolated"]
+    assert {time["phase"] for time in one["at"][0]["phases"]} == {
+        *("load", "first", "execute", "start", "total")
+    }
+
+
+def test_limits_as_a_range_and_as_given(root: Path):
+    """Sizes, shares and a range together; without any, the usual range."""
+    words = (root, "--network", "alexnet", "--schedule", "linear")
+    (one,) = predicted(*words, "--memory", "90M", "--from", "150M", "--to", "100M", "--steps", "3")
+    sizes = [round(at["limit_bytes"] / MIB) for at in one["at"]]
+    assert sizes == [90, 150, 122, 100]
+    (usual,) = predicted(*words)
+    assert len(usual["at"]) == 9
+    assert usual["at"][0]["share"] == pytest.approx(1.2)
+
+
+def test_it_says_what_it_means(root: Path):
+    """On a terminal: the table's words, extrapolation marked, and what to type next."""
+    words = ("--network", "alexnet", "--schedule", "bulk", "--memory", "60M")
+    done = CliRunner().invoke(predict, [str(root), *words], catch_exceptions=False)
+    told = done.stdout
+    assert "next: " in done.stderr
+    for words in (
+        "alexnet · bulk · copy",
+        "measured before",
+        "60.0 MiB *",
+        "* extrapolated",
+    ):
+        assert words in told
+
+
+def test_not_viable_is_said(tmp_path: Path):
+    """Without swap, and with trials that were killed: the least viable limit instead of a time."""
+    make(tmp_path, replace(SHAPE, killed_below=130, swap_bytes=64 * MIB))
+    (one,) = predicted(tmp_path, "--network", "alexnet", "--schedule", "linear", "--memory", "90M")
+    assert not one["at"][0]["viable"]
+    assert 115 * MIB < one["least_viable_bytes"] < 145 * MIB
+    # What is killed is not called fast.
+    assert one["unslowed_bytes"] is None or one["unslowed_bytes"] >= one["least_viable_bytes"]
+    told = run(predict, tmp_path, "--network", "alexnet", "--memory", "90M")
+    assert "it is more likely killed than not" in told
+
+
+def test_without_a_calibration_curves_speak(bare: Path):
+    """A network that was run is still told, by a model of curves, with a warning."""
+    (one,) = predicted(bare, "--memory", "110M")
+    assert one["model"] in ("hinge", "interpolation", "pooled")
+    done = CliRunner().invoke(predict, [str(bare), "--memory", "110M"])
+    assert "edgebench calibrate" in done.stderr
+
+
+def test_stored_fits_are_enough(bare: Path):
+    """What was fitted is predicted the same from the fits alone."""
+    run(fit, bare)
+    (folder,) = bare.glob("*/*/fits")
+    (stored,), (whole,) = predicted(folder, "--memory", "110M"), predicted(bare, "--memory", "110M")
+    for one, other in zip(stored["at"][0]["phases"], whole["at"][0]["phases"], strict=True):
+        assert one["seconds"] == pytest.approx(other["seconds"])
+    assert "vgg11" in said(predict, folder, "--network", "vgg11")
+
+
+@pytest.mark.slow
+def test_figures_are_drawn(root: Path):
+    """One a workload, as PNG and SVG, of a network that was run and one that was not."""
+    for network, schedule in (("alexnet", "linear"), ("squeezenet1_1", "bulk")):
+        words = ("--network", network, "--schedule", schedule, "--figure")
+        told = run(predict, root, *words)
+        assert (root / "figures" / f"prediction-{network}-{schedule}.png").stat().st_size > 10_000
+        assert f"prediction-{network}-{schedule}.png" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "remedy"),
+    [
+        (("--network", "resnet19"), "no network 'resnet19'", "did you mean 'resnet1"),
+        (("--network", "nothing_here:make"), "no module 'nothing_here'", "install it"),
+        (("--network", "nothing_here:"), "names no function", "nothing_here:make_network"),
+        (("--swap-kind", "zram"), "no calibration of device jetson-nano with swap", "calibrate"),
+        (("--device", "orin"), "no results of device 'orin'", "jetson-nano"),
+        (("--schedule", "partial"), "no trial here is of such a workload", "--network"),
+        (("--memory", "12Q"), "'12Q' is not a size", "write a size"),
+        (("--from", "80%", "--to", "80%"), "the same limit", "--from 120%"),
+    ],
+)
+def test_what_cant_be_predicted_is_told(root: Path, words: tuple[str, ...], told: str, remedy: str):
+    """One sentence says what is wrong, and one what mends it."""
+    words = words if "--network" in words else (*words, "--network", "vgg11")
+    if "--schedule" in words:
+        words = ("--schedule", "partial")
+    error = said(predict, root, *words)
+    assert told in error
+    assert remedy in error
+
+
+def test_another_devices_calibration_is_refused(tmp_path: Path):
+    """A file that was copied from another board is no calibration of this one."""
+    make(tmp_path, replace(SHAPE, networks={"alexnet": 4, "vgg11": 5}))
+    path = save_calibration(calibration("orin"), tmp_path)
+    (tmp_path / DEVICE / "calibration-file.json").write_bytes(path.read_bytes())
+    path.unlink()
+    done = CliRunner().invoke(predict, [str(tmp_path), "--network", "alexnet", "--memory", "90M"])
+    assert done.exit_code == 0
+    assert "of device orin" in done.stderr
+    assert any(
+        f"predicted by model {model};" in done.stdout
+        for model in ("hinge", "interpolation", "pooled")
+    )
+
+
+def test_two_devices_are_not_mixed(tmp_path: Path):
+    """Constants of one say nothing of another: one must be named."""
+    for device in ("nano", "orin"):
+        make(tmp_path, replace(SHAPE, networks={"alexnet": 4}), device)
+    assert "name one with --device: nano, orin" in said(predict, tmp_path)
+    assert predicted(tmp_path, "--device", "nano", "--memory", "90M")
+
+
+@pytest.mark.parametrize("verb", [predict, validate])
+@pytest.mark.parametrize(
+    ("shape", "told", "remedy"),
+    [
+        (replace(SHAPE, limits=(None,)), "only unlimited trials", "memory ="),
+        (replace(SHAPE, killed_below=999), "no trial finished below a limit", "swap"),
+    ],
+    ids=["unlimited", "killed"],
+)
+def test_sweeps_that_tell_nothing(tmp_path: Path, verb: Any, shape: Shape, told: str, remedy: str):
+    """Only unlimited trials, or all of them killed: said, with what would help."""
+    make(tmp_path, shape)
+    error = said(verb, tmp_path)
+    assert told in error
+    assert remedy in error
+
+
+def test_too_few_limits_to_leave_one_out(tmp_path: Path):
+    """One limit is no curve to validate."""
+    make(tmp_path, replace(SHAPE, limits=(None, 100)))
+    assert "too few limits" in said(validate, tmp_path)
+
+
+def test_validation_of_all_splits(root: Path):
+    """Every split and model has its scores, held-out families apart, with all that is promised."""
+    told = json.loads(run(validate, root, "--hold-out", "densenet", "--no-figures", "--json"))
+    splits = {score["split"] for score in told["scores"]}
+    assert splits == {
+        *("limit-inside", "limit-outside", "network", "network-unrun"),
+        *("family", "schedule", "held-out", "held-out-unrun"),
+    }
+    keys = {"median_ape", "mape", "within_10", "within_25", "bias", "coverage_90", "noise", "knee"}
+    assert keys <= set(told["scores"][0])
+    inside = {s["model"]: s for s in told["scores"] if s["split"] == "limit-inside"}
+    assert inside["hinge"]["median_ape"] < 0.05
+    assert inside["hinge"]["median_ape"] < inside["unslowed"]["median_ape"] / 3
+    assert told["held_out"] == ["densenet"]
+
+
+@pytest.mark.slow
+def test_validation_in_words_and_figures(root: Path):
+    """First the model that is used, beside the baseline; all tables, figures, what is next."""
+    done = CliRunner().invoke(validate, [str(root), "--verbose"], catch_exceptions=False)
+    told = done.stdout
+    assert told.startswith("Where memory slows a new network 1.5× or more,")
+    assert "always saying “not slowed”" in " ".join(told.split())
+    assert "next: edgebench predict" in done.stderr
+    for words in ("one limit held out", "one network held out", "±10 %"):
+        assert words in told
+    for name in ("predicted", "error", "intervals"):
+        assert (root / "figures" / f"validation-{name}.png").stat().st_size > 10_000
+
+
+def test_a_family_that_is_not_there(root: Path):
+    """A family that can't be held out is a slip of the keyboard, and told so."""
+    assert "did you mean densenet?" in said(validate, root, "--hold-out", "densnet")

@@ -1,0 +1,64 @@
+"""A program on a pseudo-terminal: what it shows, while it runs and at its end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Sequence
+
+
+class Terminal:
+    """edgebench, or another program, on a pseudo-terminal of some size, as over ssh."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        columns: int,
+        rows: int = 40,
+        program: Sequence[str] = (sys.executable, "-m", "edgebench"),
+    ) -> None:
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        environment = {**os.environ, "TERM": "xterm", "PYTHONUTF8": "1"}
+        for name in ("COLUMNS", "LINES", "NO_COLOR"):
+            environment.pop(name, None)
+        self.process = subprocess.Popen(
+            [*program, *words],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment,
+        )
+        os.close(theirs)
+        self.text = ""
+
+    def read(self, seconds: float, until: str | None = None) -> None:
+        """Take what it shows, until it has shown something, has ended, or the time is up."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not (until and until in self.text):
+            if select.select([self._ours], [], [], 0.1)[0]:
+                try:
+                    self.text += os.read(self._ours, 65536).decode(errors="replace")
+                except OSError:
+                    return
+
+    def type(self, keys: str) -> None:
+        """Press these keys."""
+        os.write(self._ours, keys.encode())
+
+    def close(self) -> int:
+        """Its exit code."""
+        self.read(300)
+        os.close(self._ours)
+        try:
+            return self.process.wait(30)
+        finally:
+            self.process.kill()
+            self.process.wait()

@@ -1,0 +1,89 @@
+"""Adding a strategy, a figure, a model or a check takes one new file: nothing else is edited."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+#: What is added → the package it goes into, its file, and the question that must answer "yes".
+ADDED = {
+    "strategy": (
+        "edgebench.measures.strategies",
+        """
+        from edgebench.measures.reading import ErrorBar, Reading
+        from edgebench.measures.strategy import Strategy, registered_strategy
+
+
+        @registered_strategy
+        class Nothing(Strategy):
+            name = "nothing"
+            title = "nothing at all"
+            counts = "no page"
+            blind_to = "every page"
+            own_trial = True
+
+            def read(self, trial):
+                return Reading(self.name, None, "not looked at", ErrorBar(None, "none"))
+        """,
+        "from edgebench.measures.registry import with_own_trial;"
+        " print('nothing' in with_own_trial())",
+    ),
+    "figure": (
+        "edgebench.report.figures",
+        """
+        from edgebench.report.figures import naming
+
+
+        @naming.figure_kind("nothing")
+        def figures(results):
+            yield from ()
+        """,
+        "from edgebench.report.figures.gallery import STUDIES; print('nothing' in STUDIES)",
+    ),
+    "model": (
+        "edgebench.slowdown.models",
+        """
+        from edgebench.slowdown.models.base import registered_model
+        from edgebench.slowdown.models.not_slowed import Unslowed
+
+
+        @registered_model
+        class Nothing(Unslowed):
+            name = "nothing"
+        """,
+        "from edgebench.slowdown.models.base import all_models;"
+        " print('nothing' in [model.name for model in all_models()])",
+    ),
+    "check": (
+        "edgebench.run.checks",
+        """
+        from edgebench.run.checks.base import registered_check
+
+
+        @registered_check("nothing")
+        def nothing_check(target):
+            return "nothing"
+        """,
+        "from edgebench.run.checks import all_checks;"
+        " print('nothing' in [check.name for check in all_checks()])",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ADDED)
+def test_one_new_file_is_enough(what: str, tmp_path: Path):
+    """A module put into the package's folder is found and registered, and not without it."""
+    package, module, question = ADDED[what]
+    (tmp_path / "nothing.py").write_text(textwrap.dedent(module))
+
+    def answer(*folders: str) -> str:
+        code = f"import {package} as package; package.__path__ += {list(folders)!r}\n{question}"
+        words = [sys.executable, "-c", code]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert answer() == "False"
+    assert answer(str(tmp_path)) == "True"

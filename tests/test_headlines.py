@@ -1,0 +1,87 @@
+"""Every measured number of README and docs is what the files in this repository say."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", "results/README.md"]
+PAGES += [str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("docs/**/*.md"))]
+
+
+@pytest.fixture(scope="module")
+def headlines() -> Iterator[ModuleType]:
+    """The program, as a module."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    yield importlib.import_module("headlines")
+    sys.path.remove(str(ROOT / "benchmarks"))
+
+
+@pytest.fixture
+def copied(headlines: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The README elsewhere, where it can be spoilt; the program looks there."""
+    monkeypatch.setattr(headlines, "ROOT", tmp_path)
+    return Path(shutil.copy(ROOT / "README.md", tmp_path))
+
+
+def looked_at(headlines: ModuleType, page: str, *, write: bool = False) -> list[str]:
+    """What the program finds wrong with a page."""
+    makers = headlines.claims_by_page().get(page, [])
+    return list(headlines.look(page, makers, write, not write))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_number_is_what_the_files_say(headlines: ModuleType, page: str):
+    """Every claim is on its page with the number recomputed, and no other number is unexplained."""
+    assert not looked_at(headlines, page)
+
+
+def test_every_page_of_claims_is_read(headlines: ModuleType):
+    """Claims of a page that isn't README or below docs would be checked by nobody."""
+    assert set(headlines.claims_by_page()) <= set(PAGES)
+
+
+def test_another_number_is_found_and_put_right(headlines: ModuleType, copied: Path):
+    """A number that the files don't say fails the check; ``--write`` brings the right one back."""
+    sound = copied.read_text()
+    (told,) = re.findall(r"[\d.]+ % over all points", sound)
+    copied.write_text(sound.replace(told, "99.9 % over all points"))
+    assert any(told.partition(" all")[0] in fault for fault in looked_at(headlines, "README.md"))
+    assert not looked_at(headlines, "README.md", write=True)
+    assert copied.read_text() == sound
+
+
+def test_words_that_are_gone_are_missed(headlines: ModuleType, copied: Path):
+    """A sentence that is taken out or said otherwise takes its claim along."""
+    spoilt = copied.read_text().replace('"no slowdown" has an error', '"no slowdown" is off')
+    copied.write_text(spoilt)
+    assert any("0 times on the page" in fault for fault in looked_at(headlines, "README.md"))
+
+
+def test_a_number_without_a_claim_is_found(headlines: ModuleType, copied: Path):
+    """In prose and in a table; not in an example or a version."""
+    copied.write_text(
+        copied.read_text()
+        + "\nA round takes 7.3 ms.\n\n| a | b |\n| --- | --- |\n| x | 41 % |\n"
+        + "\n`x = 5`, on Python 3.12.\n\n```\n99 ms\n```\n"
+    )
+    faults = looked_at(headlines, "README.md")
+    assert [fault for fault in faults if "holds 7.3:" in fault]
+    assert [fault for fault in faults if "holds 41:" in fault]
+    assert len(faults) == 2
+
+
+def test_what_was_published_is_what_the_models_are_tested_with(headlines: ModuleType):
+    """The docs' 24 points are those of the models' own tests."""
+    published = importlib.import_module("claims.published")
+    tests = (ROOT / "tests" / "slowdown" / "test_curve_models.py").read_text()
+    for totals in published.TOTALS.values():
+        assert str(totals) in tests

@@ -1,0 +1,89 @@
+"""Storage speeds as people write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgebench.errors import UsageError
+from edgebench.storage_speed import (
+    AS_IS,
+    StorageSpeed,
+    format_speed,
+    parse_speed,
+    parse_storage,
+    storage_of,
+)
+
+_BPS = st.none() | st.integers(10**6, 10**12)
+_IOPS = st.none() | st.integers(10, 10**7)
+
+
+@given(st.builds(StorageSpeed, _BPS, _BPS, _IOPS, _IOPS))
+def test_a_label_means_what_it_was_made_of(speed: StorageSpeed) -> None:
+    """Results keep the label alone, so no digit may be lost in it."""
+    assert parse_storage(speed.label) == speed
+
+
+@pytest.mark.parametrize(
+    ("text", "bps"),
+    [
+        ("90MB/s", 90_000_000),
+        ("90 MiB/s", 90 << 20),
+        ("1.5GB/s", 1_500_000_000),
+        ("2000kB/s", 2_000_000),
+        ("1048576B/s", 1 << 20),
+    ],
+)
+def test_units_are_powers_of_1000_and_of_1024(text: str, bps: int) -> None:
+    """As sizes are: MB is not MiB."""
+    assert parse_speed(text) == bps
+    assert parse_speed(format_speed(bps)) == bps
+
+
+def test_all_spellings_have_one_label() -> None:
+    """Else two sweeps of the same storage would not be compared."""
+    table = storage_of({"read": "90000kB/s", "read_iops": 2000})
+    assert table.label == parse_storage(" read_iops=2000 , read=0.09GB/s").label
+    assert table.label == "read=90MB/s,read_iops=2000"
+    assert parse_storage("as-is").label == StorageSpeed().label == AS_IS
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("read=90", "'90' has no unit"),
+        ("read=0", "has no unit"),
+        ("read=0MB/s", "is not between 1MB/s and 1000GB/s"),
+        ("read=1kB/s", "is not between"),
+        ("read=90MB", "no unit of speed"),
+        ("read=90M/s", "no unit of speed"),
+        ("read=90Mbit/s", "no unit of speed"),
+        ("read=-5MB/s", "is not a speed"),
+        ("read=", "is not a speed"),
+        ("read=nanMB/s", "is not a speed"),
+        ("read_iops=0", "is not between 10 and"),
+        ("read_iops=2k", "not a whole number"),
+        ("read_iops=1.5", "not a whole number"),
+        ("read_iops=²", "not a whole number"),
+        ("reed=90MB/s", "no storage speed 'reed'"),
+        ("read=90MB/s,read=80MB/s", "given twice"),
+        ("90MB/s", "is not a storage speed"),
+        ("", "is not a storage speed"),
+        ("sd-card", "no storage 'sd-card'"),
+    ],
+)
+def test_what_is_no_speed_is_refused(text: str, says: str) -> None:
+    """Each with what is wrong and how it is written."""
+    with pytest.raises(UsageError, match=says) as refused:
+        parse_storage(text)
+    assert refused.value.remedy
+
+
+def test_a_table_without_speeds_is_refused() -> None:
+    """It would be as-is by accident; so would be a truth for a number."""
+    with pytest.raises(UsageError, match="no speed is given"):
+        storage_of({})
+    with pytest.raises(UsageError, match="not a whole number"):
+        storage_of({"read_iops": True})

@@ -1,0 +1,145 @@
+"""Sizes, shares and durations as people write them, and as they are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgebench.errors import UsageError
+from edgebench.units import (
+    DURATION_HELP,
+    SIZE_HELP,
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_share,
+    parse_size,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        (5, 5),
+        ("7", 7),
+        ("7B", 7),
+        (" 2 K ", 2 << 10),
+        ("2M", 2 << 20),
+        ("2G", 2 << 30),
+        ("2T", 2 << 40),
+        ("3KiB", 3 << 10),
+        ("3MiB", 3 << 20),
+        ("1.5GiB", 3 << 29),
+        ("3TiB", 3 << 40),
+        ("4kB", 4_000),
+        ("4MB", 4_000_000),
+        ("4GB", 4_000_000_000),
+        ("4TB", 4_000_000_000_000),
+        ("1.6", 2),
+        ("1", 1),
+        (" max ", None),
+    ],
+)
+def test_a_size_is_so_many_bytes(text: str | int, size_bytes: int | None):
+    """Units alone and with iB are powers of 1024, with B powers of 1000."""
+    assert parse_size(text) == size_bytes
+
+
+def test_half_a_byte_is_no_size():
+    """Nor is nothing."""
+    for text in ("0.5B", "0"):
+        with pytest.raises(UsageError) as refused:
+            parse_size(text)
+        assert refused.value.what == f"{text!r} is less than one byte"
+        assert refused.value.remedy == SIZE_HELP
+
+
+@pytest.mark.parametrize(
+    "text", ["", "M", "1 2", "1e3", "5X", "5KB", "5mib", "-1", "75%", "Max", "1."]
+)
+def test_what_is_no_size_is_refused_with_what_is_one(text: str):
+    """The words are quoted, and the remedy tells how to write one."""
+    with pytest.raises(UsageError) as refused:
+        parse_size(text)
+    assert refused.value.what == f"{text!r} is not a size"
+    assert refused.value.remedy == SIZE_HELP
+
+
+def test_a_share_is_of_something():
+    """Percent only; nothing of anything is refused."""
+    assert parse_share("75%") == 0.75
+    assert parse_share("0.5 %") == 0.005
+    assert parse_share("75") is parse_share("75M") is parse_share("x%") is None
+    with pytest.raises(UsageError) as refused:
+        parse_share("0%")
+    assert refused.value.what == "'0%' is not a share above 0%"
+    assert refused.value.remedy == 'write a share as "75%"'
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("7us", 7e-6),
+        ("500ms", 0.5),
+        ("90", 90.0),
+        (2, 2.0),
+        (0.25, 0.25),
+        ("90s", 90.0),
+        ("10m", 600.0),
+        ("10 min", 600.0),
+        ("2h", 7200.0),
+    ],
+)
+def test_a_duration_is_so_many_seconds(text: str | float, seconds: float):
+    """A bare number is seconds."""
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5d", "0", "0s", "-3s", "3S"])
+def test_what_is_no_duration_is_refused(text: str):
+    """Nothing lasts no time."""
+    with pytest.raises(UsageError) as refused:
+        parse_duration(text)
+    assert refused.value.what == f"{text!r} is not a duration"
+    assert refused.value.remedy == DURATION_HELP
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "words"),
+    [
+        (None, "max"),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (-2048, "-2.0 KiB"),
+        (1024**2 - 1024, "1023.0 KiB"),
+        (1024**2, "1.0 MiB"),
+        (157_286_400, "150.0 MiB"),
+        (1024**3, "1.00 GiB"),
+        (5 * 1024**4 // 2, "2560.00 GiB"),
+    ],
+)
+def test_a_size_is_told_in_the_unit_that_fits(size_bytes: float | None, words: str):
+    """The largest of which there is one, GiB at most."""
+    assert format_size(size_bytes) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (850e-6, "850 µs"),
+        (1e-3, "1.0 ms"),
+        (0.0123, "12.3 ms"),
+        (1, "1.0 s"),
+        (4.24, "4.2 s"),
+        (60, "1 min 00 s"),
+        (200.4, "3 min 20 s"),
+        (3599, "59 min 59 s"),
+        (3600, "1 h 00 min"),
+        (3900, "1 h 05 min"),
+        (90_000, "25 h 00 min"),
+    ],
+)
+def test_a_duration_is_told_in_the_unit_that_fits(seconds: float, words: str):
+    """Two figures that matter."""
+    assert format_duration(seconds) == words

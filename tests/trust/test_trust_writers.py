@@ -1,0 +1,162 @@
+"""Only one module writes: nothing else opens for writing, makes, renames, owns or removes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "edgebench"
+_THE_ONE = "safe_files.py"
+_MODULES = {
+    "os": {
+        *("mkdir", "makedirs", "rename", "renames", "replace", "remove", "unlink", "rmdir"),
+        *(
+            "removedirs",
+            "chown",
+            "lchown",
+            "fchown",
+            "chmod",
+            "lchmod",
+            "fchmod",
+            "link",
+            "symlink",
+        ),
+        *("mknod", "mkfifo", "truncate", "utime", "setxattr", "removexattr", "chdir", "umask"),
+    },
+    "shutil": {
+        *("rmtree", "move", "copy", "copy2", "copyfile", "copytree", "copymode", "copystat"),
+        *("chown", "make_archive", "unpack_archive"),
+    },
+    "tempfile": {
+        *("mkdtemp", "mkstemp", "mktemp", "TemporaryFile", "NamedTemporaryFile"),
+        *("TemporaryDirectory", "SpooledTemporaryFile"),
+    },
+}
+#: Methods that change what their path names, or write to the path they are given.
+_METHODS = {
+    *("write_text", "write_bytes", "mkdir", "unlink", "rmdir", "chmod", "lchmod"),
+    *("symlink_to", "hardlink_to", "link_to", "extractall", "extract", "tofile", "to_excel"),
+    *("to_hdf", "to_feather", "to_pickle", "savez", "savez_compressed", "savetxt", "save_file"),
+    *("urlretrieve", "savefig", "to_parquet", "dump_stats", "export_chrome_trace"),
+}
+_WRITING_FLAG = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC|APPEND|TMPFILE)")
+_MODE = re.compile(r"[rbt]*[wxa+][wxabt+]*")
+_KERNEL = "a file of the kernel's, where no user can put anything"
+_MEMORY = "into memory"
+_SAVED = "the jobs' own, which writes through safe_files"
+_WORKER = "in the worker, with the workload's own rights, into the folder made for it"
+#: Which call where, and why it may.
+ALLOWED = {
+    ("pytest_plugin/child.py", "open"): "the null device, for what pytest would print",
+    ("cgroups/cleanup.py", "write_text"): _KERNEL,
+    ("cgroups/delegation.py", "mkdir"): _KERNEL,
+    ("cgroups/delegation.py", "rmdir"): _KERNEL,
+    ("cgroups/delegation.py", "write_text"): _KERNEL,
+    ("cgroups/disk_limits.py", "write_text"): _KERNEL,
+    ("cgroups/removal.py", "rmdir"): _KERNEL,
+    ("cgroups/removal.py", "write_text"): _KERNEL,
+    ("cgroups/join.py", "open"): _KERNEL,
+    ("cgroups/parent.py", "mkdir"): _KERNEL,
+    ("cgroups/swap.py", "write_text"): _KERNEL,
+    ("cgroups/v1.py", "write_text"): _KERNEL,
+    ("cgroups/v2.py", "open"): _KERNEL,
+    ("run/launch.py", "open"): _KERNEL,
+    ("measures/strategies/process.py", "open"): _KERNEL,
+    ("cli/__init__.py", "open"): "the null device",
+    ("report/figures/style.py", "savefig"): _MEMORY,
+    ("cli/export.py", "to_parquet"): _MEMORY,
+    ("serve/job.py", "save"): _SAVED,
+    ("serve/job_queue.py", "save"): _SAVED,
+    ("cgroups/sampler_process.py", "ZipFile"): "into an open file",
+    ("results/columns/cache.py", "ZipFile"): "into an open file",
+    ("measures/heap/dump_files.py", "NamedTemporaryFile"): "a new name and file, 0600",
+    ("report/pdf.py", "TemporaryDirectory"): "a new name and folder, 0700",
+    ("workloads/training/data/vision.py", "TemporaryDirectory"): "a new name and folder, 0700",
+    ("measures/strategies/categories_view.py", "write_text"): _WORKER,
+    ("measures/strategies/operators.py", "write_text"): _WORKER,
+    ("measures/strategies/torch_allocations.py", "write_text"): _WORKER,
+}
+
+
+def writing(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Each call that may change files, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in ("os", "shutil"):
+            yield node.lineno, f"from {node.module} import"
+        if isinstance(node, ast.Call):
+            module, _, name = ast.unparse(node.func).rpartition(".")
+            if _writes(module, name, node):
+                yield node.lineno, name
+
+
+def _writes(module: str, name: str, call: ast.Call) -> bool:
+    if name in _MODULES.get(module or "tempfile", ()):
+        return True
+    if module and name in _METHODS:
+        return True
+    words = [ast.unparse(word) for word in (*call.args, *(k.value for k in call.keywords))]
+    if name == "open" and module == "os":
+        # Flags that are not written out may be any.
+        return any(map(_WRITING_FLAG.search, words)) or "os.O_" not in words[1]
+    if name in ("open", "fdopen", "ZipFile", "GzipFile", "memmap") and module != "os":
+        return any(map(_MODE.fullmatch, (word.strip("'\"") for word in words if "'" in word)))
+    if name == "touch" and module:
+        # A path's takes no place in memory.
+        return not call.args and module != "scanned.area"
+    if name in ("rename", "replace", "save") and module:
+        # pathlib's; text's takes two, a frame's takes names.
+        return len(call.args) == 1 and not call.keywords and "'" not in words[0]
+    return name in ("to_csv", "to_json") and bool(call.args)
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_one_module_writes(path: Path) -> None:
+    """No other module has a call that changes files, but the few with a reason."""
+    name = str(path.relative_to(PACKAGE))
+    if name != _THE_ONE:
+        found = writing(ast.parse(path.read_text()))
+        assert [one for one in found if (name, one[1]) not in ALLOWED] == []
+
+
+def test_what_is_allowed_is_there() -> None:
+    """No exception outlives its call."""
+    found = {
+        (str(path.relative_to(PACKAGE)), name)
+        for path in FILES
+        for _, name in writing(ast.parse(path.read_text()))
+    }
+    assert set(ALLOWED) <= found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("open(path, 'w')", "path.open('ab')", "path.open(mode='x')", "gzip.open(path, 'wt')"),
+        *("os.open(path, os.O_RDWR)", "os.open(path, flags)", "zipfile.ZipFile(path, 'w')"),
+        *("path.replace(other)", "path.rename(other)", "os.chown(path, 1, 1)", "path.mkdir()"),
+        *("shutil.rmtree(path)", "tempfile.mkstemp()", "frame.to_csv(path)", "path.unlink()"),
+        *("from os import chown", "from shutil import rmtree", "image.save(path)"),
+    ],
+)
+def test_the_reader_of_code_sees_it(code: str) -> None:
+    """Each way to write is seen."""
+    assert list(writing(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("open(path)", "path.open('rb')", "os.open(path, os.O_RDONLY)", "text.replace('a', 'b')"),
+        *("series.rename('clock')", "replace(record, a=1)", "frame.to_csv(index=False)"),
+    ],
+)
+def test_the_reader_of_code_lets_readers_be(code: str) -> None:
+    """What reads, or changes no file, is no writer."""
+    assert not list(writing(ast.parse(code)))

@@ -1,0 +1,162 @@
+"""The garbage collector in the worker: an event of each time it ran, and none within a round."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import weakref
+from typing import Any
+
+import pytest
+
+from edgebench.identity import python_path
+from edgebench.scenario.scenario import scenario_of
+from edgebench.spans import collections_s, finished_spans
+from edgebench.workloads.garbage_collection import collected_rounds
+from edgebench.workloads.recorder import NO_DESCRIPTORS
+
+#: The real worker; each forward pass of its network also makes so many cycles, which it keeps until
+#: the next one: enough for Python to begin a full collection by itself.
+CYCLES = """
+import sys
+import edgebench.workloads.training.numpy_mlp as numpy_mlp
+from edgebench.workloads.worker import main
+
+plain, kept = numpy_mlp.NumpyMlp.forward, []
+
+def forward(self, batch, share):
+    kept.clear()
+    for _ in range(300_000):
+        one = []
+        one.append(one)
+        kept.append(one)
+    return plain(self, batch, share)
+
+numpy_mlp.NumpyMlp.forward = forward
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+class Node:
+    """One end of a cycle."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def settings(collector: str) -> dict[str, Any]:
+    """A small network trained for four steps without torch."""
+    workload = {"kind": "training", "framework": "numpy", "network": "mlp", "steps": 4}
+    tables = {"schema": 1, "name": "made", "workload": {**workload, "gc": collector}}
+    (made,) = scenario_of(tables).workload_settings()
+    return made
+
+
+def events_of(collector: str) -> list[dict[str, Any]]:
+    """The events of a worker whose rounds make many cycles."""
+    read, write = os.pipe()
+    spec = {
+        "kind": "training",
+        "settings": settings(collector),
+        "descriptors": {**NO_DESCRIPTORS, "events": write},
+    }
+    with os.fdopen(read) as events:
+        try:
+            subprocess.run(
+                [sys.executable, "-c", CYCLES, json.dumps(spec)],
+                env={"PYTHONPATH": python_path()},
+                pass_fds=[write],
+                check=True,
+                timeout=120,
+            )
+        finally:
+            os.close(write)
+        return [json.loads(line) for line in events]
+
+
+def within_rounds(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The collections that began within a round."""
+    rounds = [span for span in finished_spans(events) if span.phase == "round"]
+    assert len(rounds) == 4
+    return [
+        event
+        for event in events
+        if event["event"] == "collection"
+        and any(span.start_ns <= event["start_ns"] < span.end_ns for span in rounds)
+    ]
+
+
+def test_frozen_rounds_have_no_collection_and_the_same_outputs():
+    """By default a full one falls into a phase and is an event with its time; frozen, none does.
+
+    The losses are the same bit for bit, and what the rounds leave is collected between them.
+    """
+    default, frozen = events_of("default"), events_of("frozen")
+    fallen = within_rounds(default)
+    assert any(event["generation"] == 2 for event in fallen)
+    assert all(event["t_ns"] >= event["start_ns"] for event in fallen)
+    assert collections_s(default) == pytest.approx(
+        sum(event["t_ns"] - event["start_ns"] for event in fallen) / 1e9, rel=0.01
+    )
+    assert within_rounds(frozen) == []
+    assert collections_s(frozen) == 0
+    assert max(e["collected"] for e in frozen if e["event"] == "collection") >= 300_000
+    losses = [
+        [e["data"]["loss"] for e in events if e["event"] == "note" and "loss" in e["data"]]
+        for events in (default, frozen)
+    ]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 4
+
+
+def test_cycles_do_not_pile_up_while_automatic_collection_is_off():
+    """Neither those that a round drops at once, nor those that live into the next round."""
+    alive: weakref.WeakSet[Node] = weakref.WeakSet()
+    counts, before = [], []
+    with collected_rounds({"gc": "frozen"}) as before_round:
+        for _ in range(20):
+            before_round()
+            counts.append(len(alive))
+            before = [Node() for _ in range(10)]
+            alive.update(before)
+            alive.update([Node() for _ in range(10)])
+    # Ten of the last round live, and ten that were frozen before the second.
+    assert max(counts) <= 20
+
+
+def test_the_collector_is_left_as_it_was():
+    """Off and frozen within the block alone; settings without the key change nothing."""
+    assert gc.isenabled()
+    with collected_rounds({"gc": "frozen"}) as before_round:
+        before_round()
+        assert not gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    for usual in ({}, {"gc": "default"}):
+        with collected_rounds(usual) as before_round:
+            before_round()
+            assert gc.isenabled()
+            assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("start_ns", "t_ns", "seconds"),
+    [(0, 50, 0.0), (150, 250, 100e-9), (550, 700, 50e-9), (610, 650, 0.0), ("x", 3, 0.0)],
+    ids=["in import", "between phases of a round", "cut by its end", "after it", "damaged"],
+)
+def test_only_what_delays_a_round_counts(start_ns: Any, t_ns: int, seconds: float):
+    """A collection before the rounds or between them delays nothing that is timed."""
+    spans = [(0, "import", 0, 90), (1, "round", 100, 600), (2, "load", 110, 140)]
+    spans.append((3, "first", 300, 500))
+    events: list[dict[str, Any]] = []
+    for number, phase, start, end in spans:
+        about = {"round": None if phase == "import" else 0, "network": None, "layer": None}
+        events.append({"event": "start", "id": number, "phase": phase, "t_ns": start, **about})
+        events.append({"event": "end", "id": number, "t_ns": end})
+    events.append({"event": "collection", "generation": 2, "start_ns": start_ns, "t_ns": t_ns})
+    assert collections_s(events) == pytest.approx(seconds)
+    assert collections_s([]) is None

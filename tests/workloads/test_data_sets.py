@@ -1,0 +1,159 @@
+"""Data sets by name: real files through torchvision's own code, made ones from a seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_making import TRAIN, write_cifar, write_mnist
+
+from edgebench.errors import WorkloadError
+from edgebench.workloads.training.data.registry import load_data
+from edgebench.workloads.training.data.vision import missing_files
+from edgebench.workloads.training.names import DATA_SETS, DATA_SHAPES, FROM_FOLDER
+
+
+def test_digits_are_scikit_learns():
+    """The file read by hand holds what scikit-learn's own loader gives, each image once."""
+    from sklearn.datasets import load_digits
+
+    ours, theirs = load_data("digits"), load_digits()
+    images = np.concatenate([ours.train.images, ours.test.images]).reshape(-1, 64)
+    labels = np.concatenate([ours.train.labels, ours.test.labels])
+    rows = np.column_stack([images, labels])
+    wanted = np.column_stack([theirs.data.astype(int), theirs.target])
+    assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, wanted.tolist()))
+    assert (len(ours.train), len(ours.test), ours.shape) == (1500, 297, (1, 8, 8))
+
+
+def test_digits_do_not_bring_scikit_learn_in():
+    """Reading them imports neither its code nor torch's, which would count as memory in use."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys\n"
+        "from edgebench.workloads.training.data.registry import load_data\n"
+        "load_data('digits')\n"
+        "assert not {'sklearn', 'scipy', 'torchvision', 'torch'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"), [("mnist", "MNIST"), ("fashion-mnist", "FashionMNIST")]
+)
+def test_idx_files_are_read_by_torchvision(tmp_path: Path, name: str, folder: str):
+    """Every pixel and label of real IDX files arrives, in order and with an axis for channels."""
+    written = write_mnist(tmp_path, folder)
+    data = load_data(name, tmp_path)
+    assert data.train.images.shape == (TRAIN, 1, 28, 28)
+    assert np.array_equal(data.train.images[:, 0], written["train-images-idx3"])
+    assert data.test.labels.tolist() == written["t10k-labels-idx1"].tolist()
+
+
+def test_cifar_files_are_read_by_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Real pickled batches, whose sums torchvision checks, arrive channels first."""
+    from edgebench.layers.networks import import_torchvision
+
+    import_torchvision()
+    from torchvision.datasets import CIFAR10
+
+    written, sums = write_cifar(tmp_path)
+    monkeypatch.setattr(CIFAR10, "train_list", [[n, sums[n]] for n in sorted(sums) if "data" in n])
+    monkeypatch.setattr(CIFAR10, "test_list", [["test_batch", sums["test_batch"]]])
+    monkeypatch.setattr(CIFAR10, "meta", {**CIFAR10.meta, "md5": sums["batches.meta"]})
+    data = load_data("cifar10", tmp_path)
+    first = written["data_batch_1"].reshape(-1, 3, 32, 32)
+    assert data.train.images.shape == (10, 3, 32, 32)
+    assert np.array_equal(data.train.images[:2], first)
+
+
+@pytest.mark.parametrize("name", FROM_FOLDER)
+def test_a_missing_data_set_says_how_to_get_it(tmp_path: Path, name: str):
+    """The message names the folder, the file that lacks, and the command that fetches it."""
+    with pytest.raises(WorkloadError) as refused:
+        load_data(name, tmp_path)
+    assert refused.value.where == str(tmp_path)
+    assert f"edgebench data {name} --download --folder {tmp_path}" in str(refused.value)
+    assert len(missing_files(name, tmp_path)) in (4, 7)
+
+
+def test_no_folder_is_asked_for():
+    """A set of files without a folder is refused, not looked for somewhere."""
+    with pytest.raises(WorkloadError, match="no folder to find the data set 'mnist' in"):
+        load_data("mnist")
+
+
+@pytest.mark.parametrize("keep", [0, 3, 16, 1000])
+def test_a_torn_file_is_said_to_be_corrupt(tmp_path: Path, keep: int):
+    """A file cut anywhere, in its header too, is refused with what to do, never half used."""
+    write_mnist(tmp_path)
+    file = tmp_path / "MNIST/raw/train-images-idx3-ubyte"
+    file.write_bytes(file.read_bytes()[:keep])
+    with pytest.raises(WorkloadError, match="corrupt"):
+        load_data("mnist", tmp_path)
+
+
+def test_cifar_with_other_sums_is_corrupt(tmp_path: Path):
+    """Files that are not CIFAR-10's own are refused by torchvision's check, and said so."""
+    write_cifar(tmp_path)
+    with pytest.raises(WorkloadError, match="corrupt"):
+        load_data("cifar10", tmp_path)
+
+
+def test_a_label_out_of_range_is_corrupt(tmp_path: Path):
+    """Label 200 among 10 classes is named before any training begins."""
+    write_mnist(tmp_path, highest_label=200)
+    with pytest.raises(WorkloadError, match="label 200 among 10 classes"):
+        load_data("mnist", tmp_path)
+
+
+def test_a_name_with_a_typo_gets_a_guess():
+    """Nothing else is taken instead."""
+    with pytest.raises(WorkloadError, match="did you mean 'cifar10'") as refused:
+        load_data("cifar-10")
+    assert "cifar-10" in refused.value.what
+
+
+@pytest.mark.parametrize("name", [name for name in DATA_SHAPES if name.startswith("synthetic")])
+def test_made_sets_have_the_real_ones_shapes(name: str):
+    """``synthetic-mnist`` is as MNIST in shape."""
+    data = load_data(name, examples=8)
+    assert data.shape == DATA_SHAPES[name] == DATA_SHAPES[name.removeprefix("synthetic-")]
+    assert (len(data.train), len(data.test)) == (8, 2)
+
+
+def test_the_same_seed_makes_the_same_set():
+    """Bit for bit, and another seed makes another."""
+    first, second, third = (
+        load_data("synthetic", shape=(3, 20, 13), examples=6, seed=seed) for seed in (5, 5, 6)
+    )
+    assert np.array_equal(first.train.images, second.train.images)
+    assert np.array_equal(first.test.labels, second.test.labels)
+    assert not np.array_equal(first.train.images, third.train.images)
+
+
+def test_made_images_can_be_learned():
+    """The nearest class mean names most test images: there is something to learn in them."""
+    data = load_data("synthetic-mnist", examples=400)
+    images, labels = data.train.images, data.train.labels
+    means = np.stack([images[labels == label].mean(0).ravel() for label in range(10)])
+    tested = data.test.images.reshape(len(data.test), 1, -1)
+    nearest = np.square(tested - means).sum(2).argmin(1)
+    assert (nearest == data.test.labels).mean() > 0.9
+
+
+def test_synthetic_needs_a_shape():
+    """Of any shape means that somebody names it."""
+    with pytest.raises(WorkloadError, match="no shape"):
+        load_data("synthetic")
+    with pytest.raises(WorkloadError, match="0 examples"):
+        load_data("synthetic-mnist", examples=0)
+
+
+@pytest.mark.parametrize("name", [name for name in DATA_SETS if name not in FROM_FOLDER])
+def test_what_needs_no_files_is_always_there(name: str):
+    """Each of the others is had without a folder."""
+    assert load_data(name, shape=(1, 4, 4), examples=4).name == name

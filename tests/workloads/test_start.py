@@ -1,0 +1,107 @@
+"""Training from a checkpoint: its tensors are taken, or it is refused before training begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from training_making import Told, settings, trained
+
+from edgebench.errors import WorkloadError
+from edgebench.scenario.scenario import scenario_of
+from edgebench.workloads.training.backend import Problem
+from edgebench.workloads.training.pytorch.backend import build
+
+
+def tensors(classes: int = 10, seed: int = 5) -> dict[str, torch.Tensor]:
+    """A LeNet's, drawn from another seed than those under test."""
+    made = settings(network="lenet", image=28, classes=classes) | {"seed": seed}
+    return build(made, Problem((1, 28, 28), classes, 16), Told()).network.state_dict()
+
+
+def started(file: Path) -> dict[str, torch.Tensor]:
+    """A LeNet of ten classes that starts from this file."""
+    made = settings(network="lenet", image=28, start=str(file))
+    return build(made, Problem((1, 28, 28), 10, 16), Told()).network.state_dict()
+
+
+def differ(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> set[str]:
+    """Names of the tensors that are not the same, bit for bit."""
+    return {name for name, tensor in one.items() if not torch.equal(tensor, other[name])}
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pt", "pth"])
+def test_a_checkpoint_is_what_training_starts_with(tmp_path: Path, ending: str):
+    """Every tensor of the file, in each format, and training goes on from there."""
+    file, saved = tmp_path / f"lenet.{ending}", tensors()
+    save_file(saved, file) if ending == "safetensors" else torch.save(saved, file)
+    assert not differ(started(file), saved)
+    from_there = trained(network="lenet", image=28, steps=2, start=str(file)).losses
+    assert from_there != trained(network="lenet", image=28, steps=2).losses
+    assert from_there == trained(network="lenet", image=28, steps=2, start=str(file)).losses
+
+
+def test_another_number_of_classes_keeps_its_last_layer_to_itself(tmp_path: Path):
+    """All but the last layer come from the file; that one is drawn from the seed."""
+    file, saved = tmp_path / "lenet.safetensors", tensors(classes=7)
+    save_file(saved, file)
+    made = started(file)
+    last = {name for name, tensor in saved.items() if tensor.shape != made[name].shape}
+    assert len(last) == 2
+    assert not differ({name: made[name] for name in made if name not in last}, saved)
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path):
+    """It names the first tensor that lacks, and what to write."""
+    file = tmp_path / "other.safetensors"
+    save_file({"weight": torch.zeros(3)}, file)
+    with pytest.raises(WorkloadError, match="the checkpoint lacks") as refused:
+        started(file)
+    assert refused.value.where == str(file)
+    assert 'start = "scratch"' in str(refused.value.remedy)
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pt"])
+def test_a_torn_checkpoint_is_refused(tmp_path: Path, ending: str):
+    """A file cut short is said to be unreadable; nothing of it is used."""
+    file, saved = tmp_path / f"lenet.{ending}", tensors()
+    save_file(saved, file) if ending == "safetensors" else torch.save(saved, file)
+    file.write_bytes(file.read_bytes()[:2000])
+    with pytest.raises(WorkloadError, match="a checkpoint can't be read"):
+        started(file)
+
+
+class _Runs:
+    """Pickled, it would make a file when it is loaded."""
+
+    def __init__(self, mark: Path) -> None:
+        self._mark = mark
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return Path.touch, (self._mark,)
+
+
+def test_code_in_a_checkpoint_never_runs(tmp_path: Path):
+    """A .pt file that would run code when loaded is refused, and the code has not run."""
+    file, mark = tmp_path / "lenet.pt", tmp_path / "ran"
+    torch.save({**tensors(), "more": _Runs(mark)}, file)
+    with pytest.raises(WorkloadError, match="a checkpoint can't be read"):
+        started(file)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("missing.safetensors", "no file"), ("lenet.onnx", "is not a checkpoint")]
+)
+def test_a_scenario_s_checkpoint_must_be_there(tmp_path: Path, name: str, says: str):
+    """Before any trial: no such file, or one of another format."""
+    (tmp_path / "lenet.onnx").touch()
+    tables = {
+        "schema": 1,
+        "name": "made",
+        "workload": {"kind": "training", "network": "lenet", "start": str(tmp_path / name)},
+    }
+    with pytest.raises(ValueError, match=says):
+        scenario_of(tables)

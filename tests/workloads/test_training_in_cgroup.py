@@ -1,0 +1,109 @@
+"""Training in real cgroups: limits change no number, kills are results, categories add up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgebench.measures.account import REST
+from edgebench.measures.strategies.categories import MARK
+from edgebench.records import SCHEMA
+from edgebench.results.results import Results, load
+from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.scenario.scenario import scenario_of
+
+pytestmark = pytest.mark.cgroup
+
+
+class Quiet:
+    """Progress that nobody sees."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+def swept(
+    folder: Path, memory: list[str], strategies: list[str], swap: str = "none", **workload: Any
+) -> Results:
+    """A sweep of one workload at these limits."""
+    tables = {
+        "schema": SCHEMA,
+        "name": "made",
+        "repeats": 1,
+        "timeout": "2m",
+        "workload": {"kind": "training", "threads": 1, **workload},
+        "limits": {"memory": memory, "swap": swap},
+        "memory": {"strategies": strategies} if strategies else {},
+    }
+    return load(run_sweep(scenario_of(tables), SweepOptions(folder, "test"), Quiet()).folder)
+
+
+@pytest.mark.swap
+@pytest.mark.slow
+def test_a_limit_takes_time_and_no_numbers(tmp_path: Path):
+    """Below its demand, training has the same losses bit for bit, and meets its limit."""
+    results = swept(
+        tmp_path, ["80%"], [], swap="1G", network="lenet", image=28, steps=4, optimizer="adam"
+    )
+    assert list(results.trials["outcome"]) == ["ok", "ok"]
+    limited = results.trials.set_index("limit_label").loc["80%"]
+    assert limited["saturated"]
+    curves = results.steps.pivot_table(index="step", columns="limit_label", values="loss")
+    assert len(curves) == 4
+    assert (curves["80%"] == curves["max"]).all()
+    phases = results.phases[results.phases["round"] >= 0]
+    assert set(phases["phase"]) == {"round", "data", "forward", "backward", "step"}
+    assert (phases["peak_bytes"] > 0).all()
+
+
+@pytest.mark.slow
+def test_training_that_needs_more_is_killed_and_told(tmp_path: Path):
+    """A batch whose activations don't fit ends as oom-killed, in its first forward."""
+    results = swept(
+        tmp_path,
+        ["260M"],
+        [],
+        network="basic_cnn",
+        data="synthetic",
+        shape="3x64x64",
+        batch=128,
+        steps=1,
+    )
+    outcomes = results.trials.set_index("limit_label")["outcome"]
+    assert dict(outcomes) == {"max": "ok", "260M": "oom-killed"}
+
+
+def test_a_loss_that_is_no_number_is_an_outcome(tmp_path: Path):
+    """It isn't hidden: the trial failed, its record says in which step, its steps what was lost."""
+    results = swept(tmp_path, ["max"], [], network="mlp", learning_rate=1e5, steps=30)
+    (trial,) = results.sweeps[0].records
+    assert trial.outcome == "failed"
+    assert "the loss became nan in step" in (trial.reason or "")
+    assert results.steps["loss"].isna().sum() == 1
+
+
+def test_the_mark_is_told_item_by_item(tmp_path: Path):
+    """Base, categories and what stands beside them come to the kernel's mark within 3 %."""
+    results = swept(
+        tmp_path,
+        ["max"],
+        ["categories"],
+        network="lenet",
+        data="synthetic",
+        shape="3x96x96",
+        batch=16,
+        optimizer="adam",
+        steps=2,
+    )
+    held = results.categories[results.categories["phase"] == MARK]
+    items = held.set_index("category")["held_bytes"]
+    mark = float(items.sum())
+    (own,) = results.sweeps[0].strategy_records
+    assert mark <= (own.peak_bytes or 0)
+    assert abs(items[REST]) <= 0.03 * mark
+    steps = results.phases[results.phases["round"] >= 0]
+    assert mark == pytest.approx(steps["peak_bytes"].max(), rel=0.1)
+    (timed,) = results.sweeps[0].records
+    assert items["parameters"] == pytest.approx(timed.notes["held_bytes"]["parameters"], rel=0.01)

@@ -1,0 +1,136 @@
+"""The training loop: what it records, that training trains, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from training_making import trained
+
+from edgebench.errors import WorkloadError
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "numpy"])
+@pytest.mark.parametrize(
+    ("optimizer", "rate"),
+    [
+        ("sgd", 0.5),
+        pytest.param("momentum", 0.1, marks=pytest.mark.slow),
+        ("adam", 0.01),
+        pytest.param("adagrad", 0.05, marks=pytest.mark.slow),
+    ],
+)
+def test_every_optimizer_trains_in_every_framework(framework: str, optimizer: str, rate: float):
+    """On real digits the loss halves and most test images are told right."""
+    told = trained(
+        framework=framework,
+        network="mlp",
+        optimizer=optimizer,
+        learning_rate=rate,
+        batch=64,
+        epochs=5,
+        evaluate=True,
+    )
+    assert told.losses[-1] < told.losses[0] / 2
+    assert told.said("test_accuracy") > 0.8
+
+
+def test_a_step_is_a_round_of_four_phases():
+    """Each step has its data, forward, backward and update, the first three once a part."""
+    told = trained(network="mlp", batch=8, accumulation=2, steps=2)
+    first = [phase for phase, number, _ in told.spans if number == 0]
+    assert first == ["round", *("data", "forward", "backward") * 2, "step"]
+    assert [phase for phase, number, _ in told.spans if number is None] == ["import", "init"]
+
+
+def test_layers_are_told_forward_and_backward_where_asked():
+    """Every leaf has its span forward, in order, and those with gradients come back in reverse."""
+    told = trained(network="lenet", image=28, steps=1, per_layer=True)
+    forward = [layer for phase, _, layer in told.spans if phase == "forward" and layer is not None]
+    backward = [
+        layer for phase, _, layer in told.spans if phase == "backward" and layer is not None
+    ]
+    assert forward == list(range(11))
+    assert backward == sorted(forward, reverse=True)
+
+
+@pytest.mark.parametrize("network", ["lenet", "basic_cnn", "lstm", "mlp"])
+def test_same_seed_same_losses(network: str):
+    """The curve repeats bit for bit, and another seed gives another."""
+    first, second = (trained(network=network, image=28, steps=3).losses for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "network",
+    [pytest.param("alexnet", marks=pytest.mark.slow), "resnet18", "mobilenet_v1", "mobilenet_v2"],
+)
+def test_checkpointing_changes_no_loss(network: str):
+    """What is computed again is the same, dropout's draws included."""
+    plain, again = (
+        trained(network=network, image=64, batch=2, steps=2, checkpointing=on).losses
+        for on in (False, True)
+    )
+    assert plain == again
+
+
+def test_accumulation_gives_the_whole_batch_s_gradients():
+    """Without batch normalisation a batch in parts trains as the whole does."""
+    whole, parts = (
+        trained(network="mlp", batch=32, accumulation=n, steps=4, learning_rate=0.5).losses
+        for n in (1, 4)
+    )
+    assert parts == pytest.approx(whole, rel=1e-5)
+
+
+def test_half_as_many_bits_half_the_bytes():
+    """In bfloat16 parameters and gradients take half of what they take in float32."""
+    full, half = (
+        trained(network="lenet", image=28, steps=1, precision=p).said("held_bytes")
+        for p in ("float32", "bfloat16")
+    )
+    assert {name: 2 * size for name, size in half.items()} == full
+
+
+@pytest.mark.parametrize(("optimizer", "copies"), [("sgd", 0), ("momentum", 1), ("adam", 2)])
+def test_what_an_optimizer_keeps(optimizer: str, copies: int):
+    """Momentum keeps one number a parameter, Adam two (and a count a tensor), SGD none."""
+    held = trained(network="lenet", image=28, steps=2, optimizer=optimizer).said("held_bytes")
+    assert held["gradients"] == held["parameters"]
+    assert held["optimizer"] == pytest.approx(copies * held["parameters"], abs=100)
+
+
+def test_a_loss_that_is_no_number_ends_training():
+    """It is said with the step, and recorded as missing."""
+    with pytest.raises(WorkloadError, match="the loss became nan in step"):
+        trained(network="mlp", learning_rate=1e5, steps=30)
+
+
+@pytest.mark.parametrize(
+    ("workload", "says"),
+    [
+        ({"network": "lenet"}, "lenet needs images of 12 x 12 pixels or more; these have 8 x 8"),
+        ({"network": "alexnet", "batch": 1}, "alexnet can't be trained on images of 1 x 3 x 8 x 8"),
+        ({"network": "mlp", "batch": 2000}, "a batch of 2000 is larger than the data"),
+        (
+            {"network": "resnet18", "data": "synthetic", "shape": "2x32x32"},
+            "resnet18 reads images of 3 colours, or grey ones, not of 2 channels",
+        ),
+    ],
+)
+def test_what_cant_be_trained_is_said(workload: dict[str, object], says: str):
+    """Images too small, batches too large, channels no network reads: one sentence."""
+    with pytest.raises(WorkloadError, match=says):
+        trained(steps=1, **workload)
+
+
+def test_grey_images_in_networks_for_colour_are_seen_once():
+    """A grey image is read as three colours without three copies of it."""
+    from training_making import Told, settings
+
+    from edgebench.workloads.training.backend import Problem
+    from edgebench.workloads.training.pytorch.backend import build
+
+    made = build(settings(network="resnet18"), Problem((1, 32, 32), 10, 16), Told())
+    batch = made.batch(torch.ones(4, 1, 32, 32, dtype=torch.uint8).numpy(), torch.zeros(4).numpy())
+    assert batch.images.shape == (4, 3, 32, 32)
+    assert batch.images.untyped_storage().nbytes() == 4 * 32 * 32 * 4
