@@ -54,7 +54,7 @@ def prepare_weights(
         WorkloadError: a checkpoint that is missing, unreadable or doesn't fit.
     """
     source = network.source
-    key = _key(seed, checkpoint, content_of(source) if source.has_weights else None)
+    key = _key(seed, checkpoint, _content_here(source) if source.has_weights else None)
     folder = cache / "weights" / f"{source.reference.slug}-{key}"
     if not (folder / INDEX).exists():
         _make(network, folder, seed, checkpoint)
@@ -65,6 +65,11 @@ def prepare_weights(
             file, size = files.get(part, (shared.path.name, 0))
             files[part] = (file, size + shared.path.stat().st_size)
     return folder, files
+
+
+def _content_here(source: NetworkSource) -> str:
+    """With where the code lies: ``CODE`` names its files, and the same code may be moved."""
+    return " ".join([content_of(source), *(str(file) for file in source.files() if _is_code(file))])
 
 
 def content_of(source: NetworkSource) -> str:

@@ -46,7 +46,8 @@ def _forked(
         try:
             return list(pool.map(_call, items))
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Waited for: none may still write when the caller has gone on.
+            pool.shutdown(cancel_futures=True)
             raise
 
 

@@ -167,6 +167,20 @@ def test_changed_code_ends_the_trial_and_is_another_network(
     assert after["folder"] != before["folder"]
 
 
+def test_code_that_was_moved_is_the_same_network(folder: Path) -> None:
+    """Weights prepared where it was before name files that are gone: they are made again."""
+    code = "from torch import nn\n\ndef make():\n    return nn.Conv2d(3, 4, 3)\n"
+    made = []
+    for place in ("before", "now"):
+        (folder / place).mkdir()
+        (folder / place / "moved_network.py").write_text(code)
+        settings, found = prepared(f"{place}/moved_network.py:make", folder)
+        build_pipeline({**settings, "schedule": "bulk", "loader": "copy"}, Told())
+        (folder / place / "moved_network.py").unlink()
+        made.append(found)
+    assert made[0]["folder"] != made[1]["folder"]
+
+
 @pytest.mark.parametrize(
     ("text", "says", "remedy"),
     [

@@ -71,7 +71,7 @@ ALLOWED = {
     ("cli/export.py", "to_parquet"): _MEMORY,
     ("serve/job.py", "save"): _SAVED,
     ("serve/job_queue.py", "save"): _SAVED,
-    ("cgroups/sampler_process.py", "ZipFile"): "into an open file",
+    ("cgroups/sample_archive.py", "ZipFile"): "into an open file",
     ("results/columns/cache.py", "ZipFile"): "into an open file",
     ("measures/heap/dump_files.py", "NamedTemporaryFile"): "a new name and file, 0600",
     ("report/pdf.py", "TemporaryDirectory"): "a new name and folder, 0700",
