@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from claims.kept import folder, sweep
+from claims.kept import DEVICE, folder, sweep
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from edgebench.results.results import Results
+
+#: The sweep with storage held; and the one of before, on the disk as it is.
+HELD, AS_IS = "edgecaffe", "20261121T072843Z-edgecaffe-f7f2d1"
 PHASES = ("load", "first", "execute")
 TIGHTEST_MIB = 128
 LIMITS_MIB = (768, 512, 384, 320, 256, 192, 128)
@@ -35,11 +40,23 @@ def ratio(network: str, phase: str, limit: str = f"{TIGHTEST_MIB}M") -> float:
 
 
 @cache
-def rounds() -> pd.Series[float]:
+def rounds(of: str = HELD) -> pd.Series[float]:
     """Median seconds of a trial's steady round, by schedule, limit and trial."""
-    phases = sweep("edgecaffe").phases
+    phases = _loaded(of).phases
     whole = phases[(phases["phase"] == "round") & (phases["stage"] == "steady")]
+    whole = whole[whole["outcome"] == "ok"]
     return whole.groupby(["schedule", "limit_label", "trial"])["wall_s"].median()
+
+
+def _load(path: Path) -> Results:
+    from edgebench.results.results import load
+
+    return load(path)
+
+
+@cache
+def _loaded(of: str) -> Results:
+    return sweep("edgecaffe") if of == HELD else _load(DEVICE / of)
 
 
 def round_s(schedule: str, limit: str) -> float:
@@ -54,18 +71,26 @@ def demand_mib(schedule: str) -> float:
     return float(own["demand_bytes"].median() / 2**20)
 
 
-def doubling(schedule: str) -> tuple[int, int]:
-    """The first two neighbouring limits, in MiB, of which the tighter takes 1.7 times as long."""
+def slowed_by_half(schedule: str) -> tuple[int, int]:
+    """The first two neighbouring limits, in MiB, of which the tighter alone takes 1.5 times as long."""
+    free_s = round_s(schedule, "max")
     for wide, tight in pairwise(LIMITS_MIB):
-        if round_s(schedule, f"{tight}M") > 1.7 * round_s(schedule, f"{wide}M"):
+        if round_s(schedule, f"{tight}M") >= 1.5 * free_s:
             return wide, tight
     raise ValueError(schedule)
 
 
-def farthest_repeat() -> float:
-    """How far a point's farthest repeat is off its median, in per cent; the median of points."""
-    points = rounds().groupby(level=[0, 1])
-    return float(points.apply(lambda of: (abs(of / of.median() - 1)).max()).median() * 100)
+def farthest_repeat(slowed: float = 0.0, of: str = HELD) -> float:
+    """How far a point's farthest repeat is off its median, in per cent; the median of points.
+
+    Only of points that are slowed so much.
+    """
+    points = rounds(of).groupby(level=[0, 1])
+    medians = points.median()
+    far = points.apply(lambda one: (abs(one / one.median() - 1)).max())
+    free = medians.xs("max", level=1)
+    factors = medians / medians.index.get_level_values(0).map(free)
+    return float(far[factors >= slowed].median() * 100)
 
 
 def layer_s(name: str, phase: str, limit: str) -> float:

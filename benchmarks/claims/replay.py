@@ -1,4 +1,4 @@
-"""The adaptive plan replayed on the edgecaffe sweep, by the tests' own means."""
+"""The adaptive plan replayed on the earlier edgecaffe sweep, by the tests' own means."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from claims.kept import ROOT, folder
+from claims.edgecaffe import AS_IS
+from claims.kept import DEVICE, ROOT
 
 
 @cache
@@ -25,7 +26,7 @@ def measured() -> tuple[Any, Any]:
     from edgebench.scenario.points import points
     from edgebench.scenario.scenario import load_scenario
 
-    path, made = folder("edgecaffe"), dict[str, list[Any]]()
+    path, made = DEVICE / AS_IS, dict[str, list[Any]]()
     for record in sorted(read_sweep(path).records, key=lambda record: record.repeat):
         made.setdefault(record.point, []).append(record)
     return points(load_scenario(path / "scenario.toml")), made

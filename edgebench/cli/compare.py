@@ -13,7 +13,6 @@ import click
 from edgebench.cli.completion import offer_sweeps
 from edgebench.cli.options import json_option, verbose_option
 from edgebench.cli.output import (
-    brief_names,
     print_answer,
     print_json,
     print_lines,
@@ -24,6 +23,7 @@ from edgebench.cli.output import (
     shown_path,
 )
 from edgebench.errors import RegressionError, UsageError
+from edgebench.report.workload import brief_names
 from edgebench.throughput import THROUGHPUT, throughput_words
 from edgebench.units import format_duration, format_size, parse_share
 

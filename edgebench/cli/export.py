@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from edgebench.cli.options import results_argument
-from edgebench.cli.output import brief_names, print_next, print_warnings
+from edgebench.cli.output import print_next, print_warnings
 from edgebench.errors import ResultsError, UsageError
 from edgebench.extras import need
+from edgebench.report.workload import brief_names
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,8 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgebench.cli.output import brief_names
-from edgebench.report.workload import other_limits_label
+from edgebench.report.workload import brief_names, other_limits_label
 from edgebench.results.trial_lines import trial_times
 from edgebench.results.workload_labels import workload_key, workload_label
 from edgebench.text import printable

@@ -18,13 +18,13 @@ from edgebench.analysis.layer_costs.sentences import (
 from edgebench.boards.board import emulation_words
 from edgebench.cli.layer_tables import limited_table, strategies_table, unlimited_table
 from edgebench.cli.output import (
-    brief_names,
     make_console,
     print_answer,
     print_lines,
     print_table,
     print_title,
 )
+from edgebench.report.workload import brief_names
 from edgebench.storage_speed import AS_IS, storage_words
 from edgebench.units import format_size
 
@@ -66,7 +66,7 @@ def print_layers(
     """The cause at each workload's tightest limit, and its layers there; or of every table."""
     names = brief_names(map(_workload, tables))
     for table, shown in zip(tables, costs, strict=True):
-        name = names[_workload(table)] if len(tables) > 1 or not shown else ""
+        name = names[_workload(table)] if len(tables) > 1 else ""
         print_answer([_answer(table, shown, name)])
     console = make_console()
     for table, shown, seen in zip(tables, costs, memory, strict=True):
@@ -102,12 +102,19 @@ def _legend(costs: Sequence[Sequence[PassCost]], verbose: bool) -> str:
 
 
 def _answer(table: LayerCostTable, shown: Sequence[PassCost], name: str) -> str:
-    """Which layers are to blame at the tightest limit that is shown; limits that none finished."""
+    """The need, the slowdown at the tightest limit that is shown and the layers that cause it.
+
+    Limits that no trial finished follow, or come first where there is no other.
+    """
+    need = table.demand_bytes
+    words = [f"{name or table.network} needs {format_size(need)}"] if need is not None else []
     lost = [unfinished_sentence(limit, table) for limit in table.unfinished]
-    words = (
-        [cause_sentence(table, shown[-1]), *lost] if shown else [*lost, unlimited_sentence(table)]
-    )
-    return f"{name}: {'; '.join(words)}.".removeprefix(": ")
+    if not shown:
+        return "; ".join([*words, *lost, unlimited_sentence(table)]) + "."
+    tightest = shown[-1]
+    if tightest.surely_slower:
+        words.append(f"{tightest.slowdown:.3g}× slower at {tightest.at.limit}")
+    return "; ".join([*words, cause_sentence(table, tightest), *lost]) + "."
 
 
 def _remarks(table: LayerCostTable, shown: Sequence[PassCost], verbose: bool) -> list[str]:

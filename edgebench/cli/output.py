@@ -229,11 +229,3 @@ def _width(cell: str | Text) -> int:
     from rich.cells import cell_len
 
     return max(map(cell_len, str(cell).split("\n")))
-
-
-def brief_names(workloads: Iterable[str]) -> dict[str, str]:
-    """Each workload's name without the words that all share; its network, if nothing is left."""
-    from edgebench.report.workload import short_names
-
-    names, _ = short_names(list(dict.fromkeys(workloads)))
-    return {name: brief if brief != name else name.split(" · ")[0] for name, brief in names.items()}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from edgebench.cli.output import brief_names, print_answer, print_lines, print_table, print_title
+from edgebench.cli.output import print_answer, print_lines, print_table, print_title
+from edgebench.report.workload import brief_names
 from edgebench.results.stages import START, STEADY
 from edgebench.units import format_duration, format_size
 

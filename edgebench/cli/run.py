@@ -19,7 +19,6 @@ from edgebench.cli.options import (
     verbose_option,
 )
 from edgebench.cli.output import (
-    brief_names,
     print_answer,
     print_json,
     print_lines,
@@ -28,6 +27,7 @@ from edgebench.cli.output import (
     shown_path,
 )
 from edgebench.errors import SweepIncompleteError
+from edgebench.report.workload import brief_names
 from edgebench.units import format_duration
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import click
 from edgebench.cli.grouping import grouped
 from edgebench.cli.options import json_option, results_argument, verbose_option
 from edgebench.cli.output import (
-    brief_names,
     print_answer,
     print_json,
     print_lines,
@@ -23,6 +22,7 @@ from edgebench.cli.output import (
     print_warnings,
     shown_path,
 )
+from edgebench.report.workload import brief_names
 from edgebench.units import format_size
 
 if TYPE_CHECKING:

@@ -49,7 +49,8 @@ class ModelReference:
         target: what to build: a known name, ``module:function``, a function of the file at
             ``path``, a name of timm; of other files their name.
         arguments: of the call, as pairs of names and values.
-        path: the file or folder, absolute; None where a name says it all.
+        path: the file or folder, absolute; None where a name says it all, as of what comes with
+            edgebench.
         folder: absolute; where the user's modules are looked for first.
     """
 
@@ -98,9 +99,12 @@ def parse_reference(text: str, relative_to: Path) -> ModelReference:
         _named(rest, text)
         return ModelReference(TIMM, _label(text), rest, arguments)
     if colon and scheme == TRANSFORMERS:
-        path = _configuration(_named(rest, text), relative_to)
+        asked = f"?{query}" if query else ""
+        if rest in CONFIGURATIONS and not (relative_to / rest).exists():
+            return ModelReference(TRANSFORMERS, _label(text), rest, arguments)
+        path = _existing(_named(rest, text), relative_to)
         label = path.parent.name if path.name == "config.json" else path.name
-        name = _label(f"{TRANSFORMERS}:{label}{'?' + query if query else ''}")
+        name = _label(f"{TRANSFORMERS}:{label}{asked}")
         return ModelReference(TRANSFORMERS, name, label, arguments, path=str(path))
     if colon:
         return _code(text, named, arguments, relative_to)
@@ -187,14 +191,6 @@ def _existing_file(path: str, relative_to: Path) -> Path:
     if not found.is_file():
         raise UsageError(f"{found} is no file", where=path, remedy=f"ls -l {found}")
     return found
-
-
-def _configuration(named: str, relative_to: Path) -> Path:
-    """A folder or file of the user's, else a configuration that comes with edgebench."""
-    own = Path(__file__).parent / "configurations" / named
-    if named in CONFIGURATIONS and not (relative_to / named).exists():
-        return own
-    return _existing(named, relative_to)
 
 
 def _label(text: str) -> str:

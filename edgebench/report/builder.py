@@ -21,7 +21,13 @@ from edgebench.report.tables import (
     unfinished_table,
     worst_layer,
 )
-from edgebench.report.workload import WorkloadPoints, limit_label, short_names, workloads
+from edgebench.report.workload import (
+    WorkloadPoints,
+    brief_names,
+    limit_label,
+    short_names,
+    workloads,
+)
 from edgebench.results.kill_rate import watching_warnings
 from edgebench.results.summary import collection_notes, summarise
 from edgebench.text import printable
@@ -66,7 +72,7 @@ def make_report(results: Results, as_png: bool = False) -> Report:
     return Report(
         title=f"{sweep.name} on {sweep.device}",
         about=_about(sweep),
-        in_short=_in_short(points, brief, costs),
+        in_short=_in_short(points, costs),
         summary=summary_table(points, {name: worst_layer(t) for name, t in costs.items()}),
         chapters=[
             _chapter(one, brief[one.name], costs.get(one.name), found.fits)
@@ -119,14 +125,16 @@ def _about(sweep: Sweep) -> list[str]:
 
 
 def _in_short(
-    points: Sequence[WorkloadPoints], brief: dict[str, str], costs: Mapping[str, LayerCostTable]
+    points: Sequence[WorkloadPoints], costs: Mapping[str, LayerCostTable]
 ) -> list[list[str]]:
     from edgebench.analysis.layer_costs.sentences import cause_sentence
 
-    said = [[sentence] for sentence in sweep_sentences(points, brief)]
+    said = [
+        [sentence] for sentence in sweep_sentences(points, brief_names(one.name for one in points))
+    ]
     for one, sentences in zip(points, said, strict=False) if len(said) == len(points) else ():
         table = costs.get(one.name)
-        if table and (cost := table.tightest()):
+        if table and (cost := table.tightest()) and cost.surely_slower:
             cause = cause_sentence(table, cost)
             # A layer's name stays as it is.
             sentences.append(f"{cause.replace('no layer', 'No layer', 1)}.")

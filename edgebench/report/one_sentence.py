@@ -77,7 +77,7 @@ def _later_start(workload: WorkloadPoints) -> Iterator[str]:
 
 def _slowdowns(workload: WorkloadPoints) -> Iterator[str]:
     """What the limits do to it once it runs, or to its start where only one round was run."""
-    of = "once running, " if workload.has_steady else "its start " if workload.has_rounds else ""
+    of = "once running, " if workload.has_steady else "at its start " if workload.has_rounds else ""
     found = list(_slower_words(workload))
     yield from [f"{of}{words}" if n == 0 else words for n, words in enumerate(found)]
 
@@ -93,7 +93,17 @@ def _slower_words(workload: WorkloadPoints) -> Iterator[str]:
         words = joined_words(_factor_at(point) for point in slower if point.point in named)
         yield words.replace("×", "× slower", 1)
     elif fast is None:
-        yield "the repeats differ too much to tell whether a limit slows it"
+        yield _unproved(workload)
+
+
+def _unproved(workload: WorkloadPoints) -> str:
+    """What the repeats leave open, with what they show all the same."""
+    seen = [point.ratio for point in workload.viable if point.ratio]
+    off = max((ratio.off for ratio in seen if ratio.off is not None), default=None)
+    if off is None or any(ratio.median > SLIGHT for ratio in seen):
+        return "the repeats differ too much to tell whether a limit slows it"
+    where = limit_label(workload.viable[-1])
+    return f"no slowdown seen down to {where}, though repeats differ by {off:.0%}"
 
 
 def _ends(workload: WorkloadPoints) -> str:

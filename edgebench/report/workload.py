@@ -125,6 +125,12 @@ def short_names(names: Sequence[str]) -> tuple[dict[str, str], str]:
     return brief, _SEPARATOR.join(word for word in first if word in shared)
 
 
+def brief_names(names: Iterable[str]) -> dict[str, str]:
+    """Each workload's name without the words that all share; its network, if nothing is left."""
+    brief, _ = short_names(list(dict.fromkeys(names)))
+    return {name: b if b != name else name.split(_SEPARATOR)[0] for name, b in brief.items()}
+
+
 def limit_label(point: PointSummary) -> str:
     """The limit as text: ``150.0 MiB``, ``75% (242.1 MiB)`` or ``unlimited``."""
     return format_limit(point.limits.label, limit_size(point))

@@ -189,7 +189,7 @@ def test_start_and_steady_are_two_answers():
 def test_one_round_is_a_start():
     """With one round a trial nothing is said of steady rounds, and that is said."""
     workload = made(rounds("max", 1.0, None), rounds("100M", 3.0, None))
-    assert "; its start 3× slower at 100.0 MiB; " in workload_sentence(workload, "it")
+    assert "; at its start 3× slower at 100.0 MiB; " in workload_sentence(workload, "it")
     assert "Only one round was run" in slowdown_sentences(workload)[1]
 
 
@@ -203,6 +203,15 @@ def test_what_noise_hides_is_said_to_be_unknown():
     assert more_memory_sentences(workload) == [
         f"Can't tell whether more than 100.0 MiB saves time: {why}"
     ]
+
+
+def test_noise_is_told_from_slowdown():
+    """Where all medians are alike no slowdown was seen, which proves none; else nothing is told."""
+    free = point("max", (1.5, 2.0, 2.9))
+    alike = workload_sentence(made(free, point("150M", (1.6, 2.0, 2.6))), "it")
+    assert "; no slowdown seen down to 150.0 MiB, though repeats differ by 45%; " in alike
+    slower = workload_sentence(made(free, point("150M", (1.6, 2.6, 2.6))), "it")
+    assert "; the repeats differ too much to tell whether a limit slows it; " in slower
 
 
 def test_noise_is_no_sameness():

@@ -27,7 +27,7 @@ Trials = dict[str, list[TrialRecord]]
 @pytest.fixture(scope="module")
 def sweep() -> tuple[list[Point], Trials]:
     """The points, and each point's trials in the order of their repeats."""
-    (path,) = RESULTS.glob("*/*-edgecaffe-*")
+    (path,) = RESULTS.glob("*/*-edgecaffe-f7f2d1")
     made: Trials = {}
     for record in read_sweep(path).records:
         made.setdefault(record.point, []).append(record)

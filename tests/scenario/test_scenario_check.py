@@ -223,10 +223,10 @@ def test_a_scenario_of_ones_own_comes_before_the_shipped(
 
 
 def test_edgecaffe_is_the_study() -> None:
-    """Four networks, six schedules, eight limits, ten measurements of a point."""
+    """Four networks, six schedules, eight limits, three trials of two rounds at each."""
     seen = preview(load_scenario("edgecaffe"), BOARD)
     settings = [point.settings for point in seen.points]
     assert {len(s["networks"]) for s in settings} == {4}
     assert len({s["schedule"] for s in settings}) == 6
     assert len({point.limits.label for point in seen.points}) == 8
-    assert {seen.trials // len(seen.points) * s["rounds"] for s in settings} == {10}
+    assert {seen.trials // len(seen.points) * s["rounds"] for s in settings} == {6}

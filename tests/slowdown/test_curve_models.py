@@ -251,8 +251,8 @@ def test_the_fingerprint_is_of_the_data():
 
 
 def test_kept_fits_of_schema_1_are_read():
-    """The fits kept with the edgecaffe sweep, of before `rung` became `model`, still predict."""
-    (folder,) = KEPT.glob("*-edgecaffe-*/fits")
+    """The fits kept with a sweep, of before `rung` became `model`, still predict."""
+    (folder,) = KEPT.glob("*-edgecaffe-f7f2d1/fits")
     stored = json.loads(next(folder.glob("*.json")).read_text())
     assert stored["schema"] == 1
     assert "rungs" in stored

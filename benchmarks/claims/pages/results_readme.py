@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from claims.edgecaffe import AS_IS
 from claims.kept import DEVICE, folder, sweep
 from claims.texts import Claim, says
 
@@ -12,7 +13,8 @@ PAGE = "results/README.md"
 #: Words of a sweep's row before the number of its trials.
 ROWS = {
     "quickstart": "three networks, five limits, {} trials, with all files",
-    "edgecaffe": "four schedules, eight limits, {} trials",
+    "edgecaffe": "six schedules, eight limits, {} trials, of which {} were killed",
+    AS_IS: "four schedules, on the disk as it is, {} trials",
     "validation": "both loaders, eight limits, {} trials",
     "validation-edge": "with 64 MiB of it, {} trials, of which {} were killed",
     "operators": "spend their time in, {} trials",
@@ -21,6 +23,9 @@ ROWS = {
     "cnn-batch": "below 2 GiB, {} trials, of which {} were killed",
     "cnn-cores": "measured by core, {} trials",
     "conv": "batches of 1, 4 and 16, {} trials",
+    "cnn-frameworks": "in PyTorch and TensorFlow, {} trials, of which {} were killed",
+    "cnn-frameworks-inside": "the frameworks' own view and busy cores, {} trials",
+    "language-model": "with copied and mapped weights, {} trials",
     "partial-resnet18": "parts of ResNet-18 trained, {} trials",
 }
 
@@ -49,5 +54,6 @@ def claims() -> Iterator[Claim]:
 
 def _outcomes(scenario: str) -> list[str]:
     """Of all trials, those for strategies too."""
-    lines = (folder(scenario) / "trials.jsonl").read_text().splitlines()
+    kept = DEVICE / scenario if scenario == AS_IS else folder(scenario)
+    lines = (kept / "trials.jsonl").read_text().splitlines()
     return [json.loads(line)["outcome"] for line in lines]

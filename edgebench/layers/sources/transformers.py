@@ -18,6 +18,8 @@ from edgebench.layers.samples import CallArguments, Sample
 from edgebench.layers.sources.base import NetworkSource, library_failed, random_images
 
 _CONFIG = "config.json"
+#: Configurations that come with edgebench.
+_SHIPPED = Path(__file__).parents[1] / "configurations"
 #: Tokens of an input, unless the network takes fewer; samples of sound.
 _TOKENS, _SOUND = 128, 16_000
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -28,7 +30,9 @@ class TransformersNetwork(NetworkSource):
 
     @property
     def _folder(self) -> Path:
-        path = Path(self.reference.path or "")
+        if self.reference.path is None:
+            return _SHIPPED / self.reference.target
+        path = Path(self.reference.path)
         return path if path.is_dir() else path.parent
 
     def import_code(self) -> None:

@@ -107,7 +107,8 @@ def _draw(
     what = naming.title_of(row.get("network", row.get("command", "workload")))
     limit = row.get("limit_bytes")
     size = "unlimited" if limit is None else f"limit {limit / MIB:.0f} MiB"
-    about = naming.subtitle(row, size, f"trial {row['trial']}", f"outcome {row['outcome']}")
+    ended = [] if row["outcome"] == "ok" else [f"outcome {row['outcome']}"]
+    about = naming.subtitle(row, size, f"trial {row['trial']}", *ended)
     figure = style.new_figure(f"Memory of {what} over time", about, results, _HEIGHT_IN)
     windows = _windows(samples, spans)
     columns = len(windows)

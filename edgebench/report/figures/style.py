@@ -68,6 +68,8 @@ PHASE_TITLES = {
     "total": "whole trial",
     "throughput": "throughput",
 }
+#: So many letters of a subtitle fit beside each other; of more all are smaller.
+_LETTERS = 125
 #: Schedules keep their colour and marker in every figure.
 _SCHEDULES = ("linear", "bulk", "partial", "deepeye", "whole", "deepeye-frugal", "admission")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -130,9 +132,10 @@ def new_figure(title: str, subtitle: str, source: Results | str, height_in: floa
     if engine is not None:
         engine.set(rect=room, w_pad=0.08, h_pad=0.06)  # type: ignore[call-arg]
     left = _SIDE_IN / WIDTH_IN
+    small = min(1.0, _LETTERS / max(1, len(subtitle)))
     words: tuple[tuple[float, str, dict[str, Any]], ...] = (
         (1 - 0.12 / height_in, title, {"fontsize": 12.5, "weight": "bold", "color": INK}),
-        (1 - 0.36 / height_in, subtitle, {"fontsize": 9, "color": MUTED}),
+        (1 - 0.36 / height_in, subtitle, {"fontsize": 9 * small, "color": MUTED}),
     )
     for y, text, looks in words:
         figure.text(left, y, text, ha="left", va="top", **looks)
@@ -228,6 +231,11 @@ def schedule_style(schedule: object, others: Sequence[object] = ()) -> tuple[Col
     known = [*_SCHEDULES, *sorted({str(s) for s in others} - set(_SCHEDULES))]
     place = known.index(str(schedule)) if str(schedule) in known else 0
     return tuple(_BLIND_SAFE[place % len(_BLIND_SAFE)]), _MARKERS[place % len(_MARKERS)]
+
+
+def series_style(number: int) -> tuple[Colour, str]:
+    """Colour and marker of a figure's number'th line, where it has no look of its own."""
+    return tuple(_BLIND_SAFE[number % len(_BLIND_SAFE)]), _MARKERS[number % len(_MARKERS)]
 
 
 #: Models keep their colour and marker in every figure.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
@@ -10,7 +10,7 @@ from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
-from edgebench.report.workload import WorkloadPoints, limit_size, workloads
+from edgebench.report.workload import WorkloadPoints, limit_size, short_names, workloads
 from edgebench.results.summary import summarise
 from edgebench.throughput import per_second_words
 from edgebench.units import MIB
@@ -43,11 +43,12 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
         ]
         words = per_second_words(unit)
         title = f"{words[0].upper()}{words[1:]} by memory limit"
-        figure = style.new_figure(title, "", results, _HEIGHT_IN)
+        names, shared = short_names([one.name for one in shown])
+        figure = style.new_figure(title, shared.replace(" · ", "  ·  "), results, _HEIGHT_IN)
         axes = figure.subplots()
         _panel(axes, shown)
         axes.set_ylabel(words)
-        style.legend_beside(axes, handles=_keys(shown))
+        style.legend_beside(axes, handles=_keys(shown, names))
         stem = naming.stem_of("throughput", {}, *([unit] if unit else []))
         yield naming.NamedFigure(stem, figure)
 
@@ -56,7 +57,7 @@ def _panel(axes: Axes, shown: Sequence[WorkloadPoints]) -> None:
     sizes = [size for one in shown for p in one.points if (size := limit_size(p)) is not None]
     axis = scales.LimitAxis(sizes or [MIB])
     for number, one in enumerate(shown):
-        colour, marker = style.schedule_style(number, list(range(len(shown))))
+        colour, marker = style.series_style(number)
         known = [(p, p.throughput_per_s) for p in one.points if p.throughput_per_s]
         places = [(limit_size(p) or axis.unlimited * MIB) / MIB for p, _ in known]
         medians = [rate.median for _, rate in known]
@@ -76,11 +77,12 @@ def _panel(axes: Axes, shown: Sequence[WorkloadPoints]) -> None:
     axis.apply(axes)
 
 
-def _keys(shown: Sequence[WorkloadPoints]) -> list[Line2D]:
+def _keys(shown: Sequence[WorkloadPoints], names: Mapping[str, str]) -> list[Line2D]:
     keys = []
     for number, one in enumerate(shown):
-        colour, marker = style.schedule_style(number, list(range(len(shown))))
-        name = one.name if len(one.name) <= _MOST_LETTERS else f"{one.name[:_MOST_LETTERS]}…"
+        colour, marker = style.series_style(number)
+        name = names[one.name]
+        name = name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}…"
         keys.append(
             Line2D([], [], color=colour, marker=marker, mec="white", mew=0.9, ms=6, label=name)
         )
