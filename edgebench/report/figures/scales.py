@@ -10,19 +10,19 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from edgebench.report.figures.style import (
-    FAINT,
-    INK,
-    MUTED,
-    UNFINISHED_LABELS,
-    UNFINISHED_MARKS,
-    Colour,
-)
+from edgebench.report.figures.style import FAINT, INK, MUTED, Colour
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: How trials that did not finish are drawn at the axis.
+UNFINISHED_MARKS = {"oom-killed": "x", "timeout": "+", "failed": "1"}
+UNFINISHED_LABELS = {
+    "oom-killed": "killed (out of memory)",
+    "timeout": "timed out",
+    "failed": "failed",
+}
 #: The height of a lane of marks at the axis, as a share of the axes.
 _LANE = 0.05
 _DOTS = (0, (1, 2))

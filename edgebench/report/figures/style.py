@@ -73,13 +73,6 @@ _LETTERS = 125
 #: Schedules keep their colour and marker in every figure.
 _SCHEDULES = ("linear", "bulk", "partial", "deepeye", "whole", "deepeye-frugal", "admission")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-#: How trials that did not finish are drawn at the axis.
-UNFINISHED_MARKS = {"oom-killed": "x", "timeout": "+", "failed": "1"}
-UNFINISHED_LABELS = {
-    "oom-killed": "killed (out of memory)",
-    "timeout": "timed out",
-    "failed": "failed",
-}
 
 
 @contextmanager
@@ -229,8 +222,7 @@ UNLIMITED_COLOUR: Colour = tuple(sns.color_palette("colorblind")[0])
 def schedule_style(schedule: object, others: Sequence[object] = ()) -> tuple[Colour, str]:
     """A schedule's colour and marker; one that isn't known gets those of its place in others."""
     known = [*_SCHEDULES, *sorted({str(s) for s in others} - set(_SCHEDULES))]
-    place = known.index(str(schedule)) if str(schedule) in known else 0
-    return tuple(_BLIND_SAFE[place % len(_BLIND_SAFE)]), _MARKERS[place % len(_MARKERS)]
+    return series_style(known.index(str(schedule)) if str(schedule) in known else 0)
 
 
 def series_style(number: int) -> tuple[Colour, str]:

@@ -167,7 +167,7 @@ def _memory_by_batch(axes: Axes, trials: pd.DataFrame) -> None:
 
 
 def _lost_by_batch(panels: Sequence[Axes], trials: pd.DataFrame) -> None:
-    lost = trials[trials["outcome"].isin(list(style.UNFINISHED_MARKS))]
+    lost = trials[trials["outcome"].isin(list(scales.UNFINISHED_MARKS))]
     at = {
         str(outcome): tuple(float(batch) * MIB for batch in rows["batch"].unique())
         for outcome, rows in lost.groupby("outcome")
