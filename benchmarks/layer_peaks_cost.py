@@ -66,19 +66,20 @@ def descriptors(files: HotFiles) -> Descriptors:
         "stat": None,
         "kernel": None,
         "control": None,
+        "records": None,
     }
 
 
 def rounds(network: str, weights: str, pairs: int) -> list[tuple[float, float]]:
     """Seconds of a round with marks and of one without, in pairs; runs inside the cgroup."""
     recorder = Recorder(descriptors(own_files()))
-    peak_fd = recorder._peak_fd
+    peak_fd = recorder._cgroup.peak_fd
     import_torch(recorder, [network])
     settings = {**SETTINGS, "networks": [network], "weights": {network: weights}}
     pipeline = build_pipeline(settings, recorder)
 
     def seconds(marked: bool) -> float:
-        recorder._peak_fd = peak_fd if marked else None
+        recorder._cgroup.peak_fd = peak_fd if marked else None
         start = time.perf_counter()
         pipeline.schedule.run(pipeline.inputs, 0)
         return time.perf_counter() - start

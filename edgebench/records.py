@@ -91,12 +91,11 @@ class Watching:
 
     Args:
         usage_interval_s: between two readings of usage and swap while they change.
-        stat_interval_s: between two readings of ``memory.stat``; None: it was not read.
-        slow_interval_s: between two readings of the other files that change slowly.
+        stat_interval_s, slow_interval_s: of ``memory.stat`` (None: not read), of other slow files.
         files: names of all files of its cgroup that the sampler read.
         flushes: whether one of them makes the kernel flush the statistics by which it reclaims.
         marks_reset_at_boundaries: whether the workload reset the kernel's mark between phases.
-        quiet_interval_s: at most between two readings while they stay the same; None: as often.
+        quiet_interval_s, quiet_slow_interval_s: at most, while they stay the same; None: as often.
     """
 
     usage_interval_s: float
@@ -106,6 +105,7 @@ class Watching:
     flushes: bool
     marks_reset_at_boundaries: bool
     quiet_interval_s: float | None = None
+    quiet_slow_interval_s: float | None = None
 
 
 @dataclass(frozen=True)

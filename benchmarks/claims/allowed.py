@@ -91,6 +91,10 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/decisions/0040-trained-filters-are-tensors-of-their-own.md": ("refused below 100 %",),
     "docs/decisions/0050-many-lines-are-columns.md": ("of 8 MiB or more",),
     "docs/decisions/0053-a-step-s-phases-share-boundaries.md": ("still more than 2 %",),
+    "docs/decisions/0089-less-work-while-a-workload-runs.md": (
+        *("the aim of 1 %", "much more than 2 %", "the aim of 2 % of a core"),
+        *("no more than 64 KiB", "maps 256 KiB more"),
+    ),
     "results/README.md": ("with 24 GiB", "15 training steps"),
     "docs/decisions/0061-rounds-without-garbage-collections.md": ("of 1 ms or more",),
     "docs/explanation/kernel-report.md": (

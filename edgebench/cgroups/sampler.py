@@ -2,18 +2,20 @@
 
 It imports next to nothing (parsing JSON alone would double its start) and keeps every file
 open, so that it costs a few megabytes. Rows of int64 go to two raw files; -1 is "not available".
-It prints ``ready`` on stdout after its first row, and ends when its stdin does: with the harness,
-however that ends. Then it prints its cost: seconds of CPU and bytes resident.
+It prints ``ready`` on stdout after its first row, and ends as soon as its stdin does: with the
+harness, however that ends. Then it prints its cost: seconds of CPU and bytes resident.
 
 Waking up is most of what it costs. So the time between two readings doubles while usage and swap
 stay the same, up to ``quiet_interval_ns``, and is ``interval_ns`` again after the first reading
-that differs by more than :data:`SAME_BYTES`.
+that differs by more than :data:`SAME_BYTES`. The slow files cost as much again. They are read every
+``stat_interval_ns``; where usage and swap are within twice that of what they were at the last
+such reading, every ``quiet_stat_interval_ns``.
 
 Keys: ``usage``, ``swap``, ``cpu``, ``stat`` (files, empty where there is none),
 ``swap_is_memsw``, ``cpu_unit_ns``, ``stat_keys`` (of ``memory.stat``, joined by commas),
 ``small`` (``SHAPE,SHAPE…:PATH``, any number of times; shapes: see :func:`numbers`),
 ``fast_fd``, ``stat_fd`` (open for writing), ``interval_ns``, ``quiet_interval_ns``,
-``stat_interval_ns``.
+``stat_interval_ns``, ``quiet_stat_interval_ns``.
 """
 
 from __future__ import annotations
@@ -39,16 +41,14 @@ def main(words: Sequence[str]) -> None:
     """Sample until stdin ends, then print what it cost."""
     pairs = [word.split("=", 1) for word in words]
     spec = dict(pairs)
-    read, clock, sleep = _reader(spec), time.monotonic_ns, time.sleep
+    read, clock, wait_for_end = _reader(spec), time.monotonic_ns, select.select
     stat_read = _stat_reader(spec, [value for key, value in pairs if key == "small"])
     interval, quiet_interval = int(spec["interval_ns"]), int(spec["quiet_interval_ns"])
-    stat_interval = int(spec["stat_interval_ns"])
-    stdin = select.poll()
-    stdin.register(0, select.POLLIN | select.POLLHUP)
+    slow = _SlowPace(int(spec["stat_interval_ns"]), int(spec["quiet_stat_interval_ns"]))
     fast, stat = array("q"), array("q")
     fds = int(spec["fast_fd"]), int(spec["stat_fd"])
     wait, due = interval, clock()
-    next_stat, next_write = due, due + _WRITTEN_EACH_NS
+    next_write = due + _WRITTEN_EACH_NS
     _, usage, swap, _ = row = read(due)
     fast.extend(row)
     os.write(1, b"ready\n")
@@ -57,12 +57,8 @@ def main(words: Sequence[str]) -> None:
         try:
             row = read(now)
             fast.extend(row)
-            if now >= next_stat:
+            if slow.is_due(now, row):
                 stat.extend(stat_read(now))
-                next_stat = max(next_stat + stat_interval, now)
-                # Once a slow tick is often enough to see the harness go.
-                if stdin.poll(0):
-                    break
         except OSError:
             break
         same = abs(row[1] - usage) <= SAME_BYTES and abs(row[2] - swap) <= SAME_BYTES
@@ -74,14 +70,45 @@ def main(words: Sequence[str]) -> None:
         due += wait
         if wait > interval:
             # One wake for both tables.
-            due = min(due, max(next_stat, now + interval))
+            due = min(due, max(slow.next_ns, now + interval))
         left = due - clock()
-        if left > 0:
-            sleep(left / 1e9)
-        else:
+        if wait_for_end((0,), (), (), max(0, left) / 1e9)[0]:
+            break
+        if left <= 0:
             due = clock()
     _write(fds, fast, stat)
     _report()
+
+
+class _SlowPace:
+    """When the slow files are read.
+
+    Args:
+        interval_ns: between two readings.
+        quiet_ns: the same while usage and swap are about what they were at the last one.
+    """
+
+    def __init__(self, interval_ns: int, quiet_ns: int) -> None:
+        self._interval, self._quiet = interval_ns, quiet_ns - interval_ns
+        self._soonest = 0
+        # Far from all there is: the first row is a reading.
+        self._usage = self._swap = -3 * SAME_BYTES
+        #: The next reading, as far as is known.
+        self.next_ns = 0
+
+    def is_due(self, now: int, row: tuple[int, ...]) -> bool:
+        """Whether they are to be read beside this fast row."""
+        _, usage, swap, _ = row
+        moved = abs(usage - self._usage) > 2 * SAME_BYTES or abs(swap - self._swap) > 2 * SAME_BYTES
+        self.next_ns = self._soonest if moved else self._soonest + self._quiet
+        if now < self.next_ns:
+            return False
+        self._usage, self._swap = usage, swap
+        # Its pace is kept, unless this one comes late.
+        is_late = now - self.next_ns > self._interval // 2
+        self._soonest = (now if is_late else self.next_ns) + self._interval
+        self.next_ns = self._soonest + self._quiet
+        return True
 
 
 def _write(fds: tuple[int, int], *tables: array[int]) -> None:
@@ -122,11 +149,21 @@ def _stat_reader(spec: dict[str, str], small: Sequence[str]) -> Callable[[int], 
     keys = [b"\n" + key.encode() + b" " for key in spec["stat_keys"].split(",") if key]
     pread = os.pread
     order: list[int] = []
+    seen, told = b"", [-1] * len(keys)
 
     def read(now: int) -> list[int]:
-        row = [-1] * (1 + len(keys))
-        row[0], at = now, 0
-        text = b"\n" + pread(stat_fd, 8192, 0) if stat_fd is not None else b""
+        nonlocal seen
+        text = pread(stat_fd, 8192, 0) if stat_fd is not None else b""
+        if text != seen:
+            seen = text
+            take(b"\n" + text)
+        row = [now, *told]
+        for tell in files:
+            row.extend(tell())
+        return row
+
+    def take(text: bytes) -> None:
+        at = 0
         if not order:
             # The kernel's own, which never changes: one pass then finds all.
             order.extend(sorted(range(len(keys)), key=lambda column: text.find(keys[column])))
@@ -134,10 +171,7 @@ def _stat_reader(spec: dict[str, str], small: Sequence[str]) -> Callable[[int], 
             found = text.find(keys[column], at)
             if found >= 0:
                 at = text.find(b"\n", found + 1)
-                row[1 + column] = int(text[found + len(keys[column]) : at])
-        for told in files:
-            row.extend(told())
-        return row
+                told[column] = int(text[found + len(keys[column]) : at])
 
     return read
 
@@ -165,15 +199,16 @@ def numbers(text: bytes, shapes: Sequence[str]) -> list[int]:
     Shapes: ``bare``, a number alone; ``full``, pressure's total; else the key of numbers to be
     added up over devices, ``rbytes=`` (version 2) or ``Read`` (version 1).
     """
-    return [_number(text, shape) for shape in shapes]
+    words = text.split()
+    return [_number(text, words, shape) for shape in shapes]
 
 
-def _number(text: bytes, shape: str) -> int:
+def _number(text: bytes, words: list[bytes], shape: str) -> int:
     if shape == "bare":
         return int(text)
     if shape == "full":
         return int(text[text.rindex(b"=") + 1 :])
-    words, key = text.split(), shape.encode()
+    key = shape.encode()
     if shape[-1] == "=":
         return sum(int(word[len(key) :]) for word in words if word.startswith(key))
     found = [int(words[i + 1]) for i, word in enumerate(words) if word == key]

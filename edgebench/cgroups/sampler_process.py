@@ -15,31 +15,17 @@ from typing import BinaryIO
 from edgebench.cgroups.interface import HotFiles
 from edgebench.cgroups.sample_archive import write_archive
 from edgebench.cgroups.sampler import SAME_BYTES
+from edgebench.cgroups.slow_files import SmallFiles, small_files, stat_keys
 from edgebench.errors import MachineError
 from edgebench.records import SamplerReport, Watching
 from edgebench.safe_files import open_empty, remove_file
 
 FAST_COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")
-#: Column → its key in v1's and in v2's ``memory.stat``; None: it has a file of its own.
-_STAT_KEYS: dict[str, tuple[str | None, str | None]] = {
-    "anon_bytes": ("total_rss", "anon"),
-    "file_bytes": ("total_cache", "file"),
-    "mapped_file_bytes": ("total_mapped_file", "file_mapped"),
-    "shmem_bytes": ("total_shmem", "shmem"),
-    "swap_bytes": ("total_swap", None),
-    "swapcached_bytes": ("total_swapcached", "swapcached"),
-    "page_tables_bytes": (None, "pagetables"),
-    "slab_bytes": (None, "slab"),
-    "major_faults": ("total_pgmajfault", "pgmajfault"),
-    "refault_anon": ("total_workingset_refault_anon", "workingset_refault_anon"),
-    "refault_file": ("total_workingset_refault_file", "workingset_refault_file"),
-    "kernel_bytes": (None, "kernel"),
-}
 #: Between two readings, and at most while nothing changes.
 INTERVAL_S, QUIET_INTERVAL_S = 0.001, 0.005
+#: The same of ``memory.stat`` and the other files that change slowly.
+STAT_INTERVAL_S, QUIET_STAT_INTERVAL_S = 0.01, 0.05
 _JOIN_PATIENCE_S = 5.0
-#: Small files that the sampler reads at its slow pace: path, column → shape.
-_SmallFiles = list[tuple[Path, dict[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -59,6 +45,8 @@ class SamplerProcess:
         folder: of its rows, until they are packed; ``hot``: the cgroup's files.
         interval_s: between two readings; None: :data:`INTERVAL_S`, and where the kernel has exact
             peaks up to :data:`QUIET_INTERVAL_S` while usage and swap stay the same.
+        stat_interval_s: the same of slow files: :data:`STAT_INTERVAL_S` or ``interval_s``, and up
+            to :data:`QUIET_STAT_INTERVAL_S`.
     """
 
     def __init__(
@@ -66,24 +54,27 @@ class SamplerProcess:
         hot: HotFiles,
         folder: Path,
         interval_s: float | None = None,
-        stat_interval_s: float = 0.01,
+        stat_interval_s: float | None = None,
     ) -> None:
         self.interval_s = INTERVAL_S if interval_s is None else interval_s
         # Without a mark of the kernel's that can be reset, peaks are the samples' own.
         slows = interval_s is None and hot.peak_resets
         self._quiet_interval_s = QUIET_INTERVAL_S if slows else None
-        self._stat_interval_s = stat_interval_s
+        self._stat_interval_s = max(stat_interval_s or STAT_INTERVAL_S, self.interval_s)
+        rests = slows and stat_interval_s is None
+        self._quiet_stat_interval_s = QUIET_STAT_INTERVAL_S if rests else None
         self._hot = hot
         self._files = (folder / "fast.i64", folder / "stat.i64")
-        self._stat_keys = _stat_keys(hot.stat)
-        small = _small_files(hot)
+        self._stat_keys = stat_keys(hot.stat)
+        small = small_files(hot)
         names = (name for _, columns in small for name in columns)
         self.stat_columns = ("t_ns", *self._stat_keys, *names)
         self._words = self._make_words(hot, small)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def _make_words(self, hot: HotFiles, small: _SmallFiles) -> list[str]:
+    def _make_words(self, hot: HotFiles, small: SmallFiles) -> list[str]:
         """The sampler's command line; its docstring explains the keys."""
+        quiet_stat_s = self._quiet_stat_interval_s or self._stat_interval_s
         return [
             f"usage={hot.usage}",
             f"swap={hot.swap or ''}",
@@ -95,6 +86,7 @@ class SamplerProcess:
             f"interval_ns={round(self.interval_s * 1e9)}",
             f"quiet_interval_ns={round((self._quiet_interval_s or self.interval_s) * 1e9)}",
             f"stat_interval_ns={round(self._stat_interval_s * 1e9)}",
+            f"quiet_stat_interval_ns={round(quiet_stat_s * 1e9)}",
             *(f"small={','.join(columns.values())}:{path}" for path, columns in small),
         ]
 
@@ -111,6 +103,7 @@ class SamplerProcess:
             flushes=any(getattr(hot, name) for name in hot.flushing),
             marks_reset_at_boundaries=hot.peak_resets,
             quiet_interval_s=self._quiet_interval_s,
+            quiet_slow_interval_s=self._quiet_stat_interval_s,
         )
 
     def start(self) -> None:
@@ -224,27 +217,3 @@ class SamplerProcess:
         )
         for file in self._files:
             remove_file(file)
-
-
-def _stat_keys(stat: Path | None) -> dict[str, str]:
-    """Column → its key in this ``memory.stat``; only version 1 sums up with ``total_`` keys."""
-    if stat is None:
-        return {}
-    version = 0 if "\ntotal_rss " in stat.read_text() else 1
-    return {name: key for name, keys in _STAT_KEYS.items() if (key := keys[version])}
-
-
-def _small_files(hot: HotFiles) -> _SmallFiles:
-    """Each small file with its columns and their shapes (see the sampler's ``numbers``)."""
-    small: _SmallFiles = []
-    if hot.swap and not hot.swap_is_memsw:
-        small.append((hot.swap, {"swap_bytes": "bare"}))
-    if hot.kernel:
-        small.append((hot.kernel, {"kernel_bytes": "bare"}))
-    if hot.pressure:
-        small.append((hot.pressure, {"pressure_full_us": "full"}))
-    if hot.io:
-        words = ("rbytes=", "wbytes=") if hot.io.name == "io.stat" else ("Read", "Write")
-        columns = ("io_read_bytes", "io_write_bytes")
-        small.append((hot.io, dict(zip(columns, words, strict=True))))
-    return small

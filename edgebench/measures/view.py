@@ -22,7 +22,9 @@ class Descriptors(TypedDict):
     ``swap`` reads memory + swap together when ``swap_is_memsw``. ``peak`` is open for reading
     and writing; a non-empty write resets it when ``peak_resets``. ``stat`` reads ``memory.stat``;
     ``kernel`` the kernel's memory where that has no line for it (version 1). ``control`` is open
-    for reading and writing in a walk, whose rounds the harness starts one by one.
+    for reading and writing in a walk, whose rounds the harness starts one by one. ``records`` is
+    memory of the harness that holds what is not written yet
+    (:mod:`edgebench.workloads.record_buffer`).
     """
 
     events: int
@@ -34,6 +36,7 @@ class Descriptors(TypedDict):
     stat: int | None
     kernel: int | None
     control: int | None
+    records: int | None
 
 
 class View:

@@ -12,7 +12,6 @@ from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
-from edgebench.run.trial_setup import TrialSetup
 from edgebench.run.unlimited_trials import check_command
 from edgebench.safe_files import created
 
@@ -74,7 +73,7 @@ def measure_once(
     """
     with open_session(
         interval_s=interval_s,
-        stat_interval_s=stat_interval_s or TrialSetup.stat_interval_s,
+        stat_interval_s=stat_interval_s,
         echo=echo,
         statistics_always=stat_interval_s is not None,
     ) as session:

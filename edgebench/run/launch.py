@@ -164,11 +164,12 @@ def readable_files(hot: HotFiles, flushing: bool) -> tuple[HotFiles, dict[str, s
 
 @contextlib.contextmanager
 def open_descriptors(
-    hot: HotFiles, events_fd: int, control_fd: int | None = None
+    hot: HotFiles, events_fd: int, records_fd: int, control_fd: int | None = None
 ) -> Iterator[tuple[Descriptors, list[int]]]:
     """The descriptors a worker inherits, opened as us: it may have no right to open them.
 
-    ``control_fd`` is the worker's end of the control of rounds, in a walk.
+    ``records_fd`` is the memory for what is not written yet; ``control_fd`` is the worker's end of
+    the control of rounds, in a walk.
     """
     with contextlib.ExitStack() as stack:
 
@@ -192,6 +193,7 @@ def open_descriptors(
             "stat": stat,
             "kernel": kernel,
             "control": control_fd,
+            "records": records_fd,
         }
-        fds = (usage, peak, swap, stat, kernel, control_fd)
+        fds = (usage, peak, swap, stat, kernel, control_fd, records_fd)
         yield descriptors, [fd for fd in fds if fd is not None]

@@ -7,7 +7,6 @@ pipe (made large enough for that) and at once when the process ends or prints.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import selectors
 import subprocess
@@ -19,71 +18,15 @@ from types import MappingProxyType
 from typing import Any
 
 from edgebench.results.layout import parse_line
-from edgebench.safe_files import open_empty
+from edgebench.run.pending_records import PendingRecords
+from edgebench.run.pipe import PIPE_BYTES, Pipe
 
 #: The most output kept of a workload; the rest is counted and dropped.
 OUTPUT_CAP_BYTES = 1 << 20
-_EVENT_PIPE_BYTES = 1 << 20
 _EVENTS_CAP_BYTES = 256 << 20
 _WAKE_S = 0.05
-
-
-class Pipe:
-    """A pipe whose reading end is ours and whose writing end the workload inherits.
-
-    Args:
-        cap_bytes: how much is kept.
-        size_bytes: how much the kernel shall hold for us.
-        copy: a file that gets what is kept as it comes, for who watches meanwhile.
-    """
-
-    def __init__(
-        self, cap_bytes: int, size_bytes: int | None = None, copy: Path | None = None
-    ) -> None:
-        self.read_fd, self.write_fd = os.pipe()
-        os.set_blocking(self.read_fd, False)
-        if size_bytes:
-            # An unprivileged user may be over its pipe quota: the default size then serves.
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(self.read_fd, getattr(fcntl, "F_SETPIPE_SZ", 1031), size_bytes)
-        self.data = bytearray()
-        self.dropped_bytes = 0
-        self.ended = False
-        self._cap = cap_bytes
-        self._copy = os.fdopen(open_empty(copy), "wb", buffering=0) if copy else None
-
-    def drain(self) -> bytes:
-        """All that lies in the pipe now; kept up to the cap."""
-        fresh = bytearray()
-        with contextlib.suppress(BlockingIOError):
-            while len(fresh) < _EVENT_PIPE_BYTES and not self.ended:
-                chunk = os.read(self.read_fd, 1 << 16)
-                self.ended = not chunk
-                fresh += chunk
-        room = max(0, self._cap - len(self.data))
-        self.data += fresh[:room]
-        if self._copy and room:
-            # A full disk costs the view, never the trial.
-            with contextlib.suppress(OSError):
-                self._copy.write(fresh[:room])
-        self.dropped_bytes += max(0, len(fresh) - room)
-        return bytes(fresh)
-
-    def close_writer(self) -> None:
-        """Close our copy of the writing end, once the workload has its own."""
-        if self.write_fd >= 0:
-            os.close(self.write_fd)
-            self.write_fd = -1
-
-    def close(self) -> None:
-        """Close both ends. Safe to call twice."""
-        self.close_writer()
-        if self._copy:
-            self._copy.close()
-            self._copy = None
-        if self.read_fd >= 0:
-            os.close(self.read_fd)
-            self.read_fd = -1
+#: Who watches sees spans of a long round this late.
+_SHOWN_EACH_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -109,8 +52,10 @@ class WorkloadProcess:
     def __init__(
         self, echo: Callable[[bytes], None] | None = None, events_copy: Path | None = None
     ) -> None:
-        self.events = Pipe(_EVENTS_CAP_BYTES, _EVENT_PIPE_BYTES, events_copy)
+        self.events = Pipe(_EVENTS_CAP_BYTES, PIPE_BYTES, events_copy)
         self.output = Pipe(OUTPUT_CAP_BYTES)
+        self.records = PendingRecords()
+        self._shown_s = time.monotonic()
         self._echo = echo
 
     def run(
@@ -151,7 +96,7 @@ class WorkloadProcess:
             kill()
             process.kill()
             returncode = process.wait()
-            self._drain()
+            self._drain_the_rest()
         return ProcessEnd(returncode, timed_out, started_ns, wall_s)
 
     def _wait(
@@ -175,7 +120,7 @@ class WorkloadProcess:
         return True
 
     def _drain(self, selector: selectors.BaseSelector | None = None) -> None:
-        self.events.drain()
+        self._drain_events()
         fresh = self.output.drain()
         if fresh and self._echo:
             self._echo(fresh)
@@ -184,10 +129,30 @@ class WorkloadProcess:
             with contextlib.suppress(KeyError):
                 selector.unregister(self.output.read_fd)
 
+    def _drain_events(self) -> None:
+        """Read the pipe; who watches also sees what has been pending for a while."""
+        now = time.monotonic()
+        if self.events.drain():
+            self._shown_s = now
+        elif self.events.takes_more and now - self._shown_s > _SHOWN_EACH_S:
+            self._shown_s = now
+            self.events.show(self.records.fresh())
+
+    def _drain_the_rest(self) -> None:
+        """The last of all, also what the worker had recorded when it ended and had not written."""
+        self._drain()
+        tail = bytes(self.events.data[-PIPE_BYTES:])
+        written = set(tail.splitlines(keepends=True))
+        pending = [line for line in self.records.lines() if line not in written]
+        if pending and not self.events.is_whole:
+            pending.insert(0, b"\n")
+        self.events.add(b"".join(pending))
+
     def close(self) -> None:
         """Close the pipes. Safe to call twice."""
         self.events.close()
         self.output.close()
+        self.records.close()
 
     def event_list(self, start: int = 0) -> tuple[list[dict[str, Any]], int]:
         """The events as they came, and how many lines were no event (garbage, torn by a kill).

@@ -53,7 +53,7 @@ class Session:
 def open_session(
     *,
     interval_s: float | None = None,
-    stat_interval_s: float = 0.01,
+    stat_interval_s: float | None = None,
     echo: Callable[[bytes], None] | None = None,
     statistics_always: bool = False,
 ) -> Iterator[Session]:

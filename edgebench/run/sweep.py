@@ -19,7 +19,6 @@ from edgebench.run.storage import weights_of
 from edgebench.run.trial import TrialFiles, run_trials
 from edgebench.run.trial_loop import Progress, TrialLoop, open_trial_loop
 from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record
-from edgebench.run.trial_setup import TrialSetup
 from edgebench.run.walked_limits import WalkedLimits, killed_bytes, workload_points
 from edgebench.scenario.planner import Planner, planner_of
 from edgebench.scenario.points import (
@@ -78,8 +77,9 @@ def run_sweep(
     """
     began = time.monotonic()
     sampler = scenario.sampler
-    stat_s = sampler.stat_interval_s or max(TrialSetup.stat_interval_s, sampler.interval_s or 0)
-    with open_trial_loop(progress, interval_s=sampler.interval_s, stat_interval_s=stat_s) as loop:
+    with open_trial_loop(
+        progress, interval_s=sampler.interval_s, stat_interval_s=sampler.stat_interval_s
+    ) as loop:
         sweep = _Sweep(scenario, options, loop, planner)
         try:
             sweep.run()

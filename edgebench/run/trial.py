@@ -16,7 +16,7 @@ from pathlib import Path
 
 from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.sampler_process import SamplerProcess
+from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
 from edgebench.identity import Identity
 from edgebench.layers.disk import evict
 from edgebench.measures.machine.noise import NoiseWatch
@@ -129,8 +129,7 @@ class _Measurement:
         """Set the limits, measure the workload from outside, keep its samples, events and log."""
         setup, request, files, cgroup = self.setup, self.request, self.files, self.cgroup
         applied = self._limit()
-        hot, unread = self._hot_files(applied)
-        sampler = SamplerProcess(hot, files.work, setup.interval_s, setup.stat_interval_s)
+        sampler, hot, unread = self._sampler(applied)
         reads = (request.settings.get(f"throughput_{how}") for how in ("pattern", "json"))
         rate = OutputRate(*reads)
         process = WorkloadProcess(
@@ -180,11 +179,15 @@ class _Measurement:
         asked = replace(_limits_of(self.request.limits), pids=pids, disks=self.held.limits)
         return self.cgroup.set_limits(asked)
 
-    def _hot_files(self, applied: Limits) -> tuple[HotFiles, dict[str, str]]:
-        """What the sampler reads, and why samples are missing."""
+    def _sampler(self, applied: Limits) -> tuple[SamplerProcess, HotFiles, dict[str, str]]:
+        """The sampler, what it and the worker read, and why samples are missing."""
+        setup = self.setup
         limited = applied.memory_bytes is not None or self.request.walk is not None
-        timed = self.request.strategy is None and not self.setup.statistics_always
-        return readable_files(self.cgroup.hot_files(), flushing=not (limited and timed))
+        timed = self.request.strategy is None and not setup.statistics_always
+        hot, unread = readable_files(self.cgroup.hot_files(), flushing=not (limited and timed))
+        # Where reading it can prevent a kill, it is read as often all the time.
+        stat_s = setup.stat_interval_s or (STAT_INTERVAL_S if limited and hot.stat else None)
+        return SamplerProcess(hot, self.files.work, setup.interval_s, stat_s), hot, unread
 
     def _run(
         self, hot: HotFiles, process: WorkloadProcess, control: WalkControl | None
@@ -192,7 +195,8 @@ class _Measurement:
         request, identity = self.request, self.setup.identity
         report = _report_file(self.files.work / f"{request.trial}.gnu-time", identity)
         worker_fd = control.worker_fd if control else None
-        opened = open_descriptors(hot, process.events.write_fd, worker_fd)
+        ours = process.events.write_fd, process.records.fd
+        opened = open_descriptors(hot, *ours, worker_fd)
         with control or nullcontext(), opened as (descriptors, fds):
             known = {"weights": request.weights, "limit_bytes": request.limits.memory_bytes}
             start = launch({**request.settings, **known, "code": {**request.code}}, descriptors)

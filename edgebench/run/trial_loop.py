@@ -82,7 +82,7 @@ class TrialLoop:
 
 @contextmanager
 def open_trial_loop(
-    progress: Progress, *, interval_s: float | None, stat_interval_s: float
+    progress: Progress, *, interval_s: float | None, stat_interval_s: float | None
 ) -> Iterator[TrialLoop]:
     """Open a session in which memory limits are known to be enforced.
 

@@ -16,8 +16,9 @@ class TrialSetup:
     """What every trial of a sweep is measured with.
 
     ``interval_s`` is how often the sampler reads usage; None: every millisecond while it changes.
-    ``stat_interval_s`` is how often ``memory.stat`` is read where it is; ``statistics_always`` has
-    it read in timed trials under a memory limit too, which can prevent a kill.
+    ``stat_interval_s`` is how often ``memory.stat`` is read where it is; None: every 10 ms while
+    usage changes. ``statistics_always`` has it read in timed trials under a memory limit too, which
+    can prevent a kill.
     ``storage`` holds disks to the speed that a trial asks for.
     """
 
@@ -26,6 +27,6 @@ class TrialSetup:
     storage: StorageControl
     identity: Identity | None = None
     interval_s: float | None = None
-    stat_interval_s: float = 0.01
+    stat_interval_s: float | None = None
     echo: Callable[[bytes], None] | None = None
     statistics_always: bool = False

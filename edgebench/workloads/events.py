@@ -1,6 +1,7 @@
 """The event protocol between the worker inside the limit and the harness outside.
 
-One JSON object a line, written with a single ``write`` to the descriptor the harness gave.
+One JSON object a line, written to the descriptor the harness gave: spans once the outermost one
+has ended (:mod:`edgebench.workloads.record_buffer`), all others at once.
 ``t_ns`` is ``CLOCK_MONOTONIC``, the sampler's clock too. Five shapes:
 
 ``{"event": "start", "id": 7, "phase": "load", "round": 0, "network": "alexnet", "layer": 3,
@@ -54,6 +55,15 @@ class WorkerSpec(TypedDict):
     descriptors: Descriptors
 
 
+class Spent(NamedTuple):
+    """What the process used within a span; its largest resident set is of its whole life so far."""
+
+    cpu_ns: int
+    major_faults: int
+    minor_faults: int
+    maxrss_bytes: int
+
+
 class SpanPlace(NamedTuple):
     """What a span is of."""
 
@@ -77,16 +87,24 @@ def start_line(
 
 
 def end_line(
-    number: int, t_ns: int, seen: Mapping[str, Any], peak_bytes: int | None, used: tuple[Used, Used]
+    number: int, t_ns: int, seen: Mapping[str, Any], peak_bytes: int | None, spent: Spent
 ) -> str:
-    """It ends; ``used``: what the process had used when it began, and now."""
-    before, after = used
+    """It ends."""
     return (
         f'{{"event": "end", "id": {number}, "t_ns": {t_ns}, {_seen(seen)}, '
-        f'"peak_bytes": {_number(peak_bytes)}, "cpu_ns": {round_ns(after) - round_ns(before)}, '
-        f'"major_faults": {after.ru_majflt - before.ru_majflt}, '
-        f'"minor_faults": {after.ru_minflt - before.ru_minflt}, '
-        f'"maxrss_bytes": {after.ru_maxrss * 1024}}}\n'
+        f'"peak_bytes": {_number(peak_bytes)}, "cpu_ns": {spent.cpu_ns}, '
+        f'"major_faults": {spent.major_faults}, "minor_faults": {spent.minor_faults}, '
+        f'"maxrss_bytes": {spent.maxrss_bytes}}}\n'
+    )
+
+
+def spent_between(before: Used, after: Used) -> Spent:
+    """What the process used from one reading of ``getrusage`` to a later one."""
+    return Spent(
+        round_ns(after) - round_ns(before),
+        after.ru_majflt - before.ru_majflt,
+        after.ru_minflt - before.ru_minflt,
+        after.ru_maxrss * 1024,
     )
 
 

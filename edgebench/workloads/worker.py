@@ -43,6 +43,7 @@ def main(words: list[str]) -> int:
         return 1
     finally:
         end_watch()
+        recorder.flush()
         if view:
             view.close()
     return 0

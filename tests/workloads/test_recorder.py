@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from resource import getrusage, struct_rusage
 from typing import Any
 
 import pytest
@@ -24,13 +25,24 @@ class Kernel:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._fds: list[int] = []
+        self._faults = 0
         for name in ("usage", "peak", "swap", "events"):
             (folder / name).write_text("")
 
     def set(self, **values: int) -> None:
+        """Have files show these values, after a page fault."""
+        self._faults += 1
+        self.set_without_fault(**values)
+
+    def set_without_fault(self, **values: int) -> None:
         """Have files show these values."""
         for name, value in values.items():
             (self._folder / name).write_text(f"{value}\n")
+
+    def used(self, who: int) -> struct_rusage:
+        """What the process has used, with the page faults that were made up."""
+        real = getrusage(who)
+        return struct_rusage((*real[:6], self._faults, 0, *real[8:]))
 
     def peak(self) -> int:
         """The high-water mark as it stands."""
@@ -44,6 +56,7 @@ class Kernel:
             "peak_resets": True,
             "swap_is_memsw": False,
             "control": None,
+            "records": None,
             **changes,
         }
         return fds
@@ -78,6 +91,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
         return pwrite(fd, data, offset)
 
     monkeypatch.setattr(os, "pwrite", replace)
+    monkeypatch.setattr("edgebench.workloads.span_recorder.getrusage", made.used)
     made.set(usage=5 * MIB, peak=6 * MIB, swap=1 * MIB)
     yield made
     made.close()
@@ -152,6 +166,62 @@ def test_a_mark_that_is_the_usage_is_left_alone_and_lost_to_nobody(kernel: Kerne
     assert [ends[n]["peak_bytes"] // MIB for n in range(3)] == [9, 7, 9]
 
 
+def test_without_a_page_fault_the_mark_is_not_read_and_not_lost(kernel: Kernel) -> None:
+    """Its peak is the usage; what another process held meanwhile is found at the next reading."""
+    recorder = Recorder(kernel.descriptors())
+    with recorder.span("round"):
+        kernel.set_without_fault(peak=50 * MIB)
+        with recorder.span("load"):
+            pass
+        assert kernel.peak() == 50 * MIB
+        kernel.set_without_fault(usage=4 * MIB)
+        with recorder.span("first"):
+            assert kernel.peak() == 0
+    ends = kernel.ends()
+    assert [ends[n]["peak_bytes"] // MIB for n in range(3)] == [50, 5, 4]
+
+
+def test_lines_are_written_when_the_outermost_span_has_ended(kernel: Kernel) -> None:
+    """Until then nothing is, so that no span is charged for it; notes are written at once."""
+    recorder = Recorder(kernel.descriptors())
+    with recorder.span("round", round=0):
+        with recorder.span("load", round=0):
+            pass
+        assert kernel.events() == []
+    assert [event["event"] for event in kernel.events()] == ["start", "start", "end", "end"]
+    with recorder.span("round", round=1):
+        recorder.note(a=1)
+        assert [event["event"] for event in kernel.events()[4:]] == ["start", "note"]
+
+
+def test_a_long_round_is_written_on_the_way(kernel: Kernel) -> None:
+    """More spans than there is room for: all of them arrive, in order and with their names."""
+    recorder = Recorder(kernel.descriptors())
+    count = 3000
+    with recorder.span("round", round=7):
+        for layer in range(count):
+            with recorder.span("load", round=7, network="nét", layer=layer, name=f"l\n{layer}"):
+                pass
+        assert len(kernel.events()) > count
+    events = kernel.events()
+    starts = [event for event in events if event["event"] == "start"][1:]
+    assert [(s["id"], s["layer"], s["name"], s["network"], s["round"]) for s in starts] == [
+        (layer + 1, layer, f"l\n{layer}", "nét", 7) for layer in range(count)
+    ]
+    assert sorted(kernel.ends()) == list(range(count + 1))
+
+
+def test_a_collection_while_something_is_recorded_comes_later(kernel: Kernel) -> None:
+    """It may come at any allocation, so it waits for no lock; its line is not lost."""
+    recorder = Recorder(kernel.descriptors())
+    with recorder._lock:
+        recorder.collection(1, 2, 2, 3)
+    assert kernel.events() == []
+    recorder.collection(4, 5, 2, 6)
+    recorder.flush()
+    assert [(event["start_ns"], event["t_ns"]) for event in kernel.events()] == [(4, 5), (1, 2)]
+
+
 def test_without_a_reset_there_is_no_peak(kernel: Kernel) -> None:
     """A mark that can't be reset tells nothing about a span: null, not a guess."""
     recorder = Recorder(kernel.descriptors(peak_resets=False))
@@ -191,7 +261,8 @@ def test_a_span_cut_short_by_an_error_has_no_end(kernel: Kernel) -> None:
     recorder = Recorder(kernel.descriptors())
     with pytest.raises(KeyError), recorder.span("load"):
         raise KeyError
-    assert not kernel.ends()
+    recorder.flush()
+    assert [event["event"] for event in kernel.events()] == ["start"]
 
 
 def test_notes_are_kept(kernel: Kernel) -> None:

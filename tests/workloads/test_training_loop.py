@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from training_making import trained
+from training_making import Told, settings, trained
 
 from edgebench.errors import WorkloadError
+from edgebench.workloads.training.loop import run_training
 
 
 @pytest.mark.parametrize("framework", ["pytorch", "numpy"])
@@ -125,8 +128,6 @@ def test_what_cant_be_trained_is_said(workload: dict[str, object], says: str):
 
 def test_grey_images_in_networks_for_colour_are_seen_once():
     """A grey image is read as three colours without three copies of it."""
-    from training_making import Told, settings
-
     from edgebench.workloads.training.backend import Problem
     from edgebench.workloads.training.pytorch.backend import build
 
@@ -134,3 +135,31 @@ def test_grey_images_in_networks_for_colour_are_seen_once():
     batch = made.batch(torch.ones(4, 1, 32, 32, dtype=torch.uint8).numpy(), torch.zeros(4).numpy())
     assert batch.images.shape == (4, 3, 32, 32)
     assert batch.images.untyped_storage().nbytes() == 4 * 32 * 32 * 4
+
+
+def test_right_labels_are_counted_after_the_step(monkeypatch: pytest.MonkeyPatch):
+    """Off its clock, from small scores; larger ones would add to the peak and are counted in it."""
+    from edgebench.workloads.training import counting
+
+    told, limit = {}, counting._MOST_KEPT_BYTES
+    for kept in (limit, 0):
+        monkeypatch.setattr(counting, "_MOST_KEPT_BYTES", kept)
+        counts: list[bool] = []
+        recorder = Told()
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.Tensor, "argmax", seen(torch.Tensor.argmax, recorder, counts))
+            run_training(settings(network="mlp", batch=8, steps=3), recorder)
+        told[kept] = [note["accuracy"] for note in recorder.notes if "accuracy" in note]
+        assert counts == [kept == 0] * 3
+    assert told[0] == told[limit]
+    assert all(0 <= 8 * share <= 8 for share in told[0])
+
+
+def seen(argmax: Any, recorder: Told, counts: list[bool]) -> Any:
+    """The same function, and whether a span was open at each call."""
+
+    def called(*words: Any) -> Any:
+        counts.append(bool(recorder._open))
+        return argmax(*words)
+
+    return called

@@ -75,6 +75,8 @@ class EventTail:
         self._at = 0
         self._torn = b""
         self._open: dict[int, OpenSpan] = {}
+        #: Spans of a round under way may come twice: before the worker writes them, and then.
+        self._newest = -1
         self.ended: deque[EndedSpan] = deque(maxlen=_KEPT)
         self.metrics: list[Metric] = []
 
@@ -134,15 +136,18 @@ class EventTail:
         return b'"layer": null' in line or b'"layer"' not in line
 
     def _begin(self, event: Mapping[str, Any]) -> None:
-        number, t_ns = event.get("id"), event.get("t_ns")
-        if is_count(number) and is_count(t_ns) and isinstance(event.get("phase"), str):
-            self._open[int(number or 0)] = OpenSpan(
+        number, t_ns = _count(event.get("id")), _count(event.get("t_ns"))
+        if number is None or t_ns is None or not isinstance(event.get("phase"), str):
+            return
+        if number > self._newest:
+            self._newest = number
+            self._open[number] = OpenSpan(
                 event["phase"],
                 _text(event.get("network")),
                 _count(event.get("layer")),
                 _text(event.get("name")),
                 _count(event.get("round")),
-                self._seconds(int(t_ns or 0)),
+                self._seconds(t_ns),
             )
 
     def _end(self, event: Mapping[str, Any]) -> EndedSpan | None:

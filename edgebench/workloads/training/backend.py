@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from edgebench.workloads.recorder import Recorder
+from edgebench.workloads.training.counting import CountOfRight
 
 Settings = Mapping[str, Any]
 #: Of edgebench's data sets ``uint8``; of the user's own any numbers.
@@ -55,8 +56,11 @@ class TrainedNetwork(Protocol):
     def backward(self, result: Any) -> None:
         """Add the result's gradients to those already there."""
 
-    def loss_and_correct(self, result: Any) -> tuple[float, int | None]:
-        """The loss as :meth:`forward` made it, and how many labels were right (None: no labels)."""
+    def loss_and_count(self, result: Any) -> tuple[float, CountOfRight]:
+        """The loss as :meth:`forward` made it, and what counts how many labels were right.
+
+        It is called after the step, off its clock, and must not hold activations until then.
+        """
 
     def step(self) -> None:
         """Update the parameters and free the gradients."""

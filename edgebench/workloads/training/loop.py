@@ -15,6 +15,7 @@ from edgebench.layers.own_function import refuse_changed_files
 from edgebench.workloads.garbage_collection import collected_rounds
 from edgebench.workloads.recorder import Phases, Recorder
 from edgebench.workloads.round_control import round_numbers
+from edgebench.workloads.training.counting import CountOfRight, counted
 from edgebench.workloads.training.names import BACKENDS, GRAPH
 from edgebench.workloads.training.own_code import NETWORK, own_data, own_reference
 
@@ -140,16 +141,19 @@ class TrainingLoop:
         """Train on these rows, and record what that came to."""
         with self.recorder.phases(number, self.settings["network"]) as phases:
             self.trained.begin(number)
-            right: int | None
             if self.settings["compiled"]:
-                loss, right = self._graph(rows, last, phases)
+                loss, counts = self._graph(rows, last, phases)
             else:
-                loss, right = self._gradients(rows, phases)
+                loss, counts = self._gradients(rows, phases)
                 if last:
                     self._hold(phases)
                 phases.begin("step")
                 self.trained.step()
         finite = math.isfinite(loss)
+        # Off the step's clock.
+        right: int | None = 0
+        for count in counts:
+            right = _sum(right, count())
         accuracy = None if right is None else right / self.settings["batch"]
         self.recorder.note(step=number, loss=loss if finite else None, accuracy=accuracy)
         if not finite:
@@ -158,11 +162,11 @@ class TrainingLoop:
                 remedy="lower learning_rate, or take another optimizer",
             )
 
-    def _gradients(self, rows: Rows, phases: Phases) -> tuple[float, int | None]:
-        """The gradients of all parts of the batch; its loss, and how many labels were right."""
+    def _gradients(self, rows: Rows, phases: Phases) -> tuple[float, list[CountOfRight]]:
+        """The gradients of all parts of the batch; its loss, and what counts right labels."""
         parts = self.settings["accumulation"]
         size, loss = len(rows) // parts, 0.0
-        right: int | None = 0
+        counts: list[CountOfRight] = []
         for part in range(parts):
             phases.begin("data")
             batch = self._batch(self.data.train, rows[part * size : (part + 1) * size])
@@ -170,21 +174,23 @@ class TrainingLoop:
             result = self.trained.forward(batch, 1 / parts)
             phases.begin("backward")
             self.trained.backward(result)
-            of_part, right_in_part = self.trained.loss_and_correct(result)
-            loss, right = loss + of_part, _sum(right, right_in_part)
+            of_part, count = self.trained.loss_and_count(result)
+            loss += of_part
+            # Or the scores of all parts would be kept.
+            counts.append(count if parts == 1 else counted(count))
             # Or the next part's forward would still hold them.
             del batch, result
-        return loss, right
+        return loss, counts
 
-    def _graph(self, rows: Rows, last: bool, phases: Phases) -> tuple[float, int]:
+    def _graph(self, rows: Rows, last: bool, phases: Phases) -> tuple[float, list[CountOfRight]]:
         """A step whose forward, backward and update are one graph; as :meth:`_gradients`."""
         phases.begin("data")
         batch = self._batch(self.data.train, rows)
         phases.begin(GRAPH)
-        done = cast("CompiledNetwork", self.trained).train(batch)
+        loss, right = cast("CompiledNetwork", self.trained).train(batch)
         if last:
             self._hold(phases)
-        return done
+        return loss, [lambda: right]
 
     def _hold(self, phases: Phases) -> None:
         """Keep what is held, outside all phases."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.training.backend import Images, Labels, Problem, Settings
+from edgebench.workloads.training.counting import CountOfRight, counted_later
 from edgebench.workloads.training.names import MOMENTUM
 
 Floats = npt.NDArray[Any]
@@ -127,9 +128,11 @@ class NumpyMlp:
             if number:
                 passed = (passed @ layer.weight.T) * self._activation.slope(inward)
 
-    def loss_and_correct(self, result: NumpyResult) -> tuple[float, int]:
-        """The loss, and how many labels were right."""
-        return result.loss, int((result.probabilities.argmax(1) == result.labels).sum())
+    def loss_and_count(self, result: NumpyResult) -> tuple[float, CountOfRight]:
+        """The loss; small probabilities are kept for the count."""
+        scores, labels = result.probabilities, result.labels
+        count = counted_later(lambda: int((scores.argmax(1) == labels).sum()), scores.nbytes)
+        return result.loss, count
 
     def step(self) -> None:
         """The optimizer's rule, parameter by parameter."""
@@ -141,9 +144,9 @@ class NumpyMlp:
                 setattr(layer, name, getattr(layer, name) - np.float32(self._rate) * change)
             layer.gradients = {}
 
-    def correct(self, batch: NumpyBatch) -> int:
+    def correct(self, batch: NumpyBatch) -> int | None:
         """How many labels it gets right."""
-        return self.loss_and_correct(self.forward(batch, 1.0))[1]
+        return self.loss_and_count(self.forward(batch, 1.0))[1]()
 
     def held_bytes(self) -> dict[str, int]:
         """Sums over its arrays."""

@@ -89,6 +89,20 @@ def test_it_reads_less_often_while_nothing_changes(cgroup: Cgroup, folder: Path)
     assert 50 < counts[None] < 200 < counts[0.001]
 
 
+def test_slow_files_are_read_less_often_while_nothing_changes(cgroup: Cgroup, folder: Path) -> None:
+    """In an empty cgroup some twenty times a second, unless they have an interval."""
+    if not cgroup.hot_files().peak_resets:
+        pytest.skip("the mark can't be reset here")
+    counts = {}
+    for asked in (None, 0.01):
+        sampler = SamplerProcess(cgroup.hot_files(), folder, stat_interval_s=asked)
+        sampler.start()
+        time.sleep(0.6)
+        sampler.stop()
+        counts[asked] = len(sampler._rows(1)) // len(sampler.stat_columns)
+    assert 3 < counts[None] < 20 < counts[0.01]
+
+
 def test_it_reads_fast_again_at_the_first_change(cgroup: Cgroup, folder: Path) -> None:
     """After a reading that differs, the next comes a millisecond later, not five."""
     if not cgroup.hot_files().peak_resets:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgebench.cgroups.interface import HotFiles
-from edgebench.cgroups.sampler import numbers
+from edgebench.cgroups.sampler import SAME_BYTES, _SlowPace, numbers
 from edgebench.cgroups.sampler_process import SamplerProcess, SampleSummary
 from edgebench.errors import MachineError
 from tests.cgroups.sampling.conftest import MadeUp
@@ -210,3 +210,39 @@ def test_how_even_the_samples_are_is_reckoned_from_their_times(folder: Path) -> 
         report = sampler.stop()
         assert (report.achieved_s, report.largest_gap_s, report.samples) == told
         assert (report.cpu_s, report.rss_bytes) == (None, None)
+
+
+def readings(interval_ms: int, quiet_ms: int, usage: list[int]) -> list[int]:
+    """At which milliseconds the slow files are read, where usage is this at each."""
+    pace = _SlowPace(interval_ms * 1_000_000, quiet_ms * 1_000_000)
+    rows = enumerate(usage)
+    return [ms for ms, size in rows if pace.is_due(ms * 1_000_000, (ms, size, 0, 0))]
+
+
+def test_slow_files_are_read_less_often_while_usage_stays_the_same() -> None:
+    """Every 50 ms then; at the first reading after a change, and every 10 ms while it goes on."""
+    still = [0] * 100
+    assert readings(10, 50, still) == [0, 50]
+    assert readings(10, 10, still) == list(range(0, 100, 10))
+    step = [0] * 73 + [4 * SAME_BYTES] * 60
+    assert readings(10, 50, step) == [0, 50, 73, 123]
+    grows = [ms * SAME_BYTES for ms in range(60)]
+    assert readings(10, 50, grows) == list(range(0, 60, 10))
+
+
+def test_an_interval_that_was_asked_for_is_kept(folder: Path) -> None:
+    """Of usage and of the slow files each; neither is shorter than usage's."""
+    hot = HotFiles(folder / "usage", peak_resets=True)
+    asked = {(None, None): (0.005, 0.05), (None, 0.02): (0.005, None), (0.03, None): (None, None)}
+    for intervals, quiet in asked.items():
+        told = SamplerProcess(hot, folder, *intervals).watching
+        assert (told.quiet_interval_s, told.quiet_slow_interval_s) == quiet
+    assert told.slow_interval_s == 0.03
+
+
+def test_it_ends_at_once_however_long_its_interval(made_up: MadeUp, folder: Path) -> None:
+    """It needn't be killed, so what it cost is known."""
+    hot = made_up("memory.current", {"memory.current": "130\n"})
+    sampler = SamplerProcess(hot, folder, interval_s=60)
+    sampler.start()
+    assert sampler.stop().cpu_s is not None

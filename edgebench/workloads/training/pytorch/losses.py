@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.own_function import OwnFunction
+from edgebench.workloads.training.counting import CountOfRight, counted_later
 from edgebench.workloads.training.own_code import LOSS_HOW
 
 #: From outputs and targets to the batch's mean loss.
@@ -84,13 +85,14 @@ def check_gradient(loss: torch.Tensor, name: str) -> None:
         )
 
 
-def count_right(outputs: Any, targets: torch.Tensor) -> int | None:
-    """How many labels the highest scores name; None where outputs are no scores of labels."""
+def right_labels(outputs: Any, targets: torch.Tensor) -> CountOfRight:
+    """Counts how many labels the highest scores name; None where they are no scores of labels."""
     if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
-        return None
+        return lambda: None
     if targets.ndim != 1 or targets.is_floating_point():
-        return None
-    return int((outputs.detach().argmax(1) == targets).sum())
+        return lambda: None
+    scores = outputs.detach()
+    return counted_later(lambda: int((scores.argmax(1) == targets).sum()), scores.nbytes)
 
 
 def _targets_text(targets: torch.Tensor) -> str:

@@ -12,14 +12,15 @@ from torch import nn, optim
 from edgebench.errors import WorkloadError
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.training.backend import Images, Labels, Problem, Settings
+from edgebench.workloads.training.counting import CountOfRight
 from edgebench.workloads.training.names import MOMENTUM
 from edgebench.workloads.training.own_code import NETWORK, own_loss, own_reference
 from edgebench.workloads.training.pytorch.layer_spans import LayerSpans
 from edgebench.workloads.training.pytorch.losses import (
     check_gradient,
-    count_right,
     cross_entropy,
     own_loss_function,
+    right_labels,
 )
 from edgebench.workloads.training.pytorch.networks import channels_read
 from edgebench.workloads.training.pytorch.partial_training import partial_training
@@ -36,7 +37,7 @@ class TorchResult(NamedTuple):
     """What a forward pass came to."""
 
     loss: torch.Tensor
-    right: int | None
+    right: CountOfRight
 
 
 class TorchNetwork:
@@ -100,7 +101,7 @@ class TorchNetwork:
             loss = loss * share if share != 1 else loss
         if self.optimizer is not None:
             check_gradient(loss, self._settings["network"])
-        return TorchResult(loss, count_right(outputs, batch.labels))
+        return TorchResult(loss, right_labels(outputs, batch.labels))
 
     def _outputs(self, batch: TorchBatch) -> Any:
         try:
@@ -119,8 +120,8 @@ class TorchNetwork:
             result.loss.backward()  # type: ignore[no-untyped-call]
         self._tell("gradients", self._gradients())
 
-    def loss_and_correct(self, result: TorchResult) -> tuple[float, int | None]:
-        """The loss as a Python number, and how many labels were right, if they are labels."""
+    def loss_and_count(self, result: TorchResult) -> tuple[float, CountOfRight]:
+        """The loss as a Python number; small outputs are kept for the count without their graph."""
         return result.loss.item(), result.right
 
     def step(self) -> None:
@@ -136,7 +137,7 @@ class TorchNetwork:
         """Evaluated as in use: no dropout, no statistics of the batch, no graph."""
         self.network.eval()
         with torch.inference_mode():
-            right = count_right(self._outputs(batch), batch.labels)
+            right = right_labels(self._outputs(batch), batch.labels)()
         self.network.train()
         return right
 

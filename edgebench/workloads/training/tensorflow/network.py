@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from edgebench.workloads.training.backend import Images, Labels, Problem, Settings
+from edgebench.workloads.training.counting import CountOfRight, counted_later
 from edgebench.workloads.training.names import MOMENTUM
 from edgebench.workloads.training.tensorflow.networks import keras_channels
 
@@ -26,7 +27,8 @@ class TensorflowResult(NamedTuple):
 
     tape: tf.GradientTape
     loss: Any
-    right: Any
+    scores: Any
+    labels: Any
 
 
 class TensorflowNetwork:
@@ -63,7 +65,7 @@ class TensorflowNetwork:
             scores = self.network(batch.images, training=True)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch.labels, scores)
             loss = tf.reduce_mean(losses) * share
-        return TensorflowResult(tape, loss, _right(scores, batch.labels))
+        return TensorflowResult(tape, loss, scores, batch.labels)
 
     def backward(self, result: TensorflowResult) -> None:
         """The tape's pass."""
@@ -72,9 +74,11 @@ class TensorflowNetwork:
             made = [known + new for known, new in zip(self._gradients, made, strict=True)]
         self._gradients = made
 
-    def loss_and_correct(self, result: TensorflowResult) -> tuple[float, int]:
-        """The loss as a Python number, and how many labels were right."""
-        return float(result.loss), int(result.right)
+    def loss_and_count(self, result: TensorflowResult) -> tuple[float, CountOfRight]:
+        """The loss as a Python number; small scores are kept for the count."""
+        scores, labels = result.scores, result.labels
+        count = counted_later(lambda: int(_right(scores, labels)), _bytes([scores]))
+        return float(result.loss), count
 
     def step(self) -> None:
         """The optimizer's update; gradients are freed."""
@@ -119,7 +123,7 @@ class CompiledTensorflowNetwork(TensorflowNetwork):
         result = self.forward(TensorflowBatch(images, labels), 1.0)
         gradients = result.tape.gradient(result.loss, self.network.trainable_variables)
         self.optimizer.apply(gradients, self.network.trainable_variables)
-        return result.loss, result.right
+        return result.loss, _right(result.scores, result.labels)
 
 
 def keras_optimizer(name: str, rate: float) -> Any:

@@ -1,0 +1,89 @@
+"""A pipe between the harness and a workload."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+
+from edgebench.safe_files import open_empty
+
+#: The most that is read of a pipe at a time, and what the kernel shall hold of events.
+PIPE_BYTES = 1 << 20
+
+
+class Pipe:
+    """A pipe whose reading end is ours and whose writing end the workload inherits.
+
+    Args:
+        cap_bytes: how much is kept.
+        size_bytes: how much the kernel shall hold for us.
+        copy: a file that gets what is kept as it comes, for who watches meanwhile.
+    """
+
+    def __init__(
+        self, cap_bytes: int, size_bytes: int | None = None, copy: Path | None = None
+    ) -> None:
+        self.read_fd, self.write_fd = os.pipe()
+        os.set_blocking(self.read_fd, False)
+        if size_bytes:
+            # An unprivileged user may be over its pipe quota: the default size then serves.
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(self.read_fd, getattr(fcntl, "F_SETPIPE_SZ", 1031), size_bytes)
+        self.data = bytearray()
+        self.dropped_bytes = 0
+        self.ended = False
+        self._cap = cap_bytes
+        self._copy = os.fdopen(open_empty(copy), "wb", buffering=0) if copy else None
+
+    def drain(self) -> bytes:
+        """All that lies in the pipe now; kept up to the cap."""
+        fresh = bytearray()
+        with contextlib.suppress(BlockingIOError):
+            while len(fresh) < PIPE_BYTES and not self.ended:
+                chunk = os.read(self.read_fd, 1 << 16)
+                self.ended = not chunk
+                fresh += chunk
+        self.add(fresh)
+        return bytes(fresh)
+
+    def add(self, data: bytes | bytearray) -> None:
+        """Keep this too, up to the cap."""
+        room = max(0, self._cap - len(self.data))
+        self.data += data[:room]
+        self.show(data[:room])
+        self.dropped_bytes += max(0, len(data) - room)
+
+    def show(self, data: bytes | bytearray) -> None:
+        """Write to the copy."""
+        if self._copy and data:
+            # A full disk costs the view, never the trial.
+            with contextlib.suppress(OSError):
+                self._copy.write(data)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what is kept ends with a whole line."""
+        return self.data.endswith(b"\n") or not self.data
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether there is a copy, and further lines may follow in it."""
+        return self._copy is not None and self.is_whole
+
+    def close_writer(self) -> None:
+        """Close our copy of the writing end, once the workload has its own."""
+        if self.write_fd >= 0:
+            os.close(self.write_fd)
+            self.write_fd = -1
+
+    def close(self) -> None:
+        """Close both ends. Safe to call twice."""
+        self.close_writer()
+        if self._copy:
+            self._copy.close()
+            self._copy = None
+        if self.read_fd >= 0:
+            os.close(self.read_fd)
+            self.read_fd = -1

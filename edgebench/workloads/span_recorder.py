@@ -1,0 +1,176 @@
+"""Spans from boundary to boundary: what is read there, and when it is written."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from resource import RUSAGE_SELF, getrusage
+from typing import Any, NamedTuple
+
+from edgebench.measures.view import Descriptors, View
+from edgebench.workloads.cgroup_readings import CgroupReadings
+from edgebench.workloads.events import SpanPlace, Used, end_line, spent_between, start_line
+from edgebench.workloads.record_buffer import RecordBuffer
+
+
+@dataclass
+class _Open:
+    """A span under way, and the largest marks seen in it so far: the kernel's, the view's."""
+
+    peak_bytes: int | None = None
+    view_peak_bytes: int | None = None
+
+
+class Started(NamedTuple):
+    """A span that has started, and what the process had used till then."""
+
+    number: int
+    whole: bool
+    used: Used
+
+
+class SpanRecorder:
+    """Records spans. Thread-safe. At each boundary the kernel's mark is read and reset.
+
+    Their lines are written when the outermost span has ended. In a trial with a view, which is not
+    timed, they are written at once.
+
+    Args:
+        descriptors: what the harness opened.
+        view: what a strategy reads as well, in a trial of its own; timed trials have none.
+    """
+
+    def __init__(self, descriptors: Descriptors, view: View | None) -> None:
+        self._events_fd = descriptors["events"]
+        self._cgroup = CgroupReadings(descriptors)
+        self._records = RecordBuffer(descriptors["records"])
+        self._view = view
+        self._lock = threading.Lock()
+        self._open: dict[int, _Open] = {}
+        self._ids = itertools.count()
+        self._threads: dict[int, int] = {}
+        #: Lines that came while something was being recorded.
+        self._waiting: list[str] = []
+
+    def start(self, place: SpanPlace, *ending: Started) -> Started:
+        """Start a span where these end, the innermost first."""
+        t_ns, used = time.monotonic_ns(), getrusage(RUSAGE_SELF)
+        whole = place.layer is None
+        with self._lock:
+            looked = self._turn(t_ns, used, ending, whole)
+            if self._records.is_full:
+                self._write_records()
+            number, thread = next(self._ids), self._thread()
+            self._open[number] = _Open()
+            if looked is None:
+                self._records.start(number, place, thread, self._usage(), time.monotonic_ns())
+            else:
+                self._write(start_line(number, place, thread, time.monotonic_ns(), looked))
+        return Started(number, whole, getrusage(RUSAGE_SELF))
+
+    def end(self, *ending: Started) -> None:
+        """End these spans, the innermost first."""
+        t_ns, used = time.monotonic_ns(), getrusage(RUSAGE_SELF)
+        with self._lock:
+            self._turn(t_ns, used, ending, ending[0].whole)
+            if not self._open or self._records.is_full:
+                self._write_records()
+
+    def flush(self) -> None:
+        """Write what is recorded so far."""
+        with self._lock:
+            self._write_records()
+
+    def free_bytes(self, limit_bytes: int | None) -> int | None:
+        """What a limit leaves beside what is in use now; None without a limit or its counter."""
+        return self._cgroup.free_bytes(limit_bytes)
+
+    def _line(self, line: str) -> None:
+        """Write a line, after all spans so far."""
+        with self._lock:
+            self._write_records()
+            self._write(line)
+
+    def _line_at_any_time(self, line: str) -> None:
+        """The same from code that may run while this thread records: it waits for no lock."""
+        if not self._lock.acquire(blocking=False):
+            self._waiting.append(line)
+            return
+        try:
+            self._write(line)
+        finally:
+            self._lock.release()
+
+    def _turn(
+        self, t_ns: int, used: Used, ending: Sequence[Started], whole: bool
+    ) -> dict[str, Any] | None:
+        """A boundary: what ends there is recorded. Returns what is seen where a view looks."""
+        marks = [self._open[one.number] for one in ending]
+        looked = None
+        if self._view:
+            looked = self._look(self._view, whole)
+        else:
+            self._read(used, marks)
+        for one, mark in zip(ending, marks, strict=True):
+            del self._open[one.number]
+            spent = spent_between(one.used, used)
+            if looked is None:
+                self._records.end(one.number, t_ns, self._usage(), mark.peak_bytes, spent)
+            else:
+                told = {**looked, "view_peak_bytes": mark.view_peak_bytes}
+                self._write(end_line(one.number, t_ns, told, mark.peak_bytes, spent))
+        return looked
+
+    def _read(self, used: Used, ending: Sequence[_Open]) -> None:
+        """Read the counters; open spans get the mark, which is then reset."""
+        self._cgroup.read(used.ru_minflt + used.ru_majflt)
+        # A mark that is the usage is as if reset: it may stay, for the spans that go on to find.
+        if self._cgroup.mark_rests:
+            self._fold_peak(ending)
+        else:
+            self._fold_peak(self._open.values())
+            self._cgroup.reset_mark()
+
+    def _look(self, view: View, whole: bool) -> dict[str, Any]:
+        """What is seen where a view looks too; open spans get the marks, which are then reset.
+
+        Usage is read before the view looks, and the marks are reset after: what looking costs
+        is in neither.
+        """
+        self._cgroup.read(None)
+        self._fold_peak(self._open.values())
+        mark = view.mark()
+        for span in self._open.values() if mark is not None else ():
+            span.view_peak_bytes = max(span.view_peak_bytes or 0, mark or 0)
+        usage, swap = self._usage()
+        seen = {"usage_bytes": usage, "swap_bytes": swap, "view": view.look(whole)}
+        view.reset()
+        self._cgroup.reset_mark()
+        return seen
+
+    def _fold_peak(self, spans: Iterable[_Open]) -> None:
+        peak = self._cgroup.peak_bytes
+        for span in spans if peak is not None else ():
+            if span.peak_bytes is None or span.peak_bytes < (peak or 0):
+                span.peak_bytes = peak
+
+    def _usage(self) -> tuple[int | None, int | None]:
+        return self._cgroup.usage_bytes, self._cgroup.swap_bytes
+
+    def _thread(self) -> int:
+        return self._threads.setdefault(threading.get_ident(), len(self._threads))
+
+    def _write_records(self) -> None:
+        for chunk in self._records.chunks() if self._events_fd >= 0 else ():
+            os.write(self._events_fd, chunk)
+        self._records.clear()
+        while self._waiting:
+            self._write(self._waiting.pop(0))
+
+    def _write(self, lines: str) -> None:
+        if self._events_fd >= 0:
+            os.write(self._events_fd, lines.encode())

@@ -1,0 +1,117 @@
+"""What a worker had recorded and not written when it ended is in the trial's events too."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgebench.identity import python_path
+from edgebench.results.live.events import EventTail
+from edgebench.run.process import WorkloadProcess
+from edgebench.spans import finished_spans, unfinished_spans
+from edgebench.workloads.events import SpanPlace, Spent
+from edgebench.workloads.record_buffer import RecordBuffer, lines_of
+
+#: A recorder as a worker has it, and a round under way with one layer done and one begun.
+RECORD = """
+import os, time
+from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
+events, records = int(os.environ["EVENTS"]), int(os.environ["RECORDS"])
+recorder = Recorder({**NO_DESCRIPTORS, "events": events, "records": records})
+recorder.note(begun=True)
+recorder.span("round", round=0).__enter__()
+with recorder.span("load", round=0, network="alexnet", layer=15, name="features.12"):
+    pass
+recorder.span("load", round=0, network="alexnet", layer=16, name="classifier.1").__enter__()
+"""
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[WorkloadProcess]:
+    """A fresh watched process with a copy of its events, closed afterwards."""
+    watched = WorkloadProcess(events_copy=tmp_path / "events.jsonl")
+    yield watched
+    watched.close()
+
+
+def run(watched: WorkloadProcess, code: str) -> int:
+    """Run Python code as the workload; its exit."""
+    env = {**os.environ, "PYTHONPATH": python_path()}
+    env |= {"EVENTS": str(watched.events.write_fd), "RECORDS": str(watched.records.fd)}
+    ended = watched.run(
+        [sys.executable, "-c", code],
+        env=env,
+        cwd=None,
+        pass_fds=(watched.records.fd,),
+        timeout_s=60,
+        kill=lambda: None,
+    )
+    return ended.returncode
+
+
+def about(events: list[dict[str, Any]]) -> tuple[list[str | None], list[str | None]]:
+    """The names of spans that ended, and of those that did not."""
+    return (
+        [span.name for span in finished_spans(events)],
+        [start["name"] for start in unfinished_spans(events)],
+    )
+
+
+def test_a_worker_killed_in_a_round_loses_no_span(watched: WorkloadProcess) -> None:
+    """SIGKILL leaves it no moment to write: the layer that it was in is known, and those before."""
+    assert run(watched, RECORD + "os.kill(os.getpid(), 9)") == -9
+    events, bad = watched.event_list()
+    assert bad == 0
+    assert about(events) == (["features.12"], [None, "classifier.1"])
+
+
+def test_a_worker_killed_while_it_writes_repeats_nothing(watched: WorkloadProcess) -> None:
+    """Lines that were written and are still pending are there once; a torn one is whole."""
+    tear = (
+        "whole = b''.join(recorder._records.chunks())\n"
+        "os.write(events, whole[: len(whole) // 2])\nos.kill(os.getpid(), 9)"
+    )
+    assert run(watched, RECORD + tear) == -9
+    events, bad = watched.event_list()
+    assert bad == 1
+    assert about(events) == (["features.12"], [None, "classifier.1"])
+    assert len(events) == 1 + 4
+
+
+def test_who_watches_sees_a_long_round_under_way(watched: WorkloadProcess, tmp_path: Path) -> None:
+    """The open layer shows before the worker writes; what it writes later shows nothing twice."""
+    tail = EventTail(tmp_path / "events.jsonl", 0)
+    seen: list[list[str | None]] = []
+
+    def look(_: bytes) -> None:
+        tail.poll()
+        seen.append([span.name for span in tail.open])
+
+    watched._echo = look
+    wait = "time.sleep(1.0); print('x', flush=True); time.sleep(0.2)\nrecorder.flush()\n"
+    assert run(watched, RECORD + wait + "time.sleep(0.2); print('x', flush=True)") == 0
+    tail.poll()
+    assert seen[0] == seen[-1] == [None, "classifier.1"]
+    assert [span.span.name for span in tail.ended] == ["features.12"]
+    assert len(watched.event_list()[0]) == 1 + 4
+
+
+def test_a_damaged_record_is_the_end_of_the_lines() -> None:
+    """A worker may write anything there: what was before it is read, and reading ends."""
+    made = RecordBuffer(None)
+    place, spent = SpanPlace("load", None, None, 3, "x" * 9000), Spent(1, 2, 3, 4)
+    made.start(5, place, 0, (None, 7), 11)
+    made.end(5, 12, (8, None), None, spent)
+    whole = b"".join(made.chunks())
+    assert len(whole.splitlines()) == 2
+    assert b'"usage_bytes": null, "swap_bytes": 7' in whole
+    assert b'"peak_bytes": null' in whole
+    memory = bytes(made._memory[: made._end])
+    for broken in (memory[:-1], memory[: -11 * 8] + b"\xff" * 88, memory[: -11 * 8] + bytes(88)):
+        assert len(list(lines_of(broken))) == 1
+    assert list(lines_of(b"")) == []
