@@ -1,4 +1,4 @@
-"""Adding a strategy, a figure, a model or a check takes one new file: nothing else is edited."""
+"""Adding a strategy, a figure, a model, a remedy or a check takes one new file, no other edit."""
 
 from __future__ import annotations
 
@@ -57,6 +57,23 @@ ADDED = {
         """,
         "from edgebench.slowdown.models.base import all_models;"
         " print('nothing' in [model.name for model in all_models()])",
+    ),
+    "remedy": (
+        "edgebench.remedies",
+        """
+        from edgebench.remedies.base import GlibcRemedy, registered_remedy
+
+
+        @registered_remedy
+        class Nothing(GlibcRemedy):
+            name = "nothing"
+            title = "does nothing"
+            costs = "nothing"
+            source = "nowhere"
+            variables = (("NOTHING", "1"),)
+        """,
+        "from edgebench.remedies import all_remedies;"
+        " print('nothing' in [remedy.name for remedy in all_remedies()])",
     ),
     "check": (
         "edgebench.run.checks",

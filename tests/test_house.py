@@ -34,7 +34,7 @@ LONG_MODULES = {
     "results/summary.py": 253,
     "results/sweep_reader.py": 295,
     "results/trace_export.py": 255,
-    "run/sweep.py": 265,
+    "run/sweep.py": 280,
 }
 #: Those of `edgebench` are mostly their documentation.
 LONG_FUNCTIONS = {"main", "measure", "minimum"}

@@ -71,6 +71,11 @@ PAGES: dict[str, tuple[str, ...]] = {
         *("from 1 MiB to", "each 2.4 %", "known to 5 %"),
     ),
     "docs/decisions/0068-the-page-opens-on-the-answer.md": ("every 15 seconds",),
+    "docs/decisions/0091-remedies-are-raced.md": ("show 10 % at least",),
+    "docs/verbs/advise.md": (
+        *("less than 10 %", "alone (95 %)", "1.25 times", "least 5 %", "5 % of each other"),
+        *("same to 1 %", "one-sided, at 10 %"),
+    ),
     "docs/decisions/0071-engines.md": ("more than 2 GiB of weights",),
     "docs/decisions/0072-storage-is-held-at-the-topmost-disk.md": ("More than 10 % off",),
     "docs/explanation/storage-speed.md": (

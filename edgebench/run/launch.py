@@ -49,7 +49,8 @@ def _worker(settings: Settings, descriptors: Descriptors) -> Launch:
     argv = (sys.executable, "-m", "edgebench.workloads.worker", json.dumps(spec))
     cold = settings.get("page_cache") == "cold"
     evict = weights_in(settings.get("weights", {}).values()) if cold else ()
-    return Launch(argv, env={"PYTHONPATH": python_path()}, evict=evict)
+    env = {**(settings.get("env") or {}), "PYTHONPATH": python_path()}
+    return Launch(argv, env=env, evict=evict)
 
 
 def _command(settings: Settings, descriptors: Descriptors) -> Launch:

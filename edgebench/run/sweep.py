@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from edgebench.scenario.points import (
     libraries,
     limits_of,
     points,
+    points_digest,
     runtime_of,
 )
 from edgebench.scenario.scenario import Scenario
@@ -63,11 +65,16 @@ class SweepSummary:
 
 
 def run_sweep(
-    scenario: Scenario, options: SweepOptions, progress: Progress, planner: Planner | None = None
+    scenario: Scenario,
+    options: SweepOptions,
+    progress: Progress,
+    planner: Planner | None = None,
+    made: Sequence[Point] = (),
 ) -> SweepSummary:
     """Run all of a scenario's trials that are not finished yet, and record each at once.
 
-    ``planner`` decides which trials those are, instead of the scenario's own plan.
+    ``planner`` decides which trials those are, instead of the scenario's own plan; ``made`` are the
+    points that it chooses from, if they are not the scenario's.
 
     Raises:
         CgroupError: no cgroup can be made here, or its limits are not enforced.
@@ -80,7 +87,7 @@ def run_sweep(
     with open_trial_loop(
         progress, interval_s=sampler.interval_s, stat_interval_s=sampler.stat_interval_s
     ) as loop:
-        sweep = _Sweep(scenario, options, loop, planner)
+        sweep = _Sweep(scenario, options, loop, planner, made)
         try:
             sweep.run()
         finally:
@@ -92,13 +99,19 @@ class _Sweep:
     """One sweep under way: the folder, what is planned, what demand was measured."""
 
     def __init__(
-        self, scenario: Scenario, options: SweepOptions, loop: TrialLoop, planner: Planner | None
+        self,
+        scenario: Scenario,
+        options: SweepOptions,
+        loop: TrialLoop,
+        planner: Planner | None,
+        made: Sequence[Point],
     ) -> None:
         self._scenario = scenario
         self._loop = loop
         self._progress = loop.progress
         self._session = loop.session
-        self._points = {point.id: point for point in points(scenario)}
+        self._points = {point.id: point for point in made or points(scenario)}
+        self._given = bool(made)
         self._planner = planner or planner_of(scenario, list(self._points.values()))
         need(*{name for one in self._points.values() for name in libraries(one.settings)})
         # Each kind of swap once, so that a missing one is reported before the sweep.
@@ -131,6 +144,8 @@ class _Sweep:
         device = options.device or device_name()
         made = {**self._manifest.get("networks", {}), "code": self._manifest}
         contents = {name: one["content"] for name, one in made.items() if "content" in one}
+        if self._given:
+            contents["points"] = points_digest(self._points.values())
         fingerprint = self._scenario.fingerprint(contents)
         found = None if options.fresh else find_unfinished(options.results, device, fingerprint)
         if found:

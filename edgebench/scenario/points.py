@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import mmap
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgebench.layers.references import TIMM, TRANSFORMERS
@@ -114,6 +116,12 @@ def points(scenario: Scenario) -> list[Point]:
         Point(f"p{number:0{width}d}", settings, limits, parse_share(limits.label))
         for number, (settings, limits) in enumerate(combinations, start=1)
     ]
+
+
+def points_digest(made: Iterable[Point]) -> str:
+    """What tells points from others: a hash of all that they say."""
+    said = json.dumps([asdict(point) for point in made], sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def plan(points: Sequence[Point], repeats: int, seed: int) -> list[PlannedTrial]:

@@ -84,6 +84,8 @@ CALLS = [
     call("validate SWEEP", "plot"),
     call("predict SWEEP --memory 100M", "plot"),
     call("batch lenet --memory 1G --most 2 --results OUT", "torch", cgroup=True),
+    call("advise lenet --memory 1G --results OUT", "plot", "torch", cgroup=True),
+    call("advise --memory 200M --results OUT -- true", "plot", cgroup=True),
     call("minimum lenet --results OUT", "torch", cgroup=True),
     call("minimum --confirm 0 --results OUT -- true", cgroup=True),
     call("report SWEEP", "report"),

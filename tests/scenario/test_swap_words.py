@@ -20,6 +20,7 @@ from edgebench.units import parse_swap
 NONE = ("none", "None", "off", "OFF", "no", "No", "0", "0B", "0M", "0 GiB", "0.0", " off ")
 #: Verb → what it hands its swap to, and words that bring it there.
 VERBS_WITH_SWAP = {
+    "advise": ("edgebench.run.advice.find_advice", ["lenet", "--memory", "1G"]),
     "batch": ("edgebench.run.batch.largest_batch", ["lenet", "--memory", "1G"]),
     "calibrate": ("edgebench.run.calibration.run_calibration", []),
     "layers": ("edgebench.run.sweep.run_sweep", ["lenet"]),

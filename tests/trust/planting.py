@@ -300,7 +300,7 @@ READERS: dict[str, Callable[[], None]] = {
     "demo": verb("demo", "results", "--seconds", "1s"),
 }
 #: Their trials are a sweep's, as ``run``'s are.
-SWEEPS = ("batch", "minimum")
+SWEEPS = ("advise", "batch", "minimum")
 
 
 def build(world: World, name: str) -> None:

@@ -1,0 +1,140 @@
+"""``edgebench advise``: remedies tried for real under a memory limit, and what to type."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from edgebench.cli import options
+from edgebench.cli.board_option import board_option, with_board
+from edgebench.cli.completion import offer_networks
+from edgebench.errors import UsageError
+from edgebench.units import parse_swap
+
+if TYPE_CHECKING:
+    from edgebench.run.advice_request import AdviceRequest
+
+#: What only a network has, only a program, and what a scenario says itself.
+_OF_NETWORKS = ("schedule", "loader", "batch", "image", "input", "prompt", "new_tokens")
+_OF_PROGRAMS = ("files", "reset")
+_OF_BOTH = ("swap", "storage", "board", "timeout")
+_FLAGS = {"files": "file"}
+_EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
+
+
+@click.command(cls=options.NetworkOrCommand, options_metavar="[OPTIONS]")
+@click.argument(
+    "subject", nargs=-1, metavar="NETWORK | SCENARIO | -- COMMAND", shell_complete=offer_networks
+)
+@click.option("--memory", help="The limit, as 250M [default: the scenario's].")
+@options.swap_option
+@options.storage_option
+@board_option
+@click.option("--budget", default="5m", help="Time for trying; a slow workload takes more.")
+@click.option("--lossy", is_flag=True, help="Also try what changes results, as a smaller batch.")
+@click.option("--timeout", default="2m", help="Time limit of a trial.")
+@click.option(
+    "--file",
+    "files",
+    metavar="PATH",
+    multiple=True,
+    help="Weights that a program reads: evicted from the page cache before each trial.",
+)
+@click.option(
+    "--reset", metavar="COMMAND", help="Run this before each trial, to undo what the last changed."
+)
+@click.option(
+    "--schedule",
+    help="Order of loading and executing layers [default: bulk; of a file of another engine "
+    "than torch, whole].",
+)
+@options.loader_option
+@options.batch_option
+@options.image_option
+@click.option("--prompt", type=click.IntRange(min=1), help="Tokens that a language model is given.")
+@click.option(
+    "--new-tokens", type=click.IntRange(min=2), help="Have it generate so many tokens of text."
+)
+@options.input_option
+@options.results_option
+@options.device_option
+@click.option("--fresh", is_flag=True, help="Start a new search even if an unfinished one exists.")
+@options.verbose_option("what was not tried, and why")
+@options.json_option("the result")
+@click.pass_context
+def advise(
+    context: click.Context,
+    /,
+    subject: tuple[str, ...],
+    results: Path,
+    device: str | None,
+    fresh: bool,
+    verbose: bool,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Find what makes a NETWORK, a SCENARIO or a program faster under a memory limit.
+
+    Remedies (settings of the allocator, threads, loaders, schedules, ways to train) are tried one
+    by one under the same limit, each beside the plain workload. The best is measured again, and
+    what to type is printed. Nothing is tried where the limit costs nothing.
+    """
+    from edgebench.cli.advise_output import print_advice, print_advice_json
+    from edgebench.cli.progress import shown_progress
+    from edgebench.run.advice import find_advice
+    from edgebench.run.sweep import SweepOptions
+
+    request = _request(context, subject, settings)
+    with shown_progress(verbose) as progress:
+        try:
+            found = find_advice(request, SweepOptions(results, device, fresh), progress)
+        except KeyboardInterrupt:
+            click.echo("the same command continues this search (--fresh: a new one)", err=True)
+            raise
+    if as_json:
+        print_advice_json(found, request)
+    else:
+        print_advice(found, verbose=verbose)
+
+
+def _request(
+    context: click.Context, subject: tuple[str, ...], settings: dict[str, Any]
+) -> AdviceRequest:
+    """What is asked.
+
+    Raises:
+        UsageError: not one subject, or a flag that doesn't fit it.
+    """
+    from edgebench.run.advice_request import AdviceRequest
+
+    command: tuple[str, ...] = context.meta.get("command") or ()
+    if len(subject) + bool(command) != 1:
+        raise UsageError("name one network or scenario, or a program after --", remedy=_EXAMPLE)
+    from_file = bool(subject) and subject[0].endswith(".toml")
+    _refuse_unfit(context, settings, from_file=from_file, program=bool(command))
+    if from_file:
+        kept = {name: settings[name] for name in ("memory", "budget", "lossy")}
+        return AdviceRequest(scenario=subject[0], **kept)
+    settings = with_board(context, settings)
+    if parse_swap(settings["swap"])[0] == "none":
+        settings["swap"] = "none"
+    settings["reset"] = tuple(shlex.split(settings["reset"] or ""))
+    return AdviceRequest(network=None if command else subject[0], command=command, **settings)
+
+
+def _refuse_unfit(
+    context: click.Context, settings: dict[str, Any], *, from_file: bool, program: bool
+) -> None:
+    refused: tuple[str, ...] = _OF_NETWORKS if program else _OF_PROGRAMS
+    where = "networks" if program else "programs (after --)"
+    if from_file:
+        refused, where = (*_OF_NETWORKS, *_OF_PROGRAMS, *_OF_BOTH), "networks and programs"
+    for name in refused:
+        if context.get_parameter_source(name) != ParameterSource.DEFAULT:
+            flag = _FLAGS.get(name, name.replace("_", "-"))
+            hint = "; the scenario says it" if from_file else ""
+            raise UsageError(f"--{flag} is for {where} only{hint}")

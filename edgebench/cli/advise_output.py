@@ -1,0 +1,103 @@
+"""What ``edgebench advise`` prints: the answer, what to type, then what came of each remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from edgebench.cli.output import (
+    print_answer,
+    print_json,
+    print_lines,
+    print_next,
+    print_table,
+    print_title,
+    shown_path,
+)
+from edgebench.run.advice_candidates import BY_HAND
+from edgebench.text import printable
+from edgebench.units import format_duration
+
+if TYPE_CHECKING:
+    from edgebench.run.advice_answer import Advice, TriedRemedy
+    from edgebench.run.advice_request import AdviceRequest
+
+#: No name of a command is shown longer.
+_NAME = 40
+_ENDS = {
+    "oom-killed": "killed",
+    "timeout": "slower",
+    "changed": "other results",
+    "harness-error": "not measured",
+}
+
+
+def print_advice_json(found: Advice, request: AdviceRequest) -> None:
+    """The answer as JSON."""
+    said = {"sentence": found.sentence, "slowdown": found.slowdown}
+    print_json({"asked": asdict(request), **said, **asdict(found)})
+
+
+def print_advice(found: Advice, *, verbose: bool) -> None:
+    """The sentence, what to type, a table of what was tried; with ``verbose`` all that was not."""
+    name = found.name if len(found.name) <= _NAME else f"{found.name[: _NAME - 1]}…"
+    print_answer([f"{name} {found.sentence}"])
+    best = found.best if found.best and found.best.confirmed else None
+    if best:
+        click.echo("type:" if len(best.typed) == 1 else "type or write:")
+        for line in best.typed:
+            # Never wrapped, so that it can be copied.
+            click.echo(f"  {printable(line)}")
+        print_lines([f"What it does: {'; '.join(best.titles)}.", f"Its cost: {best.costs}."])
+        if best.changes:
+            print_lines([f"It may change {best.changes}."])
+    if found.tried:
+        print_title("tried under the limit, each beside the plain workload")
+        # Where plain does not finish there is nothing to compare with.
+        kept = (0, 1, 2, 3) if any(one.low for one in found.tried) else (0, 1, 3)
+        titles = ("remedy", "time", "90 % interval", "trials")
+        rows = [[_row(one)[n] for n in kept] for one in found.tried]
+        print_table([titles[n] for n in kept], rows, words=("remedy",))
+    print_lines(_left_out(found, verbose=verbose))
+    _print_by_hand(found)
+    click.echo(f"results: {shown_path(found.folder)}")
+    print_next(f"edgebench show {shown_path(found.folder)}")
+
+
+def _row(one: TriedRemedy) -> tuple[str, ...]:
+    between = ""
+    if one.end == "ok" and one.low is not None and one.high is not None:
+        between = f"{one.low:.2f} to {one.high:.2f}"
+    return one.name, _time(one), between, str(one.trials)
+
+
+def _time(one: TriedRemedy) -> str:
+    """``×0.30`` of the plain time; seconds where plain has none; or how it ended."""
+    if one.end != "ok":
+        return _ENDS.get(one.end, "failed")
+    if one.ratio is not None:
+        return f"×{one.ratio:.2f}"
+    return format_duration(one.seconds) if one.seconds is not None else "finished"
+
+
+def _left_out(found: Advice, *, verbose: bool) -> Iterator[str]:
+    """What was not tried: for lack of time, or since it does not fit."""
+    if found.out_of_time:
+        yield f"no time was left for {', '.join(found.out_of_time)}: give a longer --budget"
+    if not found.pressed:
+        return
+    for one in found.untried if verbose else ():
+        if one.reason != BY_HAND:
+            yield f"not tried: {one.name}: {one.reason}"
+
+
+def _print_by_hand(found: Advice) -> None:
+    """Settings of the whole machine, each with its command, which is not wrapped."""
+    by_hand = [one for one in found.untried if one.reason == BY_HAND] if found.pressed else []
+    if by_hand:
+        click.echo("not tried, since they change the whole machine:")
+    for one in by_hand:
+        click.echo(f"  {one.command}   # {one.title}")

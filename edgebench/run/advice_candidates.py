@@ -1,0 +1,121 @@
+"""What ``advise`` tries: the plain workload, it with each remedy, and with two of them at once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from edgebench.remedies import Remedy, all_remedies
+from edgebench.remedies.base import RemedySetting, RemedyTarget
+from edgebench.scenario.points import Point
+
+PLAIN = "plain"
+_LOSSY = "it changes results: --lossy tries it"
+#: Why a setting of the kernel is not tried.
+BY_HAND = "it changes the whole machine"
+#: Remedies at once, and how they are set.
+_Set = tuple[tuple[Remedy, ...], RemedySetting]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The workload as it is, or with remedies: its settings, and its points without and with limit.
+
+    ``name`` is :data:`PLAIN`, a remedy's, or two joined by ``+``.
+    """
+
+    name: str
+    remedies: tuple[Remedy, ...]
+    setting: RemedySetting
+    unlimited: Point
+    limited: Point
+
+    @property
+    def effort(self) -> int:
+        """What it takes to set all of it."""
+        return sum(1 + one.effort for one in self.remedies)
+
+    @property
+    def changes(self) -> str:
+        """What it may change in results; empty: nothing."""
+        return "; ".join(one.changes for one in self.remedies if one.changes)
+
+    @property
+    def lossy(self) -> bool:
+        """Whether it changes results by its nature."""
+        return any(one.lossy for one in self.remedies)
+
+
+@dataclass(frozen=True)
+class UntriedRemedy:
+    """A remedy that is not tried, and why; ``command``: what a person may type instead."""
+
+    name: str
+    title: str
+    reason: str
+    command: str = ""
+
+
+def remedy_target(plain: Point) -> RemedyTarget:
+    """What remedies are asked about: the point's workload on this machine, as it would be run."""
+    settings, limits = plain.settings, plain.limits
+    cores = limits.cores or len(os.sched_getaffinity(0))
+    environment = {**os.environ, **(settings.get("env") or {})}
+    return RemedyTarget(settings, limits.swap_kind, cores, environment)
+
+
+def candidates_of(
+    unlimited: Point, limited: Point, *, lossy: bool
+) -> tuple[list[Candidate], list[UntriedRemedy]]:
+    """What is tried, the plain workload first; and what is not, with the reasons.
+
+    ``lossy``: remedies that change results are tried too.
+    """
+    target = remedy_target(limited)
+    fit: list[tuple[Remedy, RemedySetting]] = []
+    untried = []
+    for remedy in all_remedies():
+        if reason := _reason(remedy, target, lossy=lossy):
+            untried.append(UntriedRemedy(remedy.name, remedy.title, reason, remedy.by_hand))
+        else:
+            fit.append((remedy, remedy.setting(target)))
+    named: list[_Set] = [((), RemedySetting())]
+    named += [((remedy,), setting) for remedy, setting in fit]
+    named += _pairs(fit)
+    return list(_with_points(named, unlimited, limited)), untried
+
+
+def _reason(remedy: Remedy, target: RemedyTarget, *, lossy: bool) -> str | None:
+    """Why it is not tried; None: it is."""
+    if reason := remedy.unfit(target):
+        return reason
+    if remedy.by_hand:
+        return BY_HAND
+    return _LOSSY if remedy.lossy and not lossy else None
+
+
+def _pairs(fit: Sequence[tuple[Remedy, RemedySetting]]) -> Iterator[_Set]:
+    for (one, own), (other, others) in itertools.combinations(fit, 2):
+        both = own.with_other(others) if one.group != other.group else None
+        if both:
+            yield (one, other), both
+
+
+def _with_points(named: Sequence[_Set], unlimited: Point, limited: Point) -> Iterator[Candidate]:
+    for number, (remedies, setting) in enumerate(named):
+        name = "+".join(one.name for one in remedies) or PLAIN
+        own = _settings(limited.settings, name, setting) if remedies else limited.settings
+        free, held = (
+            replace(point, id=f"p{2 * number + place:03d}", settings=own)
+            for place, point in enumerate((unlimited, limited), start=1)
+        )
+        yield Candidate(name, remedies, setting, free, held)
+
+
+def _settings(plain: Mapping[str, Any], name: str, setting: RemedySetting) -> dict[str, Any]:
+    """The workload's settings with the remedy's, and its name, by which results tell it apart."""
+    env = {**(plain.get("env") or {}), **setting.env}
+    return {**plain, **setting.settings, "remedy": name, **({"env": env} if env else {})}

@@ -1,0 +1,165 @@
+"""What the trials of ``advise`` came to: each candidate's times against the plain workload's."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edgebench.records import TrialRecord
+from edgebench.run.advice_candidates import PLAIN, Candidate
+from edgebench.run.limit_trials import Pace, median_pace
+from edgebench.scenario.points import PlannedTrial
+
+#: The first block of each stage: the plain workload alone; each remedy; two at once; the best anew
+#: under the limit; and without one.
+SCREENING, COMBINING, MEASURING, UNLIMITED = 100, 200, 300, 400
+#: A loss may differ by this share, or by so many times what the plain trials' differ by.
+_LOSS_SHARE, _LOSS_SPREADS = 0.01, 3.0
+
+
+@dataclass(frozen=True)
+class PairedRatio:
+    """Time with a remedy ÷ plain time of the same block: the geometric mean over pairs.
+
+    ``low`` to ``high`` is its interval by Student's t of the logarithms; of a single pair all.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    pairs: int
+
+
+def paired_ratio(logs: Sequence[float], confidence: float) -> PairedRatio | None:
+    """From the logarithm of each pair's ratio; None without any pair."""
+    if not logs:
+        return None
+    middle, half = statistics.fmean(logs), math.inf
+    if len(logs) > 1:
+        from scipy.stats import t
+
+        error = statistics.stdev(logs) / math.sqrt(len(logs))
+        half = float(t.ppf((1 + confidence) / 2, len(logs) - 1)) * error
+    # A half width beyond all numbers has no exponential.
+    low, high = (0.0, math.inf) if half > 50 else (math.exp(middle - half), math.exp(middle + half))
+    return PairedRatio(math.exp(middle), low, high, len(logs))
+
+
+class AdviceTrials:
+    """The trials that are recorded, by candidate, limit and stage.
+
+    Args:
+        candidates: all of them, the plain workload first.
+        planned: every trial so far, in order.
+        records: trial → its record.
+        pace: the time of a round.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        planned: Sequence[PlannedTrial],
+        records: Mapping[str, TrialRecord],
+        pace: Pace,
+    ) -> None:
+        self._candidates = {one.name: one for one in candidates}
+        self._pace = pace
+        by_point = {one.unlimited.id: (one.name, False) for one in candidates}
+        by_point |= {one.limited.id: (one.name, True) for one in candidates}
+        self._planned = [(*by_point[one.point_id], one.block, one.trial) for one in planned]
+        self._records = records
+
+    def is_planned(self, name: str, block: int, *, limited: bool = True) -> bool:
+        """Whether the block has the candidate's trial, recorded or not."""
+        return any(one[:3] == (name, limited, block) for one in self._planned)
+
+    def has_begun(self, stage: int) -> bool:
+        """Whether a trial of that stage, or of a later one, is planned."""
+        return any(block >= stage for _, _, block, _ in self._planned)
+
+    def records(
+        self, name: str, first: int = 0, end: int = UNLIMITED, *, limited: bool = True
+    ) -> dict[int, TrialRecord]:
+        """Block → record of a candidate's trials in the blocks from ``first`` up to ``end``."""
+        return {
+            block: self._records[trial]
+            for whose, is_limited, block, trial in self._planned
+            if whose == name
+            and is_limited == limited
+            and first <= block < end
+            and trial in self._records
+        }
+
+    def seconds(
+        self, name: str, first: int = 0, end: int = UNLIMITED + 100, *, limited: bool = True
+    ) -> float | None:
+        """The median time of a round's work; None if no trial finished."""
+        found = self.records(name, first, end, limited=limited).values()
+        pace = median_pace(list(found), self._pace)
+        return None if pace is None else pace / self._candidates[name].setting.work
+
+    def logs(self, name: str, first: int, end: int, *, limited: bool = True) -> list[float]:
+        """The logarithm of remedy ÷ plain, of each block in which both finished."""
+        own = self.records(name, first, end, limited=limited)
+        plain = self.records(PLAIN, first, end, limited=limited)
+        work = self._candidates[name].setting.work
+        times = ((self._pace(own[b]), self._pace(plain[b])) for b in own if b in plain)
+        return [math.log(mine / work / theirs) for mine, theirs in times if mine and theirs]
+
+    def took_s(self, first: int = 0, end: int = UNLIMITED + 100) -> float:
+        """What the trials of these blocks took, the harness's part included."""
+        own = [self._records.get(t) for _, _, block, t in self._planned if first <= block < end]
+        return sum((r.wall_s or 0.0) + (r.harness_s or 0.0) for r in own if r)
+
+    @property
+    def slowdowns(self) -> list[float]:
+        """Limited ÷ unlimited time of the plain workload, of each of its first pairs."""
+        limited = self.records(PLAIN, 0, SCREENING)
+        free = self.records(PLAIN, 0, SCREENING, limited=False)
+        times = ((self._pace(limited[b]), self._pace(free[b])) for b in limited if b in free)
+        return [slow / fast for slow, fast in times if slow and fast]
+
+    @property
+    def plain_end(self) -> str:
+        """How the plain workload ends under the limit: ``ok``, or how a first trial failed."""
+        outcomes = [one.outcome for one in self.records(PLAIN, 0, SCREENING).values()]
+        return next((outcome for outcome in outcomes if outcome != "ok"), "ok")
+
+    def plain_wall_s(self, *, limited: bool) -> float:
+        """The median wall time of a whole plain trial."""
+        found = self.records(PLAIN, limited=limited).values()
+        return statistics.median([one.wall_s or 0.0 for one in found] or [0.0])
+
+    def end(self, name: str, first: int = 0, end: int = MEASURING) -> str:
+        """How a candidate ends under the limit: ``ok``, the first other outcome, or ``changed``.
+
+        ``changed``: its outputs are not those of the plain workload.
+        """
+        own = list(self.records(name, first, end).values())
+        lost = next((one.outcome for one in own if one.outcome != "ok"), None)
+        if lost is None and any(self._differs(name, one) for one in own):
+            return "changed"
+        return lost or "ok"
+
+    def _differs(self, name: str, record: TrialRecord) -> bool:
+        """Whether its outputs differ from the plain workload's by more than they may."""
+        candidate = self._candidates[name]
+        if candidate.lossy:
+            return False
+        plain = [
+            one
+            for limited in (False, True)
+            for one in self.records(PLAIN, 0, SCREENING, limited=limited).values()
+            if one.outcome == "ok"
+        ]
+        digests = [one.notes.get("output_sha256") for one in plain]
+        if digests and digests[0] and not candidate.changes:
+            return record.notes.get("output_sha256") not in digests
+        losses = [loss for one in plain if (loss := one.notes.get("loss")) is not None]
+        own = record.notes.get("loss")
+        if own is None or not losses:
+            return False
+        middle, spread = statistics.median(losses), max(losses) - min(losses)
+        return bool(abs(own - middle) > max(_LOSS_SHARE * abs(middle), _LOSS_SPREADS * spread))

@@ -1,0 +1,175 @@
+"""``edgebench advise`` with real programs, networks and kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.cgroup
+
+#: Leaves holes of 1 MiB in glibc's heap and fills 64 MiB besides: with a fixed threshold the holes
+#: go back to the kernel.
+_HOLES = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+
+def filled(size):
+    block = libc.malloc(size)
+    ctypes.memset(block, 1, size)
+    return block
+
+libc.free(libc.malloc(31 << 20))
+blocks = []
+for _ in range(60):
+    blocks.append(filled(1 << 20))
+    filled(1000)
+for block in blocks:
+    libc.free(block)
+for _ in range(8):
+    filled(8 << 20)
+"""
+_TRAINING = """
+schema = 1
+name = "resnet"
+repeats = 1
+timeout = "3m"
+[workload]
+kind = "training"
+network = "resnet18"
+data = "synthetic"
+shape = "3x96x96"
+optimizer = "adam"
+learning_rate = 0.0001
+batch = 16
+steps = 6
+[limits]
+memory = ["max", "250M"]
+swap = "2G"
+"""
+
+
+def advise(folder: Path, *words: str, timeout: int = 900) -> subprocess.CompletedProcess[str]:
+    """Call the verb in a folder, as a person does."""
+    env = {n: v for n, v in os.environ.items() if "MALLOC_" not in n and n != "LD_PRELOAD"}
+    return subprocess.run(
+        [sys.executable, "-m", "edgebench", "advise", *words],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def answer(folder: Path, *words: str) -> dict[str, Any]:
+    """The verb's JSON."""
+    done = advise(folder, "--json", *words)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def joined(text: str) -> str:
+    """The text with its wrapped lines joined."""
+    return " ".join(text.split())
+
+
+def test_where_the_limit_costs_nothing_nothing_is_tried(tmp_path: Path):
+    """A program that has enough: said in the first line; four trials, kept as a sweep."""
+    done = advise(tmp_path, "--memory", "500M", "--", "sleep", "0.3")
+    assert done.returncode == 0, done.stderr
+    assert "is not slowed" in joined(done.stdout)
+    assert "none is advised (4 trials" in joined(done.stdout)
+    assert "type" not in done.stdout
+    (trials,) = tmp_path.glob("results/*/*-advise-sleep-*/trials.jsonl")
+    assert len(trials.read_text().splitlines()) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's allocator")
+def test_what_makes_it_fit_is_found_and_can_be_typed(tmp_path: Path):
+    """Killed as it is; a variable makes it fit, and the line that is printed does that."""
+    script = tmp_path / "holes.py"
+    script.write_text(_HOLES)
+    words = ["--memory", "110M", "--", sys.executable, str(script)]
+    found = answer(tmp_path, *words)
+    assert found["plain_end"] == "oom-killed"
+    assert (found["best"]["name"], found["best"]["confirmed"]) == ("mmap-threshold", True)
+    assert found["best"]["finished"] == found["best"]["trials"] == 5
+    (line,) = found["best"]["typed"]
+    assert line.startswith("MALLOC_MMAP_THRESHOLD_=131072 ")
+    ends = {one["name"]: one["end"] for one in found["tried"]}
+    assert ends["mmap-threshold"] == "ok"
+    assert ends["arena-max"] == "oom-killed"
+    under = [sys.executable, "-m", "edgebench", "measure", "--memory", "110M", "--json", "--"]
+    for command, outcome in ((["env", *line.split()], "ok"), (line.split()[1:], "oom-killed")):
+        done = subprocess.run(
+            [*under, *command], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert json.loads(done.stdout)["outcome"] == outcome
+
+
+@pytest.mark.slow
+@pytest.mark.root
+@pytest.mark.swap
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's allocator")
+def test_the_allocators_remedy_of_a_training_is_found(tmp_path: Path):
+    """ResNet-18 trained by Adam at 250 MiB: faster by half and more with one variable."""
+    (tmp_path / "resnet.toml").write_text(_TRAINING)
+    done = advise(tmp_path, "resnet.toml", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["slowdown"] > 1.5
+    assert found["best"]["confirmed"]
+    assert "MALLOC_MMAP_THRESHOLD_=131072" in found["best"]["typed"][0]
+    assert found["best"]["high"] < 1 / 1.5
+    assert found["best"]["pairs"] == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name one network or scenario"),
+        (["lenet", "--", "true"], "name one network or scenario"),
+        (["lenet"], "which limit?"),
+        (["lenet", "--memory", "75%"], "is not a size"),
+        (["--memory", "1G", "--batch", "2", "--", "true"], "--batch is for networks"),
+        (["lenet", "--memory", "1G", "--reset", "true"], "--reset is for programs"),
+        (["x.toml", "--swap", "1G"], "the scenario says it"),
+    ],
+)
+def test_wrong_words_are_told(tmp_path: Path, words: list[str], said: str):
+    """What is missing or does not fit, with exit code 2, before anything is set up."""
+    done = advise(tmp_path, *words)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_scenario_must_have_one_workload_and_one_limit(tmp_path: Path):
+    """Several are refused, and --memory chooses the limit."""
+    several = _TRAINING.replace('["max", "250M"]', '["max", "250M", "200M"]')
+    (tmp_path / "several.toml").write_text(several)
+    done = advise(tmp_path, "several.toml")
+    assert (done.returncode, "2 limits" in done.stderr) == (2, True), done.stderr
+    (tmp_path / "batches.toml").write_text(_TRAINING.replace("batch = 16", "batch = [8, 16]"))
+    done = advise(tmp_path, "batches.toml", "--memory", "200M")
+    assert (done.returncode, "2 workloads" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_program_that_fails_without_a_limit(tmp_path: Path):
+    """Its last lines are quoted, and nothing is tried."""
+    done = advise(tmp_path, "--memory", "500M", "--", "sh", "-c", "echo no model.bin >&2; exit 7")
+    assert done.returncode == 1
+    assert "no model.bin" in done.stderr

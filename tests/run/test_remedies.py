@@ -1,0 +1,128 @@
+"""Remedies: what each says of itself, what it fits, and that its settings are possible ones."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from edgebench.errors import UsageError
+from edgebench.remedies import Remedy, all_remedies
+from edgebench.remedies.base import RemedyTarget
+from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
+from edgebench.scenario.scenario import Scenario, scenario_of
+
+TRAINING = {
+    "kind": "training",
+    "network": "resnet18",
+    "data": "synthetic",
+    "shape": "3x96x96",
+    "optimizer": "adam",
+    "batch": 16,
+    "steps": 3,
+}
+INFERENCE = {"kind": "inference", "network": "resnet18", "schedule": "bulk", "warm": 0}
+COMMAND = {"kind": "command", "command": ["true"]}
+
+
+def scenario(workload: dict[str, Any]) -> Scenario:
+    """It, without and with a limit."""
+    tables = {"schema": 1, "name": "made", "repeats": 1, "workload": workload}
+    return scenario_of({**tables, "limits": {"memory": ["max", "250M"]}})
+
+
+def target(workload: dict[str, Any], **more: Any) -> RemedyTarget:
+    """What remedies are asked about."""
+    (settings,) = scenario(workload).workload_settings()
+    return RemedyTarget(settings, **{"swap_kind": "file", "cores": 2, **more})
+
+
+def fitting(workload: dict[str, Any], **more: Any) -> dict[str, Remedy]:
+    """The remedies that fit a workload, by name."""
+    about = target(workload, **more)
+    return {one.name: one for one in all_remedies() if one.unfit(about) is None}
+
+
+def test_each_says_what_it_is():
+    """Name, title, costs and source, each once, in one line; the easiest come first."""
+    every = all_remedies()
+    assert len({one.name for one in every}) == len(every) > 12
+    for one in every:
+        for words in (one.name, one.group, one.title, one.costs, one.source):
+            assert words
+            assert "\n" not in words
+    assert [one.effort for one in every] == sorted(one.effort for one in every)
+
+
+@pytest.mark.parametrize("workload", [TRAINING, INFERENCE, COMMAND], ids=lambda one: one["kind"])
+def test_what_fits_can_be_set(workload: dict[str, Any]):
+    """A scenario with a remedy's settings is valid, and has them; each changes something."""
+    about = target(workload)
+    for one in fitting(workload).values():
+        setting = one.setting(about)
+        if one.by_hand:
+            continue
+        assert setting.env or setting.settings
+        (got,) = scenario({**workload, **setting.settings}).workload_settings()
+        assert {key: got[key] for key in setting.settings} == setting.settings
+        assert all(about.settings.get(key) != value for key, value in setting.settings.items())
+
+
+def test_what_fits_whom():
+    """Training's remedies are for trainings, loaders and schedules for inference."""
+    training, inference, command = (fitting(one) for one in (TRAINING, INFERENCE, COMMAND))
+    assert {"checkpointing", "accumulation", "half-batch", "bfloat16"} <= set(training)
+    assert {"mapped-weights", "layer-by-layer"} <= set(inference)
+    allocator = {"mmap-threshold", "trim-threshold", "arena-max"}
+    assert allocator <= set(training) & set(inference) & set(command)
+    assert not {"checkpointing", "mapped-weights"} & set(command)
+
+
+def test_what_is_set_already_is_left_alone():
+    """Whoever has set a variable, one thread or checkpointing gets no advice to set it."""
+    chosen = {"MALLOC_ARENA_MAX": "2"}
+    assert "arena-max" not in fitting(COMMAND, environment=chosen)
+    assert "mmap-threshold" in fitting(COMMAND, environment=chosen)
+    assert "mmap-threshold" not in fitting(COMMAND, environment={"LD_PRELOAD": "libx.so"})
+    assert "one-thread" not in fitting(COMMAND, cores=1)
+    assert "checkpointing" not in fitting({**TRAINING, "checkpointing": True})
+    assert "frozen-collector" in fitting({**TRAINING, "gc": "default"})
+    assert "page-cluster" not in fitting(COMMAND, swap_kind="none")
+
+
+def test_a_batch_is_cut_into_equal_parts():
+    """The most parts that divide it; a batch of one has none."""
+    found = fitting(TRAINING)["accumulation"]
+    for batch, parts in ((16, 4), (6, 3), (10, 2)):
+        workload = {**TRAINING, "batch": batch}
+        assert found.setting(target(workload)).settings == {"accumulation": parts}
+    again = {**TRAINING, "accumulation": 4}
+    assert found.setting(target(again)).settings == {"accumulation": 16}
+    assert "accumulation" not in fitting({**TRAINING, "batch": 7})
+    assert "half-batch" not in fitting({**TRAINING, "batch": 7})
+
+
+def test_two_at_once_set_different_things():
+    """Both settings together, or none where they would set the same."""
+    about = target(TRAINING)
+    for one, other in itertools.combinations(fitting(TRAINING).values(), 2):
+        own, others = one.setting(about), other.setting(about)
+        both = own.with_other(others)
+        same = own.env.keys() & others.env.keys() or own.settings.keys() & others.settings.keys()
+        assert (both is None) == bool(same)
+        assert both is None or both.env == {**own.env, **others.env}
+
+
+@pytest.mark.parametrize("memory", ["75%", "max", "nonsense"])
+def test_a_limit_is_a_size(memory: str):
+    """Anything else is refused before the first trial."""
+    with pytest.raises(UsageError):
+        both_points(advice_scenario(AdviceRequest(memory, command=("true",))))
+
+
+def test_a_network_is_run_the_same_under_each_schedule():
+    """No warm executions, which some schedules have not; a file's limit may be replaced."""
+    free, held = both_points(advice_scenario(AdviceRequest("300M", network="lenet")))
+    assert (free.settings["warm"], free.settings["schedule"]) == (0, "bulk")
+    assert held.limits.memory_bytes == 300 << 20
