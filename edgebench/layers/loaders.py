@@ -12,6 +12,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -49,6 +50,22 @@ def map_file(path: Path) -> Tensors:
     finally:
         os.close(fd)
     return _views(pages, path)
+
+
+def map_read_only(path: Path) -> Tensors:
+    """Map the file as it is, so that its pages can be locked.
+
+    Locking a private mapping that may be written makes copies of its pages (Linux, mm/gup.c).
+    """
+    fd = _open(path)
+    try:
+        pages = mmap.mmap(fd, _size(fd, path), flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+    finally:
+        os.close(fd)
+    with warnings.catch_warnings():
+        # torch warns of read-only memory, and nothing ever writes.
+        warnings.filterwarnings("ignore", message="The given buffer is not writable")
+        return _views(pages, path)
 
 
 LOADERS: dict[str, Callable[[Path], Tensors]] = {"copy": copy, "mmap": map_file}

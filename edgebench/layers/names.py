@@ -4,8 +4,10 @@ from __future__ import annotations
 
 #: The schedule that has to know how much memory is free.
 ADMISSION = "admission"
+#: The schedule that keeps what fits of mapped weights, so that it has to know the limit.
+STREAM = "stream"
 #: How a schedule interleaves loading and executing layers (:mod:`edgebench.layers.schedules`).
-SCHEDULES = ("linear", "bulk", "partial", "deepeye", "deepeye-frugal", ADMISSION)
+SCHEDULES = ("linear", "bulk", "partial", "deepeye", "deepeye-frugal", ADMISSION, STREAM)
 #: The schedule of text generation, which settings with ``new_tokens`` have.
 GENERATE = "generate"
 #: Configurations of transformers that come with edgebench, so that nothing is downloaded.

@@ -15,8 +15,8 @@ from edgebench.layers.examination import (
     sample_of,
     stored_cut,
 )
-from edgebench.layers.loaders import LOADERS
-from edgebench.layers.names import GENERATE
+from edgebench.layers.loaders import LOADERS, map_file, map_read_only
+from edgebench.layers.names import GENERATE, STREAM
 from edgebench.layers.network import LayeredNetwork
 from edgebench.layers.samples import Sample
 from edgebench.layers.schedules import SCHEDULES, Schedule
@@ -67,6 +67,8 @@ def _network(name: str, settings: Mapping[str, Any]) -> tuple[LayeredNetwork, Sa
     model = empty_network(source, settings["seed"]).model
     sample = sample_of(source, model, settings, settings["batch"])
     loader = _named("loader", settings["loader"], LOADERS)
+    if settings["schedule"] == STREAM and loader is map_file:
+        loader = map_read_only
     if source.has_weights:
         refuse_changed(source, folder)
         found = stored_cut(cut_file(folder, settings), model)

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from edgebench.errors import UsageError
-from edgebench.layers.names import GENERATE
+from edgebench.layers.names import GENERATE, STREAM
 from edgebench.scenario.flag_scenario import (
     inference_workload,
     requested_limits,
@@ -145,7 +145,7 @@ def minimum_scenario(request: MinimumRequest) -> Scenario:
         raise UsageError(
             f"only text generation has the phase {request.phase}", remedy="add --new-tokens 16"
         )
-    if request.phase == "execute" and request.used_schedule not in ("bulk", WHOLE):
+    if request.phase == "execute" and request.used_schedule not in ("bulk", STREAM, WHOLE):
         raise UsageError(
             f"the schedule {request.used_schedule} has no warm executions",
             remedy="ask for --phase first, or leave --schedule out",

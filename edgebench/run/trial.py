@@ -199,6 +199,7 @@ class _Measurement:
         opened = open_descriptors(hot, *ours, worker_fd)
         with control or nullcontext(), opened as (descriptors, fds):
             known = {"weights": request.weights, "limit_bytes": request.limits.memory_bytes}
+            known["swaps"] = request.limits.swap_kind != "none"
             start = launch({**request.settings, **known, "code": {**request.code}}, descriptors)
             for file in start.evict:
                 evict(file)

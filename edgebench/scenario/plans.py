@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from edgebench.layers.names import STREAM
 
 #: All limits; those that tell most; those that a living process is moved through.
 GRID, WALK = "grid", "walk"
@@ -12,6 +14,22 @@ PLANS = (GRID, "adaptive", WALK)
 WALKED_KINDS = ("inference", "training")
 #: The key that only this plan has.
 PLAN_KEYS = {"target_error": "adaptive", "target": WALK, "starts": WALK}
+
+
+def check_plan(plan: str, kind: str, schedules: Sequence[str]) -> None:
+    """Check that a workload of this kind, under these schedules, can follow the plan.
+
+    Raises:
+        ValueError: a walk of what can't be walked.
+    """
+    if plan != WALK:
+        return
+    if kind not in WALKED_KINDS:
+        raise ValueError(f'a workload of kind "{kind}" has no rounds to walk; leave plan out')
+    if STREAM in schedules:
+        raise ValueError(
+            f'in a walk the limit moves, and the schedule "{STREAM}" goes by one; leave plan out'
+        )
 
 
 def with_plan(tables: Mapping[str, Any], text: str, plan: str) -> tuple[dict[str, Any], str]:

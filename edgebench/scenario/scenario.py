@@ -25,7 +25,7 @@ from edgebench.scenario.keys import Count, Seconds, TomlTable
 from edgebench.scenario.limit_axes import LimitAxes
 from edgebench.scenario.measurement_keys import BackgroundKeys, MemoryKeys, SamplerKeys
 from edgebench.scenario.network_keys import meaning_before_engines
-from edgebench.scenario.plans import WALK, WALKED_KINDS, with_plan
+from edgebench.scenario.plans import check_plan, with_plan
 from edgebench.scenario.points import check_libraries
 from edgebench.scenario.search import Search
 from edgebench.scenario.shipped import SHIPPED, shipped_names
@@ -72,9 +72,8 @@ class Scenario(TomlTable):
                 f"strategy {inside[0]!r} looks from inside edgebench's own worker, and a command "
                 "has none; leave it out of [memory] strategies"
             )
-        if self.limits.plan == WALK and self.workload.kind not in WALKED_KINDS:
-            kind = self.workload.kind
-            raise ValueError(f'a workload of kind "{kind}" has no rounds to walk; leave plan out')
+        schedules = getattr(self.workload, "schedule", None) or ()
+        check_plan(self.limits.plan, self.workload.kind, schedules)
         return self
 
     @model_validator(mode="after")

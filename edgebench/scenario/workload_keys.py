@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from edgebench.layers.names import LOADERS, SCHEDULES
+from edgebench.layers.names import LOADERS, SCHEDULES, STREAM
 from edgebench.scenario.command_keys import CommandWorkload
 from edgebench.scenario.keys import (
     Axis,
@@ -85,6 +85,8 @@ class InferenceWorkload(NetworkKeys):
         self.check_names()
         self.check_generation(self.schedule)
         check_schedules(self.check_engines(), self.schedule)
+        if STREAM in (self.schedule or ()) and "copy" in self.loader:
+            raise ValueError('the schedule "stream" reads mapped weights; write loader = "mmap"')
         known = self.networks()
         for name in self.checkpoint:
             if name not in known:

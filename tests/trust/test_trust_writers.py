@@ -62,6 +62,7 @@ ALLOWED = {
     ("cgroups/join.py", "open"): _KERNEL,
     ("cgroups/parent.py", "mkdir"): _KERNEL,
     ("cgroups/swap.py", "write_text"): _KERNEL,
+    ("layers/memory_room.py", "write_text"): _KERNEL,
     ("cgroups/v1.py", "write_text"): _KERNEL,
     ("cgroups/v2.py", "open"): _KERNEL,
     ("run/launch.py", "open"): _KERNEL,

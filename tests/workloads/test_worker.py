@@ -111,7 +111,9 @@ def test_a_worker_runs_its_rounds_and_tells_all(schedule: str, loader: str, weig
     assert done.returncode == 0, done.stderr
     assert unfinished_span(events) is None
     phases = {(p.round, p.network, p.phase) for p in events_to_phases(events)}
-    in_rounds = ("load", "first", "execute") if schedule == "bulk" else ("load", "first")
+    in_rounds = (
+        ("load", "first", "execute") if schedule in ("bulk", "stream") else ("load", "first")
+    )
     rounds = {(number, "lenet", phase) for number in range(2) for phase in in_rounds}
     whole = {(-1, None, "import"), (-1, None, "init"), (0, None, "round"), (1, None, "round")}
     assert phases == rounds | whole

@@ -1,6 +1,6 @@
 """Schedules: in which order, and by how many threads, layers are loaded and executed.
 
-EdgeCaffe's schedules, with memory given to a layer only when it is loaded.
+EdgeCaffe's six schedules, with memory given to a layer only when it is loaded; and ``stream``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from edgebench.layers.schedules.deepeye import DeepEye
 from edgebench.layers.schedules.deepeye_frugal import DeepEyeFrugal
 from edgebench.layers.schedules.linear import Linear
 from edgebench.layers.schedules.partial import Partial
+from edgebench.layers.schedules.stream import Stream
 
 SCHEDULES: dict[str, type[Schedule]] = {
     "linear": Linear,
@@ -20,6 +21,7 @@ SCHEDULES: dict[str, type[Schedule]] = {
     "deepeye": DeepEye,
     "deepeye-frugal": DeepEyeFrugal,
     "admission": Admission,
+    "stream": Stream,
 }
 
 __all__ = ["SCHEDULES", "Schedule"]

@@ -18,7 +18,7 @@ from edgebench.spans import Span
 
 _EXECUTIONS = ("first", "execute", "prefill")
 #: Schedules that keep a network's weights until all of it has run.
-_KEEPING = ("bulk", "whole", "generate")
+_KEEPING = ("bulk", "stream", "whole", "generate")
 _NO_TABLE = "no layer table with live tensors: no network runs, or an older version made it"
 Row = Mapping[str, Any]
 #: A network's part, or a tensor of its that several parts use: what is loaded as one.

@@ -20,6 +20,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
 from edgebench import __version__
+from edgebench.layers.names import ADMISSION, STREAM
 from edgebench.results.derived import write_derived
 
 if TYPE_CHECKING:
@@ -68,10 +69,8 @@ PHASE_TITLES = {
     "total": "whole trial",
     "throughput": "throughput",
 }
-#: So many letters of a subtitle fit beside each other; of more all are smaller.
-_LETTERS = 125
 #: Schedules keep their colour and marker in every figure.
-_SCHEDULES = ("linear", "bulk", "partial", "deepeye", "whole", "deepeye-frugal", "admission")
+_SCHEDULES = ("linear", "bulk", "partial", "deepeye", "whole", "deepeye-frugal", ADMISSION, STREAM)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
@@ -125,10 +124,10 @@ def new_figure(title: str, subtitle: str, source: Results | str, height_in: floa
     if engine is not None:
         engine.set(rect=room, w_pad=0.08, h_pad=0.06)  # type: ignore[call-arg]
     left = _SIDE_IN / WIDTH_IN
-    small = min(1.0, _LETTERS / max(1, len(subtitle)))
+    small = {"fontsize": min(9, 1100 / max(1, len(subtitle))), "color": MUTED}
     words: tuple[tuple[float, str, dict[str, Any]], ...] = (
         (1 - 0.12 / height_in, title, {"fontsize": 12.5, "weight": "bold", "color": INK}),
-        (1 - 0.36 / height_in, subtitle, {"fontsize": 9 * small, "color": MUTED}),
+        (1 - 0.36 / height_in, subtitle, small),
     )
     for y, text, looks in words:
         figure.text(left, y, text, ha="left", va="top", **looks)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from edgebench.layers.names import STREAM
 from edgebench.throughput import generates_text
 from edgebench.workloads.engines.engine import WHOLE
 
@@ -121,6 +122,8 @@ def workload_of(
     """
     if generates_text(settings):
         raise KeyError("text generation, which is not simulated")
+    if settings["schedule"] == STREAM:
+        raise KeyError("the schedule stream, which is not simulated")
     names = tuple(str(settings["pipeline"]).split("+"))
     batch = int(settings.get("batch") or 1)
     image = int(settings.get("image") or _IMAGE)

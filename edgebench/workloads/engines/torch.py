@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from edgebench.layers.names import ADMISSION, SCHEDULES
+from edgebench.layers.names import ADMISSION, SCHEDULES, STREAM
 from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime, registered_engine
 
 if TYPE_CHECKING:
     from edgebench.layers.pipeline import Pipeline
     from edgebench.layers.schedules.generate import Generate
+    from edgebench.layers.schedules.stream import Stream
     from edgebench.workloads.recorder import Recorder
 
 
@@ -48,6 +49,8 @@ class Torch(Engine):
             recorder.note(free_bytes=free)
             settings = {**settings, "free_bytes": free}
         pipeline = build_pipeline(settings, recorder)
+        if settings["schedule"] == STREAM:
+            return _Streamed(pipeline, recorder, settings)
         if settings.get("new_tokens"):
             return _Generation(pipeline, recorder)
         return _PipelineRounds(pipeline)
@@ -67,6 +70,24 @@ class _PipelineRounds:
 
     def close(self) -> None:
         """Nothing is left to tell: torch's profiler reports operators by itself."""
+
+
+class _Streamed(_PipelineRounds):
+    """Rounds in which weights are kept as far as the limit leaves room."""
+
+    def __init__(self, pipeline: Pipeline, recorder: Recorder, settings: Mapping[str, Any]) -> None:
+        super().__init__(pipeline)
+        from edgebench.layers.memory_room import MemoryRoom, can_swap
+
+        self._recorder = recorder
+        self._schedule = cast("Stream", pipeline.schedule)
+        limit = settings.get("limit_bytes")
+        swaps = bool(settings.get("swaps")) and can_swap()
+        self._schedule.room = MemoryRoom(limit, swaps, lambda: recorder.free_bytes(limit))
+
+    def close(self) -> None:
+        """Say how much was kept at most."""
+        self._recorder.note(kept_weights_bytes=self._schedule.most_kept_bytes)
 
 
 class _Generation(_PipelineRounds):

@@ -1,0 +1,86 @@
+"""How many bytes of weights a limit leaves room for, beside what a forward pass needs besides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+#: Left free: page tables, the command's other processes, and what reclaim needs to work on.
+MARGIN_BYTES = 4 << 20
+#: The first pass touches what is needed only once, the second what each needs.
+_WATCHED = 2
+_SWAPS = Path("/proc/swaps")
+_CLEAR, _ROLLUP = Path("/proc/self/clear_refs"), Path("/proc/self/smaps_rollup")
+
+
+@dataclass
+class MemoryRoom:
+    """What a cgroup's limit leaves for weights.
+
+    The runtime's idle pages may go to swap, where there is some; those that a pass touches must
+    stay. Which these are the kernel tells: it marks each page that is touched (Linux,
+    Documentation/admin-guide/mm/pagemap.rst; ``clear_refs`` needs CONFIG_PROC_PAGE_MONITOR).
+
+    Args:
+        limit_bytes: the cgroup's limit; None: unlimited.
+        swaps: whether its idle pages can be swapped out.
+        free: what the limit leaves beside what is in use now, bytes; None if that is unknown.
+    """
+
+    limit_bytes: int | None
+    swaps: bool
+    free: Callable[[], int | None]
+    _hot_bytes: int | None = field(default=None, init=False)
+    _watched: int = field(default=0, init=False)
+
+    def for_weights(self) -> int | None:
+        """Bytes; None: any number. Before a pass was watched it is what is free now."""
+        if self.limit_bytes is None:
+            return None
+        known = self.swaps and self._hot_bytes is not None
+        free = self.limit_bytes - (self._hot_bytes or 0) if known else self.free()
+        return max(0, (free or 0) - MARGIN_BYTES)
+
+    @contextmanager
+    def watching(self, weights_bytes: Callable[[], int]) -> Iterator[None]:
+        """Watch a pass; ``weights_bytes``: how many bytes of weights in memory it has touched.
+
+        The first passes only: marking every page takes milliseconds.
+        """
+        useful = self.swaps and self.limit_bytes is not None and self._watched < _WATCHED
+        self._watched += 1
+        watched = useful and _forget_touched()
+        yield
+        touched = _touched_bytes() if watched else None
+        if touched is not None:
+            # The lowest counts: what is still being dropped looks touched, too.
+            found = max(0, touched - weights_bytes())
+            self._hot_bytes = found if self._hot_bytes is None else min(self._hot_bytes, found)
+
+
+def can_swap() -> bool:
+    """Whether the machine has swap (proc(5))."""
+    try:
+        return len(_SWAPS.read_text().splitlines()) > 1
+    except OSError:
+        return False
+
+
+def _forget_touched() -> bool:
+    try:
+        _CLEAR.write_text("1")
+    except OSError:
+        return False
+    return True
+
+
+def _touched_bytes() -> int | None:
+    """Pages of this process in memory that were touched since."""
+    try:
+        found = re.search(r"^Referenced: +(\d+) kB", _ROLLUP.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) * 1024 if found else None

@@ -1,0 +1,209 @@
+"""``stream``: what fits is kept, the rest is read once in each pass, and outputs stay equal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from layers_making import SHAPE, Told, layered, plain
+from torch import nn
+
+from edgebench.errors import ScenarioError
+from edgebench.identity import python_path
+from edgebench.layers.loaders import map_read_only
+from edgebench.layers.memory_room import MARGIN_BYTES, MemoryRoom
+from edgebench.layers.page_advice import PageRange, drop, lock, pages_of
+from edgebench.layers.schedules.stream import Stream, StreamedWeights
+from edgebench.results.results import load
+from edgebench.scenario.scenario import load_scenario
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MIB = 1 << 20
+
+
+class Stack(nn.Module):
+    """Eight layers of 2.3 MiB each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(768, 768) for _ in range(8)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of each image's numbers."""
+        made: torch.Tensor = self.layers(x.flatten(1))
+        return made
+
+
+def resident_bytes(pages: PageRange) -> int:
+    """What of it is in memory, by this process's smaps."""
+    inside, found = False, 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first = line.split()[0]
+        if "-" in first:
+            start, end = (int(word, 16) for word in first.split("-"))
+            inside = start < pages.end and pages.address < end
+        elif inside and first == "Rss:":
+            found += int(line.split()[1]) * 1024
+    return found
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> dict[str, torch.Tensor]:
+    """A linear layer of 4 MiB, mapped from its file."""
+    from edgebench.layers.files import write_tensors
+
+    size = write_tensors(tmp_path / "w", {"weight": torch.rand(1024, 1024)})
+    assert size > 4 * MIB
+    return map_read_only(tmp_path / "w")
+
+
+def test_pages_are_counted_once(mapped: dict[str, torch.Tensor]) -> None:
+    """Two halves of one tensor share a page where they meet."""
+    whole = mapped["weight"].reshape(-1)
+    halves = [whole[: 512 * 1024 + 5], whole[512 * 1024 + 5 :]]
+    assert pages_of(halves) == pages_of([whole])
+    (pages,) = pages_of([whole])
+    assert pages.address % PAGE == pages.length % PAGE == 0
+    first, rest = pages.split(10 * PAGE + 7)
+    assert (first.length, rest.address) == (10 * PAGE, pages.address + 10 * PAGE)
+    assert first.length + rest.length == pages.length
+
+
+def test_what_is_locked_stays_when_the_rest_is_dropped(mapped: dict[str, torch.Tensor]) -> None:
+    """The kernel's own figures of the mapping."""
+    (pages,) = pages_of(mapped.values())
+    kept, rest = pages.split(MIB)
+    assert lock(kept)
+    mapped["weight"].sum()
+    assert resident_bytes(pages) >= 4 * MIB
+    drop(rest)
+    assert resident_bytes(pages) == MIB
+    drop(kept)
+    assert resident_bytes(pages) == MIB
+
+
+def test_room_is_what_the_limit_leaves() -> None:
+    """Beside what is in use; without a limit there is no end."""
+    assert MemoryRoom(None, swaps=True, free=lambda: 5).for_weights() is None
+    room = MemoryRoom(100 * MIB, swaps=False, free=lambda: 40 * MIB)
+    assert room.for_weights() == 40 * MIB - MARGIN_BYTES
+    assert MemoryRoom(MIB, swaps=False, free=lambda: 0).for_weights() == 0
+    assert MemoryRoom(MIB, swaps=False, free=lambda: None).for_weights() == 0
+
+
+def test_with_swap_only_what_a_pass_touches_has_to_stay() -> None:
+    """Idle memory of this process leaves room, its touched part does not."""
+    idle = torch.ones(16 * MIB, dtype=torch.uint8)
+    used = torch.ones(16 * MIB, dtype=torch.uint8)
+    room = MemoryRoom(4096 * MIB, swaps=True, free=lambda: 0)
+    assert room.for_weights() == 0
+    left = []
+    # The lowest of two passes counts.
+    for touched in ([used, idle], [used], [used, idle]):
+        with room.watching(lambda: 0):
+            assert all(one.sum() for one in touched)
+        left.append(room.for_weights())
+    assert left[1] - left[0] == pytest.approx(16 * MIB, abs=4 * MIB)
+    assert left[2] == left[1]
+
+
+def test_more_is_kept_when_there_is_more_room(tmp_path: Path) -> None:
+    """From the first layer on; what is kept is never more than the room."""
+    network = layered(plain(Stack), tmp_path, "mmap")
+    total = sum(one.length for c in network.first_calls() for one in _pages(network, c))
+    weights = StreamedWeights(PAGE)
+    for call in network.first_calls():
+        weights.add(call)
+    assert weights.kept_bytes == PAGE
+    weights.keep(None)
+    assert weights.kept_bytes == total
+    assert not any(one.length for left in weights.read_in_pass.values() for one in left)
+
+
+def _pages(network: Any, call: Any) -> list[PageRange]:
+    network.load(call)
+    return pages_of(call.part.tensors().values())
+
+
+def test_nothing_that_may_be_kept_is_read_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for half of it the other half is dropped and read in each pass, and no more."""
+    dropped: list[PageRange] = []
+    monkeypatch.setattr("edgebench.layers.schedules.stream.drop", dropped.append)
+    model = plain(Stack)
+    network = layered(model, tmp_path, "mmap")
+    half = 4 * sum(tensor.nbytes for tensor in model.layers[0].parameters())
+    schedule = Stream([network], Told(), warm=1)
+    schedule.room = MemoryRoom(half + MARGIN_BYTES, swaps=False, free=lambda: half + MARGIN_BYTES)
+    (output,) = schedule.run([torch.ones(SHAPE)], 0)
+    assert torch.equal(output, model(torch.ones(SHAPE)))
+    assert schedule.most_kept_bytes == pytest.approx(half, abs=8 * PAGE)
+    assert sum(one.length for one in dropped) / 2 == pytest.approx(half, abs=20 * PAGE)
+
+
+SCENARIO = """
+schema = 1
+name = "streamed"
+repeats = 1
+timeout = "3m"
+[workload]
+kind = "inference"
+network = "alexnet"
+schedule = ["bulk", "stream"]
+loader = "mmap"
+rounds = 2
+warm = 2
+[limits]
+memory = ["max", "180M"]
+swap = "1G"
+storage = "read=100MB/s"
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('loader = "mmap"', 'loader = "copy"'), 'reads mapped weights; write loader = "mmap"'),
+        (('swap = "1G"', 'swap = "1G"\nplan = "walk"'), "in a walk the limit moves"),
+    ],
+)
+def test_what_it_cannot_do_is_refused(change: tuple[str, str], says: str, tmp_path: Path) -> None:
+    """Before anything runs, with what to write instead."""
+    (tmp_path / "s.toml").write_text(SCENARIO.replace(*change))
+    with pytest.raises(ScenarioError, match=says):
+        load_scenario(tmp_path / "s.toml")
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_below_its_weights_a_network_is_read_in_part_only(tmp_path: Path) -> None:
+    """AlexNet's 233 MiB below 180 MiB: ``bulk`` reads all in each pass, ``stream`` a share."""
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    done = subprocess.run(
+        [sys.executable, "-m", "edgebench", "run", "s.toml", "--results", "results", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": python_path()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (sweep,) = load(Path(tmp_path / json.loads(done.stdout)["folder"])).sweeps
+    seconds: dict[tuple[str, str], float] = {}
+    for record in sweep.records:
+        assert record.outcome == "ok"
+        took = [p.wall_s / p.passes for p in record.phases if (p.round, p.phase) == (1, "execute")]
+        seconds[record.settings["schedule"], record.limits.label] = took[0]
+    kept = {r.settings["schedule"]: r.notes.get("kept_weights_bytes") for r in sweep.records}
+    assert kept["bulk"] is None
+    assert seconds["stream", "180M"] < seconds["bulk", "180M"] / 1.25
+    assert seconds["stream", "max"] < 1.5 * seconds["bulk", "max"]
