@@ -198,9 +198,7 @@ class _Measurement:
         ours = process.events.write_fd, process.records.fd
         opened = open_descriptors(hot, *ours, worker_fd)
         with control or nullcontext(), opened as (descriptors, fds):
-            known = {"weights": request.weights, "limit_bytes": request.limits.memory_bytes}
-            known["swaps"] = request.limits.swap_kind != "none"
-            start = launch({**request.settings, **known, "code": {**request.code}}, descriptors)
+            start = launch(request.worker_settings(), descriptors)
             for file in start.evict:
                 evict(file)
             if self.observer:
