@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgebench.cgroups.interface import HotFiles
 from edgebench.errors import WorkloadError
@@ -25,9 +25,23 @@ from edgebench.text import choice_hint, printable
 from edgebench.workloads.events import WorkerSpec
 from edgebench.workloads.worker import WORKLOADS
 
+if TYPE_CHECKING:
+    from edgebench.run.trial_record import TrialRequest
+
 Settings = Mapping[str, Any]
 #: Why a trial under a limit has no such samples.
 _UNREAD = "reading it makes the kernel flush its statistics, which can prevent a kill"
+
+
+def worker_settings(request: TrialRequest) -> dict[str, Any]:
+    """What a trial's worker is told: the settings, where things are, what schedules go by."""
+    return {
+        **request.settings,
+        "weights": request.weights,
+        "code": dict(request.code),
+        "limit_bytes": request.limits.memory_bytes,
+        "swaps": request.limits.swap_kind != "none",
+    }
 
 
 @dataclass(frozen=True)

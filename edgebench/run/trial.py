@@ -31,6 +31,7 @@ from edgebench.run.launch import (
     open_descriptors,
     readable_files,
     run_reset,
+    worker_settings,
 )
 from edgebench.run.outcome import KillWatch
 from edgebench.run.output_rate import OutputRate
@@ -198,7 +199,7 @@ class _Measurement:
         ours = process.events.write_fd, process.records.fd
         opened = open_descriptors(hot, *ours, worker_fd)
         with control or nullcontext(), opened as (descriptors, fds):
-            start = launch(request.worker_settings(), descriptors)
+            start = launch(worker_settings(request), descriptors)
             for file in start.evict:
                 evict(file)
             if self.observer:

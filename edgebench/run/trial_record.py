@@ -83,16 +83,6 @@ class TrialRequest:
             "strategy": self.strategy,
         }
 
-    def worker_settings(self) -> dict[str, Any]:
-        """What its worker is told: the settings, where things are, and what schedules go by."""
-        return {
-            **self.settings,
-            "weights": self.weights,
-            "code": dict(self.code),
-            "limit_bytes": self.limits.memory_bytes,
-            "swaps": self.limits.swap_kind != "none",
-        }
-
 
 @dataclass(frozen=True)
 class Measured:
