@@ -18,6 +18,7 @@ import numpy as np
 from edgebench.records import LimitSetting, SamplerReport, TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.spans import events_to_phases
+from edgebench.storage_speed import AS_IS
 
 MIB = 1 << 20
 #: How much more a phase suffers than the sweep's ``a`` says.
@@ -42,6 +43,7 @@ class Shape:
     noise: float = 0.02
     killed_below: float = 0.0
     swap_bytes: int = 2048 * MIB
+    storage: str = AS_IS
     with_files: bool = True
     command: str | None = None
 
@@ -127,7 +129,7 @@ def _write(
         block=repeat,
         repeat=repeat,
         settings=_settings(shape, networks, schedule),
-        limits=LimitSetting(label, limit_bytes, "file", shape.swap_bytes),
+        limits=LimitSetting(label, limit_bytes, "file", shape.swap_bytes, storage=shape.storage),
         outcome="oom-killed" if killed else "ok",
         started_utc="2026-01-02T03:04:05.678+00:00",
         reason="killed in load" if killed else None,

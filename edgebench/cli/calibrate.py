@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,13 +82,13 @@ def calibrate(
     from edgebench.cli.progress import shown_progress
     from edgebench.scenario.points import libraries
 
-    need("scipy", *libraries({"kind": "scan"}))
+    need("scipy", *libraries({"kind": "hot-base"}))
     from edgebench.run import calibration
 
     kind, size_bytes = parse_swap(swap)
     with shown_progress(verbose) as progress:
         options = calibration.CalibrationOptions(results, device, kind, size_bytes)
-        made, path = calibration.run_calibration(options, progress)
+        made, path = calibration.run_calibration(options, progress, _import_figures)
     if share:
         _share(made, share)
     figures, why_not = figures_or_reason(partial(_draw, made, path.parent))
@@ -103,6 +104,15 @@ def calibrate(
     print_figures(figures)
     print_warnings((*made.warnings, *why_not))
     print_next(f"edgebench run quickstart --device {made.device} --results {results}")
+
+
+def _import_figures() -> None:
+    """What the constants and their figure need takes longer to import than to use."""
+    from edgebench.slowdown.calibration.constants import constants_of  # noqa: F401
+
+    # Figures are left out if they can't be drawn, and the reason is told where they would be.
+    with suppress(ImportError):
+        from edgebench.report.figures.calibration import draw_calibration  # noqa: F401
 
 
 def _share(made: Calibration, file: Path) -> None:

@@ -48,7 +48,7 @@ NO_RESULTS_REMEDY = "make some: edgebench run scenarios/quickstart.toml"
 #: Twice what a trial's events may come to.
 _MOST_BYTES = 512 << 20
 #: Kinds of workload with the setting ``gc``.
-COLLECTED = ("inference", "training", "convolution", "scan")
+COLLECTED = ("inference", "training", "convolution", "scan", "hot-base")
 _TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 

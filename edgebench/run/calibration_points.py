@@ -1,9 +1,10 @@
-"""What a calibration runs: its points, each some passes of a scan below a limit, and their file."""
+"""What a calibration runs: the points of each block, and the file that is scanned."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +12,10 @@ from typing import Any
 
 from edgebench.errors import MachineError
 from edgebench.records import LimitSetting
+from edgebench.run.limit_control import ROOM
 from edgebench.safe_files import make_folder, replaced
 from edgebench.scenario.points import Point
 from edgebench.slowdown.calibration.scans import FITS, WIDE
-from edgebench.storage_speed import AS_IS
 from edgebench.units import format_size
 from edgebench.workloads.garbage_collection import FROZEN
 
@@ -45,10 +46,13 @@ _FILE = {
 _PRESS = ["fill", "read", "read"]
 _PRESS_SHARE = 1.05
 #: What is scanned below a declared speed: memory where it is swapped to a disk, else a file.
-_HELD = {"anon": ["fill", *_CYCLE, "read"], "file": ["map", *_CYCLE, "read"]}
+_HELD = {"anon": ["fill", *_CYCLE], "file": ["map", *_CYCLE]}
 _HELD_SHARE = 1.25
-#: In how many blocks such points are; the others are in all. Counts and held speeds repeat well.
-_BLOCKS = {"held": 1, "between": 2, "runtime": 2}
+#: In how many blocks they are; the other scans are in all. Sizes in memory, counts and held speeds
+#: repeat well.
+_HELD_BLOCKS, _BETWEEN_BLOCKS, _HOT_BASE_BLOCKS = 1, 2, 1
+#: The points' ids.
+SCANS, HOT_BASE = "scans", "hot-base"
 
 
 @dataclass(frozen=True)
@@ -63,96 +67,82 @@ class ScannedDisks:
     speeds: tuple[str, ...] = ()
 
 
-def in_block(point: Point, block: int) -> bool:
-    """Whether a point is measured in this block."""
-    if point.limits.storage != AS_IS:
-        return block < _BLOCKS["held"]
-    if point.settings.get("planned_share") in _BETWEEN:
-        return block < _BLOCKS["between"]
-    runtime = point.settings["kind"] == "import" or point.settings["runtime"]
-    return not runtime or block < _BLOCKS["runtime"]
-
-
-def scan_points(
-    swap_kind: str,
-    swap_bytes: int | None,
-    file: Path,
-    base_bytes: int,
-    disks: ScannedDisks = ScannedDisks(),
-) -> list[Point]:
-    """All points: scans, the runtime unlimited and pressed, and scans below a declared speed.
+@dataclass(frozen=True)
+class CalibrationPlan:
+    """Which points each block has.
 
     Without swap anonymous memory can't exceed a limit: then files alone are scanned beyond it.
-    ``file`` has :data:`FILE_BYTES`; ``base_bytes`` is the runtime's footprint, about.
-    :func:`in_block` says which blocks each belongs to.
+
+    Args:
+        swap_kind, swap_bytes: as in the limits of trials.
+        file: what is scanned, of :data:`FILE_BYTES`.
+        disks: those below swap and file.
     """
-    swap = swap_kind, swap_bytes
-    points = [
-        _point(f"{of}-{share:g}", _settings(of, share, passes, file, disks), LIMIT_BYTES, swap)
-        for of, share, passes in _scans(swap_kind != "none")
-    ]
-    base = Point("base", {"kind": "import"}, LimitSetting("max", None, swap_kind, swap_bytes))
-    return [*points, base, _pressed(swap, file, base_bytes), *_held(swap, file, disks)]
 
+    swap_kind: str
+    swap_bytes: int | None
+    file: Path
+    disks: ScannedDisks = ScannedDisks()
 
-def _held(swap: tuple[str, int | None], file: Path, disks: ScannedDisks) -> Iterator[Point]:
-    of = "anon" if disks.swap else "file"
-    for storage in disks.speeds:
-        settings = _settings(of, _HELD_SHARE, _HELD[of], file, disks)
-        point = _point(f"{of}-{storage}", settings, LIMIT_BYTES, swap)
-        yield replace(point, limits=replace(point.limits, storage=storage))
+    def points(self, block: int) -> list[Point]:
+        """The points of a block, and the areas of each scan, in an order drawn from its number."""
+        drawn = random.Random(block)
+        areas = list(self._areas(block))
+        points = [self._scan(SCANS, drawn.sample(areas, len(areas)))]
+        if block < _HOT_BASE_BLOCKS:
+            points.append(self._hot_base())
+        if block < _HELD_BLOCKS:
+            points += self._held()
+        return drawn.sample(points, len(points))
 
+    @property
+    def _swaps(self) -> bool:
+        return self.swap_kind != "none"
 
-def _point(
-    name: str, settings: dict[str, Any], limit_bytes: int, swap: tuple[str, int | None]
-) -> Point:
-    # The label is what progress and errors show of it.
-    label = f"{format_size(limit_bytes)}, {name}"
-    return Point(name, settings, LimitSetting(label, limit_bytes, *swap))
+    def _areas(self, block: int) -> Iterator[dict[str, Any]]:
+        """Memory and the file at every size in the first blocks, then at both ends."""
+        anon = _ANON if self._swaps else {FITS: ["touch"]}
+        file = {share: _FILE[share] for share in (FITS, WIDE)} if self._swaps else _FILE
+        for of, by_share in (("anon", anon), ("file", file)):
+            for share, passes in by_share.items():
+                if share not in _BETWEEN or block < _BETWEEN_BLOCKS:
+                    yield self._area(of, share, passes)
 
+    def _held(self) -> Iterator[Point]:
+        """A scan below each declared speed."""
+        of = "anon" if self.disks.swap else "file"
+        for storage in self.disks.speeds:
+            area = self._area(of, _HELD_SHARE, _HELD[of])
+            point = self._scan(f"{of}-{storage}", [area])
+            yield replace(point, limits=replace(point.limits, storage=storage))
 
-def _scans(swaps: bool) -> Iterator[tuple[str, float, list[str]]]:
-    anon = _ANON if swaps else {FITS: ["touch"]}
-    file = {share: _FILE[share] for share in (FITS, WIDE)} if swaps else _FILE
-    for of, passes in (("anon", anon), ("file", file)):
-        yield from ((of, share, passes[share]) for share in passes)
+    def _hot_base(self) -> Point:
+        """The runtime without a limit, and then below one that a scan alone would fill."""
+        if self._swaps:
+            area, room = self._area("anon", _PRESS_SHARE, _PRESS) | {"size_bytes": None}, 0
+        else:
+            area, room = self._area("file", WIDE, ["map", *_CYCLE]), _ROOM_BYTES
+        settings = {"kind": HOT_BASE, "gc": FROZEN, "area": area | {"of": "pressed"}, ROOM: room}
+        label = "the size of the runtime"
+        return Point(HOT_BASE, settings, LimitSetting(label, None, self.swap_kind, self.swap_bytes))
 
+    def _scan(self, name: str, areas: list[dict[str, Any]]) -> Point:
+        settings = {"kind": "scan", "gc": FROZEN, "areas": areas}
+        # The label is what progress and errors show of it.
+        label = f"{format_size(LIMIT_BYTES)}, {name}"
+        limits = LimitSetting(label, LIMIT_BYTES, self.swap_kind, self.swap_bytes)
+        return Point(name, settings, limits)
 
-def _pressed(swap: tuple[str, int | None], file: Path, base_bytes: int) -> Point:
-    """The runtime below a limit that a scan alone would fill."""
-    if swap[0] == "none":
-        limit, size = base_bytes + _ROOM_BYTES, FILE_BYTES
-        settings = _settings("file", WIDE, ["map", "read", "read"], file)
-    else:
-        limit, size = base_bytes, _whole_pages(_PRESS_SHARE * base_bytes)
-        settings = _settings("anon", _PRESS_SHARE, _PRESS, None)
-    settings |= {"of": "pressed", "size_bytes": size, "runtime": True}
-    return _point("pressed", settings, limit, swap)
-
-
-def _settings(
-    of: str,
-    share: float,
-    passes: list[str],
-    file: Path | None,
-    disks: ScannedDisks = ScannedDisks(),
-) -> dict[str, Any]:
-    return {
-        "kind": "scan",
-        "of": of,
-        "planned_share": share,
-        "size_bytes": _whole_pages(share * _LEFT_BYTES),
-        "file": str(file) if of == "file" else None,
-        "disk": disks.file if of == "file" else disks.swap,
-        "passes": passes,
-        "seed": 1,
-        "gc": FROZEN,
-        "runtime": False,
-    }
-
-
-def _whole_pages(size: float) -> int:
-    return int(size) // mmap.PAGESIZE * mmap.PAGESIZE
+    def _area(self, of: str, share: float, passes: list[str]) -> dict[str, Any]:
+        return {
+            "of": of,
+            "planned_share": share,
+            "size_bytes": int(share * _LEFT_BYTES) // mmap.PAGESIZE * mmap.PAGESIZE,
+            "file": str(self.file) if of == "file" else None,
+            "disk": self.disks.file if of == "file" else self.disks.swap,
+            "passes": passes,
+            "seed": 1,
+        }
 
 
 def scan_file(folder: Path, size_bytes: int) -> Path:

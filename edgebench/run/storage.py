@@ -51,7 +51,8 @@ class StoragePlaces:
     def of(cls, settings: Mapping[str, Any], weights: Mapping[str, str]) -> StoragePlaces:
         """What a workload reads: weights and checkpoints; the runtime, or a command's own files."""
         if settings["kind"] == "scan":
-            return cls((Path(settings["file"]),) if settings["file"] else ())
+            scanned = (area["file"] for area in settings["areas"])
+            return cls(tuple(Path(file) for file in scanned if file))
         if settings["kind"] != "command":
             return cls(tuple(Path(folder) for folder in weights.values()), (Path(sys.prefix),))
         program, *words = settings["command"]

@@ -33,6 +33,7 @@ from edgebench.run.launch import (
     run_reset,
     worker_settings,
 )
+from edgebench.run.limit_control import ROOM, LimitAtBase, LimitControl
 from edgebench.run.outcome import KillWatch
 from edgebench.run.output_rate import OutputRate
 from edgebench.run.process import ProcessEnd, WorkloadProcess
@@ -133,9 +134,8 @@ class _Measurement:
         sampler, hot, unread = self._sampler(applied)
         reads = (request.settings.get(f"throughput_{how}") for how in ("pattern", "json"))
         rate = OutputRate(*reads)
-        process = WorkloadProcess(
-            rate.beside(setup.echo), files.work / EVENTS if files.live else None
-        )
+        copy = files.work / EVENTS if files.live else None
+        process = WorkloadProcess(rate.beside(setup.echo), copy)
         noise, kills, control = NoiseWatch(), KillWatch(), self._control(process)
         sampler.start()
         try:
@@ -150,9 +150,9 @@ class _Measurement:
             kills.stop(cgroup.path.name)
         swap_bytes = 0 if request.limits.swap_kind == "none" else applied.swap_bytes
         samples = sampler.summary()
-        kill, unlogged = kills.report(
-            cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
-        )
+        told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
+        kill, unlogged = kills.report(*told)
+        applied = control.applied(applied) if control else applied
         self._keep(sampler, process)
         return Measured(
             *(applied, ended, *process.event_list(), counters, report, sampler_report, samples),
@@ -162,17 +162,17 @@ class _Measurement:
             kill=kill,
             throughput_per_s=rate.per_second(ended.wall_s, process.output_text()),
             storage=self.held.report,
-            walk=control,
+            walk=control if isinstance(control, WalkControl) else None,
             missing={**cgroup.missing(), **unread, **unlogged},
         )
 
-    def _control(self, process: WorkloadProcess) -> WalkControl | None:
-        """What moves the limit, if this is a walk."""
-        request = self.request
+    def _control(self, process: WorkloadProcess) -> LimitControl | None:
+        """What moves the limit while the worker lives, if anything does."""
+        request, room = self.request, self.request.settings.get(ROOM)
         swap_bytes = _limits_of(request.limits).swap_bytes
-        if request.walk is None:
-            return None
-        return WalkControl(self.cgroup, request.walk, swap_bytes, process)
+        if request.walk is not None:
+            return WalkControl(self.cgroup, request.walk, swap_bytes, process)
+        return None if room is None else LimitAtBase(self.cgroup, room, swap_bytes)
 
     def _limit(self) -> Limits:
         """Set the limits and hold the disks; as the kernel has them."""
@@ -182,16 +182,16 @@ class _Measurement:
 
     def _sampler(self, applied: Limits) -> tuple[SamplerProcess, HotFiles, dict[str, str]]:
         """The sampler, what it and the worker read, and why samples are missing."""
-        setup = self.setup
-        limited = applied.memory_bytes is not None or self.request.walk is not None
-        timed = self.request.strategy is None and not setup.statistics_always
+        setup, request = self.setup, self.request
+        limited = bool(applied.memory_bytes is not None or request.walk or ROOM in request.settings)
+        timed = request.strategy is None and not setup.statistics_always
         hot, unread = readable_files(self.cgroup.hot_files(), flushing=not (limited and timed))
         # Where reading it can prevent a kill, it is read as often all the time.
         stat_s = setup.stat_interval_s or (STAT_INTERVAL_S if limited and hot.stat else None)
         return SamplerProcess(hot, self.files.work, setup.interval_s, stat_s), hot, unread
 
     def _run(
-        self, hot: HotFiles, process: WorkloadProcess, control: WalkControl | None
+        self, hot: HotFiles, process: WorkloadProcess, control: LimitControl | None
     ) -> tuple[ProcessEnd, GnuTime | None]:
         request, identity = self.request, self.setup.identity
         report = _report_file(self.files.work / f"{request.trial}.gnu-time", identity)

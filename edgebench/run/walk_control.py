@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +12,7 @@ from edgebench.cgroups.interface import Cgroup
 from edgebench.errors import CgroupError
 from edgebench.records import PhaseSum
 from edgebench.results.steady import LEAST, steadiness
+from edgebench.run.limit_control import LimitControl
 from edgebench.run.process import WorkloadProcess
 from edgebench.run.trial_record import utc_now
 from edgebench.run.walked_limits import WalkedLimits
@@ -77,7 +76,7 @@ def _spread(seconds: Sequence[float], middle: float) -> float:
     return _DEVIATION * far / middle if middle else 0.0
 
 
-class WalkControl(AbstractContextManager["WalkControl"]):
+class WalkControl(LimitControl):
     """The harness's side of a walk: called before each round, it says whether there is one more.
 
     Args:
@@ -94,6 +93,7 @@ class WalkControl(AbstractContextManager["WalkControl"]):
         swap_bytes: int | None,
         process: WorkloadProcess,
     ) -> None:
+        super().__init__()
         self.steps: list[WalkStep] = []
         #: Where slowdown changes most, once the walk has come to its end.
         self.cliff: Cliff | None = None
@@ -101,21 +101,10 @@ class WalkControl(AbstractContextManager["WalkControl"]):
         self.refused: str | None = None
         self._cgroup, self._swap_bytes, self._process = cgroup, swap_bytes, process
         self._limits = limits
-        self._ours, self._workers = socket.socketpair()
         self._walk = walk(limits.scenario_bytes, limits.target, limits.step_bytes)
         self._read_bytes = 0
         next(self._walk)
         self.steps.append(WalkStep(Visit(None), None))
-
-    @property
-    def worker_fd(self) -> int:
-        """The worker's end."""
-        return self._workers.fileno()
-
-    @property
-    def wakes(self) -> Mapping[int, Callable[[], bool]]:
-        """What wakes the harness, and what it does then."""
-        return {self._ours.fileno(): self._answer}
 
     def read_events(self) -> list[dict[str, Any]]:
         """The worker's events since the last call."""
@@ -123,11 +112,6 @@ class WalkControl(AbstractContextManager["WalkControl"]):
         fresh = self._process.event_list(self._read_bytes)[0]
         self._read_bytes = len(data)
         return fresh
-
-    def __exit__(self, *_: object) -> None:
-        """Close both ends."""
-        self._ours.close()
-        self._workers.close()
 
     def _answer(self) -> bool:
         """The worker is ready for a round: let it go on, at another limit if this one is known."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Workload's kind → what its worker imports; the extra with torch brings numpy as well.
 _LIBRARIES = {
     "convolution": ("torch",),
-    "scan": ("torch",),
+    "hot-base": ("torch",),
 }
 
 

@@ -112,10 +112,10 @@ def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
 def choose_device_data(
     results: Results, device: str | None = None, swap_kind: str | None = None
 ) -> tuple[DeviceData, list[str]]:
-    """The data of one device with one kind of swap; and warnings about what is missing.
+    """The data of one device, kind of swap and storage; and warnings about what is missing.
 
-    Without a kind of swap it is the one that most curves have. A kind without any trial is known
-    from its calibration alone: unlimited times and layer tables still hold for it.
+    Kind of swap and storage are those that most curves have, unless a kind is named. A kind without
+    any trial is known from its calibration alone: unlimited times and layer tables still hold.
 
     Raises:
         UsageError: several devices, and none was named.
@@ -127,7 +127,7 @@ def choose_device_data(
     most = max(own, key=lambda data: len(data.curves))
     matching = [data for data in own if data.swap_kind == (swap_kind or most.swap_kind)]
     if matching:
-        return matching[0], warnings
+        return max(matching, key=lambda data: len(data.curves)), warnings
     assert swap_kind is not None
     storage = parse_storage(str(most.curves[0].settings.get("storage", AS_IS)))
     calibration = load_calibration(_results_root(results), most.device, swap_kind).held_to(storage)

@@ -21,6 +21,7 @@ from edgebench.workloads.recorder import Recorder
 #: another kind needs is no part of its base.
 WORKLOADS = {
     "convolution": "edgebench.workloads.convolution:run_convolution",
+    "hot-base": "edgebench.workloads.hot_base:run_hot_base",
     "import": "edgebench.workloads.inference:run_import",
     "inference": "edgebench.workloads.inference:run_inference",
     "scan": "edgebench.workloads.scan:run_scan",

@@ -132,10 +132,11 @@ def test_nobody_opens_or_reads_what_flushes_under_a_limit(session: Session, tmp_
 @pytest.mark.cgroup
 def test_nor_does_a_worker_that_tells_its_phases(session: Session, tmp_path: Path) -> None:
     """A worker inherits no descriptor of such a file, and reads none at its boundaries."""
-    settings = {
-        "kind": "scan", "of": "anon", "size_bytes": 64 * MIB, "file": None, "disk": None,
-        "passes": ["fill", *["read"] * 20], "seed": 1, "runtime": False, "planned_share": 1.0,
+    area = {
+        "of": "anon", "planned_share": 1.0, "size_bytes": 64 * MIB, "file": None, "disk": None,
+        "passes": ["fill", *["read"] * 20], "seed": 1,
     }  # fmt: skip
+    settings = {"kind": "scan", "areas": [area]}
     record, looked = trial(
         session.setup, tmp_path, settings=settings, limits=LimitSetting("200M", 200 * MIB)
     )

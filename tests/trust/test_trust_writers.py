@@ -107,7 +107,7 @@ def _writes(module: str, name: str, call: ast.Call) -> bool:
         return any(map(_MODE.fullmatch, (word.strip("'\"") for word in words if "'" in word)))
     if name == "touch" and module:
         # A path's takes no place in memory.
-        return not call.args and module != "scanned.area"
+        return not call.args and module != "self._area"
     if name in ("rename", "replace", "save") and module:
         # pathlib's; text's takes two, a frame's takes names.
         return len(call.args) == 1 and not call.keywords and "'" not in words[0]

@@ -65,7 +65,7 @@ def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     kept = tmp_path / "board" / "calibration-file.json"
     kept.parent.mkdir()
     made = replace(made_up(), warnings=("the machine was noisy",))
-    monkeypatch.setattr(module, "run_calibration", lambda options, progress: (made, kept))
+    monkeypatch.setattr(module, "run_calibration", lambda *about: (made, kept))
     done = run("--json", "--results", tmp_path)
     data = json.loads(done.stdout)
     assert data["path"] == str(kept)
@@ -78,7 +78,7 @@ def test_the_table_says_each_constant_in_words(tmp_path: Path, monkeypatch: pyte
     made = made_up()
     (tmp_path / "board").mkdir()
     kept = tmp_path / "board" / "calibration-file.json"
-    monkeypatch.setattr(module, "run_calibration", lambda options, progress: (made, kept))
+    monkeypatch.setattr(module, "run_calibration", lambda *about: (made, kept))
     done = run("--results", tmp_path)
     first = " ".join(done.stdout.splitlines()[:2])
     assert "reads from swap (file) at 476.8 MiB/s" in first

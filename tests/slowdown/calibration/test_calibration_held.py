@@ -12,12 +12,14 @@ from calibration_making import calibration, constant
 from device_made_up import Device
 
 from edgebench.errors import MachineError
+from edgebench.slowdown.calibration.constants import constants_of
 from edgebench.slowdown.calibration.device import (
     OF_STORAGE,
     Calibration,
     Constant,
     HeldRates,
     load_calibration,
+    save_calibration,
 )
 from edgebench.slowdown.calibration.requests import held_share, request_bytes
 from edgebench.slowdown.calibration.scans import WIDE, Scan, blocks_of
@@ -130,3 +132,16 @@ def test_held_scans_show_what_is_reached(storage: str, bps: float) -> None:
     assert held_share([*free, *(replace(s, storage="read=1GB/s") for s in slow)], found) is None
     # Held passes are no part of the blocks that constants come from.
     assert blocks_of(slow) == []
+
+
+def test_held_scans_are_in_the_file_and_move_no_constant_of_the_storage_as_it_is(
+    tmp_path: Path,
+) -> None:
+    """Each scan says its storage; the constants are those of a calibration without held scans."""
+    free = Device().block().scans
+    slow = [replace(s, storage="read=50MB/s", seconds=9 * s.seconds) for s in free]
+    alone = constants_of(blocks_of(free), [1.0], [1.0], swaps=True)
+    assert constants_of(blocks_of([*slow, *free]), [1.0], [1.0], swaps=True) == alone
+    path = save_calibration(calibration(scans=(*slow, *free)), tmp_path)
+    kept = json.loads(path.read_bytes())["scans"]
+    assert [scan["storage"] for scan in kept] == ["read=50MB/s"] * len(slow) + ["as-is"] * len(free)

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import mmap
 from pathlib import Path
+from typing import Any
 
+import pytest
 from calibration_making import constant
 
-from edgebench.run.calibration_points import FILE_BYTES, LIMIT_BYTES, scan_points
+from edgebench.records import TrialRecord
+from edgebench.run.calibration_points import (
+    FILE_BYTES,
+    LIMIT_BYTES,
+    CalibrationPlan,
+    ScannedDisks,
+)
+from edgebench.run.calibration_records import scans_of
 from edgebench.run.launch import KINDS
+from edgebench.run.limit_control import ROOM
+from edgebench.run.storage import StoragePlaces
+from edgebench.scenario.points import Point
 from edgebench.slowdown.calibration.device import (
     Constant,
 )
@@ -18,43 +30,107 @@ from edgebench.slowdown.calibration.warnings import (
     constant_spread_warnings,
     other_swap_warnings,
 )
-from edgebench.workloads.scan import PASSES
+from edgebench.storage_speed import AS_IS
+from edgebench.workloads.scanned_area import PASSES
 
 MIB = 1 << 20
 FILE = Path("scan.bin")
+DISKS = ScannedDisks("254:0", "254:0", ("read=100MB/s", "read_iops=20000"))
+PLANS = {kind: CalibrationPlan(kind, 1 << 30, FILE, DISKS) for kind in ("file", "zram")}
+PLANS["none"] = CalibrationPlan("none", None, FILE)
+
+
+def points(swap: str, block: int = 0) -> dict[str, Point]:
+    """A block's points by their id."""
+    return {point.id: point for point in PLANS[swap].points(block)}
+
+
+def areas(swap: str, block: int = 0) -> dict[tuple[str, float], dict[str, Any]]:
+    """What a block's scan covers: memory or file, and its size; the rest of it."""
+    found = points(swap, block)["scans"].settings["areas"]
+    return {(area["of"], area["planned_share"]): area for area in found}
 
 
 def test_with_swap_both_memory_and_a_file_are_scanned():
-    """Anonymous memory at every size, a file at both ends, the runtime twice."""
-    points = {point.id: point for point in scan_points("file", 1 << 30, FILE, 200 * MIB)}
-    anon = ["anon-0.75", "anon-1.1", "anon-1.25", "anon-1.5", "anon-2"]
-    assert list(points) == [*anon, "file-0.75", "file-2", "base", "pressed"]
-    assert points["pressed"].limits.memory_bytes == 200 * MIB
-    assert points["pressed"].settings["size_bytes"] > 200 * MIB
-    assert points["base"].limits.memory_bytes is None
+    """In one trial: anonymous memory at every size, a file at both ends; the runtime in another."""
+    held = [f"anon-{speed}" for speed in DISKS.speeds]
+    assert {*points("file")} == {"scans", "hot-base", *held}
+    anon = [("anon", share) for share in (FITS, 1.1, 1.25, 1.5, WIDE)]
+    assert {*areas("file")} == {*anon, ("file", FITS), ("file", WIDE)}
+    hot_base = points("file")["hot-base"]
+    assert hot_base.limits.memory_bytes is None
+    assert hot_base.settings[ROOM] == 0
+    assert hot_base.settings["area"]["size_bytes"] is None
+    assert hot_base.settings["area"]["planned_share"] > 1
 
 
 def test_without_swap_files_are_scanned_beyond_the_limit():
     """Anonymous memory is only touched where it fits; files take every size."""
-    points = {point.id: point for point in scan_points("none", None, FILE, 200 * MIB)}
-    assert [name for name in points if name.startswith("anon")] == ["anon-0.75"]
-    assert len([name for name in points if name.startswith("file")]) == 5
-    pressed = points["pressed"]
-    assert pressed.settings["file"] == str(FILE)
-    assert pressed.limits.memory_bytes is not None
-    assert 200 * MIB < pressed.limits.memory_bytes < 200 * MIB + FILE_BYTES
+    found = areas("none")
+    assert [share for of, share in found if of == "anon"] == [FITS]
+    assert len([share for of, share in found if of == "file"]) == 5
+    hot_base = points("none")["hot-base"].settings
+    assert hot_base["area"]["file"] == str(FILE)
+    assert 0 < hot_base[ROOM] < hot_base["area"]["size_bytes"] <= FILE_BYTES
 
 
-def test_every_pass_and_kind_is_known_and_every_size_whole():
+@pytest.mark.parametrize("swap", PLANS)
+def test_what_repeats_well_is_measured_in_the_first_blocks_alone(swap: str):
+    """Declared speeds and the runtime in one, sizes between in two, both ends in all."""
+    ids = [{*points(swap, block)} for block in range(3)]
+    assert "hot-base" in ids[0]
+    assert ids[1] == ids[2] == {"scans"}
+    assert {*areas(swap, 1)} == {*areas(swap)}
+    ends = {at for at in areas(swap) if at[1] in (FITS, WIDE)}
+    assert {*areas(swap, 2)} == ends
+    assert len(ends) < len(areas(swap))
+
+
+def test_each_block_has_an_order_of_its_own():
+    """Of points and of areas; the same in every calibration."""
+    orders = [[*areas("file", block)] for block in range(2)]
+    assert orders[0] != orders[1]
+    assert orders == [[*areas("file", block)] for block in range(2)]
+
+
+def test_only_scans_below_a_declared_speed_have_one():
+    """The constants come from the storage as it is, and the disk that is held has a file on it."""
+    storages = {point.id: point.limits.storage for point in PLANS["file"].points(0)}
+    assert storages == {
+        "scans": AS_IS,
+        "hot-base": AS_IS,
+        **{f"anon-{speed}": speed for speed in DISKS.speeds},
+    }
+    plan = CalibrationPlan("zram", 1 << 30, FILE, ScannedDisks(None, "254:0", ("read=50MB/s",)))
+    held = next(point for point in plan.points(0) if point.id == "file-read=50MB/s")
+    assert held.limits.storage == "read=50MB/s"
+    assert StoragePlaces.of(held.settings, {}).needed == (FILE,)
+
+
+def test_each_pass_keeps_the_storage_that_it_was_made_at():
+    """What a calibration's file says of a scan is the trial's own storage, not the machine's."""
+    held = points("file")["anon-read=100MB/s"]
+    size = held.settings["areas"][0]["size_bytes"]
+    made = {"of": "anon", "planned_share": 1.25, "what": "read", "number": 1, "size_bytes": size}
+    made |= {"resident_bytes": 1, "touched_bytes": size, "seconds": 0.3, "in_bytes": size}
+    made |= {"out_bytes": 0, "major_faults": 7, "requests": 9}
+    about = {"outcome": "ok", "started_utc": "", "notes": {"passes": [made]}}
+    record = TrialRecord("0003", held.id, 1, 1, dict(held.settings), held.limits, **about)
+    (scan,) = scans_of(record)
+    assert (scan.trial, scan.block, scan.storage) == ("0003", 1, "read=100MB/s")
+    assert (scan.of, scan.planned_share, scan.requests) == ("anon", 1.25, 9)
+
+
+@pytest.mark.parametrize("swap", PLANS)
+def test_every_pass_and_kind_is_known_and_every_size_whole(swap: str):
     """The worker knows each pass; sizes are whole pages, below the limit where they must fit."""
-    for swap in ("none", "zram"):
-        for point in scan_points(swap, None, FILE, 200 * MIB):
-            assert point.settings["kind"] in KINDS
-            if point.settings["kind"] == "scan":
-                assert set(point.settings["passes"]) <= set(PASSES)
-                assert point.settings["size_bytes"] % mmap.PAGESIZE == 0
-                if point.settings["planned_share"] == FITS:
-                    assert point.settings["size_bytes"] < LIMIT_BYTES
+    for point in PLANS[swap].points(0):
+        assert point.settings["kind"] in KINDS
+        for area in point.settings.get("areas", ()):
+            assert set(area["passes"]) <= set(PASSES)
+            assert area["size_bytes"] % mmap.PAGESIZE == 0
+            if area["planned_share"] == FITS:
+                assert area["size_bytes"] < LIMIT_BYTES
 
 
 def test_shares_of_a_scan():

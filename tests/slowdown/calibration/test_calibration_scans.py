@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 
 from edgebench.errors import MachineError, WorkloadError
-from edgebench.records import LimitSetting
-from edgebench.run.calibration import scans_of
+from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.calibration_points import scan_file
+from edgebench.run.calibration_records import base_bytes, hot_bytes, scans_of
+from edgebench.run.limit_control import ROOM
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.slowdown.calibration.scans import Scan
+from edgebench.workloads.garbage_collection import FROZEN
 from edgebench.workloads.pages import Area
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.scan import run_scan
@@ -49,41 +51,46 @@ def scanned() -> Iterator[Path]:
         folder.rmdir()
 
 
-def scan(
-    session: Session,
-    tmp_path: Path,
-    passes: list[str],
-    size_bytes: int,
-    swap_kind: str = "none",
-    file: Path | None = None,
-) -> list[Scan]:
-    """The passes of one trial below the limit."""
-    settings: dict[str, Any] = {
-        "kind": "scan",
-        "disk": None,
+def area(passes: list[str], size_bytes: int, file: Path | None = None) -> dict[str, Any]:
+    """The settings of one area that is scanned."""
+    return {
         "of": "file" if file else "anon",
         "planned_share": 1.0,
         "size_bytes": size_bytes,
         "file": str(file) if file else None,
+        "disk": None,
         "passes": passes,
         "seed": 1,
-        "runtime": False,
     }
-    swap_bytes = None if swap_kind == "none" else 256 * MIB
-    session.swap.use(swap_kind, swap_bytes)
-    limits = LimitSetting("32M", LIMIT, swap_kind, swap_bytes)
+
+
+def trial(
+    session: Session, tmp_path: Path, settings: dict[str, Any], limits: LimitSetting
+) -> TrialRecord:
+    """One trial that finished, with its own kind of swap."""
+    session.swap.use(limits.swap_kind, limits.swap_bytes)
     files = TrialFiles(tmp_path / "s.npz", tmp_path / "e.gz", tmp_path / "log", tmp_path)
-    request = TrialRequest("0001", "p", 0, 0, settings, limits, 60)
-    record = run_trial(session.setup, request, files)
+    record = run_trial(session.setup, TrialRequest("0001", "p", 0, 0, settings, limits, 60), files)
     assert record.outcome == "ok", record.reason
-    return scans_of(record)
+    return record
+
+
+def scan(
+    session: Session, tmp_path: Path, *areas: dict[str, Any], swap_kind: str = "none"
+) -> list[Scan]:
+    """The passes of one trial below the limit."""
+    swap_bytes = None if swap_kind == "none" else 256 * MIB
+    limits = LimitSetting("32M", LIMIT, swap_kind, swap_bytes)
+    settings = {"kind": "scan", "gc": FROZEN, "areas": list(areas)}
+    return scans_of(trial(session, tmp_path, settings, limits))
 
 
 @pytest.mark.cgroup
 def test_what_fits_stays(session: Session, tmp_path: Path):
     """Below the limit all of it is resident, no fault waits for a disk."""
-    made = scan(session, tmp_path, ["touch", "fill", "read", "write", "random"], 16 * MIB)
-    assert [s.what for s in made] == ["touch", "fill", "read", "write", "random"]
+    passes = ["touch", "fill", "read", "write", "random"]
+    made = scan(session, tmp_path, area(passes, 16 * MIB))
+    assert [s.what for s in made] == passes
     assert all(s.resident_bytes == s.size_bytes == 16 * MIB for s in made)
     assert all(s.major_faults <= 2 for s in made)
     assert all(s.seconds > 0 for s in made)
@@ -96,7 +103,7 @@ def test_what_does_not_fit_comes_back_from_swap(session: Session, tmp_path: Path
     """At twice the limit the fill goes out, and each pass brings most of it back."""
     passes = ["fill", "read", "read", "write", "random"]
     try:
-        made = scan(session, tmp_path, passes, 64 * MIB, swap_kind)
+        made = scan(session, tmp_path, area(passes, 64 * MIB), swap_kind=swap_kind)
     except MachineError as error:
         pytest.skip(error.what)
     fill, _, settled, write, by_chance = made
@@ -114,7 +121,8 @@ def test_what_does_not_fit_comes_back_from_swap(session: Session, tmp_path: Path
 def test_a_cold_file_comes_from_the_disk(session: Session, tmp_path: Path, scanned: Path):
     """Evicted, all of it is read again; by chance, one page a fault."""
     passes = ["copy", "map", "read", "read", "random"]
-    copied, mapped, _, again, by_chance = scan(session, tmp_path, passes, 48 * MIB, file=scanned)
+    made = scan(session, tmp_path, area(passes, 48 * MIB, scanned))
+    copied, mapped, _, again, by_chance = made
     assert copied.touched_bytes == 48 * MIB
     assert copied.in_bytes >= 48 * MIB
     assert mapped.in_bytes >= 48 * MIB
@@ -125,10 +133,69 @@ def test_a_cold_file_comes_from_the_disk(session: Session, tmp_path: Path, scann
 @pytest.mark.cgroup
 def test_a_warm_file_stays(session: Session, tmp_path: Path, scanned: Path):
     """The tail of a file that fits is read from the disk once only."""
-    mapped, _, again = scan(session, tmp_path, ["map", "read", "read"], 8 * MIB, file=scanned)
+    made = scan(session, tmp_path, area(["map", "read", "read"], 8 * MIB, scanned))
+    mapped, _, again = made
     assert mapped.in_bytes >= 8 * MIB
     assert again.resident_bytes == 8 * MIB
     assert again.major_faults == 0
+
+
+@pytest.mark.cgroup
+@pytest.mark.swap
+def test_an_area_leaves_nothing_to_the_next(session: Session, tmp_path: Path, scanned: Path):
+    """After memory and a file that don't fit, one that fits has all of the room, at once.
+
+    What the file left in the page cache would be reclaimed first, and that would count as the cost
+    of the first touch.
+    """
+    fits = area(["touch", "fill", "read"], 20 * MIB)
+    wide = area(["fill", "read"], 56 * MIB), area(["copy", "map", "read"], 48 * MIB, scanned)
+    try:
+        made = scan(session, tmp_path, *wide, fits, swap_kind="file")
+    except MachineError as error:
+        pytest.skip(error.what)
+    assert [(s.of, s.size_bytes // MIB) for s in made] == [
+        *[("anon", 56)] * 2,
+        *[("file", 48)] * 3,
+        *[("anon", 20)] * 3,
+    ]
+    assert [s.number for s in made if s.what == "read"] == [0, 0, 0]
+    assert all(s.resident_bytes == 20 * MIB for s in made[-3:])
+    assert sum(s.major_faults for s in made[-3:]) <= 8
+    left = Area(48 * MIB, scanned)
+    assert left.resident_bytes() < MIB
+    left.close()
+
+
+@pytest.mark.cgroup
+@pytest.mark.slow
+@pytest.mark.parametrize("swap_kind", ["none", "file"])
+def test_the_runtime_is_limited_to_its_own_size(
+    session: Session, tmp_path: Path, scanned: Path, swap_kind: str
+):
+    """Imported without a limit, then held to what it uses, with room for a scan or without."""
+    room = 40 * MIB if swap_kind == "none" else 0
+    about = area(["fill", "read"], 0) | {"size_bytes": None, "planned_share": 1.05}
+    if room:
+        about = area(["map", "read"], 48 * MIB, scanned)
+    settings = {"kind": "hot-base", "gc": FROZEN, "area": about | {"of": "pressed"}, ROOM: room}
+    limits = LimitSetting("max", None, swap_kind, None if room else 1 << 30)
+    try:
+        record = trial(session, tmp_path, settings, limits)
+    except MachineError as error:
+        pytest.skip(error.what)
+    assert record.limit_bytes is not None
+    assert record.demand_bytes is None
+    base = base_bytes(record)
+    assert abs(record.limit_bytes - room - base) < 4 * MIB
+    made = scans_of(record)
+    assert {s.of for s in made} == {"pressed"}
+    if room:
+        assert hot_bytes(record) > 0.8 * base
+    else:
+        assert made[0].size_bytes == pytest.approx(1.05 * record.limit_bytes, rel=0.01)
+        assert made[-1].in_bytes > 50 * MIB
+        assert 0 < hot_bytes(record) < 0.7 * base
 
 
 def test_an_area_holds_what_was_written():
@@ -152,10 +219,8 @@ def test_fresh_memory_is_not_resident():
 
 def test_an_unknown_pass_is_refused():
     """A scan asked for what it can't do says what it can."""
-    settings = {"size_bytes": MIB, "file": None, "disk": None, "passes": ["hop"]}
-    settings |= {"seed": 1, "runtime": False}
     with pytest.raises(WorkloadError, match="no pass 'hop'") as told:
-        run_scan(settings, Recorder())
+        run_scan({"areas": [area(["hop"], MIB)]}, Recorder())
     assert "fill" in str(told.value.remedy)
 
 

@@ -1,0 +1,91 @@
+"""Predictions for a declared storage, from the one calibration of the storage as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_sweep import make
+from verb_making import SHAPE, calibration
+
+from edgebench.results.results import load
+from edgebench.slowdown.calibration.device import Calibration, Constant, save_calibration
+from edgebench.slowdown.context import DeviceData, choose_device_data, device_data
+from edgebench.slowdown.models.physics import Physics
+from edgebench.slowdown.splits import unseen
+from edgebench.storage_speed import AS_IS, parse_storage
+
+SLOW = "read=5MB/s"
+#: The same sweep twice, but that storage was held in the second, which has fewer networks.
+FEWER = replace(SHAPE, networks={"alexnet": 4, "vgg11": 5}, storage=SLOW)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A calibrated device with a sweep of each storage."""
+    folder = tmp_path_factory.mktemp("both")
+    make(folder, SHAPE)
+    make(folder, FEWER)
+    save_calibration(replace(calibration(), held_share=Constant(0.5, 0.5, 0.5, "share", 2)), folder)
+    return folder
+
+
+def by_storage(root: Path) -> dict[str, DeviceData]:
+    """What is known of each storage."""
+    found, warnings = device_data(load(root))
+    assert warnings == []
+    return {str(data.curves[0].settings.get("storage", AS_IS)): data for data in found}
+
+
+def slowed(data: DeviceData) -> float:
+    """How much AlexNet's loading is slowed at a tight limit, by the constants alone."""
+    asked = next(c for c in data.curves if (c.network, c.phase) == ("alexnet", "load"))
+    fit = Physics().fit([], data.context)
+    limits = asked.limits[:1]
+    return float(Physics().predict(fit, unseen(asked), limits, data.context).slowdown[0])
+
+
+def test_a_declared_speed_counts_for_its_own_storage_alone(both: Path) -> None:
+    """The storage as it is has the measured constants; the held one has a speed besides."""
+    found = by_storage(both)
+    assert {*found} == {AS_IS, SLOW}
+    free, held = found[AS_IS].context.calibration, found[SLOW].context.calibration
+    assert free is not None
+    assert held is not None
+    assert free.held is None
+    assert held.held is not None
+    assert held.held.storage == SLOW
+    assert replace(held, held=None) == free
+    assert slowed(found[SLOW]) > 3 * slowed(found[AS_IS])
+
+
+def test_how_held_scans_went_moves_no_prediction_of_the_storage_as_it_is(both: Path) -> None:
+    """``held_share`` is of declared speeds: half of it is half as fast there, and the same here."""
+    found = by_storage(both)
+    whole = {
+        storage: replace(data, context=replace(data.context, calibration=_exact(data)))
+        for storage, data in found.items()
+    }
+    assert slowed(whole[AS_IS]) == slowed(found[AS_IS])
+    assert slowed(whole[SLOW]) < 0.7 * slowed(found[SLOW])
+
+
+def _exact(data: DeviceData) -> Calibration:
+    """Its calibration as if declared speeds were reached exactly."""
+    assert data.context.calibration is not None
+    made = replace(data.context.calibration, held_share=Constant(1.0, 1.0, 1.0, "share", 2))
+    return made.held_to(parse_storage(str(data.curves[0].settings.get("storage", AS_IS))))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_results_of_two_storages_are_those_of_the_one_with_more_curves(
+    tmp_path: Path, order: int
+) -> None:
+    """Whichever was run first; never a mixture of both."""
+    for shape in (SHAPE, FEWER)[::order]:
+        make(tmp_path, shape)
+    save_calibration(calibration(), tmp_path)
+    data, _ = choose_device_data(load(tmp_path))
+    assert {c.settings.get("storage", AS_IS) for c in data.curves} == {AS_IS}
+    assert {c.network for c in data.curves} == {*SHAPE.networks}
