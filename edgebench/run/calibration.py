@@ -45,8 +45,10 @@ REPEATS, TIME_S, _LEAST = 3, 20.0, 2
 _PROBE_S = 0.1
 _TIMEOUT_S = 300.0
 _AGAIN = """\
-{} of its trials were killed by the kernel though swap was free, and were made once more: see \
+the kernel killed {} of its trials though swap was free, and they were made again: see \
 docs/explanation/observer-effect.md"""
+#: How often one such trial is made again.
+_MOST_AGAIN = 2
 #: A scan's own counters tell what it missed; the sampler is only to show the trial's course.
 _INTERVAL_S = 0.02
 
@@ -172,12 +174,14 @@ class _Blocks:
             yield TrialRequest(*about, point.settings, point.limits, timeout_s=_TIMEOUT_S)
 
     def _make(self, request: TrialRequest) -> TrialRecord:
-        """Make a trial; once more if the kernel killed it though nothing was full."""
+        """Make a trial; again, but not for ever, if the kernel killed it though swap was free."""
         record = self.loop.unkept(request)
-        if not record.killed_with_swap_free:
-            return record
-        self.again += 1
-        return self.loop.unkept(request)
+        for _ in range(_MOST_AGAIN):
+            if not record.killed_with_swap_free:
+                break
+            self.again += 1
+            record = self.loop.unkept(request)
+        return record
 
     def _keep(self, record: TrialRecord) -> None:
         self.records.append(finished(record))

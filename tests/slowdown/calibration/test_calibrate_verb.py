@@ -13,8 +13,10 @@ from device_made_up import Device
 
 from edgebench.cli.calibrate import MEANINGS, calibrate
 from edgebench.errors import CgroupError, MachineError, ResultsError
+from edgebench.records import LimitSetting, TrialRecord
 from edgebench.report.figures.calibration import draw_calibration
 from edgebench.run import calibration as module
+from edgebench.run.trial_record import TrialRequest
 from edgebench.slowdown.calibration.device import Calibration, load_calibration
 from edgebench.slowdown.calibration.scans import blocks_of
 
@@ -105,6 +107,36 @@ def test_a_scan_that_is_killed_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     done = run("--swap", "none", "--results", tmp_path, "--device", "board")
     assert isinstance(done.exception, MachineError)
     assert "ended as timeout" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("kills", "swap_free", "outcome", "again"),
+    [
+        (0, True, "ok", 0),
+        (2, True, "ok", 2),
+        (3, True, "oom-killed", 2),
+        (1, False, "oom-killed", 0),
+    ],
+)
+def test_a_scan_killed_with_swap_free_is_made_again(
+    kills: int, swap_free: bool, outcome: str, again: int
+):
+    """Twice at most, and only if swap was free: then the limit is not what killed it."""
+    request = TrialRequest("0001", "scans", 0, 0, {}, LimitSetting())
+    about = {**request.described(), "started_utc": ""}
+    killed = TrialRecord(**about, outcome="oom-killed", killed_with_swap_free=swap_free)
+    records = iter([*[killed] * kills, TrialRecord(**about, outcome="ok")])
+
+    class Loop:
+        """Makes these records."""
+
+        def unkept(self, request: TrialRequest) -> TrialRecord:
+            """The next one."""
+            return next(records)
+
+    blocks = module._Blocks(module.CalibrationOptions(), Loop(), lambda: None)  # type: ignore[arg-type]
+    assert blocks._make(request).outcome == outcome
+    assert blocks.again == again
 
 
 def test_without_cgroups_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
