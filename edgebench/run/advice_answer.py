@@ -139,7 +139,7 @@ class Advice:
         if self.best is None:
             return f"{state}: {_none_of(len(self.tried))}"
         if not self.best.confirmed:
-            return f"{state}: {self.best.name} seemed to help, but not when it was measured anew"
+            return f"{state}: {self.best.name} may help, but {_doubt(self.best)}"
         if self.plain_end != "ok":
             often = f"{self.best.finished} of {self.best.trials} times"
             plain = f"plain {self.best.plain_finished}"
@@ -169,6 +169,16 @@ def _none_of(count: int) -> str:
     if count < 2:
         return "the one remedy that was tried does not help" if count else "no remedy fits it"
     return f"none of the {count} remedies that were tried helps"
+
+
+def _doubt(best: BestRemedy) -> str:
+    """Why the winner is not advised: it failed, or its fresh pairs differ too much."""
+    if best.finished < best.trials:
+        return f"it finished only {best.finished} of {best.trials} times when it was measured anew"
+    if best.ratio is None or best.low is None or best.high is None:
+        return "this was not seen again when it was measured anew"
+    between = f"×{best.ratio:.2f}, 95 % interval {best.low:.2f} to {best.high:.2f}"
+    return f"{best.pairs} pairs of fresh trials can't tell ({between})"
 
 
 def _gain(best: BestRemedy) -> str:

@@ -126,16 +126,18 @@ def test_what_makes_it_fit_is_found_and_can_be_typed(tmp_path: Path):
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's allocator")
 def test_the_allocators_remedy_of_a_training_is_found(tmp_path: Path):
-    """ResNet-18 trained by Adam at 250 MiB: faster by half and more with one variable."""
+    """ResNet-18 trained by Adam at 250 MiB: one variable makes it faster, or ends its kills."""
     (tmp_path / "resnet.toml").write_text(_TRAINING)
     done = advise(tmp_path, "resnet.toml", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["slowdown"] > 1.5
-    assert found["best"]["confirmed"]
-    assert "MALLOC_MMAP_THRESHOLD_=131072" in found["best"]["typed"][0]
-    assert found["best"]["high"] < 1 / 1.5
-    assert found["best"]["pairs"] == 5
+    ends = {one["name"]: one["end"] for one in found["tried"]}
+    assert ends["mmap-threshold"] == "ok"
+    best = found["best"]
+    assert best["confirmed"]
+    assert "MALLOC_MMAP_THRESHOLD_=131072" in best["typed"][0]
+    assert best["finished"] == 5
+    assert found["plain_end"] == "oom-killed" or best["high"] < 1
 
 
 @pytest.mark.parametrize(
