@@ -2,7 +2,7 @@
 
 It imports next to nothing (parsing JSON alone would double its start) and keeps every file
 open, so that it costs a few megabytes. Rows of int64 go to two raw files; -1 is "not available".
-It prints ``ready`` on stdout after its first row, and ends as soon as its stdin does: with the
+It prints ``ready`` on stdout after its first row, and ends when its stdin does: with the
 harness, however that ends. Then it prints its cost: seconds of CPU and bytes resident.
 
 Waking up is most of what it costs. So the time between two readings doubles while usage and swap
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: Rows kept in memory before they are written, and for how long: who watches sees them then.
 _BUFFERED = 512
 _WRITTEN_EACH_NS = 500_000_000
+#: The end of stdin is seen so soon: to wait for it costs more than to sleep.
+_END_SEEN_WITHIN_NS = 10_000_000
 #: A smaller change is none: that of two batches of 64 pages, in which the kernel charges each CPU.
 SAME_BYTES = 128 * os.sysconf("SC_PAGE_SIZE")
 
@@ -41,14 +43,14 @@ def main(words: Sequence[str]) -> None:
     """Sample until stdin ends, then print what it cost."""
     pairs = [word.split("=", 1) for word in words]
     spec = dict(pairs)
-    read, clock, wait_for_end = _reader(spec), time.monotonic_ns, select.select
+    read, clock, sleep = _reader(spec), time.monotonic_ns, time.sleep
     stat_read = _stat_reader(spec, [value for key, value in pairs if key == "small"])
     interval, quiet_interval = int(spec["interval_ns"]), int(spec["quiet_interval_ns"])
     slow = _SlowPace(int(spec["stat_interval_ns"]), int(spec["quiet_stat_interval_ns"]))
     fast, stat = array("q"), array("q")
     fds = int(spec["fast_fd"]), int(spec["stat_fd"])
     wait, due = interval, clock()
-    next_write = due + _WRITTEN_EACH_NS
+    next_look, next_write = due, due + _WRITTEN_EACH_NS
     _, usage, swap, _ = row = read(due)
     fast.extend(row)
     os.write(1, b"ready\n")
@@ -71,10 +73,14 @@ def main(words: Sequence[str]) -> None:
         if wait > interval:
             # One wake for both tables.
             due = min(due, max(slow.next_ns, now + interval))
-        left = due - clock()
-        if wait_for_end((0,), (), (), max(0, left) / 1e9)[0]:
-            break
-        if left <= 0:
+        left = max(0, due - clock())
+        if left > _END_SEEN_WITHIN_NS or now >= next_look:
+            next_look = now + _END_SEEN_WITHIN_NS
+            if select.select((0,), (), (), left / 1e9)[0]:
+                break
+        elif left:
+            sleep(left / 1e9)
+        if not left:
             due = clock()
     _write(fds, fast, stat)
     _report()
