@@ -100,6 +100,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         *("the aim of 1 %", "much more than 2 %", "the aim of 2 % of a core"),
         *("no more than 64 KiB", "maps 256 KiB more"),
     ),
+    "docs/decisions/0090-the-allocator-is-simulated.md": ("threshold, up to 32 MiB",),
     "results/README.md": ("with 24 GiB", "15 training steps"),
     "docs/decisions/0061-rounds-without-garbage-collections.md": ("of 1 ms or more",),
     "docs/explanation/kernel-report.md": (

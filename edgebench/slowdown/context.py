@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _Made = TypeVar("_Made")
 #: What a data set has if the sweep has no number of them.
 _CLASSES = 10
+#: What a training's data set has beside its name and shape.
+_OF_DATA = ("classes", "examples")
 
 
 class CannotPredictError(Exception):
@@ -168,7 +170,7 @@ def with_trainings(results: Results) -> tuple[Results, list[str]]:
     trained = trials[trials["kind"] == KIND]
     if trained.empty:
         return results, []
-    shaping = [name for name in ("network", *SHAPING, "classes") if name in trained]
+    shaping = [name for name in ("network", *SHAPING, *_OF_DATA) if name in trained]
     rows = trained[shaping].drop_duplicates().to_dict("records")
     settings = [{"classes": _CLASSES, **_plain(row)} for row in rows]
     try:

@@ -21,6 +21,7 @@ from edgebench.kills import LOST
 from edgebench.results.frames import ENGINE, GENERATION, TRAINING
 from edgebench.results.once import once_for_results
 from edgebench.results.stages import START, STEADY
+from edgebench.slowdown.allocator_variables import with_variables
 from edgebench.slowdown.trial_seconds import seconds_by_trial
 from edgebench.storage_speed import AS_IS
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
@@ -155,7 +156,7 @@ def curves(results: Results) -> list[Curve]:
         ResultsError: there is none, with the reason.
     """
     times = seconds_by_trial(results)
-    made = list(_curves(times, results.trials))
+    made = with_variables(_curves(times, results.trials), results)
     if not made:
         _say_why_none(results)
     return made

@@ -17,6 +17,7 @@ from edgebench.slowdown.simulator.profile import (
     added_layer_times,
     demand_bytes,
     device_for,
+    device_with_demand,
     workload_for,
 )
 from edgebench.slowdown.splits import by_engine
@@ -215,7 +216,7 @@ class Predictor:
     def _layers(self, subject: QueriedWorkload, limit_bytes: float) -> tuple[AddedLayerTime, ...]:
         curve, context = subject.curves[0], self._data.context
         try:
-            workload, device = workload_for(curve, context), device_for(curve, context)
+            workload, device = workload_for(curve, context), device_with_demand(curve, context)
         except CannotPredictError:
             return ()
         return tuple(added_layer_times(workload, device, limit_bytes))

@@ -17,6 +17,11 @@ from edgebench.slowdown.calibration.device import save_calibration
 from edgebench.slowdown.context import CannotPredictError, device_data, with_trainings
 from edgebench.slowdown.models.fitting import fit_all
 from edgebench.slowdown.models.physics import Physics
+from edgebench.slowdown.simulator.profile import (
+    demand_bytes,
+    device_with_demand,
+    workload_for,
+)
 from edgebench.slowdown.splits import unseen
 
 TRAINING: dict[str, Any] = {
@@ -86,6 +91,37 @@ def test_steps_are_described_and_told_by_physics(trained: Results):
     assert tight.slowdown[0] > 1
 
 
+def test_a_measured_demand_tells_the_runtime_of_a_training(trained: Results):
+    """What a demand has beside what steps hold is the runtime's; an unknown one is calibrated."""
+    described, _ = with_trainings(trained)
+    (known,), _ = device_data(described)
+    curve = replace(known.curves[0], demand_bytes=300.0 * MIB)
+    workload = workload_for(curve, known.context)
+    device = device_with_demand(curve, known.context)
+    assert demand_bytes(workload, device) == pytest.approx(300 * MIB, abs=MIB)
+    untold = device_with_demand(replace(curve, demand_bytes=None), known.context)
+    assert untold.base.bytes == calibration().base_bytes.value
+
+
+def test_the_allocator_s_variables_are_settings_of_curves(trained: Results):
+    """A sweep that ran with them has other curves, and other simulated heaps."""
+    words = "MALLOC_MMAP_THRESHOLD_=131072"
+    variables = {"MALLOC_MMAP_THRESHOLD_": "131072", "OMP_NUM_THREADS": "1"}
+    sweeps = [
+        replace(one, environment={**one.environment, "variables": variables})
+        for one in trained.sweeps
+    ]
+    described, _ = with_trainings(Results(sweeps))
+    (known,), _ = device_data(described)
+    assert {curve.settings["malloc"] for curve in known.curves} == {words}
+    (plain,), _ = device_data(with_trainings(trained)[0])
+    assert "malloc" not in plain.curves[0].settings
+    own, other = (workload_for(one.curves[0], one.context) for one in (known, plain))
+    assert own.training
+    assert other.training
+    assert (own.training.malloc.adapts, other.training.malloc.adapts) == (False, True)
+
+
 def test_what_learnt_from_inference_says_nothing_of_training(trained: Results):
     """Models of curves and physics have errors there; brouwer and corrected say why not."""
     described, _ = with_trainings(trained)
@@ -99,13 +135,13 @@ def test_what_learnt_from_inference_says_nothing_of_training(trained: Results):
 
 
 def test_what_is_not_modelled_is_told_by_its_own_curves(trained: Results):
-    """Checkpointing has no layers that can be described: said, and physics can't tell."""
+    """Filters drawn by chance can't be described: said, and physics can't tell."""
     sweeps = [
-        replace(one, records=[as_training(r, checkpointing=True) for r in one.records])
+        replace(one, records=[as_training(r, trained="filters 40%") for r in one.records])
         for one in trained.sweeps
     ]
     described, untold = with_trainings(Results(sweeps))
-    assert "checkpointing" in untold[0]
+    assert "filters" in untold[0]
     (known,), _ = device_data(described)
     with pytest.raises(CannotPredictError):
         Physics().predict(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from kernel_by_page import KernelByPage
 from made_networks import MIB, calibration, table, workload
+from made_trainings import row, training
 
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
 from edgebench.slowdown.simulator.inference_trace import references_of
@@ -17,47 +16,9 @@ from edgebench.slowdown.simulator.references import References
 from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.simulation import device_of, simulate
 from edgebench.slowdown.simulator.tasks import tasks_of
-from edgebench.slowdown.simulator.training_workload import any_workload_of, table_key
 from edgebench.slowdown.simulator.workload import Workload
 
 PAGE = 64 << 10
-SETTINGS = {
-    "kind": "training",
-    "framework": "pytorch",
-    "pipeline": "made",
-    "data": "synthetic",
-    "shape": "1x16x16",
-    "optimizer": "sgd",
-    "batch": 4,
-    "accumulation": 1,
-    "precision": "float32",
-    "checkpointing": False,
-    "trained": "all",
-    "steps": 3,
-    "threads": 1,
-}
-
-
-def row(order: int, weights: int, output: int, kept: bool = True, beside: int = 0) -> Any:
-    """A layer with so many bytes of weights, of output, and saved beside it."""
-    return {
-        "order": order,
-        "name": f"layer{order}",
-        "type": "Conv2d",
-        "part": f"layer{order}",
-        "file_bytes": weights,
-        "trained_bytes": weights,
-        "output_bytes": output,
-        "kept_bytes": output if kept else 0,
-        "saved_bytes": beside,
-        "flops": 1e7,
-    }
-
-
-def training(*rows: Any, **changed: Any) -> Workload:
-    """A training with these layers."""
-    settings = {**SETTINGS, **changed}
-    return any_workload_of(settings, {table_key(settings): rows})
 
 
 def string(work: Workload, steps: int = 2) -> References:
@@ -95,20 +56,33 @@ def test_what_a_step_holds_is_weights_gradients_state_and_activations():
 
 
 def test_nothing_outlives_its_step_but_weights_and_state():
-    """After the last reference of a second step no more is alive than after the first."""
-    rows = [row(n, 2 * MIB, MIB, kept=n % 2 == 0, beside=n * 1000) for n in range(6)]
+    """Where memory goes back when it is freed, no more is alive after a second step."""
+    rows = [row(n, 2 * MIB, MIB, kept=n % 2 == 0, beside=n * 4096) for n in range(6)]
     work = training(*rows, optimizer="adam")
     one, two = string(work, 1), string(work, 2)
     left = [float(s.bytes[s.freed == len(s)].sum()) for s in (one, two)]
-    assert left[0] == left[1]
+    assert left[0] == left[1] == pytest.approx(3 * 6 * 2 * MIB, rel=0.01)
+
+
+def test_what_the_allocator_keeps_is_held():
+    """With glibc's own thresholds freed activations stay, beside weights and state."""
+    rows = [row(n, MIB, 4 * MIB, beside=3 * MIB) for n in range(20)]
+    kept = training(*rows, optimizer="adam", malloc="")
+    given_back = training(*rows, optimizer="adam")
+    held, least = (string(work, 3) for work in (kept, given_back))
+    left = [float(s.bytes[s.freed == len(s)].sum()) for s in (held, least)]
+    assert left[0] > 1.3 * left[1]
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
-@pytest.mark.parametrize("share", [0.35, 0.6, 0.85])
-def test_steps_miss_what_the_kernel_s_loops_miss_page_by_page(optimizer: str, share: float):
+@pytest.mark.parametrize("malloc", ["", "MALLOC_MMAP_THRESHOLD_=4096"])
+@pytest.mark.parametrize("share", [0.35, 0.6, 0.8])
+def test_steps_miss_what_the_kernel_s_loops_miss_page_by_page(
+    optimizer: str, malloc: str, share: float
+):
     """Certified: what a step brings back is what the lists bring back, page by page."""
     rows = [row(n, 4 * MIB * (n % 4 > 0), 4 * MIB, n % 5 > 0, 4 * MIB) for n in range(12)]
-    work = training(*rows, optimizer=optimizer)
+    work = training(*rows, optimizer=optimizer, malloc=malloc)
     found = string(work, 3)
     limit = share * float(found.alive.max())
     truth = KernelByPage(found, PAGE, int(limit // PAGE)).run()

@@ -126,7 +126,11 @@ def test_made_up_data_is_as_large_as_a_batch(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "name", ["training", "cnn-batch", "cnn-frameworks", "cnn-frameworks-inside", "training-mark"]
+    "name",
+    [
+        *("training", "cnn-batch", "cnn-frameworks", "cnn-frameworks-inside", "training-mark"),
+        "training-limits",
+    ],
 )
 def test_shipped_scenarios_are_right(name: str):
     """They load, and each of their points is one of training."""

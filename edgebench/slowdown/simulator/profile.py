@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +11,7 @@ from edgebench.results.stages import START
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
+from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.simulation import (
     Device,
     Simulation,
@@ -102,13 +103,30 @@ def device_for(curve: Curve, context: Context) -> Device:
     return context.once("device", lambda: device_of(found))
 
 
+def device_with_demand(curve: Curve, context: Context) -> Device:
+    """The constants of the curve's device; of a training with the runtime that its demand shows.
+
+    What a training's measured demand has beside what its steps are known to hold is the runtime:
+    its own, which is not the one that was calibrated, and libraries' memory.
+
+    Raises:
+        CannotPredictError: as :func:`device_for` and :func:`workload_for`.
+    """
+    workload, device = workload_for(curve, context), device_for(curve, context)
+    if not is_training(curve.settings) or curve.demand_bytes is None:
+        return device
+    rest = curve.demand_bytes - (demand_bytes(workload, device) - device.base.bytes)
+    hot = device.base.hot_bytes
+    return replace(device, base=RuntimeBase(max(rest, hot), hot))
+
+
 def profile(curve: Curve, unlimited_s: float, context: Context) -> Profile:
     """What the limit adds to the curve's phase; ``total`` and ``start`` are rounds on the clock.
 
     Raises:
         CannotPredictError: no table or no calibration.
     """
-    workload, device = workload_for(curve, context), device_for(curve, context)
+    workload, device = workload_for(curve, context), device_with_demand(curve, context)
     # Where nothing overlaps, what is added does not depend on what it is added to.
     clock_s = unlimited_s if curve.phase in WHOLES and workload.overlaps else 0.0
     return _profile(workload, device, curve.phase, curve.network, clock_s)

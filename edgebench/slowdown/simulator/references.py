@@ -82,8 +82,9 @@ class References:
 
 @dataclass
 class ReferenceRecorder:
-    """A string while it is being written."""
+    """A string while it is being written; no piece is larger than ``piece_bytes``."""
 
+    piece_bytes: int = PIECE_BYTES
     piece: list[int] = field(default_factory=list)
     task: list[int] = field(default_factory=list)
     write: list[bool] = field(default_factory=list)
@@ -104,7 +105,7 @@ class ReferenceRecorder:
         scattered: bool = False,
     ) -> list[int]:
         """A tensor (or a file) as pieces; none if it is empty."""
-        count = -(-size // PIECE_BYTES)
+        count = -(-size // self.piece_bytes)
         first = len(self.bytes)
         self.bytes += [size // count + (n < size % count) for n in range(count)]
         self.is_file += [is_file] * count

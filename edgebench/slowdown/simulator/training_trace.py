@@ -1,15 +1,22 @@
-"""The references of training: forward keeps activations, backward uses them in reverse.
+"""The references of training: what the operators of its steps touch, in the memory of one heap.
 
-What goes backward needs of each layer its weights, what went into it and what was kept of it; it
-makes the gradients of its weights and of its input. The optimizer's update then touches weights,
-gradients and its own state, part by part, and gives the gradients back.
+What is freed stays in the heap as the allocator keeps it, so that later operators write over pages
+that were there before: pages which a limit may have swapped out.
 """
 
 from __future__ import annotations
 
-from edgebench.slowdown.simulator.references import BEFORE, ReferenceRecorder
+from edgebench.slowdown.simulator.allocator import HeapBlock
+from edgebench.slowdown.simulator.heap_pages import HeapPages
+from edgebench.slowdown.simulator.references import BEFORE, PIECE_BYTES, ReferenceRecorder
 from edgebench.slowdown.simulator.tasks import Task
-from edgebench.slowdown.simulator.workload import Layer, Workload
+from edgebench.slowdown.simulator.workload import Workload
+from edgebench.workloads.training.step_operations import INIT, StepOperation
+
+#: Smaller memory is passed over: the allocator keeps it apart, and there is little of it.
+_LEAST_BYTES = 4096
+#: Into so many pieces what is held at once is cut, or into more where these would be small.
+_PIECES = 500
 
 
 class TrainingTrace:
@@ -17,95 +24,63 @@ class TrainingTrace:
 
     def __init__(self, script: ReferenceRecorder, workload: Workload) -> None:
         assert workload.training is not None
-        self._script, self._workload = script, workload
-        self._copies = workload.training.state_copies
-        self._layers = workload.tables[0]
-        self._weights: dict[str, list[int]] = {}
-        self._state: dict[str, list[int]] = {}
-        self._gradients: dict[str, list[int]] = {}
-        self._clear([])
-        for layer in self._layers:
-            if layer.file_bytes and layer.part not in self._weights:
-                self._weights[layer.part] = self._made(layer.file_bytes, BEFORE)
+        operations = workload.training.operations
+        script.piece_bytes = max(PIECE_BYTES, _most_alive(operations) // _PIECES)
+        self._pages = HeapPages(script, workload.training.malloc)
+        self._blocks: dict[int, HeapBlock] = {}
+        self._step = 0
+        self._operations = [
+            [one for one in operations if one.phase != INIT and one.step == step] for step in (0, 1)
+        ]
+        for operation in operations:
+            if operation.phase == INIT:
+                self._operate(operation, BEFORE)
 
     def write(self, tasks: tuple[Task, ...], first: int) -> None:
         """One step, whose tasks are numbered from ``first`` on."""
-        by_phase = {
-            "data": self._data,
-            "forward": self._forward,
-            "backward": self._backward,
-            "step": self._update,
-        }
-        for place, task in enumerate(tasks):
-            by_phase[task.phase](task.layer, first + place)
-        for pieces in self._gradients.values():
-            self._script.free(pieces)
-        self._gradients.clear()
+        places = {(t.phase, t.number, t.layer.order): first + n for n, t in enumerate(tasks)}
+        task = first
+        for operation in self._operations[min(self._step, 1)]:
+            # What is no layer's own belongs to what came before it.
+            task = places.get((operation.phase, operation.number, operation.layer), task)
+            self._operate(operation, task)
+        self._step += 1
 
-    def _data(self, layer: Layer, number: int) -> None:
-        """A part of the batch is made; what the part before left goes."""
-        passing = self._output if self._passing else []
-        self._script.free([*self._input, *self._gradient, *passing])
-        self._clear(self._made(self._workload.input_bytes, number))
+    def _operate(self, operation: StepOperation, task: int) -> None:
+        for number in operation.freed:
+            if number in self._blocks:
+                self._pages.free(self._blocks.pop(number))
+        for number, size in operation.made:
+            if size >= _LEAST_BYTES:
+                self._blocks[number] = self._pages.allocate(size)
+        self._touch(operation.read, task)
+        for stage in operation.workspace:
+            self._use(stage, task)
+        self._touch(operation.written, task, write=True)
 
-    def _clear(self, images: list[int]) -> None:
-        #: Of each layer gone forward what it was given, and what is kept of it until it goes back.
-        self._given: dict[int, list[int]] = {}
-        self._kept: dict[int, list[int]] = {}
-        self._input = images
-        #: The last output, and whether nobody keeps it; the gradient that is on its way.
-        self._output, self._passing = images, False
-        self._gradient: list[int] = []
+    def _touch(self, numbers: tuple[int, ...], task: int, *, write: bool = False) -> None:
+        for number in numbers:
+            if number in self._blocks:
+                self._pages.touch(self._blocks[number], task, write=write)
 
-    def _forward(self, layer: Layer, number: int) -> None:
-        self._weigh(layer, number)
-        self._script.touch(self._output, number)
-        self._given[layer.order] = [] if self._passing else self._output
-        kept = self._made(layer.saved_bytes, number)
-        if layer.output_bytes:
-            output = self._made(layer.output_bytes, number)
-            if self._passing:
-                self._script.free(self._output)
-            self._output, self._passing = output, not layer.kept_bytes
-            kept = [*kept, *([] if self._passing else output)]
-        self._kept[layer.order] = kept
+    def _use(self, sizes: tuple[int, ...], task: int) -> None:
+        """Memory that an operator takes for itself."""
+        blocks = [self._pages.allocate(size) for size in sizes if size >= _LEAST_BYTES]
+        for block in blocks:
+            self._pages.touch(block, task, write=True)
+        for block in blocks:
+            self._pages.free(block)
 
-    def _backward(self, layer: Layer, number: int) -> None:
-        self._weigh(layer, number)
-        before, given = self._gradient, self._given[layer.order]
-        for pieces in (before, self._kept[layer.order], given):
-            self._script.touch(reversed(pieces), number)
-        if layer.output_bytes:
-            # As large as what the layer was given, which has its own output's size if in place.
-            self._gradient = self._made(self._size(given) or layer.output_bytes, number)
-            self._script.free(before)
-        if layer.trained_bytes:
-            self._add_gradients(layer, number)
-        self._script.free(self._kept[layer.order])
 
-    def _add_gradients(self, layer: Layer, number: int) -> None:
-        if layer.part in self._gradients:
-            self._script.touch(self._gradients[layer.part], number, write=True)
-        else:
-            self._gradients[layer.part] = self._made(layer.trained_bytes, number)
-
-    def _update(self, layer: Layer, number: int) -> None:
-        self._script.touch(self._gradients[layer.part], number)
-        self._script.touch(self._weights[layer.part], number, write=True)
-        size = self._copies * layer.trained_bytes
-        if layer.part in self._state:
-            self._script.touch(self._state[layer.part], number, write=True)
-        elif size:
-            self._state[layer.part] = self._made(size, number)
-
-    def _weigh(self, layer: Layer, number: int) -> None:
-        if layer.file_bytes:
-            self._script.touch(self._weights[layer.part], number)
-
-    def _made(self, size: int, number: int) -> list[int]:
-        pieces = self._script.new(size)
-        self._script.touch(pieces, number, write=True)
-        return pieces
-
-    def _size(self, pieces: list[int]) -> int:
-        return sum(self._script.bytes[piece] for piece in pieces)
+def _most_alive(operations: tuple[StepOperation, ...]) -> int:
+    """The most bytes that operators hold at once, beside workspaces."""
+    sizes: dict[int, int] = {}
+    alive = most = 0
+    for operation in operations:
+        for number in operation.freed:
+            alive -= sizes.get(number, 0)
+        for number, size in operation.made:
+            sizes[number] = size
+            alive += size
+        most = max(most, alive)
+    return most

@@ -1,21 +1,20 @@
-"""A training as a workload: its settings, and the layer table of one of its steps."""
+"""A training as a workload: its settings, the layer table of one of its steps, its operations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edgebench.slowdown.simulator.allocator import MALLOC, malloc_settings, parse_variables
 from edgebench.slowdown.simulator.workload import STEPS, Layer, TrainingShape, Workload, workload_of
+from edgebench.workloads.training.step_operations import operation_of, operations_key
 
 KIND = "training"
-#: Settings that a step's layer table depends on.
+#: Settings that a step's layer table depends on, and what it holds.
 SHAPING = (
     *("framework", "data", "shape", "image", "depth", "width", "activation", "batch"),
-    *("accumulation", "precision", "checkpointing", "trained"),
+    *("accumulation", "precision", "checkpointing", "trained", "optimizer"),
 )
-#: What an optimizer keeps, in multiples of what it trains.
-_STATE_COPIES = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2}
-_NUMBER_BYTES = {"float32": 4, "bfloat16": 2}
 
 
 def table_key(settings: Mapping[str, Any]) -> str:
@@ -54,8 +53,8 @@ def training_of(
     Raises:
         KeyError: no table of it.
     """
-    rows = tables[table_key(settings)]
-    parts = int(settings.get("accumulation") or 1)
+    key = table_key(settings)
+    rows, operations = tables[key], tables[operations_key(key)]
     threads = settings.get("threads") or settings.get("cores")
     return Workload(
         networks=(str(settings["pipeline"]),),
@@ -63,9 +62,12 @@ def training_of(
         schedule=STEPS,
         loader="",
         rounds=int(settings.get("steps") or 1),
-        input_bytes=_batch_bytes(settings) // parts,
         threads=int(threads) if threads else None,
-        training=TrainingShape(parts, _STATE_COPIES[str(settings["optimizer"])]),
+        training=TrainingShape(
+            parts=int(settings.get("accumulation") or 1),
+            operations=tuple(map(operation_of, operations)),
+            malloc=malloc_settings(parse_variables(str(settings.get(MALLOC) or ""))),
+        ),
     )
 
 
@@ -80,17 +82,7 @@ def _layer(row: Mapping[str, Any]) -> Layer:
         connected=False,
         name=str(row["name"]),
         trained_bytes=int(row["trained_bytes"]),
-        kept_bytes=int(row["kept_bytes"]),
-        saved_bytes=int(row["saved_bytes"]),
     )
-
-
-def _batch_bytes(settings: Mapping[str, Any]) -> int:
-    channels, height, width = map(int, str(settings["shape"]).split("x"))
-    edge: Any = settings.get("image")
-    pixels = int(edge) ** 2 if _is_known(edge) else height * width
-    number = _NUMBER_BYTES[str(settings.get("precision") or "float32")]
-    return int(settings["batch"]) * channels * pixels * number
 
 
 def _is_known(value: Any) -> bool:

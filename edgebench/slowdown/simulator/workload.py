@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from edgebench.layers.names import STREAM
+from edgebench.slowdown.simulator.allocator import DEFAULTS, MallocSettings
 from edgebench.throughput import generates_text
 from edgebench.workloads.engines.engine import WHOLE
+from edgebench.workloads.training.step_operations import StepOperation
 
 #: The side of an input that a scenario gives no ``image`` for: that of nearly all networks.
 _IMAGE = 224
@@ -26,8 +28,7 @@ class Layer:
     that needs these weights: its own, but for a container's own parameters, which are needed by
     all that is in the container. ``connected``: it holds a fully connected layer.
 
-    In training ``trained_bytes`` of the weights get a gradient, and until it goes backward
-    ``kept_bytes`` of the output are kept, and ``saved_bytes`` beside it.
+    In training ``trained_bytes`` of the weights get a gradient.
     """
 
     order: int
@@ -39,20 +40,21 @@ class Layer:
     connected: bool
     name: str = ""
     trained_bytes: int = 0
-    kept_bytes: int = 0
-    saved_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class TrainingShape:
     """What sets a step of training apart, beside its layers.
 
-    ``parts`` are those that its batch is cut into, each going forward and backward by itself;
-    ``state_copies`` is what the optimizer keeps, in multiples of what is trained.
+    Attributes:
+        parts: those that its batch is cut into, each going forward and backward by itself.
+        operations: what is there before, and what two steps do: the first, and one like all later.
+        malloc: the parameters of the allocator.
     """
 
     parts: int = 1
-    state_copies: int = 0
+    operations: tuple[StepOperation, ...] = ()
+    malloc: MallocSettings = DEFAULTS
 
 
 @dataclass(frozen=True)

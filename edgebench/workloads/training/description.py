@@ -1,4 +1,4 @@
-"""What a training step holds, layer by layer, from a forward pass that takes no memory."""
+"""What a training step does, from steps on ``meta``, which takes no memory: layers, operations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from edgebench.errors import EdgebenchError, WorkloadError
-from edgebench.layers.cut import LayerPart, cut, watching
+from edgebench.layers.cut import Cut, LayerPart, cut, watching
 from edgebench.workloads.training.backend import Problem
+from edgebench.workloads.training.data.sizes import data_bytes
 from edgebench.workloads.training.names import PYTORCH
-from edgebench.workloads.training.own_code import build_own_network
-from edgebench.workloads.training.partial import WHOLE
+from edgebench.workloads.training.own_code import build_own_network, own_loss
+from edgebench.workloads.training.partial import FILTERS, NOTHING, parse_part
+from edgebench.workloads.training.step_operations import INIT, StepOperation, operations_key
+from edgebench.workloads.training.step_trace import traced_steps
+
+_NUMBERS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+#: What no memory depends on.
+_LEARNING_RATE, _SEED = 1e-3, 0
 
 
 @dataclass
@@ -27,8 +34,6 @@ class TrainingLayerRow:
         part: the module whose weights it uses: two layers may share one.
         file_bytes, trained_bytes: its weights, and those of them that get a gradient.
         output_bytes: what it makes; none if it writes in place or makes a view.
-        kept_bytes: of its output, what autograd keeps until it goes backward.
-        saved_bytes: what autograd keeps beside all outputs: masks, indices, sums in between.
         flops: of one forward pass.
     """
 
@@ -39,104 +44,135 @@ class TrainingLayerRow:
     file_bytes: int
     trained_bytes: int
     output_bytes: int = 0
-    kept_bytes: int = 0
-    saved_bytes: int = 0
     flops: int = 0
 
 
-def training_rows(settings: Mapping[str, Any]) -> list[TrainingLayerRow]:
-    """The layers of one training's step, from a forward pass on ``meta``: nothing takes memory.
+@dataclass(frozen=True)
+class StepDescription:
+    """The layers of a training's step, and the operations of two steps."""
+
+    rows: list[TrainingLayerRow]
+    operations: list[StepOperation]
+
+
+def described_training(settings: Mapping[str, Any]) -> StepDescription:
+    """One training, from steps on ``meta``.
 
     Raises:
-        WorkloadError: there is no such network for such images; or what its step holds can't be
-            told from one forward pass.
+        WorkloadError: there is no such network for such images; or what its steps do can't be told
+            beforehand.
     """
     _check(settings)
-    network, images = _on_meta(settings)
+    step = _MetaStep(settings)
     try:
-        return _Pass(network, images).rows()
+        return step.described()
     except EdgebenchError:
         raise
     except Exception as error:
         # A user's own network may raise anything.
         words = (str(error).splitlines() or [type(error).__name__])[0]
-        raise WorkloadError(f"no forward pass of {settings['network']}: {words}") from error
+        raise WorkloadError(f"no step of {settings['network']} on meta: {words}") from error
 
 
 def _check(settings: Mapping[str, Any]) -> None:
     told = {
         f"framework {settings['framework']}": settings["framework"] != PYTORCH,
-        "checkpointing": bool(settings["checkpointing"]),
         "data of your own": settings["shape"] is None,
-        f"trained = {settings['trained']!r}": settings["trained"] != WHOLE,
+        f"trained = {settings['trained']!r}": parse_part(settings["trained"]).kind == FILTERS,
     }
     for what, is_so in told.items():
         if is_so:
             raise WorkloadError(f"what a step with {what} holds is not modelled")
 
 
-def _on_meta(settings: Mapping[str, Any]) -> tuple[nn.Module, torch.Tensor]:
-    """The network in training, and a part of a batch of images."""
-    from edgebench.workloads.training.pytorch.networks import build_network, channels_read
+class _MetaStep:
+    """A training on ``meta``: its network, and how a part of a batch is made."""
 
-    channels, height, width = map(int, settings["shape"].split("x"))
-    edge = settings["image"]
-    problem = Problem((channels, edge or height, edge or width), settings["classes"], 255)
-    dtype = torch.bfloat16 if settings["precision"] == "bfloat16" else torch.float32
-    with torch.device("meta"):
-        own = build_own_network(settings)
-        network = (own or build_network(settings, problem)).train().to(dtype)
-    read = problem.shape[0] if own else channels_read(settings["network"], problem)
-    shape = settings["batch"] // settings["accumulation"], read, *problem.shape[1:]
-    return network, torch.empty(shape, device="meta", dtype=dtype)
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        from edgebench.workloads.training.pytorch.checkpointing import checkpoint_blocks
+        from edgebench.workloads.training.pytorch.networks import build_network, channels_read
+
+        self._settings = settings
+        self._shape = tuple(map(int, settings["shape"].split("x")))
+        channels, height, width = self._shape
+        edge = settings["image"]
+        problem = Problem((channels, edge or height, edge or width), settings["classes"], 255)
+        self._size = problem.shape
+        self._number_type = _NUMBERS[settings["precision"]]
+        with torch.device("meta"):
+            own = build_own_network(settings)
+            network = own or build_network(settings, problem)
+            self._network = network.train(settings["trained"] != NOTHING).to(self._number_type)
+        self._read = channels if own else channels_read(settings["network"], problem)
+        if settings["checkpointing"]:
+            checkpoint_blocks(self._network)
+
+    def described(self) -> StepDescription:
+        from edgebench.workloads.training.pytorch.losses import cross_entropy, own_loss_function
+        from edgebench.workloads.training.pytorch.network import make_optimizer
+        from edgebench.workloads.training.pytorch.partial_training import PartialTraining
+
+        settings = self._settings
+        images = self._batch()
+        found = cut(self._network, images)
+        freezing = PartialTraining(self._network, parse_part(settings["trained"]), _SEED)
+        rows = _rows(self._network, found, images)
+        optimizer = make_optimizer(settings["optimizer"], _LEARNING_RATE, freezing.parameters)
+        own = own_loss(settings)
+        loss = own_loss_function(own) if own else cross_entropy
+        labels = torch.zeros(len(images), dtype=torch.int64, device="meta")
+        freezing.draw()
+        del images
+        operations = traced_steps(
+            self._network,
+            found,
+            optimizer,
+            self._batch,
+            lambda outputs: loss(outputs, labels),
+            settings["accumulation"],
+        )
+        return StepDescription(rows, [_data_set(settings), *operations])
+
+    def _batch(self) -> torch.Tensor:
+        """Images as bytes, made as large as they are read, and as numbers."""
+        count = self._settings["batch"] // self._settings["accumulation"]
+        images = torch.empty((count, *self._shape), dtype=torch.uint8, device="meta").fill_(0)
+        if self._size != self._shape:
+            images = images.new_empty((count, *self._size)).fill_(0)
+        return images.to(self._number_type).div_(255).expand(-1, self._read, -1, -1)
 
 
-class _Pass:
-    """A forward pass that records what autograd keeps. On ``meta`` all can be held."""
+def _data_set(settings: Mapping[str, Any]) -> StepOperation:
+    """The images, which are there before the network is, under numbers of their own."""
+    made = tuple((-1 - place, size) for place, size in enumerate(data_bytes(settings)))
+    numbers = tuple(number for number, _ in made)
+    return StepOperation(0, INIT, 0, 0, made=made, written=numbers)
 
-    def __init__(self, network: nn.Module, images: torch.Tensor) -> None:
-        self._network, self._images = network, images
-        weights = (*network.parameters(), *network.buffers())
-        self._given = {one._cdata for one in _storages((*weights, images))}
-        self._rows: list[TrainingLayerRow] = []
-        self._inside: list[tuple[TrainingLayerRow, int]] = []
-        self._counter = FlopCounterMode(display=False)
-        #: Memory by its number → what it is, and the layer that was under way.
-        self._outputs: dict[int, tuple[torch.UntypedStorage, TrainingLayerRow]] = {}
-        self._saved: dict[int, tuple[torch.UntypedStorage, TrainingLayerRow]] = {}
 
-    def rows(self) -> list[TrainingLayerRow]:
-        """Every layer."""
-        parts = cut(self._network, self._images).parts
-        hooks = torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
-        with self._counter, hooks, watching(parts.values(), self._enter, self._leave):
-            self._network(self._images)
-        for key, (storage, row) in self._saved.items():
-            if key in self._outputs:
-                self._outputs[key][1].kept_bytes += storage.nbytes()
-            else:
-                row.saved_bytes += storage.nbytes()
-        return self._rows
+def _rows(network: nn.Module, found: Cut, images: torch.Tensor) -> list[TrainingLayerRow]:
+    """Every layer, from a forward pass. On ``meta`` all outputs can be held."""
+    rows: list[TrainingLayerRow] = []
+    inside: list[tuple[TrainingLayerRow, int]] = []
+    outputs: dict[int, torch.UntypedStorage] = {}
+    counter = FlopCounterMode(display=False)
 
-    def _enter(self, part: LayerPart) -> None:
-        self._rows.append(_row(len(self._rows), part))
-        self._inside.append((self._rows[-1], self._counter.get_total_flops()))
+    def enter(part: LayerPart) -> None:
+        rows.append(_row(len(rows), part))
+        inside.append((rows[-1], counter.get_total_flops()))
 
-    def _leave(self, part: LayerPart, output: Any) -> None:
-        row, before = self._inside.pop()
+    def leave(part: LayerPart, output: Any) -> None:
+        row, before = inside.pop()
         if part.own_only:
             return
-        row.flops = self._counter.get_total_flops() - before
+        row.flops = counter.get_total_flops() - before
         for storage in _storages(tree_leaves(output)):
-            if storage._cdata not in self._outputs:
-                self._outputs[storage._cdata] = storage, row
+            if storage._cdata not in outputs:
+                outputs[storage._cdata] = storage
                 row.output_bytes += storage.nbytes()
 
-    def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
-        (storage,) = _storages([tensor])
-        if storage._cdata not in self._given:
-            self._saved.setdefault(storage._cdata, (storage, self._rows[-1]))
-        return tensor
+    with counter, watching(found.parts.values(), enter, leave):
+        network(images)
+    return rows
 
 
 def _storages(values: Any) -> Iterator[torch.UntypedStorage]:
@@ -157,15 +193,19 @@ def _row(order: int, part: LayerPart) -> TrainingLayerRow:
 
 
 def describe_steps(request: Mapping[str, Any]) -> dict[str, Any]:
-    """``tables``, each training's rows, and ``untold``, a reason for each that has none.
+    """``tables``, each training's layers and operations; ``untold``, a reason for each without.
 
-    The request: ``workloads``, settings of trainings by any key.
+    The request: ``workloads``, settings of trainings by any key; operations are kept under
+    :func:`~edgebench.workloads.training.step_operations.operations_key` of it.
     """
     tables: dict[str, list[dict[str, Any]]] = {}
     untold: dict[str, str] = {}
     for key, settings in request["workloads"].items():
         try:
-            tables[key] = [asdict(row) for row in training_rows(settings)]
+            found = described_training(settings)
         except EdgebenchError as error:
             untold[key] = error.what
+            continue
+        tables[key] = [asdict(row) for row in found.rows]
+        tables[operations_key(key)] = [asdict(one) for one in found.operations]
     return {"tables": tables, "untold": untold}

@@ -17,7 +17,7 @@ _COARSE = 4
 #: How much of an image is its class's pattern; the rest is noise.
 _PATTERN_SHARE = 0.5
 #: One test image to so many training images.
-_TRAIN_TO_TEST = 4
+TRAIN_TO_TEST = 4
 Images = npt.NDArray[np.uint8]
 
 
@@ -50,7 +50,7 @@ def make_synthetic(
     random = np.random.default_rng(seed)
     patterns = _patterns(shape, classes, random)
     train = _examples(patterns, examples, random)
-    test = _examples(patterns, max(1, examples // _TRAIN_TO_TEST), random)
+    test = _examples(patterns, max(1, examples // TRAIN_TO_TEST), random)
     return DataSet(name, classes, 255, train, test)
 
 
