@@ -120,26 +120,6 @@ def test_what_makes_it_fit_is_found_and_can_be_typed(tmp_path: Path):
         assert json.loads(done.stdout)["outcome"] == outcome
 
 
-@pytest.mark.slow
-@pytest.mark.root
-@pytest.mark.swap
-@pytest.mark.timeout(1200)
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's allocator")
-def test_the_allocators_remedy_of_a_training_is_found(tmp_path: Path):
-    """ResNet-18 trained by Adam at 250 MiB: one variable makes it faster, or ends its kills."""
-    (tmp_path / "resnet.toml").write_text(_TRAINING)
-    done = advise(tmp_path, "resnet.toml", "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    ends = {one["name"]: one["end"] for one in found["tried"]}
-    assert ends["mmap-threshold"] == "ok"
-    best = found["best"]
-    assert best["confirmed"]
-    assert "MALLOC_MMAP_THRESHOLD_=131072" in best["typed"][0]
-    assert best["finished"] == 5
-    assert found["plain_end"] == "oom-killed" or best["high"] < 1
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
