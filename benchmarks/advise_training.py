@@ -1,4 +1,4 @@
-"""Does ``advise`` find what makes a training below its memory faster, and by how much?
+"""One search of ``advise``: what makes a training below its memory faster, and by how much.
 
 ``python benchmarks/advise_training.py``, as root, on a machine that does nothing else: ResNet-18
 trained by Adam at 250 MiB, five minutes of search. It writes ``results/advise_training``.
