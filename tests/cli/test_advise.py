@@ -87,7 +87,8 @@ def joined(text: str) -> str:
 
 def test_where_the_limit_costs_nothing_nothing_is_tried(tmp_path: Path):
     """A program that has enough: said in the first line; four trials, kept as a sweep."""
-    done = advise(tmp_path, "--memory", "500M", "--", "sleep", "0.3")
+    # Long beside what starting a process takes, which other programs make longer.
+    done = advise(tmp_path, "--memory", "500M", "--", "sleep", "2")
     assert done.returncode == 0, done.stderr
     assert "is not slowed" in joined(done.stdout)
     assert "none is advised (4 trials" in joined(done.stdout)

@@ -161,7 +161,8 @@ def test_an_area_leaves_nothing_to_the_next(session: Session, tmp_path: Path, sc
     ]
     assert [s.number for s in made if s.what == "read"] == [0, 0, 0]
     assert all(s.resident_bytes == 20 * MIB for s in made[-3:])
-    assert sum(s.major_faults for s in made[-3:]) <= 8
+    # Were its own memory reclaimed each cluster of eight pages would fault; the runtime's may.
+    assert sum(s.major_faults for s in made[-3:]) < 20 * MIB // (8 * 4096) // 2
     left = Area(48 * MIB, scanned)
     assert left.resident_bytes() < MIB
     left.close()
