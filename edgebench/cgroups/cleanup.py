@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import stat
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from edgebench.cgroups.removal import remove_all
 from edgebench.errors import MachineError
 from edgebench.safe_files import remove_file, remove_folder
 
+#: Between attempts to switch swap off.
+_PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 _PREFIX = "edgebench-"
 
 
@@ -67,13 +70,19 @@ def swap_off(path: Path) -> None:
     """Swap one area off, if it is on.
 
     Raises:
-        MachineError: the kernel refuses, usually because too little memory is free for the pages.
+        MachineError: the kernel refuses again and again, usually because too little memory is free
+            for the pages.
     """
     lines = Path("/proc/swaps").read_text().splitlines()[1:]
     if str(path) not in (line.split()[0] for line in lines):
         return
-    done = subprocess.run(["swapoff", str(path)], capture_output=True, text=True, check=False)  # noqa: S607
-    if done.returncode:
+    # Memory that an ended trial held may still be on its way back to the kernel.
+    for pause_s in (*_PAUSES_S, 0.0):
+        done = subprocess.run(["swapoff", str(path)], capture_output=True, text=True, check=False)  # noqa: S607
+        if not done.returncode:
+            break
+        time.sleep(pause_s)
+    else:
         raise MachineError(
             f"can't remove edgebench's swap: {done.stderr.strip()}",
             where=str(path),
