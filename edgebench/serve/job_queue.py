@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -16,6 +17,8 @@ from edgebench.serve.job import ENDED, Job, JobFiles, is_alive, stop_process
 
 MOST_WAITING = 50
 _MOST_JOBS = 200
+#: Python drops an exception that a signal raises while an object is taken away.
+_ASK_AGAIN_S = 20.0
 _FULL_REMEDY = "free some space on the disk that holds the results, then try again"
 
 
@@ -31,6 +34,8 @@ class JobQueue:
         self._files = JobFiles(root)
         self._find_running = find_running
         self._process: subprocess.Popen[bytes] | None = None
+        #: When the running job was last asked to stop, on the monotonic clock.
+        self._asked_s = 0.0
         self.jobs: dict[str, Job] = {job.id: job for job in self._files.all()}
 
     @property
@@ -80,7 +85,7 @@ class JobQueue:
             )
         if job.state == "queued":
             return self._set(replace(job, state="stopped"))
-        stop_process(job)
+        self._ask_to_stop(job)
         return self._set(replace(job, state="stopping"))
 
     def again(self, job_id: str) -> Job:
@@ -110,9 +115,15 @@ class JobQueue:
         code = self._process.poll() if self._process else None
         # Our own child is polled once: if it ended between two polls, its code would be lost.
         if code is None and (self._process or is_alive(job)):
+            if job.state == "stopping" and time.monotonic() - self._asked_s > _ASK_AGAIN_S:
+                self._ask_to_stop(job)
             return
         self._process = None
         self._set(self._files.ended(job, code))
+
+    def _ask_to_stop(self, job: Job) -> None:
+        self._asked_s = time.monotonic()
+        stop_process(job)
 
     def _start(self, job: Job) -> None:
         try:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +233,20 @@ def test_a_disk_that_is_really_full(tmp_path: Path):
             assert not list(disk.glob(".serve/*.json"))
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_job_that_goes_on_is_asked_to_stop_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A signal may be lost; while the process lives it is sent again, but not at once."""
+    asked: list[str] = []
+    monkeypatch.setattr("edgebench.serve.job_queue.stop_process", lambda job: asked.append(job.id))
+    monkeypatch.setattr("edgebench.serve.job_queue.is_alive", lambda job: True)
+    queue = JobQueue(tmp_path)
+    job = queue.add("nap", scenario(60))
+    queue.jobs[job.id] = replace(job, state="running")
+    queue.stop(job.id)
+    queue.advance()
+    assert asked == [job.id]
+    monkeypatch.setattr("edgebench.serve.job_queue._ASK_AGAIN_S", 0.0)
+    queue.advance()
+    assert asked == [job.id] * 2
+    assert queue.jobs[job.id].state == "stopping"
