@@ -70,15 +70,22 @@ def had(control: SwapControl, kind: str) -> Path:
     return device
 
 
+def of_others() -> set[str]:
+    """What is on and is not edgebench's, which tests beside this one switch on and off."""
+    return {name for name in swaps() if "edgebench" not in name and "zram" not in name}
+
+
 @pytest.mark.root
 @pytest.mark.swap
 @pytest.mark.parametrize("kind", ["file", "zram"])
 def test_swap_comes_and_goes(control: SwapControl, kind: str) -> None:
-    """It is on at the size asked for, and afterwards it is gone."""
+    """It is on at the size asked for, and afterwards it is gone and others' are as before."""
+    before = of_others()
     device = had(control, kind)
     assert int(swaps()[str(device)][1]) * 1024 == pytest.approx(SIZE, abs=64 << 10)
     control.off()
     assert str(device) not in swaps()
+    assert of_others() == before
     if kind == "file":
         assert not device.parent.exists()
     control.off()

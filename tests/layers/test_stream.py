@@ -158,7 +158,7 @@ kind = "inference"
 network = "alexnet"
 schedule = ["bulk", "stream"]
 loader = "mmap"
-rounds = 2
+rounds = 3
 warm = 2
 [limits]
 memory = ["max", "180M"]
@@ -201,9 +201,11 @@ def test_below_its_weights_a_network_is_read_in_part_only(tmp_path: Path) -> Non
     seconds: dict[tuple[str, str], float] = {}
     for record in sweep.records:
         assert record.outcome == "ok"
-        took = [p.wall_s / p.passes for p in record.phases if (p.round, p.phase) == (1, "execute")]
-        seconds[record.settings["schedule"], record.limits.label] = took[0]
+        steady = [p for p in record.phases if p.phase == "execute" and p.round]
+        # Other programs can only make a pass longer.
+        least_s = min(phase.wall_s / phase.passes for phase in steady)
+        seconds[record.settings["schedule"], record.limits.label] = least_s
     kept = {r.settings["schedule"]: r.notes.get("kept_weights_bytes") for r in sweep.records}
     assert kept["bulk"] is None
-    assert seconds["stream", "180M"] < seconds["bulk", "180M"] / 1.25
+    assert seconds["stream", "180M"] < seconds["bulk", "180M"] / 1.5
     assert seconds["stream", "max"] < 1.5 * seconds["bulk", "max"]

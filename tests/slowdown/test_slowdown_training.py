@@ -76,11 +76,14 @@ def test_what_the_allocator_keeps_is_held():
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
 @pytest.mark.parametrize("malloc", ["", "MALLOC_MMAP_THRESHOLD_=4096"])
-@pytest.mark.parametrize("share", [0.35, 0.6, 0.8])
+@pytest.mark.parametrize("share", [0.35, 0.6, 0.8, 0.85])
 def test_steps_miss_what_the_kernel_s_loops_miss_page_by_page(
-    optimizer: str, malloc: str, share: float
+    optimizer: str, malloc: str, share: float, request: pytest.FixtureRequest
 ):
     """Certified: what a step brings back is what the lists bring back, page by page."""
+    if (optimizer, bool(malloc), share) == ("momentum", True, 0.85):
+        why = "a few MiB short of what a step holds the order of single pages decides"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=why))
     rows = [row(n, 4 * MIB * (n % 4 > 0), 4 * MIB, n % 5 > 0, 4 * MIB) for n in range(12)]
     work = training(*rows, optimizer=optimizer, malloc=malloc)
     found = string(work, 3)

@@ -150,19 +150,22 @@ def test_an_area_leaves_nothing_to_the_next(session: Session, tmp_path: Path, sc
     """
     fits = area(["touch", "fill", "read"], 20 * MIB)
     wide = area(["fill", "read"], 56 * MIB), area(["copy", "map", "read"], 48 * MIB, scanned)
-    try:
-        made = scan(session, tmp_path, *wide, fits, swap_kind="file")
-    except MachineError as error:
-        pytest.skip(error.what)
-    assert [(s.of, s.size_bytes // MIB) for s in made] == [
-        *[("anon", 56)] * 2,
-        *[("file", 48)] * 3,
-        *[("anon", 20)] * 3,
-    ]
-    assert [s.number for s in made if s.what == "read"] == [0, 0, 0]
-    assert all(s.resident_bytes == 20 * MIB for s in made[-3:])
-    # Were its own memory reclaimed each cluster of eight pages would fault; the runtime's may.
-    assert sum(s.major_faults for s in made[-3:]) < 20 * MIB // (8 * 4096) // 2
+    faults = []
+    # Other programs can only add faults, of the runtime's pages: the least of some tries counts.
+    while len(faults) < 4 and min(faults, default=9) > 8:
+        try:
+            made = scan(session, tmp_path, *wide, fits, swap_kind="file")
+        except MachineError as error:
+            pytest.skip(error.what)
+        assert [(s.of, s.size_bytes // MIB) for s in made] == [
+            *[("anon", 56)] * 2,
+            *[("file", 48)] * 3,
+            *[("anon", 20)] * 3,
+        ]
+        assert [s.number for s in made if s.what == "read"] == [0, 0, 0]
+        assert all(s.resident_bytes == 20 * MIB for s in made[-3:])
+        faults.append(sum(s.major_faults for s in made[-3:]))
+    assert min(faults) <= 8
     left = Area(48 * MIB, scanned)
     assert left.resident_bytes() < MIB
     left.close()
