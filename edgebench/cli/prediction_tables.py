@@ -44,8 +44,7 @@ def _answer(one: Prediction, name: str, other: OtherDevice | None) -> str:
     if killed:
         where = ", ".join(format_size(at.limit_bytes) for at in killed)
         words.append(f"{'' if finished else name + ' is '}probably killed with {where}")
-    source = "its own trials" if one.subject.was_run else "its layers: it was not measured"
-    source = f"constants of {other.name}, where nothing was run" if other else source
+    source = f"constants of {other.name}, where nothing was run" if other else one.subject.origin
     return f"{'; '.join(words)} (model {one.model}, from {source})."
 
 
@@ -122,7 +121,9 @@ def _title(one: Prediction) -> str:
 
 
 def _about(one: Prediction) -> Iterator[str]:
-    measured = "measured before" if one.subject.was_run else "not measured"
+    unlimited = one.subject.has_unlimited
+    measured = "measured without a limit alone" if unlimited else "not measured"
+    measured = "measured before" if one.subject.was_run else measured
     words = f"{measured}; predicted by model {one.model}"
     yield words + (f"; demand {format_size(one.demand_bytes)}" if one.demand_bytes else "")
     if one.least_viable_bytes is not None:

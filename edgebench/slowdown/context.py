@@ -11,7 +11,7 @@ import pandas as pd
 from edgebench.errors import EdgebenchError, ResultsError, UsageError
 from edgebench.identity import caller_identity
 from edgebench.slowdown.calibration.device import Calibration, load_calibration
-from edgebench.slowdown.curves import Curve, curves
+from edgebench.slowdown.curves import Curve, curves, unlimited_curves
 from edgebench.slowdown.simulator.training_workload import KIND, SHAPING, table_key
 from edgebench.slowdown.splits import unseen
 from edgebench.storage_speed import AS_IS, parse_storage
@@ -95,20 +95,48 @@ def _results_root(results: Results) -> Path:
 def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
     """The data of each device, kind of swap and storage; and warnings about what is missing.
 
+    Workloads that ran only without a limit are among them.
+
     Raises:
-        ResultsError: no curve, with the reason.
+        ResultsError: no curve below a limit, with the reason, and no constants to simulate one.
     """
-    groups: dict[tuple[str, str, str], list[Curve]] = {}
-    for curve in curves(results):
-        at = curve.settings
-        about = str(at["device"]), str(at.get("swap_kind", "none")), str(at.get("storage", AS_IS))
-        groups.setdefault(about, []).append(curve)
+    groups, why_none = _limited_groups(results)
+    known = [*groups]
+    for curve in unlimited_curves(results):
+        device, kind, storage = _group_of(curve)
+        # An unlimited time holds whatever the swap is.
+        kinds = [key[1] for key in known if (key[0], key[2]) == (device, storage)] or [kind]
+        for kind in kinds:
+            same = kind == _group_of(curve)[1]
+            one = curve if same else _with_other_swap(curve, kind)
+            groups.setdefault((device, kind, storage), []).append(one)
     found, warnings = [], []
     for (device, kind, _), own in groups.items():
         context, why = context_of(results, own)
         found.append(DeviceData(device, kind, tuple(own), context))
         warnings += why
+    if why_none and all(one.context.calibration is None for one in found):
+        raise why_none
     return found, warnings
+
+
+_Groups = dict[tuple[str, str, str], list[Curve]]
+
+
+def _limited_groups(results: Results) -> tuple[_Groups, ResultsError | None]:
+    """The curves by device, kind of swap and storage; or why there is none."""
+    groups: _Groups = {}
+    try:
+        for curve in curves(results):
+            groups.setdefault(_group_of(curve), []).append(curve)
+    except ResultsError as error:
+        return {}, error
+    return groups, None
+
+
+def _group_of(curve: Curve) -> tuple[str, str, str]:
+    at = curve.settings
+    return str(at["device"]), str(at.get("swap_kind", "none")), str(at.get("storage", AS_IS))
 
 
 def choose_device_data(

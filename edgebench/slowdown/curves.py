@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +23,7 @@ from edgebench.results.once import once_for_results
 from edgebench.results.stages import START, STEADY
 from edgebench.slowdown.allocator_variables import with_variables
 from edgebench.slowdown.trial_seconds import seconds_by_trial
+from edgebench.slowdown.unlimited_twins import UnlimitedTwins, numbered
 from edgebench.storage_speed import AS_IS
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration
@@ -43,6 +44,7 @@ _WORKLOAD = (
 #: Kinds of workload with rounds; a training's are its steps.
 _WITH_ROUNDS = ("inference", "training")
 _SWAP = ("swap_kind", "swap_bytes")
+_KEYS = [*_WORKLOAD, *_SWAP, "network", "phase"]
 #: The same as columns of the trials frame, where ``network`` is the whole pipeline.
 _OF_TRIAL = (*(name for name in _WORKLOAD if name != "pipeline"), "network", *_SWAP)
 ONLY_UNLIMITED_REMEDY = 'add limits to the scenario, as memory = ["max", "75%", "50%"], and run it'
@@ -162,59 +164,49 @@ def curves(results: Results) -> list[Curve]:
     return made
 
 
+@once_for_results
+def unlimited_curves(results: Results) -> list[Curve]:
+    """Every curve of a workload with rounds that finished without a limit and below none."""
+    times = seconds_by_trial(results)
+    twins = UnlimitedTwins(times[times["kind"].isin(_WITH_ROUNDS)], _KEYS, _SWAP)
+    found = (_curve(group, rows[:0], rows) for group, rows in twins.alone())
+    return with_variables(found, results)
+
+
 def _curves(times: pd.DataFrame, trials: pd.DataFrame) -> Iterator[Curve]:
     limited = times[times["memory_bytes"].notna()]
-    keys = [*_WORKLOAD, *_SWAP, "network", "phase"]
-    twins, of_trial = _UnlimitedTwins(times, keys), _numbered(trials, _OF_TRIAL)
+    twins, of_trial = UnlimitedTwins(times, _KEYS, _SWAP), numbered(trials, _OF_TRIAL)
     places = dict(zip(zip(trials["sweep"], trials["trial"], strict=True), of_trial, strict=True))
-    for values, rows in limited.groupby(keys, dropna=False, sort=False):
+    for values, rows in limited.groupby(_KEYS, dropna=False, sort=False):
         group = cast("tuple[Any, ...]", values)
-        known = {k: v for k, v in zip(keys, group, strict=True) if not pd.isna(v)}
         unlimited = twins.of(rows)
         if unlimited.empty:
             continue
-        rows = rows.sort_values(["memory_bytes", "trial"])
         alike = of_trial == places[rows["sweep"].iloc[0], rows["trial"].iloc[0]]
-        demand = unlimited["workload_demand_bytes"].median()
-        network, phase = known.pop("network"), known.pop("phase")
-        yield Curve(
-            network=network,
-            phase=phase,
-            # Results from before storage could be held stay what they were.
-            settings={k: v for k, v in known.items() if (k, v) != ("storage", AS_IS)},
-            limit_bytes=rows["memory_bytes"].to_numpy(dtype=np.float64),
-            seconds=rows["seconds"].to_numpy(dtype=np.float64),
-            unlimited_seconds=unlimited["seconds"].to_numpy(dtype=np.float64),
-            demand_bytes=None if pd.isna(demand) else float(demand),
-            lost_bytes=lost_limits(trials[alike]),
-        )
+        lost = lost_limits(trials[alike])
+        yield _curve(group, rows.sort_values(["memory_bytes", "trial"]), unlimited, lost)
 
 
-class _UnlimitedTwins:
-    """The unlimited times that limited ones are held against: of the same swap if there are any."""
-
-    def __init__(self, times: pd.DataFrame, keys: Sequence[str]) -> None:
-        self._unlimited = times[times["memory_bytes"].isna()]
-        self._numbers = [
-            pd.Series(_numbered(times, columns), times.index)
-            for columns in (keys, [key for key in keys if key not in _SWAP])
-        ]
-
-    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Those of rows that are alike in all keys."""
-        alike = unlimited = self._unlimited
-        for numbers in self._numbers:
-            own = numbers.loc[rows.index[0]]
-            alike = unlimited[numbers.loc[unlimited.index] == own]
-            if len(alike):
-                break
-        return alike
-
-
-def _numbered(frame: pd.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The same number for rows that are alike in these columns, where missing is a value too."""
-    groups = frame.groupby(list(columns), dropna=False, sort=False)
-    return np.asarray(groups.ngroup(), dtype=np.int64)
+def _curve(
+    group: tuple[Any, ...],
+    limited: pd.DataFrame,
+    unlimited: pd.DataFrame,
+    lost: dict[str, tuple[float, ...]] | None = None,
+) -> Curve:
+    demand = unlimited["workload_demand_bytes"].median()
+    known = {k: v for k, v in zip(_KEYS, group, strict=True) if not pd.isna(v)}
+    network, phase = known.pop("network"), known.pop("phase")
+    return Curve(
+        network=network,
+        phase=phase,
+        # Results from before storage could be held stay what they were.
+        settings={k: v for k, v in known.items() if (k, v) != ("storage", AS_IS)},
+        limit_bytes=limited["memory_bytes"].to_numpy(dtype=np.float64),
+        seconds=limited["seconds"].to_numpy(dtype=np.float64),
+        unlimited_seconds=unlimited["seconds"].to_numpy(dtype=np.float64),
+        demand_bytes=None if pd.isna(demand) else float(demand),
+        lost_bytes=lost or {},
+    )
 
 
 def lost_limits(trials: pd.DataFrame) -> dict[str, tuple[float, ...]]:

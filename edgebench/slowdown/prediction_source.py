@@ -109,7 +109,7 @@ def elsewhere(
 def _with_layers(data: DeviceData, query: WorkloadQuery) -> DeviceData:
     """The data with the queried network's layer table, if it is not among the measured ones."""
     network = query.network
-    measured = any(query.fits(curve) for curve in data.curves)
+    measured = any(query.fits(curve) and len(curve.limits) for curve in data.curves)
     if network and not measured and (engine := file_engine(network)):
         raise ResultsError(
             f"{network} was not measured below a limit here; networks in {engine.title} are "

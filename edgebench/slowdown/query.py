@@ -111,6 +111,20 @@ class QueriedWorkload:
         """Whether it has trials below a limit."""
         return any(len(curve.limits) for curve in self.curves)
 
+    @property
+    def has_unlimited(self) -> bool:
+        """Whether each of its phases has unlimited trials."""
+        return all(len(curve.unlimited_seconds) for curve in self.curves)
+
+    @property
+    def origin(self) -> str:
+        """What it is predicted from."""
+        if self.was_run:
+            return "its own trials"
+        if self.has_unlimited:
+            return "its layers and its unlimited trials"
+        return "its layers: it was not measured"
+
 
 def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkload]:
     """The measured workloads that match; else the one that the query describes.
@@ -122,8 +136,10 @@ def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorklo
     for curve in data.curves:
         if query.fits(curve):
             groups.setdefault(workload(curve), []).append(curve)
-    if groups:
-        return [QueriedWorkload(tuple(_in_order(group))) for group in groups.values()]
+    found = [QueriedWorkload(tuple(_in_order(group))) for group in groups.values()]
+    if found:
+        # Of workloads that ran both below limits and not, the first are asked about.
+        return [one for one in found if one.was_run] or found
     if query.network is None:
         raise ResultsError(
             "no trial here is of such a workload",

@@ -112,7 +112,7 @@ def _held_out_point(curve: Curve, limit: float | None) -> HeldOutPoint | None:
 
 
 def _groups(curves: Sequence[Curve], split: str, of: Callable[[Curve], str]) -> Iterator[Fold]:
-    names = sorted({of(curve) for curve in curves})
+    names = sorted({of(curve) for curve in curves if len(curve.limits)})
     if len(names) < 2:
         return
     for name in names:

@@ -1,0 +1,77 @@
+"""Networks that ran only without a limit: what is known of them is used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_sweep import make
+from verb_making import SHAPE, calibration, predicted, run
+
+from edgebench.cli.predict import predict
+from edgebench.results.results import load
+from edgebench.slowdown.calibration.device import save_calibration
+from edgebench.slowdown.context import device_data
+from edgebench.slowdown.curves import curves, unlimited_curves
+from edgebench.slowdown.splits import folds
+
+ALONE = replace(SHAPE, networks={"resnet50": 6}, limits=(None,), schedules=("linear",))
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Path:
+    """Two networks below limits, and in another sweep a third without a limit alone."""
+    make(tmp_path, replace(SHAPE, networks={"alexnet": 4, "vgg11": 5}))
+    make(tmp_path, ALONE)
+    save_calibration(calibration(), tmp_path)
+    return tmp_path
+
+
+def test_unlimited_trials_are_curves_without_limits(both: Path):
+    """They are no curves below limits, and none of those that have limits is among them."""
+    results = load(both)
+    alone = unlimited_curves(results)
+    assert {one.network for one in alone} == {"resnet50"}
+    assert {one.phase for one in alone} == {"load", "first", "total"}
+    assert all(len(one.unlimited_seconds) == SHAPE.repeats for one in alone)
+    assert not any(len(one.limits) for one in alone)
+    assert "resnet50" not in {one.network for one in curves(results)}
+    (data,), _ = device_data(results)
+    assert {one.network for one in data.curves} == {"alexnet", "vgg11", "resnet50"}
+
+
+def test_what_has_no_limit_is_not_left_out_of_a_fit(both: Path):
+    """It teaches every fold, and there is nothing in it to be asked about."""
+    (data,), _ = device_data(load(both))
+    for fold in folds(data.curves):
+        assert fold.left_out != "resnet50"
+        assert all(point.curve.network != "resnet50" for point in fold.test)
+
+
+def test_its_measured_time_is_what_is_multiplied(both: Path):
+    """The prediction's unlimited time is the median of its trials, not a guess from its layers."""
+    measured = {one.phase: one.unlimited_s for one in unlimited_curves(load(both))}
+    (one,) = predicted(both, "--network", "resnet50", "--memory", "150M")
+    assert not one["was_run"]
+    times = {time["phase"]: time["unlimited_s"] for time in one["at"][0]["phases"]}
+    assert times["load"] == pytest.approx(measured["load"], rel=0.5)
+    assert set(times) == {"load", "first", "total"}
+    told = run(predict, both, "--network", "resnet50", "--memory", "150M")
+    assert "from its layers and its unlimited trials" in " ".join(told.split())
+    assert "measured without a limit alone" in told
+
+
+def test_without_a_named_network_only_limited_ones_are_told(both: Path):
+    """A folder's predictions are of the workloads that were run below limits."""
+    found = predicted(both, "--memory", "150M")
+    assert {one["network"] for one in found} == {"alexnet", "vgg11"}
+
+
+def test_unlimited_trials_and_constants_are_enough(tmp_path: Path):
+    """Nothing ran below a limit: with a calibration it is simulated from its measured time."""
+    make(tmp_path, ALONE)
+    save_calibration(calibration(), tmp_path)
+    (one,) = predicted(tmp_path, "--memory", "150M")
+    assert one["network"] == "resnet50"
+    assert one["at"][0]["phases"][-1]["slowdown"] >= 1
