@@ -48,7 +48,7 @@ SHARES = (0.9, 0.75, 0.5)
 STORAGE = "read=200MB/s"
 #: At this share of the weights, for certain not all of them fit: the hot base shows.
 PROBE_SHARE = 0.75
-REPEATS, ROUNDS, WARM, SEED = 4, 2, 3, 1
+REPEATS, ROUNDS, WARM, SEED = 3, 2, 3, 1
 #: What times are held against: weights read into memory, without a limit.
 COPY = "bulk, copy"
 STREAM = "stream, mmap"
