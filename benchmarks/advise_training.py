@@ -10,7 +10,9 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import report
 
@@ -39,10 +41,30 @@ def main() -> None:
         command = [sys.executable, "-m", "edgebench", "advise", "resnet.toml", "--json"]
         done = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
     found = json.loads(done.stdout)
-    rows = [[one["name"], one["end"], one.get("ratio")] for one in found["tried"]]
-    best = found["best"]
-    says = f"Best: {best and best['name']}, {json.dumps(best)}"
-    report.write("advise_training", says, ["remedy", "end", "time ÷ plain"], rows, found)
+    header = ["remedy", "end", "time ÷ plain", "90 % interval"]
+    report.write(
+        "advise_training", said(found), header, [_row(one) for one in found["tried"]], found
+    )
+
+
+def said(found: Mapping[str, Any]) -> str:
+    """The answer, and what the fresh trials came to."""
+    answer, best = f"{found['name']} {found['sentence']}.", found["best"]
+    if not best:
+        return answer
+    often = (
+        f"it finished {best['finished']} of {best['trials']} times, plain {best['plain_finished']}"
+    )
+    if best["low"] is None:
+        return f"{answer} Measured anew, {often}."
+    ratio = f"{best['ratio']:.2f} ({best['low']:.2f} to {best['high']:.2f})"
+    return f"{answer} Time ÷ plain in {best['pairs']} fresh pairs: {ratio}; {often}."
+
+
+def _row(one: Mapping[str, Any]) -> list[str]:
+    ratio, low, high = (one.get(key) for key in ("ratio", "low", "high"))
+    between = "-" if low is None else f"{low:.2f} to {high:.2f}"
+    return [one["name"], one["end"], "-" if ratio is None else f"{ratio:.2f}", between]
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ import report
 from pairing import interval
 
 from edgebench.cli.progress import shown_progress
+from edgebench.errors import WorkloadError
 from edgebench.layers.memory_room import MARGIN_BYTES
 from edgebench.layers.networks import construct
 from edgebench.records import TrialRecord
@@ -46,8 +47,8 @@ from edgebench.units import MIB
 NETWORKS = ("alexnet", "resnet50")
 SHARES = (0.9, 0.75, 0.5)
 STORAGE = "read=200MB/s"
-#: At this share of the weights, for certain not all of them fit: the hot base shows.
-PROBE_SHARE = 0.75
+#: Trials with a limit of as much as the weights: what they leave of it is the hot base.
+PROBES = 3
 REPEATS, ROUNDS, WARM, SEED = 3, 2, 3, 1
 #: What times are held against: weights read into memory, without a limit.
 COPY = "bulk, copy"
@@ -120,16 +121,22 @@ def offloaded(network: str, memory: Sequence[str], folder: Path) -> dict[str, An
 
 
 def needs_of(network: str, results: Path, progress: Any) -> Needs:
-    """Measured in one trial below its weights: what the schedule does not keep free is needed."""
+    """Measured at a limit of its weights: what is not kept of them there gave way to the hot base.
+
+    Raises:
+        WorkloadError: no trial finishes there.
+    """
     weights = sum(one.nbytes for one in construct(network).state_dict().values())
-    limit = f"{round(PROBE_SHARE * weights / MIB)}M"
+    limit = f"{round(weights / MIB)}M"
     scenario = scenario_of(tables(network, STREAM, [limit]))
     held = [point for point in points(scenario) if not point.unlimited]
-    planner = GridPlanner(held, 1, SEED)
+    planner = GridPlanner(held, PROBES, SEED)
     made = run_sweep(scenario, SweepOptions(results), progress, planner, held)
-    (record,) = load(made.folder).sweeps[0].records
-    kept = record.notes["kept_weights_bytes"]
-    return Needs(weights, (held[0].limits.memory_bytes or 0) - MARGIN_BYTES - kept)
+    (sweep,) = load(made.folder).sweeps
+    kept = [r.notes["kept_weights_bytes"] for r in sweep.records if r.outcome == "ok"]
+    if not kept:
+        raise WorkloadError(f"{network} finishes in no trial below {limit}")
+    return Needs(weights, (held[0].limits.memory_bytes or 0) - MARGIN_BYTES - max(kept))
 
 
 def all_points(scenarios: Mapping[str, Scenario]) -> dict[str, tuple[str, Point]]:
@@ -246,10 +253,14 @@ def main() -> None:
     parser.add_argument("--results", type=Path)
     asked = parser.parse_args()
     found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as made, shown_progress() as progress:
+    with tempfile.TemporaryDirectory() as made, shown_progress() as progress:
         for network in asked.networks:
             results = (asked.results or Path(made)).resolve()
-            found[network] = one_network(network, asked.repeats, results, progress)
+            try:
+                found[network] = one_network(network, asked.repeats, results, progress)
+            except WorkloadError as error:
+                print(f"left out: {error}", file=sys.stderr)
+                continue
             write(found, asked.repeats)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgebench.run.advice_request import AdviceRequest
 
 #: What only a network has, only a program, and what a scenario says itself.
-_OF_NETWORKS = ("schedule", "loader", "batch", "image", "input", "prompt", "new_tokens")
+_OF_NETWORKS = (*("schedule", "loader", "batch", "image", "input", "prompt", "new_tokens", "warm"),)
 _OF_PROGRAMS = ("files", "reset")
 _OF_BOTH = ("swap", "storage", "board", "timeout")
 _FLAGS = {"files": "file"}
@@ -58,6 +58,12 @@ _EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
 @click.option("--prompt", type=click.IntRange(min=1), help="Tokens that a language model is given.")
 @click.option(
     "--new-tokens", type=click.IntRange(min=2), help="Have it generate so many tokens of text."
+)
+@click.option(
+    "--warm",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Executions after the first, each time that a network is loaded.",
 )
 @options.input_option
 @options.results_option

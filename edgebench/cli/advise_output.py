@@ -17,28 +17,22 @@ from edgebench.cli.output import (
     print_title,
     shown_path,
 )
+from edgebench.report.remedies import remedy_time
 from edgebench.run.advice_candidates import BY_HAND
 from edgebench.text import printable
-from edgebench.units import format_duration
 
 if TYPE_CHECKING:
-    from edgebench.run.advice_answer import Advice, TriedRemedy
+    from edgebench.results.advice_file import TriedRemedy
+    from edgebench.run.advice_answer import Advice
     from edgebench.run.advice_request import AdviceRequest
 
 #: No name of a command is shown longer.
 _NAME = 40
-_ENDS = {
-    "oom-killed": "killed",
-    "timeout": "slower",
-    "changed": "other results",
-    "harness-error": "not measured",
-}
 
 
 def print_advice_json(found: Advice, request: AdviceRequest) -> None:
     """The answer as JSON."""
-    said = {"sentence": found.sentence, "slowdown": found.slowdown}
-    print_json({"asked": asdict(request), **said, **asdict(found)})
+    print_json({"asked": asdict(request), **found.to_json()})
 
 
 def print_advice(found: Advice, *, verbose: bool) -> None:
@@ -71,16 +65,7 @@ def _row(one: TriedRemedy) -> tuple[str, ...]:
     between = ""
     if one.end == "ok" and one.low is not None and one.high is not None:
         between = f"{one.low:.2f} to {one.high:.2f}"
-    return one.name, _time(one), between, str(one.trials)
-
-
-def _time(one: TriedRemedy) -> str:
-    """``×0.30`` of the plain time; seconds where plain has none; or how it ended."""
-    if one.end != "ok":
-        return _ENDS.get(one.end, "failed")
-    if one.ratio is not None:
-        return f"×{one.ratio:.2f}"
-    return format_duration(one.seconds) if one.seconds is not None else "finished"
+    return one.name, remedy_time(one), between, str(one.trials)
 
 
 def _left_out(found: Advice, *, verbose: bool) -> Iterator[str]:

@@ -8,12 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
+from edgebench.layers.names import STREAM
+from edgebench.workloads.engines.engine import WHOLE
 from edgebench.workloads.engines.registry import TORCH
 from edgebench.workloads.training.names import PYTORCH
 
 #: What a remedy takes to be set: a variable or a flag; a library or a line of code; a change of
 #: how a network is trained or executed.
 FLAG, LINE, REWRITE = 0, 1, 2
+#: Schedules that execute a network several times before they load it again.
+_HOLDING = ("bulk", STREAM, WHOLE)
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,12 @@ class RemedyTarget:
             framework = str(self.settings["framework"])
             return TORCH if framework == PYTORCH else framework
         return str(self.settings.get("engine") or TORCH) if self.kind == "inference" else None
+
+    @property
+    def executions(self) -> int:
+        """How often a network is executed each time that it is loaded."""
+        holds = self.settings.get("schedule") in _HOLDING
+        return 1 + int(self.settings.get("warm") or 0) if holds else 1
 
 
 @dataclass(frozen=True)

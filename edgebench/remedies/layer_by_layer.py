@@ -16,19 +16,21 @@ class _OtherSchedule(Remedy):
     line: str
 
     def unfit(self, target: RemedyTarget) -> str | None:
-        """Only a network that is loaded and executed once a round can change its order."""
+        """Only a network that is loaded by layer can change its order."""
         if target.kind != "inference":
             return "edgebench does not order its layers"
         used = target.settings.get("schedule")
-        if used == GENERATE or target.settings.get("warm"):
-            return "it executes more than once a round"
+        if used == GENERATE:
+            return "it makes one token after the other of the same weights"
         if target.runtime != TORCH:
             return f"{target.runtime} loads it as a whole"
         return "it does so already" if used == self.schedule else None
 
     def setting(self, target: RemedyTarget) -> RemedySetting:
-        """The setting ``schedule``."""
-        return RemedySetting(settings={"schedule": self.schedule}, code=(self.line,))
+        """The setting ``schedule``: it loads anew for each execution."""
+        often = target.executions
+        settings = {"schedule": self.schedule, **({"warm": 0} if often > 1 else {})}
+        return RemedySetting(settings=settings, code=(self.line,), work=1 / often)
 
 
 @registered_remedy

@@ -14,3 +14,14 @@ class MmapThreshold(GlibcRemedy):
     costs = "the kernel maps and zeroes each such block again: slower where memory is no limit"
     source = "mallopt(3), M_MMAP_THRESHOLD"
     variables = (("MALLOC_MMAP_THRESHOLD_", "131072"),)
+
+
+@registered_remedy
+class LargerMmapThreshold(GlibcRemedy):
+    """Smaller blocks stay in the heap, so that less is mapped and zeroed again."""
+
+    name = "mmap-threshold-1m"
+    title = "glibc gives blocks of 1 MiB and more back to the kernel when they are freed"
+    costs = "the kernel maps and zeroes each such block again: slower where memory is no limit"
+    source = "mallopt(3), M_MMAP_THRESHOLD"
+    variables = (("MALLOC_MMAP_THRESHOLD_", "1048576"),)

@@ -12,6 +12,7 @@ from edgebench.report.answers import all_answers, is_of
 from edgebench.report.content import Chapter, Report
 from edgebench.report.one_sentence import sweep_sentences
 from edgebench.report.pictures import draw_pictures
+from edgebench.report.remedies import advice_sentence, remedies_table
 from edgebench.report.tables import (
     environment_table,
     fits_table,
@@ -28,6 +29,7 @@ from edgebench.report.workload import (
     short_names,
     workloads,
 )
+from edgebench.results.advice_file import kept_advice
 from edgebench.results.kill_rate import watching_warnings
 from edgebench.results.summary import collection_notes, summarise
 from edgebench.text import printable
@@ -63,7 +65,9 @@ def make_report(results: Results, as_png: bool = False) -> Report:
     points, collected = workloads(summaries), collection_notes(summaries)
     found = _found(results)
     pictures, no_picture = draw_pictures(results, as_png)
-    tables = [fits_table(found.fits)] if found.fits else []
+    advice = kept_advice(sweep.path)
+    tables = [remedies_table(advice)] if advice else []
+    tables += [fits_table(found.fits)] if found.fits else []
     unfinished = unfinished_table(points)
     tables += [unfinished] if unfinished.rows else []
     brief, _ = short_names([one.name for one in points])
@@ -72,7 +76,7 @@ def make_report(results: Results, as_png: bool = False) -> Report:
     return Report(
         title=f"{sweep.name} on {sweep.device}",
         about=_about(sweep),
-        in_short=_in_short(points, costs),
+        in_short=[*([[advice_sentence(advice)]] if advice else []), *_in_short(points, costs)],
         summary=summary_table(points, {name: worst_layer(t) for name, t in costs.items()}),
         chapters=[
             _chapter(one, brief[one.name], costs.get(one.name), found.fits)

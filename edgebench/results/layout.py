@@ -34,6 +34,8 @@ EVENTS = "events"
 LOGS = "logs"
 READINGS = "readings"
 LIVE = "live.json"
+#: The answer of a search for remedies.
+ADVICE = "advice.json"
 #: What readers keep for the next one (:mod:`edgebench.results.columns.cache`); no result.
 COLUMNS = "trials.columns"
 NEWER_REMEDY = "read it with the edgebench that made it, or a newer one: pip install -U edgebench"

@@ -34,6 +34,7 @@ _USUAL: dict[str, tuple[Any, str]] = {
     "onednn": (True, "no oneDNN"),
     "xla": (False, "XLA"),
     "threads": (None, "{} threads"),
+    "malloc_trim": (False, "malloc_trim"),
     "remedy": (None, "{}"),
 }
 

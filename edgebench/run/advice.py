@@ -8,11 +8,11 @@ from pathlib import Path
 
 from edgebench.extras import need
 from edgebench.records import TrialRecord
+from edgebench.results.advice_file import TriedRemedy, keep_advice
 from edgebench.results.sweep_reader import read_sweep
 from edgebench.run.advice_answer import (
     Advice,
     BestRemedy,
-    TriedRemedy,
     by_time,
     known_bounds,
     typed_lines,
@@ -60,7 +60,10 @@ def find_advice(request: AdviceRequest, options: SweepOptions, progress: Progres
     # All that is lacking at once, and before the trials rather than after them.
     need("scipy", *libraries(limited.settings))
     folder = run_sweep(scenario, options, progress, planner, every).folder
-    return _Reader(planner, candidates, untried).advice(folder, limited)
+    found = _Reader(planner, candidates, untried).advice(folder, limited)
+    if found.finished:
+        keep_advice(folder, found.to_json())
+    return found
 
 
 class _Reader:

@@ -6,42 +6,17 @@ import json
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from edgebench.results.advice_file import TriedRemedy
 from edgebench.results.spread import SLIGHT
 from edgebench.run.advice_candidates import Candidate, UntriedRemedy
 from edgebench.units import brief_size, format_duration
 
 #: A factor below this is told in percent.
 _TWICE = 1.995
-
-
-@dataclass(frozen=True)
-class TriedRemedy:
-    """What came of a remedy, or of two at once.
-
-    Args:
-        name: its name.
-        title: what it does.
-        end: ``ok``; how one of its trials ended; or ``changed``: its outputs differ.
-        ratio: its time as a part of the plain time; None: one of both did not finish.
-        low, high: the ratio's 90 % interval; None: of a single pair.
-        trials: under the limit, before the winner was measured anew.
-        seconds: the median of a round; None: no trial finished.
-        changes: what it may change in results.
-    """
-
-    name: str
-    title: str
-    end: str
-    ratio: float | None
-    low: float | None
-    high: float | None
-    trials: int
-    seconds: float | None
-    changes: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,6 +99,11 @@ class Advice:
         """The plain workload's, at the limit."""
         return self.plain_s / self.unlimited_s if self.plain_s and self.unlimited_s else None
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, the sentence included; the folder is where it is kept."""
+        said = {"sentence": self.sentence, "slowdown": self.slowdown}
+        return {**said, **asdict(self), "folder": str(self.folder)}
+
     @property
     def sentence(self) -> str:
         """The answer: ``at 250 MiB is 3.3 times faster with mmap-threshold: …``."""
@@ -145,7 +125,8 @@ class Advice:
             plain = f"plain {self.best.plain_finished}"
             return f"{state}; with {self.best.name} it finishes {often} ({plain}){self._each()}"
         return (
-            f"{at} is {_gain(self.best)} with {self.best.name}{self._each()}{_elsewhere(self.best)}"
+            f"{at} is {_gain(self.best)} with {self.best.name}{self._each()}"
+            f"{_more_often(self.best)}{_elsewhere(self.best)}"
         )
 
     def _slowed(self) -> str:
@@ -190,6 +171,13 @@ def _gain(best: BestRemedy) -> str:
         return f"{percents[0]} % faster{between}"
     between = f" ({1 / high:.2g} to {1 / low:.2g})" if low and high else ""
     return f"{1 / ratio:.2g} times faster{between}"
+
+
+def _more_often(best: BestRemedy) -> str:
+    """Of a plain workload that was killed at times."""
+    if best.plain_finished >= best.finished:
+        return ""
+    return f"; it finished {best.finished} of {best.trials} times, plain {best.plain_finished}"
 
 
 def _elsewhere(best: BestRemedy) -> str:

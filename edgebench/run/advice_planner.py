@@ -4,7 +4,8 @@
 2. Blocks of trials, the plain workload first: every remedy once, the easiest first; in random order
    the faster half again; then those whose interval does not lie above the fastest's.
 3. The two fastest of different groups at once, twice, beside the fastest.
-4. The winner and the plain workload in turns: five pairs under the limit, two without.
+4. The winner and the plain workload in turns: five pairs under the limit, two without. Where plain
+   trials are killed at times, more.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from edgebench.records import TrialRecord
+from edgebench.run.advice_budget import UNLIMITED_PAIRS, AdviceBudget
 from edgebench.run.advice_candidates import PLAIN, Candidate
 from edgebench.run.advice_trials import (
     COMBINING,
@@ -32,7 +34,7 @@ PRESSURE = 1.1
 #: A remedy must take at most this part of the plain time to be worth setting.
 WORTH = 0.95
 #: Pairs of each stage.
-_FIRST, _SCREENED, _COMBINED, _MEASURED, _UNLIMITED = 2, 3, 2, 5, 2
+_FIRST, _SCREENED, _COMBINED = 2, 3, 2
 #: So many are tried a second time at least.
 _LEAST_KEPT = 3
 #: Remedies whose times differ by less are alike: the one that is easiest to set wins.
@@ -40,8 +42,6 @@ _ALIKE = 1.05
 _CONFIDENCE = 0.9
 #: A remedy's trial is stopped once it has taken so many times the plain one's, or so much longer.
 _STOP, _STOP_EXTRA_S = 1.25, 2.0
-#: The part of the budget in which remedies are tried at least.
-_TRYING_SHARE = 0.5
 #: A candidate, its block, and whether it runs under the limit.
 _Names = Sequence[str]
 _Next = tuple[str, int, bool]
@@ -62,7 +62,7 @@ class AdvicePlanner:
     ) -> None:
         self._candidates = {one.name: one for one in candidates}
         self._singles = [one.name for one in candidates if len(one.remedies) == 1]
-        self._pace, self._budget_s, self._seed = pace, budget_s, seed
+        self._pace, self._budget, self._seed = pace, AdviceBudget(budget_s), seed
 
     def first(self) -> list[PlannedTrial]:
         """One without a limit: if it fails, no limit is to blame."""
@@ -120,7 +120,7 @@ class AdvicePlanner:
         return self._measuring(seen)
 
     def _screening(self, seen: AdviceTrials) -> _Next | None:
-        if self._is_out_of_time(seen):
+        if self._budget.is_spent(seen):
             return None
         for number in range(_SCREENED):
             names = self._members(seen, number)
@@ -179,7 +179,7 @@ class AdvicePlanner:
         return next((name for name in names if name in self._candidates), None)
 
     def _combining(self, seen: AdviceTrials) -> _Next | None:
-        if (pair := self._pair(seen)) is None or self._is_out_of_time(seen):
+        if (pair := self._pair(seen)) is None or self._budget.is_spent(seen):
             return None
         names = [self._kept(seen)[0], pair]
         blocks = range(COMBINING, COMBINING + _COMBINED)
@@ -189,8 +189,9 @@ class AdvicePlanner:
     def _measuring(self, seen: AdviceTrials) -> _Next | None:
         if (winner := self.winner(seen)) is None:
             return None
-        blocks = [(MEASURING + number, True) for number in range(_MEASURED)]
-        blocks += [(UNLIMITED + number, False) for number in range(_UNLIMITED)]
+        pairs = self._budget.blocks(seen, winner)
+        blocks = [(MEASURING + number, True) for number in range(pairs)]
+        blocks += [(UNLIMITED + number, False) for number in range(UNLIMITED_PAIRS)]
         for block, limited in blocks:
             for name in _in_turns(winner, block):
                 if not seen.is_planned(name, block, limited=limited):
@@ -214,13 +215,6 @@ class AdvicePlanner:
             return seen.seconds(name, SCREENING, MEASURING) or math.inf
         found = paired_ratio(seen.logs(name, SCREENING, MEASURING), _CONFIDENCE)
         return found.ratio if found else math.inf
-
-    def _is_out_of_time(self, seen: AdviceTrials) -> bool:
-        """Whether what is left of the budget is needed to measure the winner."""
-        limited, free = (seen.plain_wall_s(limited=limited) for limited in (True, False))
-        reserved_s = 2 * _MEASURED * limited + 2 * _UNLIMITED * free
-        left_s = self._budget_s - seen.took_s(0, SCREENING) - reserved_s
-        return seen.took_s(SCREENING) > max(left_s, _TRYING_SHARE * self._budget_s)
 
     def _timeout_s(self, seen: AdviceTrials, name: str) -> float | None:
         """A remedy that is slower than plain need not show how much."""

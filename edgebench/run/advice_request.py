@@ -29,7 +29,8 @@ class AdviceRequest:
 
     ``memory``: the limit, a size; None: the scenario's. ``lossy``: remedies that change results
     are tried, too. ``budget``: how long trials may take; at least half of it is for trying, and the
-    winner is measured in any case. The others as in
+    winner is measured in any case. ``warm``: executions of a network after the first, each time
+    that it is loaded. The others as in
     :class:`~edgebench.run.minimum_requests.MinimumRequest` and
     :class:`~edgebench.run.minimum_requests.ProgramRequest`.
     """
@@ -51,6 +52,7 @@ class AdviceRequest:
     input: str | dict[str, str] | None = None
     prompt: int | None = None
     new_tokens: int | None = None
+    warm: int = 0
     files: tuple[str, ...] = ()
     reset: tuple[str, ...] = ()
 
@@ -110,11 +112,11 @@ def _of_file(file: str, memory: str | None) -> Scenario:
 
 
 def _network(request: AdviceRequest) -> dict[str, object]:
-    """Each round loads and executes all of it once: the same work under any schedule."""
+    """Each round loads all of it, and executes it once, and ``warm`` times more."""
     known = MinimumRequest(
         str(request.network), schedule=request.schedule, new_tokens=request.new_tokens
     )
-    workload = inference_workload(request, rounds=_ROUNDS, warm=0)
+    workload = inference_workload(request, rounds=_ROUNDS, warm=request.warm)
     workload["schedule"] = request.schedule or (None if request.new_tokens else known.used_schedule)
     return workload
 

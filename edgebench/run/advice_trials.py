@@ -101,11 +101,17 @@ class AdviceTrials:
         return None if pace is None else pace / self._candidates[name].setting.work
 
     def logs(self, name: str, first: int, end: int, *, limited: bool = True) -> list[float]:
-        """The logarithm of remedy ÷ plain, of each block in which both finished."""
+        """The logarithm of remedy ÷ plain, of each block in which both finished.
+
+        Where the plain trial of the race was killed, the median of its first ones stands for it.
+        """
         own = self.records(name, first, end, limited=limited)
         plain = self.records(PLAIN, first, end, limited=limited)
         work = self._candidates[name].setting.work
-        times = ((self._pace(own[b]), self._pace(plain[b])) for b in own if b in plain)
+        first_s = self.seconds(PLAIN, 0, SCREENING, limited=limited)
+        stand_in = {b: first_s if b < MEASURING else None for b in plain}
+        both = [block for block in own if block in plain]
+        times = ((self._pace(own[b]), self._pace(plain[b]) or stand_in[b]) for b in both)
         return [math.log(mine / work / theirs) for mine, theirs in times if mine and theirs]
 
     def took_s(self, first: int = 0, end: int = UNLIMITED + 100) -> float:
@@ -126,6 +132,17 @@ class AdviceTrials:
         """How the plain workload ends under the limit: ``ok``, or how a first trial failed."""
         outcomes = [one.outcome for one in self.records(PLAIN, 0, SCREENING).values()]
         return next((outcome for outcome in outcomes if outcome != "ok"), "ok")
+
+    @property
+    def remedies(self) -> list[str]:
+        """The candidates but the plain workload."""
+        return [name for name in self._candidates if name != PLAIN]
+
+    def trial_s(self, name: str, *, limited: bool = True) -> float | None:
+        """The median of what whole trials took, however they ended, the harness's part included."""
+        found = self.records(name, limited=limited).values()
+        took = [(one.wall_s or 0.0) + (one.harness_s or 0.0) for one in found]
+        return statistics.median(took) if took else None
 
     def plain_wall_s(self, *, limited: bool) -> float:
         """The median wall time of a whole plain trial."""

@@ -46,6 +46,7 @@ class NetworkKeys(TomlTable):
     xnnpack: Axis[bool] | None = Field(default=None, examples=["[true, false]"])
     onednn: Axis[bool] | None = Field(default=None, examples=["[true, false]"])
     xla: Axis[bool] | None = Field(default=None, examples=["[true, false]"])
+    malloc_trim: bool | None = Field(default=None, examples=["true"])
 
     def networks(self) -> tuple[str, ...]:
         """Every network that it runs, as results name it."""
@@ -111,6 +112,10 @@ class NetworkKeys(TomlTable):
         named = {} if engine.name == TORCH else {"engine": engine.name}
         for chosen in itertools.product(*given.values()):
             yield {**named, **dict(zip(given, chosen, strict=True))}
+
+    def torch_settings(self, engine: Engine) -> dict[str, Any]:
+        """What PyTorch alone is told; later keys, without which settings stay as they were."""
+        return {"malloc_trim": True} if self.malloc_trim and engine.name == TORCH else {}
 
     def check_engines(self) -> list[Engine]:
         """The engines of all the networks; those of a pipeline run in one process.

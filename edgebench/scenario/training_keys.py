@@ -97,6 +97,7 @@ class TrainingWorkload(TomlTable):
     data_folder: DataFolder | None = Field(default=None, examples=['"data"'])
     threads: Threads = Field(default=None, examples=["2"])
     gc: CollectorAxis = Field(default=(FROZEN,), examples=['"frozen"'])
+    malloc_trim: bool | None = Field(default=None, examples=["true"])
     per_layer: bool = Field(default=False, examples=["true"])
     evaluate: bool = Field(default=False, examples=["true"])
 
@@ -210,4 +211,5 @@ class TrainingWorkload(TomlTable):
     def _same_for_all(self) -> dict[str, Any]:
         steps = STEPS if self.steps is None and self.epochs is None else self.steps
         keys = {"epochs", "image", "classes", "data_folder", "threads"}
-        return {**self.model_dump(include={*keys, "per_layer", "evaluate"}), "steps": steps}
+        trim = {"malloc_trim": True} if self.malloc_trim else {}
+        return {**self.model_dump(include={*keys, "per_layer", "evaluate"}), "steps": steps, **trim}

@@ -126,6 +126,7 @@ class InferenceWorkload(NetworkKeys):
                 "checkpoint": dict(self.checkpoint),
                 "seed": seed,
                 **self.own_networks(group),
+                **self.torch_settings(engine),
                 **option,
             }
 

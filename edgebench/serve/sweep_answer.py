@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.report.answers import measured_answers
+from edgebench.report.remedies import advice_sentence, remedies_table
 from edgebench.report.tables import summary_table
 from edgebench.report.workload import (
     WorkloadPoints,
@@ -19,6 +20,7 @@ from edgebench.report.workload import (
     short_names,
     workloads,
 )
+from edgebench.results.advice_file import kept_advice
 from edgebench.results.kill_rate import watching_warnings
 from edgebench.results.spread import Spread
 from edgebench.results.stages import STEADY
@@ -48,6 +50,7 @@ def sweep_answer(path: Path) -> dict[str, Any]:
         "shared": shared,
         "workloads": [_workload(one, brief[one.name]) for one in shown],
         "left_out": len(found) - len(shown),
+        "advice": _advice(path),
         # The last column is for layers, which are not known here.
         "summary": {
             "columns": table.columns[:columns],
@@ -71,6 +74,15 @@ def _about(sweep: Sweep) -> dict[str, Any]:
         "machine": ", ".join(printable(str(word)) for word in machine if word),
         "warnings": [*watching_warnings(sweep), *sweep.warnings],
     }
+
+
+def _advice(path: Path) -> dict[str, Any] | None:
+    """What a search for remedies found; None: the sweep is none."""
+    if (kept := kept_advice(path)) is None:
+        return None
+    table = remedies_table(kept)
+    ranking = {"columns": table.columns, "rows": table.rows}
+    return {"sentence": advice_sentence(kept), "typed": kept.typed, **ranking}
 
 
 def _rows(sweep: Sweep) -> range:

@@ -242,3 +242,53 @@ def test_points_differ_from_the_plain_ones_by_the_remedy_alone():
     assert len(ids) == len(set(ids))
     assert replace(found.unlimited, id="", settings={}) == replace(free, id="", settings={})
     assert len(points(scenario)) == 2
+
+
+def test_a_search_holds_its_budget():
+    """Five minutes for a workload whose trials take ten seconds under the limit, with all steps."""
+    factors = {"mmap_threshold": 0.3, "trim_threshold": 0.32, "arena_max": 0.9, "one_thread": 0.8}
+    for seed in range(5):
+        quick = world_of(seed, **factors)
+        raced = race(lambda name, limited, w=quick: 2.5 * w(name, limited), 300.0)  # type: ignore[misc]
+        assert raced.seen.took_s() <= 300
+        assert raced.winner is not None
+        assert "threshold" in raced.winner
+        measured = raced.blocks(MEASURING, UNLIMITED)
+        assert measured.count((raced.winner, True)) == 5
+
+
+def test_blocks_in_which_plain_was_killed_are_made_again():
+    """Where plain finishes only at times there are five pairs all the same, if the budget lasts."""
+    chance, seen = random.Random(3), dict[str, int]()
+
+    def world(name: str, limited: bool) -> float | None:
+        if not limited:
+            return 1.0
+        if name != PLAIN:
+            return 1.2 if name == "mmap-threshold" else 4.0
+        seen[name] = seen.get(name, 0) + 1
+        # The first pairs finish; then every third is killed.
+        return None if seen[name] > 2 and seen[name] % 3 == 0 else 4.0 + chance.random() / 10
+
+    raced = race(world)
+    assert raced.winner == "mmap-threshold"
+    assert len(raced.seen.logs("mmap-threshold", MEASURING, UNLIMITED)) == 5
+    assert 5 < len(raced.seen.records("mmap-threshold", MEASURING, UNLIMITED)) <= 8
+    seen.clear()
+    short = race(world, 90.0)
+    assert len(short.seen.records("mmap-threshold", MEASURING, UNLIMITED)) == 5
+
+
+def test_one_kill_of_the_plain_workload_does_not_end_the_race():
+    """The first block's plain trial is killed, and all remedies would be without a pair."""
+    count = [0]
+
+    def world(name: str, limited: bool) -> float | None:
+        if not limited or name != PLAIN:
+            return 1.2 if name == "mmap-threshold" else 4.0 if limited else 1.0
+        count[0] += 1
+        return None if count[0] == 3 else 4.0
+
+    raced = race(world)
+    assert raced.winner == "mmap-threshold"
+    assert len(raced.seen.logs("mmap-threshold", MEASURING, UNLIMITED)) == 5

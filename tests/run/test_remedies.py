@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from edgebench.remedies.base import RemedyTarget
 from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
 from edgebench.scenario.scenario import Scenario, scenario_of
 
+ROOT = Path(__file__).parents[2]
 TRAINING = {
     "kind": "training",
     "network": "resnet18",
@@ -126,3 +128,36 @@ def test_a_network_is_run_the_same_under_each_schedule():
     free, held = both_points(advice_scenario(AdviceRequest("300M", network="lenet")))
     assert (free.settings["warm"], free.settings["schedule"]) == (0, "bulk")
     assert held.limits.memory_bytes == 300 << 20
+
+
+def test_each_is_on_the_pages():
+    """docs/remedies.md says when each helps, docs/verbs/advise.md that it is tried."""
+    for page in ("docs/remedies.md", "docs/verbs/advise.md"):
+        text = (ROOT / page).read_text()
+        assert not [one.name for one in all_remedies() if f"`{one.name}`" not in text], page
+
+
+def test_weights_that_are_used_again_can_be_kept():
+    """``stream`` is for several executions a load; who loads for each does less work in a round."""
+    again = {**INFERENCE, "warm": 3}
+    assert "stream" not in fitting(INFERENCE)
+    assert "stream" not in fitting({**again, "schedule": "linear"})
+    found = fitting(again)
+    assert found["stream"].setting(target(again)).settings == {
+        "schedule": "stream",
+        "loader": "mmap",
+    }
+    linear = found["layer-by-layer"].setting(target(again))
+    assert linear.settings == {"schedule": "linear", "warm": 0}
+    assert linear.work == 0.25
+    assert found["layer-by-layer"].setting(target(INFERENCE)).work == 1
+
+
+def test_the_same_state_is_not_taken_away_twice():
+    """No other optimizer where there is no state, no trimming where it trims already."""
+    assert "sgd" in fitting(TRAINING)
+    assert not {"sgd"} & set(fitting({**TRAINING, "optimizer": "sgd"}))
+    assert not {"malloc-trim"} & set(fitting({**TRAINING, "malloc_trim": True}))
+    assert not {"last-layer"} & set(fitting({**TRAINING, "trained": "last"}))
+    assert "malloc-trim" not in fitting(COMMAND)
+    assert {"sgd", "last-layer"} <= {one.name for one in all_remedies() if one.lossy}

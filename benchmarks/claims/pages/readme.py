@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from claims import edgecaffe
 from claims import validation as v
-from claims.kept import sweep
+from claims.kept import figures, sweep
 from claims.pages import engines
 from claims.texts import Claim, says, table
 
@@ -23,6 +23,7 @@ def claims() -> Iterator[Claim]:
         *(edgecaffe.TIGHTEST_MIB, f"{load:.1f}", f"{first:.0f}", f"{warm:.0f}"),
     )
     yield table("## The same network in four engines", engines.in_short())
+    yield from _advice()
     yield from _predictions()
 
 
@@ -40,3 +41,23 @@ def _predictions() -> Iterator[Claim]:
         "contain {} to {} % of them for networks that were never run",
         *(f"{share:.0f}" for share in intervals),
     )
+
+
+def _advice() -> Iterator[Claim]:
+    """What the benchmark of ``advise`` found: the times it printed, and its fresh trials."""
+    found = figures("advise_training")
+    best, slowdown = found["best"], found["slowdown"]
+    yield says(
+        "at 250 MiB takes {} s a step, {} times as long as without a limit",
+        *(f"{found['plain_s']:.2f}", f"{slowdown:.1f}"),
+    )
+    yield says("In {} minutes `edgebench advise` found", f"{found['total_s'] / 60:.1f}")
+    yield says(
+        "makes it {} times faster there (95 % interval {} to {})",
+        *(f"{1 / best[key]:.1f}" for key in ("ratio", "high", "low")),
+    )
+    yield says(
+        "With it {} of {} fresh trials finished, without it {} of {}",
+        *(best["finished"], best["trials"], best["plain_finished"], best["trials"]),
+    )
+    yield says("a step takes {} times as long", f"{best['unlimited_ratio']:.1f}")

@@ -56,6 +56,8 @@ class Schedule(ABC):
         self.warm = warm
         self.workers = workers
         self.free_bytes = free_bytes
+        #: Called at the end of each round, within its time.
+        self.after_round: Callable[[], None] = lambda: None
         self._spans = spans
         self._round = 0
 
@@ -63,7 +65,9 @@ class Schedule(ABC):
         """Load and execute every layer once; each network's output, in order."""
         self._round = number
         with self._spans.span("round", round=number):
-            return self._run(inputs)
+            outputs = self._run(inputs)
+            self.after_round()
+        return outputs
 
     @abstractmethod
     def _run(self, inputs: Sequence[Sample]) -> Outputs: ...

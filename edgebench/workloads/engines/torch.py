@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from edgebench.layers.names import ADMISSION, SCHEDULES, STREAM
 from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime, registered_engine
+from edgebench.workloads.heap_trim import heap_trimmer
 
 if TYPE_CHECKING:
     from edgebench.layers.pipeline import Pipeline
@@ -49,6 +50,7 @@ class Torch(Engine):
             recorder.note(free_bytes=free)
             settings = {**settings, "free_bytes": free}
         pipeline = build_pipeline(settings, recorder)
+        pipeline.schedule.after_round = heap_trimmer(settings)
         if settings["schedule"] == STREAM:
             return _Streamed(pipeline, recorder, settings)
         if settings.get("new_tokens"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from edgebench.errors import WorkloadError
 from edgebench.layers.own_function import refuse_changed_files
 from edgebench.workloads.garbage_collection import collected_rounds
+from edgebench.workloads.heap_trim import heap_trimmer
 from edgebench.workloads.recorder import Phases, Recorder
 from edgebench.workloads.round_control import round_numbers
 from edgebench.workloads.training.counting import CountOfRight, counted
@@ -79,7 +80,8 @@ def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
         epochs=settings["epochs"],
         seed=settings["seed"],
     )
-    return TrainingLoop(settings, recorder, data, trained, orders)
+    trim = heap_trimmer(settings)
+    return TrainingLoop(settings, recorder, data, trained, orders, trim=trim)
 
 
 def _data(settings: dict[str, Any]) -> DataSet:
@@ -128,6 +130,7 @@ class TrainingLoop:
     Args:
         orders: which examples each step trains on.
         held: what was held before the last update, bytes.
+        trim: called at the end of each step, within its time.
     """
 
     settings: dict[str, Any]
@@ -136,6 +139,7 @@ class TrainingLoop:
     trained: TrainedNetwork
     orders: Iterable[Rows]
     held: dict[str, int] = field(default_factory=dict)
+    trim: Callable[[], None] = lambda: None
 
     def step(self, number: int, rows: Rows, last: bool) -> None:
         """Train on these rows, and record what that came to."""
@@ -149,6 +153,7 @@ class TrainingLoop:
                     self._hold(phases)
                 phases.begin("step")
                 self.trained.step()
+            self.trim()
         finite = math.isfinite(loss)
         # Off the step's clock.
         right: int | None = 0

@@ -45,6 +45,7 @@ export async function showAnswer(name = "") {
   }
   drawAbout(name);
   drawWorkloads();
+  drawRemedies();
   drawDoubts();
   performance.mark("answer-shown");
   // A fit takes a core for some seconds: not unasked while a sweep measures.
@@ -137,6 +138,18 @@ function drawSummary(names, choose) {
   fill(byId("workloads"), el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows.map(row)));
   const left = answer.left_out ? ` ${answer.left_out} more: edgebench show lists all.` : "";
   byId("workloads-note").textContent = `${answer.shared ? `All: ${answer.shared}.` : ""}${left}`;
+}
+
+function drawRemedies() {
+  const found = answer.advice;
+  byId("remedies").hidden = !found;
+  if (!found) return;
+  byId("remedies-words").textContent = found.sentence;
+  byId("remedies-typed").hidden = !found.typed.length;
+  byId("remedies-typed").textContent = found.typed.join("\n");
+  const head = found.columns.map((name) => el("th", { scope: "col" }, name));
+  const row = ([name, ...cells]) => el("tr", {}, el("th", { scope: "row" }, name), ...cells.map((cell) => el("td", {}, cell)));
+  fill(byId("remedies-table"), el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...found.rows.map(row)));
 }
 
 function drawDoubts() {

@@ -1,0 +1,87 @@
+"""What ``advise`` answered, kept beside the trials of its search: ``advice.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from edgebench.errors import ResultsError
+from edgebench.results.layout import ADVICE, json_bytes, read_json
+from edgebench.safe_files import write_whole
+
+
+@dataclass(frozen=True)
+class TriedRemedy:
+    """What came of a remedy, or of two at once.
+
+    Args:
+        name: its name.
+        title: what it does.
+        end: ``ok``; how one of its trials ended; or ``changed``: its outputs differ.
+        ratio: its time as a part of the plain time; None: one of both did not finish.
+        low, high: the ratio's 90 % interval; None: of a single pair.
+        trials: under the limit, before the winner was measured anew.
+        seconds: the median of a round; None: no trial finished.
+        changes: what it may change in results.
+    """
+
+    name: str
+    title: str
+    end: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    trials: int
+    seconds: float | None
+    changes: str = ""
+
+
+@dataclass(frozen=True)
+class KeptWinner:
+    """What to type for the winner, a line each, and whether it is advised."""
+
+    typed: tuple[str, ...]
+    confirmed: bool
+
+
+@dataclass(frozen=True)
+class KeptAdvice:
+    """The answer: ``name`` is the workload's, the fastest remedy comes first."""
+
+    name: str
+    sentence: str
+    tried: tuple[TriedRemedy, ...]
+    best: KeptWinner | None = None
+
+    @property
+    def typed(self) -> tuple[str, ...]:
+        """What to type; empty where nothing is advised."""
+        return self.best.typed if self.best and self.best.confirmed else ()
+
+
+def keep_advice(folder: Path, answer: Mapping[str, Any]) -> None:
+    """Keep the answer, as ``advise --json`` prints it, in the sweep's folder.
+
+    Raises:
+        ResultsError: it can't be written.
+    """
+    try:
+        write_whole(folder / ADVICE, json_bytes(dict(answer)))
+    except OSError as error:
+        raise ResultsError(
+            f"can't write {ADVICE}: {error.strerror}",
+            where=str(folder),
+            remedy="free some space or make the folder writable",
+        ) from error
+
+
+def kept_advice(folder: Path) -> KeptAdvice | None:
+    """None: the sweep is no finished search for remedies, or its answer can't be read."""
+    try:
+        return msgspec.convert(read_json(folder / ADVICE), KeptAdvice)
+    except (ResultsError, msgspec.ValidationError):
+        return None

@@ -1,0 +1,85 @@
+"""The answer of ``advise`` in the sweep's folder: kept, read back, shown; damage hides it only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_sweep import Shape, make
+
+from edgebench.report.builder import make_report
+from edgebench.results.advice_file import keep_advice, kept_advice
+from edgebench.results.results import load
+from edgebench.serve.sweep_answer import sweep_answer
+
+TRIED = {
+    "name": "mmap-threshold",
+    "title": "gives blocks back",
+    "end": "ok",
+    "ratio": 0.3,
+    "low": 0.25,
+    "high": 0.36,
+    "trials": 3,
+    "seconds": 0.2,
+    "changes": "",
+}
+LOST = {**TRIED, "name": "one-thread", "end": "oom-killed", "low": None, "high": None}
+ANSWER: dict[str, Any] = {
+    "name": "resnet18",
+    "sentence": "at 250 MiB is 3.3 times faster",
+    "tried": [TRIED, LOST],
+    "best": {"typed": ["export MALLOC_MMAP_THRESHOLD_=131072"], "confirmed": True, "more": 1},
+    "folder": "x",
+}
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """A finished sweep's folder."""
+    return make(tmp_path, Shape(repeats=2, with_files=False))
+
+
+def test_what_is_kept_is_read_back(sweep: Path):
+    """Sentence, what to type, and each remedy; keys that a reader doesn't know are no harm."""
+    assert kept_advice(sweep) is None
+    keep_advice(sweep, ANSWER)
+    found = kept_advice(sweep)
+    assert found is not None
+    assert found.typed == ("export MALLOC_MMAP_THRESHOLD_=131072",)
+    assert [one.name for one in found.tried] == ["mmap-threshold", "one-thread"]
+    assert found.tried[0].ratio == 0.3
+
+
+@pytest.mark.parametrize(
+    "data", ["", "[]", "{", '{"schema": 1}', json.dumps({"schema": 1, **ANSWER, "tried": 5})]
+)
+def test_what_is_damaged_is_no_answer(sweep: Path, data: str):
+    """The sweep is read as any other."""
+    (sweep / "advice.json").write_text(data)
+    assert kept_advice(sweep) is None
+    assert sweep_answer(sweep)["advice"] is None
+
+
+def test_nothing_is_typed_for_what_is_not_advised(sweep: Path):
+    """A winner that its fresh pairs did not confirm, or none at all."""
+    for best in (None, {**ANSWER["best"], "confirmed": False}):
+        keep_advice(sweep, {**ANSWER, "best": best})
+        found = kept_advice(sweep)
+        assert found is not None
+        assert found.typed == ()
+
+
+def test_report_and_page_show_the_ranking(sweep: Path):
+    """Its sentence first, and a row for each remedy, the fastest first."""
+    keep_advice(sweep, ANSWER)
+    report = make_report(load(sweep))
+    assert report.in_short[0] == ["resnet18 at 250 MiB is 3.3 times faster."]
+    table = next(one for one in report.tables if one.title == "Remedies")
+    assert table.rows[0][:4] == ["mmap-threshold", "×0.30", "0.25 to 0.36", "3"]
+    assert table.rows[1][:2] == ["one-thread", "killed"]
+    assert "export MALLOC_MMAP_THRESHOLD_=131072" in table.note
+    shown = sweep_answer(sweep)["advice"]
+    assert shown["sentence"] == report.in_short[0][0]
+    assert shown["rows"] == table.rows
