@@ -8,7 +8,7 @@ from edgebench.workloads.engines.registry import TORCH
 
 
 @registered_remedy
-class StreamedWeights(Remedy):
+class StreamRemedy(Remedy):
     """A network that is executed again and again reads all weights each time if some don't fit."""
 
     name = "stream"

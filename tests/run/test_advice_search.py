@@ -275,7 +275,7 @@ def test_blocks_in_which_plain_was_killed_are_made_again():
     assert len(raced.seen.logs("mmap-threshold", MEASURING, UNLIMITED)) == 5
     assert 5 < len(raced.seen.records("mmap-threshold", MEASURING, UNLIMITED)) <= 8
     seen.clear()
-    short = race(world, 90.0)
+    short = race(world, 30.0)
     assert len(short.seen.records("mmap-threshold", MEASURING, UNLIMITED)) == 5
 
 
