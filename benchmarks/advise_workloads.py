@@ -117,7 +117,7 @@ def words_of(case: AdviceCase, folder: Path) -> list[str]:
         config.mkdir()
         (config / "config.json").write_text(json.dumps(LANGUAGE_MODEL))
         network = f"transformers:{config.name}"
-    flags = ["--memory", case.limit, "--swap", "2G", "--storage", STORAGE, "--warm", "3"]
+    flags = ["--memory", case.limit, "--swap", "2G", "--storage", STORAGE, "--warm", "2"]
     return [network, *flags]
 
 

@@ -181,6 +181,8 @@ def rows_of(
             "share": limit / needs.total if limit else None,
             "seconds": [times[block] for block in sorted(times)],
             "outcomes": [trials[block].outcome for block in sorted(trials)],
+            "kept_bytes": [t.notes.get("kept_weights_bytes") for _, t in sorted(trials.items())],
+            "read_bytes": [t.io_read_bytes for _, t in sorted(trials.items())],
             "ratios": ratios,
             "slowdown": middle,
             "interval": interval(ratios) if len(ratios) > 1 else None,

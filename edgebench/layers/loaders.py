@@ -103,9 +103,14 @@ def loaded_bytes() -> int:
         return sum(len(pages) for pages in _LIVE)
 
 
-def _views(pages: mmap.mmap, path: Path) -> Tensors:
+def hold_tensors(pages: mmap.mmap) -> None:
+    """Count this memory as loaded as long as a tensor is in it."""
     with _LIVE_LOCK:
         _LIVE.add(pages)
+
+
+def _views(pages: mmap.mmap, path: Path) -> Tensors:
+    hold_tensors(pages)
     return {entry.name: _view(pages, entry) for entry in entries(pages, path)}
 
 

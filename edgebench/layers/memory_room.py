@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from edgebench.layers.page_advice import PageRange
 
 #: Left free: page tables, the command's other processes, and what reclaim needs to work on.
 MARGIN_BYTES = 4 << 20
 #: The first pass touches what is needed only once, the second what each needs.
 _WATCHED = 2
 _SWAPS = Path("/proc/swaps")
-_CLEAR, _ROLLUP = Path("/proc/self/clear_refs"), Path("/proc/self/smaps_rollup")
+_CLEAR, _MAPS = Path("/proc/self/clear_refs"), Path("/proc/self/smaps")
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
 
 
 @dataclass
@@ -45,8 +48,8 @@ class MemoryRoom:
         return max(0, (free or 0) - MARGIN_BYTES)
 
     @contextmanager
-    def watching(self, weights_bytes: Callable[[], int]) -> Iterator[None]:
-        """Watch a pass; ``weights_bytes``: how many bytes of weights in memory it has touched.
+    def watching(self, weights: Callable[[], Sequence[PageRange]]) -> Iterator[None]:
+        """Watch a pass; ``weights``: where all of its weights lie, kept or not.
 
         The first passes only: marking every page takes milliseconds.
         """
@@ -54,10 +57,9 @@ class MemoryRoom:
         self._watched += 1
         watched = useful and _forget_touched()
         yield
-        touched = _touched_bytes() if watched else None
-        if touched is not None:
-            # The lowest counts: what is still being dropped looks touched, too.
-            found = max(0, touched - weights_bytes())
+        found = _touched_bytes(weights()) if watched else None
+        if found is not None:
+            # The first pass touches what is never needed again.
             self._hot_bytes = found if self._hot_bytes is None else min(self._hot_bytes, found)
 
 
@@ -77,10 +79,20 @@ def _forget_touched() -> bool:
     return True
 
 
-def _touched_bytes() -> int | None:
-    """Pages of this process in memory that were touched since."""
+def _touched_bytes(left_out: Sequence[PageRange]) -> int | None:
+    """Pages of this process in memory that were touched since, but for mappings with these pages.
+
+    Weights that are still being dropped look touched, too.
+    """
+    touched, counted = 0, True
     try:
-        found = re.search(r"^Referenced: +(\d+) kB", _ROLLUP.read_text(), re.MULTILINE)
+        with _MAPS.open() as lines:
+            for line in lines:
+                if found := _MAPPING.match(line):
+                    start, end = (int(word, 16) for word in found.groups())
+                    counted = not any(one.address < end and start < one.end for one in left_out)
+                elif counted and line.startswith("Referenced:"):
+                    touched += int(line.split()[1]) * 1024
     except OSError:
         return None
-    return int(found[1]) * 1024 if found else None
+    return touched

@@ -14,6 +14,8 @@ GENERATE = "generate"
 CONFIGURATIONS = ("gpt2", "smollm2-135m")
 #: Into what memory weights are loaded (:mod:`edgebench.layers.loaders`).
 LOADERS = ("copy", "mmap")
+#: Types that weights may have in memory; without a word that of their files.
+HALF_PRECISIONS = ("bfloat16", "float16")
 _REGNET_SIZES = ("16gf", "1_6gf", "32gf", "3_2gf", "400mf", "800mf", "8gf")
 _VGG_DEPTHS = (11, 13, 16, 19)
 #: Family → its networks: torchvision's for classification, and :mod:`edgebench.layers.zoo`'s.

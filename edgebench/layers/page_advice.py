@@ -16,6 +16,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _PAGE = mmap.PAGESIZE
 #: Since Linux 5.4; the module ``mmap`` has no name for it.
 _MADV_PAGEOUT = 21
+#: So much is locked at a time.
+_PIECE = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,23 @@ def _around(tensor: torch.Tensor) -> tuple[int, int]:
     return first // _PAGE * _PAGE, -(-after // _PAGE) * _PAGE
 
 
-def lock(pages: PageRange) -> bool:
+def lock(pages: PageRange) -> int:
     """Read these pages of a file, and have the kernel keep them until they are unmapped.
 
+    In pieces: what is read ahead of a large range may be evicted before its turn comes.
+
     Returns:
-        False if it won't: more than RLIMIT_MEMLOCK allows this user, or than there is.
+        How many of its bytes, from the first on: fewer than all where there are no more, or where
+        RLIMIT_MEMLOCK allows this user no more.
     """
-    if not pages.length:
-        return True
-    _advise(pages, mmap.MADV_WILLNEED)
-    return not _LIBC.mlock(ctypes.c_void_p(pages.address), ctypes.c_size_t(pages.length))
+    done = 0
+    while done < pages.length:
+        piece, _ = pages.split(done)[1].split(_PIECE)
+        _advise(piece, mmap.MADV_WILLNEED)
+        if _LIBC.mlock(ctypes.c_void_p(piece.address), ctypes.c_size_t(piece.length)):
+            break
+        done += piece.length
+    return done
 
 
 def expect_in_sequence(pages: PageRange) -> None:

@@ -18,6 +18,7 @@ from edgebench.layers.examination import (
 from edgebench.layers.loaders import LOADERS, map_file, map_read_only
 from edgebench.layers.names import GENERATE, STREAM
 from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.precision import chosen_precision, loader_in, with_precision
 from edgebench.layers.samples import Sample
 from edgebench.layers.schedules import SCHEDULES, Schedule
 from edgebench.layers.schedules.base import Spans
@@ -69,6 +70,9 @@ def _network(name: str, settings: Mapping[str, Any]) -> tuple[LayeredNetwork, Sa
     loader = _named("loader", settings["loader"], LOADERS)
     if settings["schedule"] == STREAM and loader is map_file:
         loader = map_read_only
+    if precision := chosen_precision(settings):
+        model, sample = with_precision(model, sample, precision)
+        loader = loader_in(precision)
     if source.has_weights:
         refuse_changed(source, folder)
         found = stored_cut(cut_file(folder, settings), model)

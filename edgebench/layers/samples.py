@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,11 @@ def fresh_sample(sample: Sample) -> Sample:
     return _mapped(sample, torch.clone)
 
 
+def converted_sample(sample: Sample, kind: torch.dtype) -> Sample:
+    """Its floating-point numbers in another type."""
+    return _mapped(sample, lambda t: t.to(kind) if t.is_floating_point() else t)
+
+
 def _mapped(sample: Sample, how: Any) -> Sample:
     if isinstance(sample, torch.Tensor):
         return how(sample)  # type: ignore[no-any-return]
@@ -79,6 +85,20 @@ def tensor_bytes(value: Any) -> Iterator[bytes]:
     for tensor in tensors_in(value):
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         yield flat.view(torch.uint8).numpy().tobytes()
+
+
+def some_values(value: Any, count: int) -> list[float | None]:
+    """So many numbers at most of all that is in it, evenly spaced; None for one that is infinite."""
+    flat = [t.detach().reshape(-1) for t in tensors_in(value) if t.numel()]
+    total = sum(one.numel() for one in flat)
+    wanted = sorted({place * total // count for place in range(count)}) if total else []
+    found, before = list[float | None](), 0
+    for one in flat:
+        inside = [place - before for place in wanted if before <= place < before + one.numel()]
+        numbers = one[inside].to(torch.float64).tolist() if inside else []
+        found += [number if math.isfinite(number) else None for number in numbers]
+        before += one.numel()
+    return found
 
 
 def _tensors(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:

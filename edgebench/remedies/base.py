@@ -91,7 +91,9 @@ class Remedy(ABC):
     ``title`` says what it does, ``costs`` what it costs where memory is no limit, ``source`` where
     both are written. ``changes`` says what it may change in results beside time and memory; empty:
     nothing, so that outputs must stay the same to the last bit. ``lossy``: it changes them by its
-    nature. ``by_hand`` is the command for what changes the whole machine, which is never tried.
+    nature. ``early``: tried before the others, as time may be short; it mostly buys most.
+    ``tolerance``: how far outputs of inference may be off if it changes them, as a part of them.
+    ``by_hand`` is the command for what changes the whole machine, which is never tried.
     """
 
     name: ClassVar[str]
@@ -102,6 +104,8 @@ class Remedy(ABC):
     effort: ClassVar[int] = FLAG
     changes: ClassVar[str] = ""
     lossy: ClassVar[bool] = False
+    early: ClassVar[bool] = False
+    tolerance: ClassVar[float] = 1e-3
     by_hand: ClassVar[str] = ""
 
     @abstractmethod

@@ -28,14 +28,17 @@ class AdviceBudget:
     def is_spent(self, seen: AdviceTrials) -> bool:
         """Whether one more trial of a remedy would take time that the winner's measurement needs.
 
-        Kills and trials that are stopped count with what they took.
+        One is tried in any case.
         """
+        if not any(seen.records(name, SCREENING, MEASURING) for name in seen.remedies):
+            return False
         limited, free = (seen.trial_s(PLAIN, limited=limited) or 0.0 for limited in (True, False))
         fine = (name for name in seen.remedies if seen.end(name, SCREENING, MEASURING) == "ok")
         helped = min((s for name in fine if (s := seen.trial_s(name))), default=limited)
         reserved_s = MEASURED_PAIRS * (limited + helped) + 2 * UNLIMITED_PAIRS * free
         left_s = self.seconds - seen.took_s(0, SCREENING) - reserved_s
-        return seen.took_s(SCREENING) + limited > max(left_s, _TRYING_SHARE * self.seconds)
+        tried_s = seen.took_s(SCREENING)
+        return tried_s + limited > left_s and tried_s > _TRYING_SHARE * self.seconds
 
     def blocks(self, seen: AdviceTrials, winner: str) -> int:
         """In how many blocks the winner is measured: as many more as plain trials were killed.

@@ -44,6 +44,11 @@ class Candidate:
         return "; ".join(one.changes for one in self.remedies if one.changes)
 
     @property
+    def tolerance(self) -> float:
+        """How far its outputs may be off, as a part of the plain ones."""
+        return max((one.tolerance for one in self.remedies if one.changes), default=0.0)
+
+    @property
     def lossy(self) -> bool:
         """Whether it changes results by its nature."""
         return any(one.lossy for one in self.remedies)

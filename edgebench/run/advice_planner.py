@@ -1,8 +1,9 @@
 """Which trial ``advise`` makes next: a race of remedies, then the winner measured anew.
 
 1. The plain workload without and with the limit, twice. Without pressure nothing more is tried.
-2. Blocks of trials, the plain workload first: every remedy once, the easiest first; in random order
-   the faster half again; then those whose interval does not lie above the fastest's.
+2. Blocks of trials, the plain workload first: every remedy once, those that mostly buy most first,
+   then the easiest; in random order the faster half again; then those whose interval does not lie
+   above the fastest's.
 3. The two fastest of different groups at once, twice, beside the fastest.
 4. The winner and the plain workload in turns: five pairs under the limit, two without. Where plain
    trials are killed at times, more.
@@ -61,7 +62,9 @@ class AdvicePlanner:
         self, candidates: Sequence[Candidate], pace: Pace, budget_s: float, seed: int = 1
     ) -> None:
         self._candidates = {one.name: one for one in candidates}
-        self._singles = [one.name for one in candidates if len(one.remedies) == 1]
+        singles = [one for one in candidates if len(one.remedies) == 1]
+        singles.sort(key=lambda one: not one.remedies[0].early)
+        self._singles = [one.name for one in singles]
         self._pace, self._budget, self._seed = pace, AdviceBudget(budget_s), seed
 
     def first(self) -> list[PlannedTrial]:

@@ -20,6 +20,8 @@ from edgebench.units import parse_share, parse_size
 
 #: So many rounds show whether they repeat.
 _ROUNDS = 4
+#: With further executions in each, the one after the start tells enough.
+_WARM_ROUNDS = 2
 _LONGEST_NAME = 64
 
 
@@ -116,7 +118,8 @@ def _network(request: AdviceRequest) -> dict[str, object]:
     known = MinimumRequest(
         str(request.network), schedule=request.schedule, new_tokens=request.new_tokens
     )
-    workload = inference_workload(request, rounds=_ROUNDS, warm=request.warm)
+    rounds = _WARM_ROUNDS if request.warm else _ROUNDS
+    workload = inference_workload(request, rounds=rounds, warm=request.warm)
     workload["schedule"] = request.schedule or (None if request.new_tokens else known.used_schedule)
     return workload
 

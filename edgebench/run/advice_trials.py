@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 from edgebench.records import TrialRecord
 from edgebench.run.advice_candidates import PLAIN, Candidate
+from edgebench.run.advice_outputs import outputs_differ
 from edgebench.run.limit_trials import Pace, median_pace
 from edgebench.scenario.points import PlannedTrial
 
 #: The first block of each stage: the plain workload alone; each remedy; two at once; the best anew
 #: under the limit; and without one.
 SCREENING, COMBINING, MEASURING, UNLIMITED = 100, 200, 300, 400
-#: A loss may differ by this share, or by so many times what the plain trials' differ by.
-_LOSS_SHARE, _LOSS_SPREADS = 0.01, 3.0
 
 
 @dataclass(frozen=True)
@@ -162,21 +161,10 @@ class AdviceTrials:
 
     def _differs(self, name: str, record: TrialRecord) -> bool:
         """Whether its outputs differ from the plain workload's by more than they may."""
-        candidate = self._candidates[name]
-        if candidate.lossy:
-            return False
         plain = [
             one
             for limited in (False, True)
             for one in self.records(PLAIN, 0, SCREENING, limited=limited).values()
             if one.outcome == "ok"
         ]
-        digests = [one.notes.get("output_sha256") for one in plain]
-        if digests and digests[0] and not candidate.changes:
-            return record.notes.get("output_sha256") not in digests
-        losses = [loss for one in plain if (loss := one.notes.get("loss")) is not None]
-        own = record.notes.get("loss")
-        if own is None or not losses:
-            return False
-        middle, spread = statistics.median(losses), max(losses) - min(losses)
-        return bool(abs(own - middle) > max(_LOSS_SHARE * abs(middle), _LOSS_SPREADS * spread))
+        return outputs_differ(self._candidates[name], record, plain)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from edgebench.layers.names import GENERATE
+from edgebench.layers.names import GENERATE, HALF_PRECISIONS
 from edgebench.layers.references import KNOWN, ModelReference, parse_reference
 from edgebench.scenario.keys import Axis, InputKey, NetworkName, TomlTable, network_name, one_of
 from edgebench.workloads.engines.engine import Engine
@@ -47,6 +47,9 @@ class NetworkKeys(TomlTable):
     onednn: Axis[bool] | None = Field(default=None, examples=["[true, false]"])
     xla: Axis[bool] | None = Field(default=None, examples=["[true, false]"])
     malloc_trim: bool | None = Field(default=None, examples=["true"])
+    precision: Annotated[str, one_of("precision", HALF_PRECISIONS)] | None = Field(
+        default=None, examples=['"bfloat16"']
+    )
 
     def networks(self) -> tuple[str, ...]:
         """Every network that it runs, as results name it."""
@@ -115,7 +118,10 @@ class NetworkKeys(TomlTable):
 
     def torch_settings(self, engine: Engine) -> dict[str, Any]:
         """What PyTorch alone is told; later keys, without which settings stay as they were."""
-        return {"malloc_trim": True} if self.malloc_trim and engine.name == TORCH else {}
+        if engine.name != TORCH:
+            return {}
+        asked = {"malloc_trim": self.malloc_trim, "precision": self.precision}
+        return {key: value for key, value in asked.items() if value}
 
     def check_engines(self) -> list[Engine]:
         """The engines of all the networks; those of a pipeline run in one process.

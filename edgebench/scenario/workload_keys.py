@@ -87,6 +87,11 @@ class InferenceWorkload(NetworkKeys):
         check_schedules(self.check_engines(), self.schedule)
         if STREAM in (self.schedule or ()) and "copy" in self.loader:
             raise ValueError('the schedule "stream" reads mapped weights; write loader = "mmap"')
+        if self.precision and (self.loader != ("copy",) or STREAM in (self.schedule or ())):
+            raise ValueError(
+                'weights of another precision are made in memory; write loader = "copy", '
+                'and no schedule "stream"'
+            )
         known = self.networks()
         for name in self.checkpoint:
             if name not in known:

@@ -292,3 +292,23 @@ def test_one_kill_of_the_plain_workload_does_not_end_the_race():
     raced = race(world)
     assert raced.winner == "mmap-threshold"
     assert len(raced.seen.logs("mmap-threshold", MEASURING, UNLIMITED)) == 5
+
+
+def test_a_trial_longer_than_the_budget_is_tried_all_the_same():
+    """Half of the budget is for trying: at least one remedy, the one that mostly buys most."""
+    raced = race(world_of(mmap_threshold=0.3), 5.0)
+    assert raced.blocks(SCREENING, COMBINING)[:2] == [(PLAIN, True), ("mmap-threshold", True)]
+    assert raced.winner == "mmap-threshold"
+
+
+def test_outputs_may_be_off_as_far_as_a_remedy_says():
+    """``one-thread`` may change the last digits, and no more than those."""
+    for shift, end in ((1e-5, "ok"), (0.01, "changed")):
+        raced = race(
+            world_of(one_thread=0.3),
+            notes=lambda name, s=shift: {  # type: ignore[misc]
+                "output_sha256": {"net": name},
+                "output_values": [1.0, 2.0 + (s if name == "one-thread" else 0.0)],
+            },
+        )
+        assert raced.seen.end("one-thread") == end

@@ -61,7 +61,7 @@ class Stream(Schedule):
         self, network: LayeredNetwork, sample: Sample, phase: str, weights: StreamedWeights
     ) -> Any:
         reader = _Reader(weights.read_in_pass)
-        with self.room.watching(lambda: weights.kept_bytes), self._whole(phase, network):
+        with self.room.watching(lambda: weights.pages), self._whole(phase, network):
             return self.forward(network, sample, phase, reader.before, reader.after)
 
 
@@ -76,6 +76,8 @@ class StreamedWeights:
         self._room = room_bytes
         self._seen: set[int] = set()
         self.kept_bytes = 0
+        #: Where all of them lie.
+        self.pages: list[PageRange] = []
         #: Part → its pages that are not kept.
         self.read_in_pass: dict[str, list[PageRange]] = {}
 
@@ -85,6 +87,7 @@ class StreamedWeights:
             one for one in pages_of(call.part.tensors().values()) if one.address not in self._seen
         ]
         self._seen.update(one.address for one in pages)
+        self.pages += pages
         self.read_in_pass[call.part.name] = [self._kept(one) for one in pages]
 
     def keep(self, room_bytes: int | None) -> None:
@@ -96,11 +99,9 @@ class StreamedWeights:
     def _kept(self, pages: PageRange) -> PageRange:
         """Lock as much of it as there is room for; what is left of it."""
         room = pages.length if self._room is None else self._room - self.kept_bytes
-        first, rest = pages.split(room)
-        if first.length and lock(first):
-            self.kept_bytes += first.length
-        else:
-            rest = pages
+        kept = lock(pages.split(room)[0])
+        self.kept_bytes += kept
+        _, rest = pages.split(kept)
         if rest.length:
             expect_in_sequence(rest)
         return rest

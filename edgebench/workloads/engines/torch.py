@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from edgebench.layers.schedules.stream import Stream
     from edgebench.workloads.recorder import Recorder
 
+#: Numbers of the outputs that a trial keeps.
+_VALUES = 16
+
 
 @registered_engine
 class Torch(Engine):
@@ -55,33 +58,36 @@ class Torch(Engine):
             return _Streamed(pipeline, recorder, settings)
         if settings.get("new_tokens"):
             return _Generation(pipeline, recorder)
-        return _PipelineRounds(pipeline)
+        return _PipelineRounds(pipeline, recorder)
 
 
 class _PipelineRounds:
     """Rounds of a pipeline of layered networks."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, recorder: Recorder) -> None:
         self._pipeline = pipeline
+        self._recorder = recorder
+        self._values: list[float | None] = []
 
     def run(self, number: int) -> list[bytes]:
         outputs = self._pipeline.schedule.run(self._pipeline.inputs, number)
-        from edgebench.layers.samples import tensor_bytes
+        from edgebench.layers.samples import some_values, tensor_bytes
 
+        self._values = some_values(outputs, _VALUES)
         return [b"".join(tensor_bytes(output)) for output in outputs]
 
     def close(self) -> None:
-        """Nothing is left to tell: torch's profiler reports operators by itself."""
+        """Say some of what came out, by which outputs that may differ a little are compared."""
+        self._recorder.note(output_values=self._values)
 
 
 class _Streamed(_PipelineRounds):
     """Rounds in which weights are kept as far as the limit leaves room."""
 
     def __init__(self, pipeline: Pipeline, recorder: Recorder, settings: Mapping[str, Any]) -> None:
-        super().__init__(pipeline)
+        super().__init__(pipeline, recorder)
         from edgebench.layers.memory_room import MemoryRoom, can_swap
 
-        self._recorder = recorder
         self._schedule = cast("Stream", pipeline.schedule)
         limit = settings.get("limit_bytes")
         swaps = bool(settings.get("swaps")) and can_swap()
@@ -89,6 +95,7 @@ class _Streamed(_PipelineRounds):
 
     def close(self) -> None:
         """Say how much was kept at most."""
+        super().close()
         self._recorder.note(kept_weights_bytes=self._schedule.most_kept_bytes)
 
 
@@ -96,14 +103,14 @@ class _Generation(_PipelineRounds):
     """Rounds of text generation; a key-value cache is a figure of its own."""
 
     def __init__(self, pipeline: Pipeline, recorder: Recorder) -> None:
-        super().__init__(pipeline)
+        super().__init__(pipeline, recorder)
         # Text is generated under this schedule alone.
         self._schedule = cast("Generate", pipeline.schedule)
-        self._recorder = recorder
         recorder.gauge("key_value_cache_bytes", self._schedule.cache_bytes)
 
     def close(self) -> None:
         """Say how large the cache was in the end."""
+        super().close()
         self._recorder.note(key_value_cache_bytes=self._schedule.most_cache_bytes)
 
 
