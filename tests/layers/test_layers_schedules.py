@@ -309,3 +309,13 @@ def test_weights_that_lack_a_part_are_refused(tmp_path: Path) -> None:
             {"layers.0": network._files["layers.0"]},
             LOADERS["copy"],
         )
+
+
+def test_what_ends_a_round_is_in_its_time(tmp_path: Path) -> None:
+    """It is called once a round, after all layers, before the round's span ends."""
+    told = Told()
+    schedule = SCHEDULES["bulk"]([layered(plain(Convolutions), tmp_path)], told)
+    schedule.after_round = lambda: told.boundaries.append(("after", "", None, None))
+    schedule.run([torch.ones(SHAPE)], 0)
+    assert [one[:2] for one in told.boundaries[-2:]] == [("after", ""), ("end", "round")]
+    assert [one[0] for one in told.boundaries].count("after") == 1

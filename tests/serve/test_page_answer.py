@@ -13,6 +13,8 @@ from browsing import Page
 from made_sweep import Shape, make
 from serving import Served, serving, wait_for
 
+from edgebench.results.advice_file import keep_advice
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 #: What no reader should meet without words: a point's name, a sweep's folder.
@@ -44,6 +46,34 @@ def test_it_opens_on_the_answer(browser: Any, answered: Served):
     wait_for(lambda: "line: predicted" in page.text("#curve"), 120)
     page.shoot("answer")
     assert page.faults() == []
+
+
+def test_what_a_search_for_remedies_found_is_shown(
+    browser: Any, answered: Served, tmp_path: Path
+):
+    """Its sentence, what to type and its ranking; a sweep that is no search shows none of it."""
+    page = Page(browser, answered.address)
+    page.open("answer")
+    page.find("#hero-words")
+    assert not page.find("#remedies").is_displayed()
+    folder = make(tmp_path, Shape(repeats=2, with_files=False))
+    tried = {"name": "mmap-threshold", "title": "t", "end": "ok", "ratio": 0.3, "low": 0.2}
+    keep_advice(
+        folder,
+        {
+            "name": "resnet18",
+            "sentence": "at 250 MiB is 3.3 times faster",
+            "tried": [{**tried, "high": 0.4, "trials": 3, "seconds": 1.0, "changes": ""}],
+            "best": {"typed": ["export MALLOC_MMAP_THRESHOLD_=131072"], "confirmed": True},
+        },
+    )
+    with serving(tmp_path) as server:
+        page = Page(browser, server.address)
+        page.open("answer")
+        wait_for(lambda: "3.3 times faster" in page.text("#remedies-words"), 30)
+        assert page.text("#remedies-typed") == "export MALLOC_MMAP_THRESHOLD_=131072"
+        assert "×0.30" in page.text("#remedies-table")
+        assert page.faults() == []
 
 
 def test_the_slider_tells_of_measured_and_predicted_limits(browser: Any, answered: Served):

@@ -163,3 +163,19 @@ def seen(argmax: Any, recorder: Told, counts: list[bool]) -> Any:
         return argmax(*words)
 
     return called
+
+
+def test_the_heap_is_trimmed_within_each_step(monkeypatch: pytest.MonkeyPatch):
+    """Where it is asked for: once a step, in its time; losses stay the same to the last bit."""
+    trims: list[None] = []
+
+    def trimmer(asked: dict[str, Any]) -> Any:
+        return (lambda: trims.append(None)) if asked.get("malloc_trim") else (lambda: None)
+
+    monkeypatch.setattr("edgebench.workloads.training.loop.heap_trimmer", trimmer)
+    plain = trained(network="mlp", batch=8, steps=3)
+    assert not trims
+    told = trained(network="mlp", batch=8, steps=3, malloc_trim=True)
+    assert len(trims) == 3
+    assert told.losses == plain.losses
+    assert told.spans == plain.spans
