@@ -51,9 +51,7 @@ def loader_in(precision: torch.dtype) -> Callable[[Path], Tensors]:
     return load
 
 
-def _copied(
-    tensor: torch.Tensor, pages: mmap.mmap, place: int, kind: torch.dtype
-) -> torch.Tensor:
+def _copied(tensor: torch.Tensor, pages: mmap.mmap, place: int, kind: torch.dtype) -> torch.Tensor:
     if not tensor.numel():
         return tensor.to(kind)
     flat = torch.frombuffer(pages, dtype=kind, count=tensor.numel(), offset=place)

@@ -88,7 +88,7 @@ def tensor_bytes(value: Any) -> Iterator[bytes]:
 
 
 def some_values(value: Any, count: int) -> list[float | None]:
-    """So many numbers at most of all that is in it, evenly spaced; None for one that is infinite."""
+    """So many numbers at most of all in it, evenly spaced; None for one that is infinite."""
     flat = [t.detach().reshape(-1) for t in tensors_in(value) if t.numel()]
     total = sum(one.numel() for one in flat)
     wanted = sorted({place * total // count for place in range(count)}) if total else []

@@ -13,9 +13,7 @@ from edgebench.run.advice_candidates import Candidate
 _LOSS_SHARE, _LOSS_SPREADS = 0.01, 3.0
 
 
-def outputs_differ(
-    candidate: Candidate, record: TrialRecord, plain: Sequence[TrialRecord]
-) -> bool:
+def outputs_differ(candidate: Candidate, record: TrialRecord, plain: Sequence[TrialRecord]) -> bool:
     """Whether outputs or loss differ from those of plain trials, which finished.
 
     Outputs must be the same to the last bit, or, of a remedy that changes them, within its
