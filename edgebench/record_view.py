@@ -8,7 +8,7 @@ from html import escape
 
 from edgebench.records import TrialRecord
 from edgebench.text import printable
-from edgebench.units import format_duration, format_size
+from edgebench.units import format_duration, format_energy, format_size
 
 #: What the sampler missed counts from this share of the peak on.
 _UNSEEN = 0.05
@@ -77,5 +77,8 @@ def _rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
         yield name, why if value is None else format_size(value) + words
     if record.cpu_s is not None:
         yield "CPU time", format_duration(record.cpu_s)
+    if record.energy and record.energy.j is not None:
+        joules = format_energy(record.energy.j, record.energy.error_j)
+        yield "energy", f"{joules} of the {record.energy_domain}"
     if record.major_faults is not None:
         yield "major faults", f"{record.major_faults:,}"

@@ -10,7 +10,8 @@ import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
-from edgebench.storage_speed import AS_IS
+from edgebench.sensor_report import EnergyReport, SensorReport
+from edgebench.storage_speed import AS_IS, StorageReport
 from edgebench.walk_report import Direction, WalkReport
 
 #: Version of the results folder and of every file in it.
@@ -109,26 +110,6 @@ class Watching:
 
 
 @dataclass(frozen=True)
-class StorageReport:
-    """The storage that a trial had, where it was held to a declared speed.
-
-    Args:
-        read_bps, write_bps, read_iops, write_iops: as the kernel had them; None: not held.
-        disks: each disk that was held: its number, name and queue, and what was read there.
-        proof: how each disk did, as it is and held, before the first such trial.
-        not_held: what the declared speed does not hold here, and why.
-    """
-
-    read_bps: int | None = None
-    write_bps: int | None = None
-    read_iops: int | None = None
-    write_iops: int | None = None
-    disks: list[dict[str, Any]] = field(default_factory=list)
-    proof: list[dict[str, Any]] = field(default_factory=list)
-    not_held: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class KillReport:
     """Swap and the kernel's page lists when it first killed a process at the trial's own limit.
 
@@ -201,12 +182,15 @@ class TrialRecord:
     limit_hits: int | None = None
     collections_s: float | None = None
     throughput_per_s: float | None = None
+    energy_domain: str | None = None
+    energy: EnergyReport | None = None
     page_cache: str | None = None
     sampler: SamplerReport | None = None
     watched: Watching | None = None
     kill: KillReport | None = None
     storage: StorageReport | None = None
     walk: WalkReport | None = None
+    sensors: SensorReport | None = None
     phases: list[PhaseSum] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
     noise: dict[str, Any] = field(default_factory=dict)
@@ -246,5 +230,6 @@ def _known(kind: Any, data: dict[str, Any]) -> dict[str, Any]:
 
 _REPORTS: dict[str, Any] = {"sampler": SamplerReport, "watched": Watching, "kill": KillReport}
 _REPORTS |= {"storage": StorageReport, "walk": WalkReport}
+_REPORTS |= {"energy": EnergyReport, "sensors": SensorReport}
 _KINDS: tuple[Any, ...] = (TrialRecord, LimitSetting, PhaseSum, *_REPORTS.values())
 _NAMES = {kind: frozenset(f.name for f in fields(kind)) for kind in _KINDS}

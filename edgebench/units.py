@@ -154,3 +154,13 @@ def format_duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def format_energy(energy_j: float, error_j: float | None = None) -> str:
+    """``"850 mJ"``, ``"12.3 J"``; with how far off it may be: ``"12.3 J ±0.4 J"``."""
+    scale, unit = next(
+        ((scale, unit) for scale, unit in ((1e3, "kJ"), (1.0, "J")) if abs(energy_j) >= scale),
+        (1e-3, "mJ"),
+    )
+    words = f"{energy_j / scale:.3g} {unit}"
+    return words if error_j is None else f"{words} ±{error_j / scale:.2g} {unit}"

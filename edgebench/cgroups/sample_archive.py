@@ -5,10 +5,13 @@ from __future__ import annotations
 import zipfile
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
+
+#: Columns, and rows of int64 one after the other.
+SampleTable: TypeAlias = "tuple[Sequence[str], array[int]]"
 
 
-def write_archive(target: BinaryIO, tables: Mapping[str, tuple[Sequence[str], array[int]]]) -> None:
+def write_archive(target: BinaryIO, tables: Mapping[str, SampleTable]) -> None:
     """Write each table's columns and rows of int64 as a structured array of its name."""
     with zipfile.ZipFile(target, "w") as archive:
         for name, (columns, rows) in tables.items():

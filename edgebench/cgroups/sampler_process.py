@@ -8,12 +8,14 @@ import statistics
 import subprocess
 import sys
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 from edgebench.cgroups.interface import HotFiles
-from edgebench.cgroups.sample_archive import write_archive
+from edgebench.cgroups.sample_archive import SampleTable, write_archive
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.slow_files import SmallFiles, small_files, stat_keys
 from edgebench.errors import MachineError
@@ -209,11 +211,14 @@ class SamplerProcess:
         names = "+".join(name.removesuffix("_bytes") for name in known)
         return max(sums), f"sampled {names}"
 
-    def pack(self, target: BinaryIO) -> None:
-        """Write both tables as one ``.npz``: members ``fast`` and ``stat``, int64; -1: missing."""
-        write_archive(
-            target,
-            {"fast": (FAST_COLUMNS, self._rows(0)), "stat": (self.stat_columns, self._rows(1))},
-        )
+    def pack(
+        self, target: BinaryIO, more: Mapping[str, SampleTable] = MappingProxyType({})
+    ) -> None:
+        """Write both tables as one ``.npz``: members ``fast`` and ``stat``, int64; -1: missing.
+
+        ``more``: other members, by their names.
+        """
+        fast, stat = (FAST_COLUMNS, self._rows(0)), (self.stat_columns, self._rows(1))
+        write_archive(target, {"fast": fast, "stat": stat, **more})
         for file in self._files:
             remove_file(file)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from edgebench.results.results import Results
 
-_FRAMES = ("trials", "phases", "layers", "memory", "networks", "samples", "stat")
+_TABLES = ("samples", "stat", "sensors")
+_FRAMES = ("trials", "phases", "layers", "memory", "energy", "networks", *_TABLES)
 _FORMATS = ("csv", "parquet", "json")
 #: Formats that hold no frame: all of a trial on one time line, and pytest-benchmark's own.
 _TRACE, _BENCHMARK = "trace", "pytest-benchmark"
@@ -37,7 +38,7 @@ _NEEDS = {"parquet": "pyarrow", _BENCHMARK: "pytest_benchmark"}
 @click.option(
     "--frame",
     type=click.Choice(_FRAMES),
-    help="Which frame [default: trials]; samples and stat: the sampler's tables.",
+    help="Which frame [default: trials]; samples, stat: the sampler's tables; sensors: readings.",
 )
 @click.option(
     "--format",
@@ -178,7 +179,7 @@ def _check_trials(loaded: Results, only: tuple[str, ...]) -> None:
 
 def _frame(loaded: Results, name: str, only: tuple[str, ...]) -> pd.DataFrame:
     _check_trials(loaded, only)
-    if name in ("samples", "stat"):
+    if name in _TABLES:
         return _sampled(loaded, name, only)
     frame: pd.DataFrame = getattr(loaded, name)
     if only and "trial" not in frame:
@@ -189,7 +190,7 @@ def _frame(loaded: Results, name: str, only: tuple[str, ...]) -> pd.DataFrame:
 def _sampled(loaded: Results, name: str, only: tuple[str, ...]) -> pd.DataFrame:
     import pandas as pd
 
-    read = loaded.samples if name == "samples" else loaded.stat
+    read = getattr(loaded, name)
     tables = []
     for sweep, trial in loaded.trials[["sweep", "trial"]].itertuples(index=False):
         if only and trial not in only:

@@ -16,7 +16,14 @@ from edgebench.cli.options import json_option, storage_option, swap_option, verb
 from edgebench.cli.output import print_answer, print_fields, print_json, print_next, print_warnings
 from edgebench.record_view import needed_bytes
 from edgebench.storage_speed import AS_IS, parse_storage
-from edgebench.units import format_duration, format_size, parse_duration, parse_size, parse_swap
+from edgebench.units import (
+    format_duration,
+    format_energy,
+    format_size,
+    parse_duration,
+    parse_size,
+    parse_swap,
+)
 
 if TYPE_CHECKING:
     from edgebench.records import LimitSetting, TrialRecord
@@ -174,6 +181,9 @@ def _rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
         yield "storage", storage
     yield "CPU time", _or_reason(record, "cpu_s", format_duration)
     yield "major faults", _or_reason(record, "major_faults", str)
+    if record.energy and record.energy.j is not None:
+        joules = format_energy(record.energy.j, record.energy.error_j)
+        yield "energy", f"{joules} of the {record.energy_domain}"
     if record.watched is not None and record.watched.flushes and record.limit_bytes is not None:
         yield "doubt", "memory.stat was read while it ran, which can prevent a kill"
 

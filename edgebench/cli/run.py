@@ -42,6 +42,7 @@ _UNEXPECTED = ("failed", "timeout", "harness-error")
 @device_option
 @other_storage_option
 @other_plan_option
+@click.option("--no-sensors", is_flag=True, help="Don't read the machine's sensors during trials.")
 @click.option("--fresh", is_flag=True, help="Start a new sweep even if an unfinished one exists.")
 @verbose_option("a line for each trial, and the harness's own time")
 @json_option("the summary")
@@ -51,6 +52,7 @@ def run(
     device: str | None,
     storage: str | None,
     plan: str | None,
+    no_sensors: bool,
     fresh: bool,
     verbose: bool,
     as_json: bool,
@@ -61,11 +63,12 @@ def run(
     """
     from edgebench.cli.progress import shown_progress
     from edgebench.run.sweep import SweepOptions, run_sweep
-    from edgebench.scenario.flag_scenario import with_storage
+    from edgebench.scenario.flag_scenario import with_storage, without_sensors
     from edgebench.scenario.scenario import load_scenario
 
     loaded = load_scenario(scenario, plan)
     loaded = with_storage(loaded, storage) if storage else loaded
+    loaded = without_sensors(loaded) if no_sensors else loaded
     with shown_progress(verbose) as progress:
         summary = run_sweep(loaded, SweepOptions(results, device, fresh), progress)
     names = brief_names(workload for workload, *_ in summary.noise)

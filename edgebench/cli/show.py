@@ -38,6 +38,10 @@ _ROUNDS = (
     "start: the first round after the import; steady: later rounds, once they repeat; slower: "
     "steady rounds against unlimited ones (start, where only one round was run)"
 )
+_JOULES = (
+    "J: energy of a steady round, or of a whole trial without rounds, and what it is of: "
+    "docs/how-to/energy.md"
+)
 _TITLES = ("MiB", "ok", "slower", "peak MiB")
 
 
@@ -103,6 +107,8 @@ def _print_sweep(sweep: Sweep, points: Sequence[PointSummary], verbose: bool) ->
     counted = any(point.throughput_per_s for one in found for point in one.points)
     print_lines(["", *([_ROUNDS] if any(one.has_rounds for one in found) else [])])
     print_lines([_LEGEND + ("; slower: of the throughput" if counted else "")])
+    if any(point.energy for one in found for point in one.points):
+        print_lines([_JOULES])
 
 
 def _print_alone(found: Sequence[WorkloadPoints], names: dict[str, str]) -> None:
@@ -131,7 +137,7 @@ def _limit_words(point: PointSummary) -> str:
 
 def _print_workload(one: WorkloadPoints, verbose: bool) -> None:
     from edgebench.report.sentences import least_limit_sentences
-    from edgebench.report.workload import throughput_column, times_shown
+    from edgebench.report.workload import energy_column, throughput_column, times_shown
     from edgebench.results.trial_lines import TIMES
 
     demand = "" if one.demand_bytes is None else f" · demand {format_size(one.demand_bytes)}"
@@ -140,16 +146,17 @@ def _print_workload(one: WorkloadPoints, verbose: bool) -> None:
     if verbose:
         known = {name for point in one.points for name in point.times_s} - {"total"}
         shown += [name for name in TIMES if name in known and name not in shown]
-    counted = throughput_column(one)
+    counted, joules = throughput_column(one), energy_column(one)
     rows = [
         [
             *_row(point),
             *([_time(point.throughput_per_s)] if counted else []),
             *(_time(point.times_s.get(name)) for name in shown),
+            *([_time(point.energy.energy_j if point.energy else None)] if joules else []),
         ]
         for point in one.points
     ]
-    titles = ("limit", *_TITLES, *counted, *(f"{name} s" for name in shown))
+    titles = ("limit", *_TITLES, *counted, *(f"{name} s" for name in shown), *joules)
     print_table(titles, rows, words=("limit", "ok"))
     if verbose:
         print_lines(least_limit_sentences(one))

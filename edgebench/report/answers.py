@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgebench.report.content import ReportAnswer
+from edgebench.report.energy_sentences import energy_sentences
 from edgebench.report.more_memory import more_memory_sentences
 from edgebench.report.sentences import slowdown_sentences, viability_sentences
 from edgebench.report.workload import WorkloadPoints
@@ -32,7 +33,7 @@ def measured_answers(workload: WorkloadPoints) -> list[ReportAnswer]:
     """The answers that need only records: no pandas, no numpy."""
     return [
         ReportAnswer(FITS, viability_sentences(workload)),
-        ReportAnswer(SLOW, slowdown_sentences(workload)),
+        ReportAnswer(SLOW, [*slowdown_sentences(workload), *energy_sentences(workload)]),
         ReportAnswer(MORE, more_memory_sentences(workload)),
     ]
 

@@ -10,6 +10,7 @@ from edgebench.report.content import ReportTable
 from edgebench.report.sentences import tightest_fast_limit
 from edgebench.report.workload import (
     WorkloadPoints,
+    energy_column,
     limit_label,
     short_names,
     throughput_column,
@@ -62,9 +63,11 @@ def limits_table(workload: WorkloadPoints) -> ReportTable:
         *("limit", "MiB", "finished"),
         *(f"{_TIMES[name]} (s)" for name in names),
         *counted,
+        *energy_column(workload),
         *("slowdown", "peak (MiB)", "swap (MiB)"),
     )
-    rows = [_limit_row(point, names, bool(counted)) for point in workload.points]
+    shows_energy = bool(energy_column(workload))
+    rows = [_limit_row(point, names, bool(counted), shows_energy) for point in workload.points]
     return ReportTable(
         "Limits",
         columns,
@@ -177,7 +180,9 @@ def _in_short(workload: WorkloadPoints) -> list[str]:
     ]
 
 
-def _limit_row(point: PointSummary, names: Sequence[str], counted: bool) -> list[str]:
+def _limit_row(
+    point: PointSummary, names: Sequence[str], counted: bool, shows_energy: bool
+) -> list[str]:
     made = sum(point.outcomes.values())
     others = [f"{n} {outcome}" for outcome, n in point.outcomes.items() if outcome != "ok"]
     finished = f"{point.outcomes.get('ok', 0)} of {point.planned or made}"
@@ -188,6 +193,7 @@ def _limit_row(point: PointSummary, names: Sequence[str], counted: bool) -> list
         ", ".join([finished, *others]),
         *(_spread(point.times_s.get(name)) for name in names),
         *([_throughput(point)] if counted else []),
+        *([_spread(point.energy.energy_j if point.energy else None)] if shows_energy else []),
         _times(point.slowdown),
         _mib(point.peak_bytes.median if point.peak_bytes else None)
         + ("*" if point.saturated else ""),

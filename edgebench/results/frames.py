@@ -83,7 +83,8 @@ TEXTS = {
         "direction",
         "reason",
     ),
-    *("peak_source", "demand_source", "warnings", "pipeline", "phase", "stage"),
+    *("peak_source", "demand_source", "energy_domain", "warnings", "pipeline", "phase", "stage"),
+    "domain",
     *(
         "kind",
         "network",

@@ -84,8 +84,8 @@ def networks_frame(sweeps: Iterable[Sweep]) -> pd.DataFrame:
     return typed(rows, NETWORK_COLUMNS)
 
 
-def sample_table(path: Path, name: str) -> pd.DataFrame:
-    """One of the sampler's tables: ``fast`` or ``stat``; a missing value is NaN.
+def sample_table(path: Path, name: str, missing: int = _MISSING) -> pd.DataFrame:
+    """One of a trial's tables of samples: ``fast``, ``stat``, …; what is ``missing`` is NaN.
 
     Raises:
         ResultsError: the file is damaged.
@@ -111,7 +111,7 @@ def sample_table(path: Path, name: str) -> pd.DataFrame:
     ) as error:
         raise ResultsError(f"damaged samples: {error}", where=str(path)) from None
     values = frame.drop(columns="t_ns").astype("float64")
-    return frame[["t_ns"]].join(values.mask(values == _MISSING))
+    return frame[["t_ns"]].join(values.mask(values == missing))
 
 
 def _networks(sweep: Sweep) -> dict[str, dict[str, Any]]:

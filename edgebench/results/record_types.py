@@ -21,10 +21,11 @@ from edgebench.records import (
     Outcome,
     PhaseSum,
     SamplerReport,
-    StorageReport,
     TrialRecord,
     Watching,
 )
+from edgebench.sensor_report import EnergyReport, SensorReport
+from edgebench.storage_speed import StorageReport
 from edgebench.walk_report import Direction, WalkReport
 
 Count = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
@@ -71,7 +72,10 @@ def _field(field: Field[Any], rules: Mapping[str, Any]) -> Any:
     return field.name, kind
 
 
-_REPORTS = (SamplerReport, Watching, KillReport, StorageReport, WalkReport)
+_REPORTS = (
+    *(SamplerReport, Watching, KillReport, StorageReport, WalkReport),
+    *(EnergyReport, SensorReport),
+)
 for _kind in (LimitSetting, PhaseSum, *_REPORTS):
     _TYPES[_kind.__name__] = _made = _struct(_kind)
     _TYPES[f"list[{_kind.__name__}]"] = tuple[_made, ...]  # type: ignore[valid-type]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from edgebench.errors import ResultsError
 from edgebench.extras import need
 from edgebench.results.sweep_reader import Sweep, read_sweep, sweep_folders
+from edgebench.results.trial_tables import TrialTables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,16 +27,17 @@ __all__ = ["Results", "Sweep", "latest", "load"]
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-class Results:
+class Results(TrialTables):
     """One sweep's results, or several sweeps' together (column ``sweep`` tells them apart).
 
-    ``trials``, ``own_trials``, ``phases``, ``layers`` and ``networks`` are frames made when first
-    asked for; ``samples``, ``stat`` and ``events`` read one trial's big tables. ``environment``,
-    ``scenario_text``, ``resolved``, ``complete`` and ``path`` are those of the one sweep.
+    ``trials``, ``own_trials``, ``phases``, ``layers``, ``energy`` and ``networks`` are frames made
+    when first asked for; ``samples``, ``stat``, ``sensors`` and ``events`` read one trial's big
+    tables. ``environment``, ``scenario_text``, ``resolved``, ``complete`` and ``path`` are those of
+    the one sweep.
     """
 
     def __init__(self, sweeps: Sequence[Sweep], warnings: Sequence[str] = ()) -> None:
-        self.sweeps = list(sweeps)
+        super().__init__(sweeps)
         self._warnings = list(warnings)
         self._tables: Tables = {}
 
@@ -175,59 +177,23 @@ class Results:
         return categories_frame(self.sweeps, self._warnings)
 
     @cached_property
+    def energy(self) -> pd.DataFrame:
+        """One row per trial, domain and part of it: the trial, each of its rounds.
+
+        A trial that can't be read is left out and named in ``warnings``.
+        """
+        need("pandas")
+        from edgebench.results.sensor_frames import energy_frame
+
+        return energy_frame(self.sweeps, self._warnings)
+
+    @cached_property
     def networks(self) -> pd.DataFrame:
         """One row per network: its bytes and its number of layers."""
         need("pandas")
         from edgebench.results.layer_frames import networks_frame
 
         return networks_frame(self.sweeps)
-
-    def samples(self, trial: str, sweep: str | None = None) -> pd.DataFrame:
-        """The sampler's fast table of one trial; a value the kernel didn't tell is NaN.
-
-        Raises:
-            ResultsError: no such trial, or damaged samples.
-        """
-        return self._table(trial, sweep, "fast")
-
-    def stat(self, trial: str, sweep: str | None = None) -> pd.DataFrame:
-        """The sampler's slow table of one trial; a value the kernel didn't tell is NaN.
-
-        Raises:
-            ResultsError: no such trial, or damaged samples.
-        """
-        return self._table(trial, sweep, "stat")
-
-    def events(self, trial: str, sweep: str | None = None) -> list[dict[str, Any]]:
-        """The worker's events of one trial.
-
-        Raises:
-            ResultsError: no such trial, or damaged events.
-        """
-        return self._sweep_of(trial, sweep).events(trial)
-
-    def _table(self, trial: str, sweep: str | None, name: str) -> pd.DataFrame:
-        need("pandas")
-        from edgebench.results.layer_frames import sample_table
-
-        return sample_table(self._sweep_of(trial, sweep).samples_file(trial), name)
-
-    def _sweep_of(self, trial: str, sweep: str | None) -> Sweep:
-        if sweep is None:
-            return self._only
-        if found := [one for one in self.sweeps if one.name == sweep]:
-            return found[0]
-        raise ResultsError(f"no sweep {sweep!r} here, so no trial {trial!r} of it")
-
-    @property
-    def _only(self) -> Sweep:
-        if len(self.sweeps) != 1:
-            raise ResultsError(
-                f"these are {len(self.sweeps)} sweeps; this needs one",
-                where=str(self.sweeps[0].path.parent),
-                remedy=f"name one, as {self.sweeps[-1].path}",
-            )
-        return self.sweeps[0]
 
 
 def load(path: str | Path) -> Results:

@@ -14,9 +14,11 @@ from typing import Any
 from edgebench.measures.machine.noise import spread_warnings
 from edgebench.records import LimitSetting, limit_setting
 from edgebench.results.columns.table import NONE, ColumnTable
+from edgebench.results.point_energy import PointEnergy, point_energy
 from edgebench.results.point_times import point_times
 from edgebench.results.record_types import is_whole_limit
 from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
+from edgebench.results.stages import START, STEADY
 from edgebench.results.sweep_reader import Sweep, timed_in
 from edgebench.results.workload_labels import workload_key, workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
@@ -35,7 +37,7 @@ class PointSummary:
     rate; ``unit`` is what is counted. ``collections_s`` is what garbage collections took of each
     trial's rounds, where any did. ``noise`` says what puts the point's numbers in doubt.
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
-    there were none.
+    there were none. ``energy_ratio`` is its energy over the unlimited one.
     """
 
     point: str
@@ -59,6 +61,8 @@ class PointSummary:
     noise: list[str] = field(default_factory=list)
     throughput_per_s: Spread | None = None
     unit: str = ""
+    energy: PointEnergy | None = None
+    energy_ratio: Ratio | None = None
 
     @property
     def ratio(self) -> Ratio | None:
@@ -141,6 +145,7 @@ def _summary(
     last = sweep.records[rows[-1]] if rows else None
     settings, limits = (last.settings, last.limits) if last else declared or ({}, LimitSetting())
     demand = spread_of(columns.values("demand_bytes", rows))
+    times = point_times(sweep, rows)
     marks = columns.numbers.get("killed_with_swap_free")
     killed_with_swap_free = [row for row in rows if marks is not None and marks[row] == 1]
     return PointSummary(
@@ -150,7 +155,7 @@ def _summary(
         limits=limits,
         planned=planned,
         outcomes=dict(Counter(map(str, columns.words("outcome", rows)))),
-        times_s=point_times(sweep, rows),
+        times_s=times,
         limit_bytes=last.limit_bytes if last else limits.memory_bytes,
         peak_bytes=spread_of(columns.values("peak_bytes", rows)),
         saturated=any(columns.values("saturated", rows)) if rows else None,
@@ -163,6 +168,7 @@ def _summary(
         noise=_noise(columns, rows),
         throughput_per_s=_throughput(columns, rows),
         unit=throughput_unit(settings),
+        energy=point_energy(columns, rows, START in times or STEADY in times),
     )
 
 
@@ -212,7 +218,14 @@ def _with_slowdowns(point: PointSummary, points: Sequence[PointSummary]) -> Poin
         ratios[THROUGHPUT] = ratio_of(twin.throughput_per_s, point.throughput_per_s)
     demand = point.demand_bytes if point.demand_bytes is not None else twin.demand_bytes
     slowdowns = {name: ratio.median for name, ratio in ratios.items()}
-    return replace(point, slowdowns=slowdowns, ratios=ratios, demand_bytes=demand)
+    energy = point.energy.ratio_to(twin.energy) if point.energy else None
+    return replace(
+        point,
+        slowdowns=slowdowns,
+        ratios=ratios,
+        demand_bytes=demand,
+        energy_ratio=energy,
+    )
 
 
 def unlimited_twin(point: PointSummary, points: Sequence[PointSummary]) -> PointSummary | None:

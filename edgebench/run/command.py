@@ -76,6 +76,7 @@ def measure_once(
         stat_interval_s=stat_interval_s,
         echo=echo,
         statistics_always=stat_interval_s is not None,
+        sensors=True,
     ) as session:
         session.swap.use(limits.swap_kind, limits.swap_bytes)
         files = TrialFiles.scratch(session.folder)

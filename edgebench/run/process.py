@@ -42,6 +42,11 @@ class ProcessEnd:
     wall_s: float
     stopped: bool = False
 
+    @property
+    def window_ns(self) -> tuple[int, int]:
+        """From when to when it ran, monotonic."""
+        return self.started_ns, self.started_ns + round(self.wall_s * 1e9)
+
 
 class WorkloadProcess:
     """One workload's process, its event pipe and its output, from start to end.

@@ -12,8 +12,10 @@ from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.parent import find_parent
 from edgebench.cgroups.swap import SwapControl
 from edgebench.identity import caller_identity
+from edgebench.measures.machine.sensors.search import find_sensors
 from edgebench.measures.strategies.gnu_time import find_gnu_time
 from edgebench.run.scratch import claimed_folder
+from edgebench.run.sensor_watch import SensorBank
 from edgebench.run.storage import StorageControl, StoragePlaces, weights_of
 from edgebench.run.trial_setup import TrialSetup
 from edgebench.scenario.points import Point
@@ -56,10 +58,12 @@ def open_session(
     stat_interval_s: float | None = None,
     echo: Callable[[bytes], None] | None = None,
     statistics_always: bool = False,
+    sensors: bool = False,
 ) -> Iterator[Session]:
     """Clean up after crashed sweeps, then set up; what is made is noted first, to be found again.
 
-    The arguments are those of :class:`~edgebench.run.trial.TrialSetup`.
+    ``sensors``: whether the machine's are read while trials run. The other arguments are those of
+    :class:`~edgebench.run.trial.TrialSetup`.
 
     Raises:
         CgroupError: no cgroup can be made here (says why, and how to fix it).
@@ -75,5 +79,6 @@ def open_session(
             setup = TrialSetup(
                 *(parent, gnu_time, storage, identity, interval_s, stat_interval_s, echo),
                 statistics_always=statistics_always,
+                sensors=SensorBank(find_sensors()) if sensors else None,
             )
             yield Session(setup, swap, folder, tuple(cleared))

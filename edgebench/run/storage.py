@@ -21,9 +21,8 @@ from edgebench.cgroups.swap import SwapControl, SwapState
 from edgebench.errors import MachineError
 from edgebench.measures.machine.disks import WholeDisk, swap_devices, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
-from edgebench.records import StorageReport
 from edgebench.run.proof_file import proof_file
-from edgebench.storage_speed import AS_IS_REMEDY, parse_storage
+from edgebench.storage_speed import AS_IS_REMEDY, StorageReport, parse_storage
 
 NOT_ON_DISK = f"""\
 keep weights on a disk (EDGEBENCH_CACHE names their folder), and use a swap file on one; or

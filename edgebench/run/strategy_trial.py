@@ -18,6 +18,7 @@ from edgebench.measures.registry import with_own_trial
 from edgebench.measures.strategy import Strategy, StrategyOptions, TrialData
 from edgebench.records import TrialRecord
 from edgebench.run.launch import Launch
+from edgebench.run.trial_record import TrialRequest
 from edgebench.safe_files import make_folder, remove_folder, write
 
 
@@ -34,6 +35,16 @@ class StrategyTrial:
     strategy: Strategy
     folder: Path
     target: Path
+
+    @classmethod
+    def requested(
+        cls, request: TrialRequest, folder: Path, target: Path | None
+    ) -> StrategyTrial | None:
+        """The strategy whose own trial this is; None of a timed one, or without a target."""
+        if request.strategy is None or target is None:
+            return None
+        asked = StrategyOptions(request.dump_every_bytes, request.timeout_s)
+        return cls.of(request.strategy, asked, folder, target)
 
     @classmethod
     def of(cls, name: str, asked: StrategyOptions, folder: Path, target: Path) -> StrategyTrial:

@@ -83,10 +83,7 @@ def run_sweep(
         ResultsError: the results folder can't be written, or another sweep is writing to it.
     """
     began = time.monotonic()
-    sampler = scenario.sampler
-    with open_trial_loop(
-        progress, interval_s=sampler.interval_s, stat_interval_s=sampler.stat_interval_s
-    ) as loop:
+    with open_trial_loop(progress, **scenario.sampler.model_dump()) as loop:
         sweep = _Sweep(scenario, options, loop, planner, made)
         try:
             sweep.run()

@@ -21,7 +21,6 @@ from edgebench.identity import Identity
 from edgebench.layers.disk import evict
 from edgebench.measures.machine.noise import NoiseWatch
 from edgebench.measures.strategies.gnu_time import GnuTime, gnu_time_command, read_report
-from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import LimitSetting, TrialRecord, Watching
 from edgebench.results.live_file import EVENTS, write_live_trial
 from edgebench.run.background import background_activity
@@ -37,8 +36,10 @@ from edgebench.run.limit_control import ROOM, LimitAtBase, LimitControl
 from edgebench.run.outcome import KillWatch
 from edgebench.run.output_rate import OutputRate
 from edgebench.run.process import ProcessEnd, WorkloadProcess
+from edgebench.run.sensor_watch import SensorWatch
 from edgebench.run.storage import HeldStorage, StoragePlaces
 from edgebench.run.strategy_trial import StrategyTrial
+from edgebench.run.trial_energy import with_energy, with_walk_energy
 from edgebench.run.trial_record import Measured, TrialRequest, live_trial_of, record_of, utc_now
 from edgebench.run.trial_setup import TrialSetup
 from edgebench.run.walk_control import WalkControl
@@ -91,29 +92,26 @@ def run_trials(setup: TrialSetup, request: TrialRequest, files: TrialFiles) -> l
     """
     began = time.monotonic()
     started_utc = utc_now()
-    observer = _observer(request, files)
+    folder = files.work / f"{request.trial}-own"
+    observer = StrategyTrial.requested(request, folder, files.reading)
+    watch = SensorWatch(None if request.strategy else setup.sensors)
     run_reset(request.settings, setup.identity)
     places = StoragePlaces.of(request.settings, request.weights)
     held = setup.storage.hold(request.limits.storage, places)
     cgroup = setup.parent.create(f"{os.getpid()}-{request.trial}")
     try:
         with background_activity(request.settings, request.trial) as surroundings:
-            measured = _Measurement(setup, request, files, cgroup, observer, held).make()
+            parts = setup, request, files, cgroup, observer, held, watch
+            measured = _Measurement(*parts).make()
     finally:
         cgroup.remove()
     record = record_of(request, measured, started_utc, time.monotonic() - began)
     record = replace(record, notes={**record.notes, **surroundings})
     if measured.walk and request.walk:
-        return walk_records(record, measured.walk, request.walk, files.events)
+        walked = walk_records(record, measured.walk, request.walk, files.events)
+        return with_walk_energy(walked, measured.walk.steps, watch.readings)
+    record = with_energy(record, watch.readings, measured.events, measured.ended.window_ns)
     return [observer.read(record, measured.events) if observer else record]
-
-
-def _observer(request: TrialRequest, files: TrialFiles) -> StrategyTrial | None:
-    if request.strategy is None or files.reading is None:
-        return None
-    asked = StrategyOptions(request.dump_every_bytes, request.timeout_s)
-    folder = files.work / f"{request.trial}-own"
-    return StrategyTrial.of(request.strategy, asked, folder, files.reading)
 
 
 @dataclass(frozen=True)
@@ -126,6 +124,7 @@ class _Measurement:
     cgroup: Cgroup
     observer: StrategyTrial | None
     held: HeldStorage
+    watch: SensorWatch
 
     def make(self) -> Measured:
         """Set the limits, measure the workload from outside, keep its samples, events and log."""
@@ -198,7 +197,7 @@ class _Measurement:
         worker_fd = control.worker_fd if control else None
         ours = process.events.write_fd, process.records.fd
         opened = open_descriptors(hot, *ours, worker_fd)
-        with control or nullcontext(), opened as (descriptors, fds):
+        with self.watch, control or nullcontext(), opened as (descriptors, fds):
             start = launch(worker_settings(request), descriptors)
             for file in start.evict:
                 evict(file)
@@ -222,7 +221,7 @@ class _Measurement:
 
     def _keep(self, sampler: SamplerProcess, process: WorkloadProcess) -> None:
         with created(self.files.samples) as file:
-            sampler.pack(file)
+            sampler.pack(file, self.watch.tables())
         write(self.files.log, process.output_text().encode())
         # Level 1: a twentieth of the time of level 9 for a tenth more bytes.
         write(self.files.events, gzip.compress(bytes(process.events.data), compresslevel=1))

@@ -82,7 +82,11 @@ class TrialLoop:
 
 @contextmanager
 def open_trial_loop(
-    progress: Progress, *, interval_s: float | None, stat_interval_s: float | None
+    progress: Progress,
+    *,
+    interval_s: float | None,
+    stat_interval_s: float | None,
+    sensors: bool = False,
 ) -> Iterator[TrialLoop]:
     """Open a session in which memory limits are known to be enforced.
 
@@ -90,7 +94,9 @@ def open_trial_loop(
         CgroupError: no cgroup can be made here, or its limits are not enforced.
         MachineError: no GNU time.
     """
-    with open_session(interval_s=interval_s, stat_interval_s=stat_interval_s) as session:
+    with open_session(
+        interval_s=interval_s, stat_interval_s=stat_interval_s, sensors=sensors
+    ) as session:
         for sentence in session.cleared:
             progress.stage(f"cleaned up after an earlier sweep: {sentence}")
         progress.stage("checking that memory limits are enforced")

@@ -21,7 +21,6 @@ from edgebench.records import (
     LimitSetting,
     Outcome,
     SamplerReport,
-    StorageReport,
     TrialRecord,
     Watching,
     is_count,
@@ -32,6 +31,7 @@ from edgebench.run.output_rate import trial_throughput, why_no_rate
 from edgebench.run.process import ProcessEnd
 from edgebench.run.walked_limits import WalkedLimits
 from edgebench.spans import collections_s, events_to_phases
+from edgebench.storage_speed import StorageReport
 from edgebench.throughput import reads_throughput
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.identity import Identity
+from edgebench.run.sensor_watch import SensorBank
 from edgebench.run.storage import StorageControl
 
 
@@ -19,7 +20,7 @@ class TrialSetup:
     ``stat_interval_s`` is how often ``memory.stat`` is read where it is; None: every 10 ms while
     usage changes. ``statistics_always`` has it read in timed trials under a memory limit too, which
     can prevent a kill.
-    ``storage`` holds disks to the speed that a trial asks for.
+    ``storage`` holds disks to the speed that a trial asks for. ``sensors`` are read meanwhile.
     """
 
     parent: ParentCgroup
@@ -30,3 +31,4 @@ class TrialSetup:
     stat_interval_s: float | None = None
     echo: Callable[[bytes], None] | None = None
     statistics_always: bool = False
+    sensors: SensorBank | None = None

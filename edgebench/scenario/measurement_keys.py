@@ -40,7 +40,7 @@ class BackgroundKeys(TomlTable):
 
 
 class SamplerKeys(TomlTable):
-    """How often the cgroup's accounting is read from outside.
+    """How often the cgroup's accounting is read from outside, and whether sensors are.
 
     With an interval it is always read so often; without one every millisecond while it changes.
     """
@@ -51,6 +51,7 @@ class SamplerKeys(TomlTable):
     stat_interval_s: Annotated[Seconds, Field(ge=0.0001, le=60)] | None = Field(
         default=None, alias="stat_interval", examples=['"10ms"']
     )
+    sensors: bool = Field(default=True, examples=["false"])
 
     @model_validator(mode="after")
     def _stat_is_slower(self) -> Self:

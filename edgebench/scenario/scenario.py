@@ -129,6 +129,7 @@ class Scenario(TomlTable):
             unsaid["memory"] = True
         elif self.memory.dump_every_bytes == StrategyOptions.dump_every_bytes:
             unsaid["memory"] = {"dump_every_bytes"}
+        unsaid |= {"sampler": {"sensors"}} if self.sampler.sensors else {}
         if self.around == BackgroundKeys():
             unsaid["around"] = True
         unsaid |= {"limits": self.limits.unsaid()} | ({} if self.search else {"search": True})

@@ -13,19 +13,24 @@ from edgebench.records import (
     LimitSetting,
     PhaseSum,
     SamplerReport,
-    StorageReport,
     TrialRecord,
     Watching,
 )
 from edgebench.results.frames import PHASE_COLUMNS, TRIAL_COLUMNS
 from edgebench.results.layer_frames import LAYER_COLUMNS, NETWORK_COLUMNS
+from edgebench.sensor_report import EnergyReport, SensorReport
+from edgebench.storage_speed import StorageReport
 from edgebench.walk_report import WalkReport
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_text()
 
 
 @pytest.mark.parametrize(
-    "kind", [TrialRecord, LimitSetting, SamplerReport, Watching, PhaseSum, KillReport]
+    "kind",
+    [
+        *(TrialRecord, LimitSetting, SamplerReport, Watching, PhaseSum, KillReport),
+        *(EnergyReport, SensorReport),
+    ],
 )
 def test_every_key_of_a_record_has_a_row(kind: type):
     """A key has type, meaning and when it is missing, in a row of its own."""
@@ -52,5 +57,7 @@ def test_every_key_in_the_tables_exists():
         KillReport,
         StorageReport,
         WalkReport,
+        EnergyReport,
+        SensorReport,
     )
     assert named == {f.name for kind in kinds for f in fields(kind)}

@@ -24,6 +24,7 @@ from edgebench.errors import UsageError
 from edgebench.identity import caller_identity, process_options
 from edgebench.measures.machine.disks import SWAP_FILES, disk_of, swap_devices
 from edgebench.measures.machine.reclaim import ballooning, damon, lru_gen, memory_daemons, zswap
+from edgebench.measures.machine.sensors.search import find_sensors
 from edgebench.measures.machine.system_files import (
     CPU_FREQUENCY,
     PAGE_REPORTING,
@@ -76,7 +77,8 @@ def capture(
     ``memory_daemons`` (earlyoom and the like that run), ``ballooning``, ``thp``,
     ``page_reporting_order`` (see the check of free memory), ``overcommit``, ``cgroup``,
     ``load_average`` (1, 5, 15 minutes), ``python``, ``libraries`` (name → version, None if not
-    installed), ``variables``, ``git`` (of the current folder), ``missing`` (key → reason).
+    installed), ``variables``, ``git`` (of the current folder),
+    ``sensors`` (``read``: names, ``absent``: kind → reason), ``missing`` (key → reason).
     """
     machine = machine or SystemFiles()
     captured: dict[str, Any] = {
@@ -85,7 +87,9 @@ def capture(
         "edgebench": __version__,
     }
     missing: dict[str, str] = {}
-    for key, read in _readers(parent, machine, weights).items():
+    readers: dict[str, Callable[[], Any]] = _readers(parent, machine, weights)
+    readers["sensors"] = lambda: _sensors(machine)
+    for key, read in readers.items():
         try:
             captured[key] = read()
         except UnreadableError as reason:
@@ -134,6 +138,12 @@ def _readers(
         "variables": lambda: {k: v for k, v in sorted(os.environ.items()) if _VARIABLES.match(k)},
         "git": _git,
     }
+
+
+def _sensors(machine: SystemFiles) -> dict[str, Any]:
+    """The names of those that answer, and why others are absent."""
+    found = find_sensors(machine)
+    return {"read": [sensor.name for sensor in found.sensors], "absent": found.absent}
 
 
 def _weights_disk(machine: SystemFiles, weights: Path | None) -> dict[str, Any]:

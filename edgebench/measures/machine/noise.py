@@ -35,7 +35,7 @@ EXTREME_SHARE = 0.50
 #: How close to the truth a mean should be for repeats to be enough, as a share of it.
 WANTED_SHARE = 0.10
 _NORMAL_95 = 1.959964
-#: Of one degree of freedom, where the series of `_student_95` is still far off.
+#: Of one degree of freedom, where the series of `student_95` is still far off.
 _STUDENT_95_OF_TWO = 12.706
 _TOO_MANY_REPEATS = 50
 _STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -164,12 +164,12 @@ def repeats_wanted(values: Sequence[float], within: float = WANTED_SHARE) -> int
     mean = statistics.fmean(values)
     share = _stdev(values, mean) / (within * mean)
     wanted = max(2, math.ceil((_NORMAL_95 * share) ** 2))
-    while _student_95(wanted) * share > math.sqrt(wanted):
+    while student_95(wanted) * share > math.sqrt(wanted):
         wanted += 1
     return wanted
 
 
-def _student_95(count: int) -> float:
+def student_95(count: int) -> float:
     """The 97.5 % quantile of Student's t for so many values, within 3 %.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.

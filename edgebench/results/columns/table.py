@@ -38,12 +38,12 @@ _JSON_CHECKS: dict[str, Callable[[Any], bool]] = {
 JSON_TEXTS = tuple(_JSON_CHECKS)
 TEXTS = (
     *(*JSON_TEXTS, "outcome", "trial", "point", "started_utc", "strategy", "reason"),
-    *("peak_source", "demand_source", "page_cache", "direction"),
+    *("peak_source", "demand_source", "page_cache", "direction", "energy_domain"),
 )
 _FIELDS = tuple(f.name for f in fields(TrialRecord))
 _ELSEWHERE = {
     *(*TEXTS, "schema", "gnu_time", "notes", "missing", "phases", "noise"),
-    *("sampler", "watched", "kill", "storage", "walk"),
+    *("sampler", "watched", "kill", "storage", "walk", "energy", "sensors"),
 }
 #: A record's own numbers; a truth is 0 or 1.
 NUMBERS = tuple(name for name in _FIELDS if name not in _ELSEWHERE)
@@ -54,6 +54,8 @@ PARTS = {
     "kill": tuple(f.name for f in fields(KillReport)),
     "storage": tuple(f.name for f in fields(StorageSpeed)),
     "walk": ("step", "reference_s"),
+    "energy": ("j", "error_j", "round_j", "round_error_j", "execution_j", "execution_error_j"),
+    "sensors": ("readings", "cpu_s", "temperature_max_c", "clock_least_hz"),
 }
 #: No trial has a tenth of it; a file with more would fill the memory with columns.
 _MOST_NOISE = 100

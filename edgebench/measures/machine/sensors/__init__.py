@@ -1,0 +1,1 @@
+"""The machine's own sensors: power, temperature, clocks, causes of throttling, fans."""
