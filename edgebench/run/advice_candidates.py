@@ -24,7 +24,8 @@ _Set = tuple[tuple[Remedy, ...], RemedySetting]
 class Candidate:
     """The workload as it is, or with remedies: its settings, and its points without and with limit.
 
-    ``name`` is :data:`PLAIN`, a remedy's, or two joined by ``+``.
+    ``name`` is :data:`PLAIN`, a remedy's, or two joined by ``+``. ``any_loss``: it was asked for
+    what changes results, too.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Candidate:
     setting: RemedySetting
     unlimited: Point
     limited: Point
+    any_loss: bool = False
 
     @property
     def effort(self) -> int:
@@ -50,8 +52,8 @@ class Candidate:
 
     @property
     def lossy(self) -> bool:
-        """Whether it changes results by its nature."""
-        return any(one.lossy for one in self.remedies)
+        """Whether it may change what is learnt: by its nature, or since that was asked for."""
+        return any(one.lossy for one in self.remedies) or (self.any_loss and bool(self.changes))
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ def candidates_of(
     named: list[_Set] = [((), RemedySetting())]
     named += [((remedy,), setting) for remedy, setting in fit]
     named += _pairs(fit)
-    return list(_with_points(named, unlimited, limited)), untried
+    made = _with_points(named, unlimited, limited)
+    return [replace(one, any_loss=lossy) for one in made], untried
 
 
 def _reason(remedy: Remedy, target: RemedyTarget, *, lossy: bool) -> str | None:

@@ -12,11 +12,12 @@ import pytest
 
 from edgebench.records import TrialRecord
 from edgebench.run.advice_candidates import PLAIN, candidates_of
+from edgebench.run.advice_outputs import outputs_differ
 from edgebench.run.advice_planner import AdvicePlanner
 from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
 from edgebench.run.advice_trials import COMBINING, MEASURING, SCREENING, UNLIMITED, AdviceTrials
 from edgebench.run.limit_trials import pace_of_program
-from edgebench.scenario.points import PlannedTrial, points
+from edgebench.scenario.points import PlannedTrial, Point, points
 
 #: Candidate's name, and whether it is under the limit → seconds; None: killed.
 World = Callable[[str, bool], float | None]
@@ -312,3 +313,22 @@ def test_outputs_may_be_off_as_far_as_a_remedy_says():
             },
         )
         assert raced.seen.end("one-thread") == end
+
+
+def test_a_loss_may_differ_where_that_was_asked_for():
+    """Of remedies that may change something, as accumulation with batch normalisation; else not."""
+    scenario = advice_scenario(AdviceRequest("100M", command=("true",)))
+    for lossy in (False, True):
+        candidates, _ = candidates_of(*both_points(scenario), lossy=lossy)
+        found = {one.name: one for one in candidates}
+        assert found["one-thread"].lossy is lossy
+        assert not found["mmap-threshold"].lossy
+        plain, own = (record(candidates[0].limited, loss) for loss in (2.0, 3.0))
+        assert outputs_differ(found["one-thread"], own, [plain]) is not lossy
+        assert outputs_differ(found["mmap-threshold"], own, [plain])
+
+
+def record(point: Point, loss: float) -> TrialRecord:
+    """A trial of it that finished with this loss."""
+    about = ("0001", point.id, 0, 0, point.settings, point.limits)
+    return TrialRecord(*about, outcome="ok", started_utc="", notes={"loss": loss})
