@@ -63,7 +63,8 @@ class AdvicePlanner:
     ) -> None:
         self._candidates = {one.name: one for one in candidates}
         singles = [one for one in candidates if len(one.remedies) == 1]
-        singles.sort(key=lambda one: not one.remedies[0].early)
+        # Of those that are early, what fits fewer workloads takes more to set.
+        singles.sort(key=lambda one: -one.effort if one.remedies[0].early else 0)
         self._singles = [one.name for one in singles]
         self._pace, self._budget, self._seed = pace, AdviceBudget(budget_s), seed
 

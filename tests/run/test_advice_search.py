@@ -332,3 +332,13 @@ def record(point: Point, loss: float) -> TrialRecord:
     """A trial of it that finished with this loss."""
     about = ("0001", point.id, 0, 0, point.settings, point.limits)
     return TrialRecord(*about, outcome="ok", started_utc="", notes={"loss": loss})
+
+
+def test_what_mostly_buys_most_is_tried_first():
+    """``stream`` where a network is executed again and again, then the allocator's threshold."""
+    request = AdviceRequest("100M", network="alexnet", warm=2, swap="1G")
+    candidates, _ = candidates_of(*both_points(advice_scenario(request)), lossy=False)
+    assert AdvicePlanner(candidates, pace_of_program, 60.0)._singles[:2] == [
+        "stream",
+        "mmap-threshold",
+    ]
