@@ -3,6 +3,10 @@
 ``python benchmarks/storage_speed.py [REPEATS]``, as root. For each speed: held ÷ declared, of
 so many proofs (:mod:`edgebench.cgroups.storage_check`), in sequence and at random; and the speed
 of a reader outside the cgroup, beside a held reader ÷ alone.
+
+``python benchmarks/storage_speed.py [REPEATS] --overwrite DEVICE`` instead holds reads and writes
+of a disk that holds nothing, to speeds that an emulated machine's disk reaches; no reader is
+outside. In scripts/vm that disk is /dev/nvme0n1, once its swap is off.
 """
 
 from __future__ import annotations
@@ -31,14 +35,16 @@ from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.run.proof_file import proof_file
 from edgebench.storage_speed import StorageSpeed
 
-#: MB/s.
+#: MB/s; those of an emulated disk are bytes a second.
 SPEEDS = (20, 50, 100, 200, 500, 1000)
+_LOW_SPEEDS = (2_000_000, 5_000_000, 10_000_000)
+WAYS, PATTERNS = ("read", "write"), ("sequential", "random")
 #: How long others read: long enough for the noise of a virtual disk.
 _BESIDE_S = 5.0
 
 
 def main(repeats: int) -> None:
-    """Measure all speeds and write the rows."""
+    """Measure all speeds of reading and write the rows."""
     clear_leftovers()
     disk = whole_disk(SystemFiles(), SWAP_FILES)
     with Ownership() as ownership:
@@ -56,11 +62,58 @@ def main(repeats: int) -> None:
     report.write("storage_speed", says, header, rows, {"disk": vars(disk), "rows": made})
 
 
+def both_ways(repeats: int, device: Path) -> None:
+    """The same of reading and writing a device, whose contents are lost."""
+    clear_leftovers()
+    status = device.stat()
+    number = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+    with Ownership() as ownership:
+        parent = find_parent(ownership)
+        speeds = (StorageSpeed(read_bps=n, write_bps=n) for n in _LOW_SPEEDS)
+        made = [
+            _both_ways_row(parent, DiskLimit(number, device.name, speed), device, repeats)
+            for speed in speeds
+        ]
+    says = f"Reads and writes held, cgroup version {parent.version}: held ÷ declared."
+    header = ["declared", *(f"{way}, {pattern}" for way in WAYS for pattern in PATTERNS)]
+    rows = [[row["declared"], *_both_ways_cells(row)] for row in made]
+    report.write("storage_speed_both_ways", says, header, rows, {"rows": made})
+
+
+def _both_ways_row(
+    parent: ParentCgroup, limit: DiskLimit, file: Path, repeats: int
+) -> dict[str, Any]:
+    try:
+        proofs = [proof for _ in range(repeats) for proof in prove_storage(parent, limit, file)]
+    except CgroupError as error:
+        return {"declared": limit.speed.label, "refused": error.what}
+    ratios = {
+        f"{way} {pattern}": [
+            proof.held.bps / proof.declared_bps
+            for proof in proofs
+            if (proof.direction, proof.pattern) == (way, pattern) and proof.declared_bps
+        ]
+        for way in WAYS
+        for pattern in PATTERNS
+    }
+    return {"declared": limit.speed.label, "ratios": ratios}
+
+
+def _both_ways_cells(row: dict[str, Any]) -> list[str]:
+    if "refused" in row:
+        return [row["refused"], "", "", ""]
+    return [_ratio_text(ratios) for ratios in row["ratios"].values()]
+
+
+def _ratio_text(ratios: list[float]) -> str:
+    return f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+
+
 def _cells(row: dict[str, Any]) -> list[str]:
     if "refused" in row:
         return [row["refused"], "", ""]
     ratios = row["sequential_ratios"], row["random_ratios"]
-    medians = [f"{statistics.median(of):.3f} ({min(of):.3f} to {max(of):.3f})" for of in ratios]
+    medians = [_ratio_text(of) for of in ratios]
     if not row["random_binding"]:
         medians[1] += ": the disk by itself is slower"
     others = statistics.median(row["others_beside_bps"]) / statistics.median(
@@ -75,7 +128,7 @@ def _row(parent: ParentCgroup, limit: DiskLimit, file: Path, repeats: int) -> di
         proofs = [proof for _ in range(repeats) for proof in prove_storage(parent, limit, file)]
     except CgroupError as error:
         return {**row, "refused": error.what}
-    for pattern in ("sequential", "random"):
+    for pattern in PATTERNS:
         of = [p for p in proofs if p.pattern == pattern and p.declared_bps]
         row[f"{pattern}_ratios"] = [p.held.bps / (p.declared_bps or 1) for p in of]
         row[f"{pattern}_own_bps"] = [p.own.bps for p in of]
@@ -119,4 +172,9 @@ def _held_reader(parent: ParentCgroup, limit: DiskLimit, file: Path) -> Iterator
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    words = sys.argv[1:]
+    times = int(words[0]) if words[:1] and words[0].isdigit() else 5
+    if words[-2:-1] == ["--overwrite"]:
+        both_ways(times, Path(words[-1]))
+    else:
+        main(times)

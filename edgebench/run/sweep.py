@@ -20,7 +20,7 @@ from edgebench.run.storage import weights_of
 from edgebench.run.trial import TrialFiles, run_trials
 from edgebench.run.trial_loop import Progress, TrialLoop, open_trial_loop
 from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record
-from edgebench.run.walked_limits import WalkedLimits, killed_bytes, workload_points
+from edgebench.run.walked_limits import WalkedLimits, killed_limit, workload_points
 from edgebench.scenario.planner import Planner, planner_of
 from edgebench.scenario.points import (
     PlannedTrial,
@@ -218,7 +218,7 @@ class _Sweep:
         own = workload_points(unlimited, list(self._points.values()))
         shares = any(point.share is not None for point in own)
         demand = self._demand(unlimited) if shares else 0
-        killed = killed_bytes(own, self._folder.records())
+        killed = killed_limit(own, self._folder.records())
         target = self._scenario.limits.cliff_target
         return WalkedLimits(own, demand, target, killed, self._progress.moved)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,16 +13,15 @@ from edgebench.results.steady import LEAST, steadiness
 from edgebench.run.limit_control import LimitControl
 from edgebench.run.process import WorkloadProcess
 from edgebench.run.trial_record import utc_now
+from edgebench.run.visited_rounds import visited
 from edgebench.run.walked_limits import WalkedLimits
-from edgebench.scenario.walk import Cliff, Visit, Visited, walk
+from edgebench.scenario.walk import Cliff, Visit, walk
 from edgebench.spans import NO_ROUND, events_to_phases
 from edgebench.units import format_size
 from edgebench.workloads.round_control import GO, STOP
 
 #: At one limit at most: rounds that don't repeat by then are kept as they are.
 MOST_ROUNDS = 12
-#: Of a normal distribution, the standard deviation in median absolute deviations.
-_DEVIATION = 1.4826
 
 
 @dataclass
@@ -55,26 +52,6 @@ class WalkStep:
             return False
         return len(times) >= MOST_ROUNDS or steadiness(times).repeats
 
-    def visited(self) -> Visited:
-        """What its steady rounds come to."""
-        numbers = [phase.round for phase in self.phases if phase.phase == "round"]
-        steady = {numbers[place] for place in steadiness(self.round_s).rounds}
-        seconds: dict[str, dict[int, float]] = {}
-        for phase in self.phases:
-            if phase.round in steady:
-                by_round = seconds.setdefault(phase.phase, {})
-                own_s = phase.wall_s / phase.passes
-                by_round[phase.round] = by_round.get(phase.round, 0.0) + own_s
-        medians = {name: statistics.median(of.values()) for name, of in seconds.items()}
-        spread = {name: _spread([*of.values()], medians[name]) for name, of in seconds.items()}
-        return Visited(medians, spread)
-
-
-def _spread(seconds: Sequence[float], middle: float) -> float:
-    """How far they lie from their median, as a share of it."""
-    far = statistics.median(abs(one - middle) for one in seconds)
-    return _DEVIATION * far / middle if middle else 0.0
-
 
 class WalkControl(LimitControl):
     """The harness's side of a walk: called before each round, it says whether there is one more.
@@ -101,7 +78,7 @@ class WalkControl(LimitControl):
         self.refused: str | None = None
         self._cgroup, self._swap_bytes, self._process = cgroup, swap_bytes, process
         self._limits = limits
-        self._walk = walk(limits.scenario_bytes, limits.target, limits.step_bytes)
+        self._walk = walk(limits.scenario_bytes, limits.target, limits.step_bytes, limits.killed)
         self._read_bytes = 0
         next(self._walk)
         self.steps.append(WalkStep(Visit(None), None))
@@ -128,7 +105,7 @@ class WalkControl(LimitControl):
         """Move to the next limit; False at the walk's end."""
         step.end_ns = time.monotonic_ns()
         try:
-            visit = self._walk.send(step.visited())
+            visit = self._walk.send(visited(step.phases))
         except StopIteration as end:
             self.cliff = end.value
             return False

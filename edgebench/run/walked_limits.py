@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.visited_rounds import visited
 from edgebench.scenario.points import Point, limits_of, series_of
+from edgebench.scenario.walk import Visited
 from edgebench.units import MIB
 from edgebench.walk_report import UP, Direction
 
@@ -26,21 +28,21 @@ class WalkedLimits:
         points: the scenario's points of the workload, the unlimited one first.
         demand_bytes: what shares are of; 0 where there are none.
         target: how well the cliff is to be known, as a share of the limit.
-        killed_bytes: the largest limit at which the workload was killed before; 0: at none. A walk
-            doesn't go there again.
+        killed: the largest limit at which a trial of the workload was killed before, with what its
+            rounds had come to; empty: at none. A walk doesn't go there again.
         moved: told each limit that a walk comes to; None: nobody is.
     """
 
     points: tuple[Point, ...]
     demand_bytes: int
     target: float
-    killed_bytes: int = 0
+    killed: Mapping[int, Visited] = field(default_factory=dict)
     moved: Callable[[LimitSetting], None] | None = None
 
     @property
     def scenario_bytes(self) -> tuple[int, ...]:
         """The scenario's limits, but for those at which it was killed."""
-        return tuple(size for size in self._settings if size > self.killed_bytes)
+        return tuple(size for size in self._settings if size > max(self.killed, default=0))
 
     @property
     def step_bytes(self) -> int:
@@ -85,8 +87,20 @@ def workload_points(unlimited: Point, points: Sequence[Point]) -> tuple[Point, .
     return unlimited, *(point for point in found if point != unlimited)
 
 
-def killed_bytes(points: Sequence[Point], records: Iterable[TrialRecord]) -> int:
-    """The largest limit at which a trial of these points was killed; 0: none was."""
+def killed_limit(points: Sequence[Point], records: Iterable[TrialRecord]) -> dict[int, Visited]:
+    """The largest limit at which a trial of these points was killed; empty: none was."""
     names = {point.id for point in points}
-    killed = (one for one in records if one.outcome == "oom-killed" and one.point in names)
-    return max((one.limit_bytes or 0 for one in killed), default=0)
+    killed = [
+        one
+        for one in records
+        if one.outcome == "oom-killed" and one.limit_bytes and walked_point(one) in names
+    ]
+    if not killed:
+        return {}
+    largest = max(killed, key=lambda one: one.limit_bytes or 0)
+    return {largest.limit_bytes or 0: visited(largest.phases)}
+
+
+def walked_point(record: TrialRecord) -> str:
+    """The scenario's point that the record is of, or beside which a walk looked closer."""
+    return record.point.partition("-")[0]

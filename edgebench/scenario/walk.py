@@ -4,6 +4,9 @@ It begins without a limit, goes down through the scenario's limits, looks closer
 changes most, until it knows that place (the cliff) to the target, goes up again through all of the
 limits, and ends without one. Every closer look begins without a limit too: so it comes from above,
 as the first time, and shows how the machine drifts.
+
+A limit at which the process is killed ends the walk. The next one stays above that limit, but looks
+closer between it and the limits that it finished at.
 """
 
 from __future__ import annotations
@@ -67,23 +70,31 @@ class Cliff:
 Walk = Generator[Visit, Visited, "Cliff | None"]
 
 
-def walk(limits: Sequence[int], target: float, step_bytes: int) -> Walk:
+def walk(
+    limits: Sequence[int],
+    target: float,
+    step_bytes: int,
+    killed: Mapping[int, Visited] | None = None,
+) -> Walk:
     """Visits one after the other; each is answered with what it came to. Ends with the cliff.
 
     Args:
-        limits: the scenario's, bytes.
+        limits: the scenario's, bytes; all above the killed one.
         target: how well the cliff is to be known, as a share of the limit.
         step_bytes: closer limits than this are the same.
+        killed: the largest limit at which a walk before was killed, with what its rounds had come
+            to till then; it is not visited.
     """
+    below = killed or {}
     unlimited = yield Visit(None)
     down: dict[int, Visited] = {}
     for limit in sorted(limits, reverse=True):
         down[limit] = yield Visit(limit, "down")
-    while (cliff := cliff_of(down, unlimited)) and _is_wide(cliff, target, step_bytes):
+    while (place := _place(below, down, unlimited)) and _is_wide(place, target, step_bytes):
         if len(down) >= MOST_LIMITS:
             break
         yield Visit(None)
-        between = _between(cliff, step_bytes)
+        between = _between(place, step_bytes)
         down[between] = yield Visit(between, "down")
     if len(down) > len(limits):
         # The last closer look was above the lowest limit, where the way up begins.
@@ -92,7 +103,18 @@ def walk(limits: Sequence[int], target: float, step_bytes: int) -> Walk:
         yield Visit(limit, "up")
     if down:
         yield Visit(None)
-    return cliff
+    return cliff_of({**below, **down}, unlimited)
+
+
+def _place(
+    killed: Mapping[int, Visited], down: Mapping[int, Visited], unlimited: Visited
+) -> Cliff | None:
+    """Where to look closer: at the cliff; without one, above a limit that killed it at once."""
+    cliff = cliff_of({**killed, **down}, unlimited)
+    if cliff or not killed or not down:
+        return cliff
+    low = max(killed)
+    return None if killed[low].seconds else Cliff(low, min(down), math.inf, doubtful=False)
 
 
 def cliff_of(down: Mapping[int, Visited], unlimited: Visited) -> Cliff | None:

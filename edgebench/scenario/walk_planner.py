@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from edgebench.records import TrialRecord
 from edgebench.scenario.points import PlannedTrial, Point, own_trials
 
+#: Walks of a workload beyond the scenario's repeats, while the last one was killed.
+MOST_AGAIN = 2
+
 
 @dataclass(frozen=True)
 class WalkPlanner:
     """``repeats`` walks of each workload, and a fresh trial for the start at some of its limits.
+
+    A workload whose last walk was killed on the way down is walked once more, above that limit,
+    ``MOST_AGAIN`` times at most.
 
     ``starts`` are these limits' labels; None: at all.
 
@@ -35,13 +41,32 @@ class WalkPlanner:
     ) -> list[PlannedTrial]:
         """The walks, fresh trials among the first of them; then each strategy's own trials."""
         if any(one.walk for one in planned):
-            done = any(one.strategy for one in planned)
-            return [] if done else own_trials(self.points, planned, self.strategies)
+            if any(one.strategy for one in planned):
+                return []
+            again = self._after_kills(planned, records)
+            return again or own_trials(self.points, planned, self.strategies)
         made: list[PlannedTrial] = []
         for repeat in range(self.repeats):
             fresh = [p for p in self.points if self._starts(p)] if repeat == 0 else []
             number = len(planned) + len(made) + 1
             made += self._block(fresh, repeat + 1, repeat, number, walked=True)
+        return made
+
+    def _after_kills(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """One more walk of each workload whose last one was killed."""
+        killed = {
+            one.walk.walk
+            for one in records.values()
+            if one.walk and one.direction == "down" and one.outcome == "oom-killed"
+        }
+        made: list[PlannedTrial] = []
+        for point in (p for p in self.points if p.unlimited):
+            own = [one for one in planned if one.walk and one.point_id == point.id]
+            if own[-1].trial in killed and len(own) < self.repeats + MOST_AGAIN:
+                name = f"{len(planned) + len(made) + 1:04d}"
+                made.append(PlannedTrial(name, point.id, len(own) + 1, len(own), walk=True))
         return made
 
     def _starts(self, point: Point) -> bool:

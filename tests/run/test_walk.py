@@ -17,6 +17,7 @@ from edgebench.results.stages import round_stages
 from edgebench.results.steady import steadiness
 from edgebench.results.summary import summarise
 from edgebench.run.walk_control import MOST_ROUNDS
+from edgebench.scenario.walk_planner import MOST_AGAIN
 from edgebench.slowdown.curves import curves
 from edgebench.slowdown.upward import upward_seconds, upward_slowdown
 
@@ -44,10 +45,33 @@ starts = ["150%"]
 """
 
 
+#: Between rounds it holds no weights: a limit that the kernel grants can kill it in a round.
+LOADED_ANEW = """
+schema = 1
+name = "loaded-anew"
+timeout = "2m"
+[workload]
+kind = "inference"
+network = "alexnet"
+page_cache = "warm"
+[limits]
+memory = ["max", "130%", "70%"]
+swap = "none"
+plan = "walk"
+target = 0.2
+starts = ["130%"]
+"""
+
+
 def swept(folder: Path, memory: str, swap: str) -> Results:
     """What a walk through these limits came to, as a person would run it."""
+    return results_of(folder, SCENARIO.format(memory=memory, swap=swap))
+
+
+def results_of(folder: Path, text: str) -> Results:
+    """The same of a scenario."""
     scenario = folder / "tiny.toml"
-    scenario.write_text(SCENARIO.format(memory=memory, swap=swap))
+    scenario.write_text(text)
     done = subprocess.run(
         [sys.executable, "-m", "edgebench", "run", str(scenario)],
         cwd=folder,
@@ -159,6 +183,31 @@ def test_a_limit_below_what_lives_ends_the_walk_and_the_rest_is_kept(tmp_path: P
     assert killed == ["8M"] or refused
     (sweep,) = results.sweeps
     assert sweep.complete
+
+
+def test_after_a_kill_another_process_walks_above(tmp_path: Path) -> None:
+    """Without swap the weights don't fit; further walks come closer, each above the last kill."""
+    (sweep,) = results_of(tmp_path, LOADED_ANEW).sweeps
+    by_walk: dict[str, list[TrialRecord]] = {}
+    for record in [*sweep.records, *sweep.upward_records]:
+        if record.walk:
+            by_walk.setdefault(record.walk.walk, []).append(record)
+    first, *others = [by_walk[name] for name in sorted(by_walk)]
+    edge = killed_bytes(first)
+    assert edge
+    assert others
+    for steps in others:
+        tried = [step.limit_bytes for step in steps if step.limit_bytes]
+        assert min(tried) > edge
+        assert len({step.limits.label for step in steps}) > 2
+        edge = max(edge, killed_bytes(steps))
+    assert killed_bytes(others[-1]) == 0 or len(others) == MOST_AGAIN
+    assert sweep.complete
+
+
+def killed_bytes(steps: list[TrialRecord]) -> int:
+    """The limit at which a walk was killed; 0: at none."""
+    return max((s.limit_bytes or 0 for s in steps if s.outcome == "oom-killed"), default=0)
 
 
 def test_a_scenario_without_rounds_is_refused(tmp_path: Path) -> None:

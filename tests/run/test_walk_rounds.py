@@ -12,6 +12,7 @@ import pytest
 from edgebench.identity import python_path
 from edgebench.records import PhaseSum
 from edgebench.results.results import load
+from edgebench.run.visited_rounds import visited
 from edgebench.run.walk_control import MOST_ROUNDS, WalkStep
 from edgebench.scenario.walk import Visit
 
@@ -67,7 +68,7 @@ def test_rounds_that_never_repeat_come_to_an_end() -> None:
     assert not at_one_limit(*doubling[:-1]).enough
     step = at_one_limit(*doubling)
     assert step.enough
-    assert step.visited().seconds["round"] == doubling[MOST_ROUNDS // 2]
+    assert visited(step.phases).seconds["round"] == doubling[MOST_ROUNDS // 2]
 
 
 @pytest.mark.cgroup

@@ -14,10 +14,13 @@ LIMITS = [500 * MIB, 400 * MIB, 300 * MIB, 200 * MIB]
 
 
 def walked(
-    slowdown: Callable[[float], float], target: float = 0.02, spread: float = 0.01
+    slowdown: Callable[[float], float],
+    target: float = 0.02,
+    spread: float = 0.01,
+    killed: dict[int, Visited] | None = None,
 ) -> tuple[list[Visit], Cliff | None]:
     """All visits of a walk where a round takes so many seconds at a limit in MiB, and its cliff."""
-    steps = walk(LIMITS, target, MIB // 4)
+    steps = walk([size for size in LIMITS if size not in (killed or {})], target, MIB // 4, killed)
     visits = [next(steps)]
     try:
         while True:
@@ -84,6 +87,25 @@ def test_a_walk_ends_whatever_the_target(target: float) -> None:
     """A smooth slope has no place that is known at last: there are at most so many limits."""
     visits, _ = walked(lambda mib: 500 / mib * 2, target=target)
     assert len({v.memory_bytes for v in visits if v.direction == "down"}) <= MOST_LIMITS
+
+
+def test_after_a_kill_slowdown_is_looked_for_above_it() -> None:
+    """Rounds before the kill were slow, so the cliff is found between there and the next limit."""
+    slow = Visited({"round": 4.0, "execute": 2.0}, {"round": 0.01, "execute": 0.01})
+    visits, cliff = walked(lambda mib: 1.0 if mib > 237 else 4.0, killed={200 * MIB: slow})
+    assert cliff
+    assert cliff.low_bytes <= 237 * MIB < cliff.high_bytes
+    assert cliff.known_to <= 0.02
+    assert min(v.memory_bytes for v in visits if v.memory_bytes) > 200 * MIB
+
+
+def test_after_a_kill_at_once_it_comes_as_near_as_the_target() -> None:
+    """No round had ended there and nothing is slow above: the least limit is looked for."""
+    at_once = {200 * MIB: Visited({}, {})}
+    visits, cliff = walked(lambda mib: 1.0, killed=at_once)
+    lowest = min(v.memory_bytes for v in visits if v.memory_bytes)
+    assert 200 * MIB < lowest <= 204.1 * MIB
+    assert cliff is None
 
 
 def test_a_noisy_phase_does_not_hide_where_another_changes() -> None:
