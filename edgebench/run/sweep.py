@@ -20,7 +20,12 @@ from edgebench.run.storage import weights_of
 from edgebench.run.trial import TrialFiles, run_trials
 from edgebench.run.trial_loop import Progress, TrialLoop, open_trial_loop
 from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record
-from edgebench.run.walked_limits import WalkedLimits, killed_limit, workload_points
+from edgebench.run.walked_limits import (
+    WalkedLimits,
+    killed_limit,
+    points_after_kill,
+    workload_points,
+)
 from edgebench.scenario.planner import Planner, planner_of
 from edgebench.scenario.points import (
     PlannedTrial,
@@ -211,14 +216,17 @@ class _Sweep:
             code=self._manifest.get("code", {}),
             strategy=planned.strategy,
             dump_every_bytes=self._scenario.memory.dump_every_bytes,
-            walk=self._walked_limits(point) if planned.walk else None,
+            walk=self._walked_limits(point, planned.repeat) if planned.walk else None,
         )
 
-    def _walked_limits(self, unlimited: Point) -> WalkedLimits:
+    def _walked_limits(self, unlimited: Point, repeat: int) -> WalkedLimits:
         own = workload_points(unlimited, list(self._points.values()))
         shares = any(point.share is not None for point in own)
         demand = self._demand(unlimited) if shares else 0
-        killed = killed_limit(own, self._folder.records())
+        records = self._folder.records()
+        killed = killed_limit(own, records)
+        if repeat >= self._scenario.repeats:
+            own = points_after_kill(own, records)
         target = self._scenario.limits.cliff_target
         return WalkedLimits(own, demand, target, killed, self._progress.moved)
 

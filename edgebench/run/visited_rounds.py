@@ -14,11 +14,14 @@ _DEVIATION = 1.4826
 
 
 def visited(phases: Sequence[PhaseSum]) -> Visited:
-    """Medians and spreads of each phase in the steady rounds; empty where there are none."""
+    """Medians and spreads of each phase in the steady rounds.
+
+    Of a single round, which a kill may leave, they are its own; empty where there is none.
+    """
     rounds = [phase for phase in phases if phase.phase == "round"]
     if not rounds:
         return Visited({}, {})
-    places = steadiness([phase.wall_s for phase in rounds]).rounds
+    places = steadiness([phase.wall_s for phase in rounds]).rounds or (0,)
     steady = {rounds[place].round for place in places}
     seconds: dict[str, dict[int, float]] = {}
     for phase in phases:

@@ -87,6 +87,24 @@ def workload_points(unlimited: Point, points: Sequence[Point]) -> tuple[Point, .
     return unlimited, *(point for point in found if point != unlimited)
 
 
+def points_after_kill(points: Sequence[Point], records: Iterable[TrialRecord]) -> tuple[Point, ...]:
+    """Those that a walk after a killed one visits: the unlimited one and the lowest that finished.
+
+    Args:
+        points: the scenario's of the workload, the unlimited one first.
+        records: of the sweep so far.
+    """
+    sizes = {
+        record.point: record.limit_bytes
+        for record in records
+        if record.walk and record.direction == "down" and record.outcome == "ok"
+    }
+    finished = [point for point in points[1:] if sizes.get(point.id)]
+    lowest = min(finished, key=lambda point: sizes[point.id] or 0, default=None)
+    left = [point for point in points[1:] if point not in finished or point is lowest]
+    return points[0], *left
+
+
 def killed_limit(points: Sequence[Point], records: Iterable[TrialRecord]) -> dict[int, Visited]:
     """The largest limit at which a trial of these points was killed; empty: none was."""
     names = {point.id for point in points}

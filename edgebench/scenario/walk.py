@@ -109,12 +109,11 @@ def walk(
 def _place(
     killed: Mapping[int, Visited], down: Mapping[int, Visited], unlimited: Visited
 ) -> Cliff | None:
-    """Where to look closer: at the cliff; without one, above a limit that killed it at once."""
+    """Where to look closer: at a sure cliff; else above a limit that killed it."""
     cliff = cliff_of({**killed, **down}, unlimited)
-    if cliff or not killed or not down:
+    if not killed or not down or (cliff and not cliff.doubtful):
         return cliff
-    low = max(killed)
-    return None if killed[low].seconds else Cliff(low, min(down), math.inf, doubtful=False)
+    return Cliff(max(killed), min(down), math.inf, doubtful=False)
 
 
 def cliff_of(down: Mapping[int, Visited], unlimited: Visited) -> Cliff | None:

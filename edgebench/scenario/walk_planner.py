@@ -10,15 +10,15 @@ from edgebench.records import TrialRecord
 from edgebench.scenario.points import PlannedTrial, Point, own_trials
 
 #: Walks of a workload beyond the scenario's repeats, while the last one was killed.
-MOST_AGAIN = 2
+MOST_AGAIN = 1
 
 
 @dataclass(frozen=True)
 class WalkPlanner:
     """``repeats`` walks of each workload, and a fresh trial for the start at some of its limits.
 
-    A workload whose last walk was killed on the way down is walked once more, above that limit,
-    ``MOST_AGAIN`` times at most.
+    A workload whose last walk was killed on the way down is walked ``MOST_AGAIN`` more times at
+    most, above that limit.
 
     ``starts`` are these limits' labels; None: at all.
 

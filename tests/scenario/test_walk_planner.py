@@ -7,7 +7,7 @@ from dataclasses import replace
 from scenario.adaptive_making import MIB, World, points_of
 
 from edgebench.records import TrialRecord
-from edgebench.run.walked_limits import killed_limit
+from edgebench.run.walked_limits import killed_limit, points_after_kill
 from edgebench.scenario.points import PlannedTrial
 from edgebench.scenario.walk_planner import MOST_AGAIN, WalkPlanner
 from edgebench.walk_report import WalkReport
@@ -80,3 +80,19 @@ def test_the_largest_limit_that_killed_counts_though_no_scenario_names_it() -> N
     records = [killed(own[2].id, 80 * MIB), killed(f"{own[0].id}-{99 * MIB}", 99 * MIB)]
     assert set(killed_limit(own, records)) == {99 * MIB}
     assert killed_limit(own, [record]) == {}
+
+
+def test_after_a_kill_only_the_lowest_finished_limit_is_visited_again() -> None:
+    """The next one stays in: it may kill, or not have been reached."""
+    own = points_of([80, 60, 20])
+    world = World(own, lambda share: 1.0)
+    records = [
+        replace(
+            world.make(PlannedTrial(f"0002-{step:02d}", point.id, 0, 0)),
+            direction="down" if step else None,
+            walk=WalkReport("0002", step),
+            outcome="oom-killed" if step == 3 else "ok",
+        )
+        for step, point in enumerate(own)
+    ]
+    assert points_after_kill(own, records) == (own[0], own[2], own[3])

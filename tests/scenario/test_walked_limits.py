@@ -101,7 +101,7 @@ def test_after_a_kill_slowdown_is_looked_for_above_it() -> None:
 
 def test_after_a_kill_at_once_it_comes_as_near_as_the_target() -> None:
     """No round had ended there and nothing is slow above: the least limit is looked for."""
-    at_once = {200 * MIB: Visited({}, {})}
+    at_once: dict[int, Visited] = {200 * MIB: Visited({}, {})}
     visits, cliff = walked(lambda mib: 1.0, killed=at_once)
     lowest = min(v.memory_bytes for v in visits if v.memory_bytes)
     assert 200 * MIB < lowest <= 204.1 * MIB

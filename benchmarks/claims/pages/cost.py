@@ -26,6 +26,11 @@ def _costs() -> Iterator[Claim]:
         "{}, median of {} pairs (95 % interval {} to {}) | ≤ 1.01 |\n| kills of",
         *(f"{median(ratios):.3f}", len(ratios), *(f"{end:.3f}" for end in interval(ratios))),
     )
+    alone = figures("overhead_one_core")["ratios"]
+    yield says(
+        "sampler and workload together | {}, median of {} pairs (95 % interval {} to {})",
+        *(f"{median(alone):.3f}", len(alone), *(f"{end:.3f}" for end in interval(alone))),
+    )
     yield from _kills()
     known = figures("known_allocator")
     off = max(abs(float(one["kernel's"]) - float(one["truth"])) for one in known)
