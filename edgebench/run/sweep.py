@@ -20,12 +20,7 @@ from edgebench.run.storage import weights_of
 from edgebench.run.trial import TrialFiles, run_trials
 from edgebench.run.trial_loop import Progress, TrialLoop, open_trial_loop
 from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record
-from edgebench.run.walked_limits import (
-    WalkedLimits,
-    killed_limit,
-    points_after_kill,
-    workload_points,
-)
+from edgebench.run.walked_limits import WalkedLimits, workload_points
 from edgebench.scenario.planner import Planner, planner_of
 from edgebench.scenario.points import (
     PlannedTrial,
@@ -221,14 +216,10 @@ class _Sweep:
 
     def _walked_limits(self, unlimited: Point, repeat: int) -> WalkedLimits:
         own = workload_points(unlimited, list(self._points.values()))
-        shares = any(point.share is not None for point in own)
-        demand = self._demand(unlimited) if shares else 0
-        records = self._folder.records()
-        killed = killed_limit(own, records)
-        if repeat >= self._scenario.repeats:
-            own = points_after_kill(own, records)
+        demand = self._demand(unlimited) if any(p.share is not None for p in own) else 0
         target = self._scenario.limits.cliff_target
-        return WalkedLimits(own, demand, target, killed, self._progress.moved)
+        limits = WalkedLimits(own, demand, target, moved=self._progress.moved)
+        return limits.after(self._folder.records(), again=repeat >= self._scenario.repeats)
 
     def _demand(self, point: Point) -> int:
         """Demand of the same settings, from their first unlimited trial that finished."""

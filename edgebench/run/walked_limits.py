@@ -51,6 +51,16 @@ class WalkedLimits:
         shown = int(self.demand_bytes * _LABEL_PART) if self._shares else MIB // 10
         return max(charged, -(-shown // mmap.PAGESIZE) * mmap.PAGESIZE)
 
+    def after(self, records: Sequence[TrialRecord], again: bool) -> WalkedLimits:
+        """The same, by what the sweep's trials came to.
+
+        Args:
+            records: of the sweep so far.
+            again: whether the walk goes on where one before was killed.
+        """
+        left = points_after_kill(self.points, records) if again else self.points
+        return replace(self, points=left, killed=killed_limit(self.points, records))
+
     def setting(self, memory_bytes: int | None) -> LimitSetting:
         """The limits of a trial at that limit of memory, with its label."""
         if memory_bytes is None:
