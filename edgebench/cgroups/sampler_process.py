@@ -25,8 +25,6 @@ from edgebench.safe_files import open_empty, remove_file
 FAST_COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")
 #: Between two readings, and at most while nothing changes.
 INTERVAL_S, QUIET_INTERVAL_S = 0.001, 0.005
-#: The first where there is a single core: each reading is taken from the workload's time.
-ONE_CORE_INTERVAL_S = 0.002
 #: The same of ``memory.stat`` and the other files that change slowly.
 STAT_INTERVAL_S, QUIET_STAT_INTERVAL_S = 0.01, 0.05
 _JOIN_PATIENCE_S = 5.0
@@ -48,8 +46,7 @@ class SamplerProcess:
     Args:
         folder: of its rows, until they are packed; ``hot``: the cgroup's files.
         interval_s: between two readings; None: :data:`INTERVAL_S`, and where the kernel has exact
-            peaks up to :data:`QUIET_INTERVAL_S` while usage and swap stay the same, and on a single
-            core no less than :data:`ONE_CORE_INTERVAL_S`.
+            peaks up to :data:`QUIET_INTERVAL_S` while usage and swap stay the same.
         stat_interval_s: the same of slow files: :data:`STAT_INTERVAL_S` or ``interval_s``, and up
             to :data:`QUIET_STAT_INTERVAL_S`.
     """
@@ -61,11 +58,9 @@ class SamplerProcess:
         interval_s: float | None = None,
         stat_interval_s: float | None = None,
     ) -> None:
+        self.interval_s = INTERVAL_S if interval_s is None else interval_s
         # Without a mark of the kernel's that can be reset, peaks are the samples' own.
         slows = interval_s is None and hot.peak_resets
-        alone = slows and len(os.sched_getaffinity(0)) == 1
-        usual_s = ONE_CORE_INTERVAL_S if alone else INTERVAL_S
-        self.interval_s = usual_s if interval_s is None else interval_s
         self._quiet_interval_s = QUIET_INTERVAL_S if slows else None
         self._stat_interval_s = max(stat_interval_s or STAT_INTERVAL_S, self.interval_s)
         rests = slows and stat_interval_s is None

@@ -16,7 +16,7 @@ from edgebench.run.storage import StorageControl
 class TrialSetup:
     """What every trial of a sweep is measured with.
 
-    ``interval_s`` is how often the sampler reads usage; None: as the sampler's default.
+    ``interval_s`` is how often the sampler reads usage; None: every millisecond while it changes.
     ``stat_interval_s`` is how often ``memory.stat`` is read where it is; None: every 10 ms while
     usage changes. ``statistics_always`` has it read in timed trials under a memory limit too, which
     can prevent a kill.

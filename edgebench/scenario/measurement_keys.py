@@ -42,8 +42,7 @@ class BackgroundKeys(TomlTable):
 class SamplerKeys(TomlTable):
     """How often the cgroup's accounting is read from outside, and whether sensors are.
 
-    With an interval it is always read so often; without one every millisecond while it changes
-    (on a single core every two).
+    With an interval it is always read so often; without one every millisecond while it changes.
     """
 
     interval_s: Annotated[Seconds, Field(ge=0.0001, le=60)] | None = Field(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -14,13 +13,7 @@ import pytest
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.sampler import SAME_BYTES
-from edgebench.cgroups.sampler_process import (
-    FAST_COLUMNS,
-    INTERVAL_S,
-    ONE_CORE_INTERVAL_S,
-    QUIET_INTERVAL_S,
-    SamplerProcess,
-)
+from edgebench.cgroups.sampler_process import FAST_COLUMNS, QUIET_INTERVAL_S, SamplerProcess
 
 pytestmark = pytest.mark.cgroup
 MIB = 1 << 20
@@ -94,21 +87,6 @@ def test_it_reads_less_often_while_nothing_changes(cgroup: Cgroup, folder: Path)
         counts[asked] = sampler.stop().samples
         assert sampler.watching.quiet_interval_s == (None if asked else QUIET_INTERVAL_S)
     assert 50 < counts[None] < 200 < counts[0.001]
-
-
-def test_on_a_single_core_it_takes_less_of_the_workload_s_time(
-    cgroup: Cgroup, folder: Path
-) -> None:
-    """Two milliseconds between readings, unless it was asked for an interval or has no mark."""
-    hot, cores = cgroup.hot_files(), os.sched_getaffinity(0)
-    try:
-        os.sched_setaffinity(0, {min(cores)})
-        alone = SamplerProcess(hot, folder).interval_s
-        asked = SamplerProcess(hot, folder, interval_s=0.001).interval_s
-    finally:
-        os.sched_setaffinity(0, cores)
-    assert alone == (ONE_CORE_INTERVAL_S if hot.peak_resets else INTERVAL_S)
-    assert asked == 0.001
 
 
 def test_slow_files_are_read_less_often_while_nothing_changes(cgroup: Cgroup, folder: Path) -> None:
