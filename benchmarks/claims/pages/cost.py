@@ -23,7 +23,7 @@ def claims() -> Iterator[Claim]:
 def _costs() -> Iterator[Claim]:
     ratios = figures("overhead")["ratios"]
     yield says(
-        "{}, median of {} pairs (95 % interval {} to {}) | ≤ 1.01 |\n| kills of",
+        "÷ under GNU time alone | {}, median of {} pairs (95 % interval {} to {})",
         *(f"{median(ratios):.3f}", len(ratios), *(f"{end:.3f}" for end in interval(ratios))),
     )
     alone = figures("overhead_one_core")["ratios"]
