@@ -28,6 +28,17 @@ def in_short() -> Iterator[list[str]]:
         ]
 
 
+def seconds_at_tightest(board: str) -> float:
+    """Seconds of an execution at the tightest limit."""
+    found = figures("boards_figure")
+    (row,) = (
+        row
+        for row in found["rows"]
+        if (row["board"], row["limit_mib"]) == (board, min(found["limits_mib"]))
+    )
+    return float(row["seconds"])
+
+
 def _title(board: str) -> str:
     from edgebench.boards.board import board_title
 

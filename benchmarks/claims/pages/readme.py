@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from claims import edgecaffe
 from claims import validation as v
 from claims.kept import figures, sweep
-from claims.pages import engines
+from claims.pages import boards, engines
 from claims.texts import Claim, says, table
 
 PAGE = "README.md"
@@ -23,6 +23,13 @@ def claims() -> Iterator[Claim]:
         *(edgecaffe.TIGHTEST_MIB, f"{load:.1f}", f"{first:.0f}", f"{warm:.0f}"),
     )
     yield table("## The same network in four engines", engines.in_short())
+    yield says(
+        "takes {} s on a Raspberry Pi Zero 2 W's card and {} s on a ROCK 5B's eMMC",
+        *(
+            f"{boards.seconds_at_tightest(name):.2f}"
+            for name in ("raspberry-pi-zero-2w", "rock-5b-4g")
+        ),
+    )
     yield from _advice()
     yield from _predictions()
 
