@@ -1,72 +1,60 @@
-"""What every model said of what it was not shown, kept for the figures in the docs.
+"""How right the models are about what was held out, kept for README and docs.
 
-``python benchmarks/validation.py SWEEP`` asks as ``edgebench validate --hold-out
-densenet,convnext`` does (minutes) and writes ``results/validation.json``: ``points``, one for each
-phase and limit, with what its trials took, and ``answers`` by split and model, which name points
-by their place.
+``python benchmarks/validation.py`` asks of each kept sweep in :data:`SWEEPS` what ``edgebench
+validate`` asks (minutes) and writes ``results/validation.json``: for each sweep the rows of that
+verb's table, of all phases, of steady rounds and of starts.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
+from claims.kept import folder
 from report import RESULTS
 
 from edgebench.results.results import load
+from edgebench.slowdown.context import with_trainings
 from edgebench.slowdown.evaluation.evaluation import evaluate
-from edgebench.slowdown.evaluation.scores import HeldOutPrediction
+from edgebench.slowdown.evaluation.use_scores import use_scores
 
-FAMILIES = ("convnext", "densenet")
+#: Scenarios, and the families that their sweeps keep out of all fitting.
+SWEEPS = {
+    "validation": ("convnext", "densenet"),
+    "quickstart": (),
+    "edgecaffe": (),
+    "training-limits": (),
+}
+_PHASES = ("all", "total", "start")
 
 
 def main() -> None:
     """Ask, and write."""
-    sweep = Path(sys.argv[1])
-    proof = evaluate(load(sweep), FAMILIES, lambda text: print(text, file=sys.stderr))
-    points: dict[tuple[Any, ...], int] = {}
-    described: list[dict[str, Any]] = []
-    answers: dict[str, dict[str, list[list[Any]]]] = {}
-    for answer in proof.answers:
-        about = point(answer)
-        key = tuple(about[name] for name in ("network", "schedule", "loader", "phase", "limit"))
-        if key not in points:
-            points[key] = len(described)
-            described.append(about)
-        said = [rounded(x) for x in (answer.predicted_s, answer.low_s, answer.high_s)]
-        answers.setdefault(answer.split, {}).setdefault(answer.model, []).append(
-            [points[key], *said]
-        )
-    made = {
-        "sweep": sweep.name,
-        "held_out": FAMILIES,
-        "says": "answers: point, predicted seconds, and the 90 % interval's ends",
-        "points": described,
-        "answers": answers,
-    }
-    (RESULTS / "validation.json").write_text(json.dumps(made, separators=(",", ":")) + "\n")
+    made = {scenario: asked(scenario, held_out) for scenario, held_out in SWEEPS.items()}
+    text = json.dumps({"data": made}, separators=(",", ":"), allow_nan=False)
+    (RESULTS / "validation.json").write_text(text + "\n")
 
 
-def point(answer: HeldOutPrediction) -> dict[str, Any]:
-    """The phase and limit that were asked about, and what was measured there."""
-    curve = answer.curve
+def asked(scenario: str, held_out: tuple[str, ...]) -> dict[str, Any]:
+    """A sweep's scores, by phase."""
+    path = folder(scenario)
+    results, _ = with_trainings(load(path))
+    proof = evaluate(results, held_out, lambda text: print(text, file=sys.stderr))
     return {
-        "network": curve.network,
-        "schedule": curve.settings["schedule"],
-        "loader": curve.settings["loader"],
-        "phase": curve.phase,
-        "limit": answer.limit_bytes,
-        "share": answer.share,
-        "unlimited_s": rounded(curve.unlimited_s),
-        "repeats_s": [rounded(seconds) for seconds in answer.repeats_s],
+        "sweep": path.name,
+        "held_out": held_out,
+        "uses": {
+            phase: [rounded(asdict(s)) for s in use_scores(proof.answers, phase)]
+            for phase in _PHASES
+        },
     }
 
 
-def rounded(seconds: float | None) -> float | None:
+def rounded(score: dict[str, Any]) -> dict[str, Any]:
     """To six digits, which keeps the file small."""
-    return None if seconds is None else float(f"{seconds:.6g}")
+    return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in score.items()}
 
 
 if __name__ == "__main__":

@@ -79,11 +79,9 @@ def _ledgers() -> Iterator[Claim]:
 
 
 def _model() -> Iterator[Claim]:
-    from edgebench.slowdown.models.corrected import _SEEN
     from edgebench.slowdown.simulator.references import PIECE_BYTES
 
     yield says("Pieces are at most {} MiB", PIECE_BYTES >> 20)
-    yield says("No correction exceeds what {} % of", _whole(100 * _SEEN))
 
 
 def _knee() -> Iterator[Claim]:

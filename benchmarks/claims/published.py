@@ -22,14 +22,18 @@ TOTALS = {
 @cache
 def errors() -> dict[str, float]:
     """Mean absolute error of each model, in per cent: each limit left out of all schedules."""
-    from edgebench.slowdown.models.fitting import HeldOut, errors_of, fit_curve
+    from edgebench.slowdown.context import Context
+    from edgebench.slowdown.models.base import all_models
+    from edgebench.slowdown.models.fitting import HeldOut, errors_of, fit_model
 
     curves = [curve(schedule) for schedule in TOTALS]
     held: dict[str, list[HeldOut]] = {}
-    for one in (fit for each in curves for fit in fit_curve(each).fits):
-        held.setdefault(one.model.name, []).extend(one.held_out)
-    found = {name: 100 * errors_of(points).mape for name, points in held.items()}
-    return {**found, "pooled": 100 * statistics.mean(_pooled_errors(curves))}
+    for model in (one for one in all_models() if one.per_curve):
+        for one in curves:
+            found = fit_model(model, [one], Context({}))[one.key]
+            held.setdefault(model.name, []).extend(found.held_out)
+    alone = {name: 100 * errors_of(points).mape for name, points in held.items()}
+    return {**alone, "pooled": 100 * statistics.mean(_pooled_errors(curves))}
 
 
 def curve(schedule: str) -> Curve:

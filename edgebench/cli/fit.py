@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,19 @@ from edgebench.cli.output import (
     print_warnings,
     shown_path,
 )
-from edgebench.units import format_size
+from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.models.base import Parameter
-    from edgebench.slowdown.models.fitting import CurveFits, Errors, ModelFit
+    from edgebench.slowdown.models.fitting import CurveFits, Errors
 
 _TITLES = ("", "model", "error", "median", "inside", "outside")
+#: Costs a byte, and how they are called as rates.
+_RATES = {
+    "in_s": "from swap",
+    "out_s": "to swap",
+    "file_s": "from mapped files",
+    "reclaim_s": "reclaimed",
+}
 _LEGEND = (
     "slowest: the largest measured slowdown; error: mean error of predictions at limits that were "
     "left out of the fit"
@@ -40,7 +46,7 @@ _STATISTICS = (
 
 @click.command()
 @results_argument
-@verbose_option("every model's errors, AIC and parameters")
+@verbose_option("every model's errors, and the device's costs")
 @json_option("the fits")
 def fit(results: Path, verbose: bool, as_json: bool) -> None:
     """Fit models of the slowdown to the newest sweep in RESULTS.
@@ -95,11 +101,18 @@ def _model_sentence(fits: Sequence[CurveFits]) -> list[str]:
     from edgebench.slowdown.models.fitting import shared_errors
 
     found = shared_errors(fits)
-    if not found:
+    best = _nearest_name(fits, found)
+    if best is None:
         return []
-    best = min(found, key=lambda name: found[name].log_ratio)
     said = f"At limits left out of the fit the model {best} predicts best"
     return [f"{said}: off by {_factor(found[best])} on average."]
+
+
+def _nearest_name(fits: Sequence[CurveFits], found: Mapping[str, Errors]) -> str | None:
+    """The nearest of the models that pass by no measured point; None if none has errors."""
+    meeting = {one.model.name for curve in fits for one in curve.fits if one.model.meets_points}
+    known = [name for name in found if name in meeting]
+    return min(known, key=lambda name: found[name].log_ratio, default=None)
 
 
 def _brief_row(fits: CurveFits) -> list[str]:
@@ -112,14 +125,8 @@ def _brief_row(fits: CurveFits) -> list[str]:
 def _print_curve(fits: CurveFits) -> None:
     print_title(fits.curve.label)
     print_lines(_about(fits))
-    rows = []
-    for step in fits.fits:
-        aic = step.fit.aic if step.fit else None
-        row = _row(step.model.name, step.errors, step is fits.recommended)
-        rows.append([*row, "-" if aic is None else f"{aic:.1f}"])
-    print_table((*_TITLES, "AIC"), rows, words=("", "model"), keys=2)
-    for step in fits.fits:
-        print_lines(_hinge_lines(step))
+    rows = [_row(one.model.name, one.errors, one is fits.recommended) for one in fits.fits]
+    print_table(_TITLES, rows, words=("", "model"), keys=2)
 
 
 def _about(fits: CurveFits) -> Iterator[str]:
@@ -146,7 +153,7 @@ def _print_summary(every: Sequence[CurveFits], verbose: bool) -> None:
 
     found = shared_errors(every)
     if verbose and len(every) > 1 and found:
-        best = min(found, key=lambda name: found[name].log_ratio)
+        best = _nearest_name(every, found)
         print_title("all curves together")
         rows = [
             [*_row(name, errors, name == best), str(errors.count), _factor(errors)]
@@ -155,26 +162,26 @@ def _print_summary(every: Sequence[CurveFits], verbose: bool) -> None:
         titles = (*_TITLES, "limits", "mean factor")
         print_table(titles, rows, words=("", "model"), keys=2)
     unfit = [step for fits in every for step in fits.fits if step.fit is None and step.reason]
-    print_lines(dict.fromkeys(f"not fitted: {step.model.name}: {step.reason}" for step in unfit))
+    if verbose:
+        print_lines(dict.fromkeys(f"not fitted: {s.model.name}: {s.reason}" for s in unfit))
+        print_lines(_cost_lines(every))
 
 
 def _factor(errors: Errors) -> str:
     return f"{math.exp(errors.log_ratio):.2f}×"
 
 
-def _hinge_lines(step: ModelFit) -> Iterator[str]:
-    """The hinge's parameters: the only ones with a meaning of their own."""
-    from edgebench.slowdown.models.hinge import Hinge
-
-    if step.fit is None or step.model.name != Hinge.name:
-        return
-    yield "hinge: " + "  ".join(map(_parameter, step.fit.parameters))
-    yield from (f"  {note}" for note in (step.fit.note, step.reason) if note)
-
-
-def _parameter(found: Parameter) -> str:
-    scale, unit = (1 << 20, " MiB") if found.unit == "bytes" else (1, "")
-    words = f"{found.name} = {found.value / scale:.3g}{unit}"
-    if found.low is None or found.high is None:
-        return words
-    return f"{words} ({found.low / scale:.3g} to {found.high / scale:.3g})"
+def _cost_lines(every: Sequence[CurveFits]) -> Iterator[str]:
+    """What the device's costs are, as these trials show them."""
+    for step in (step for fits in every for step in fits.fits if step.fit):
+        assert step.fit is not None
+        found = dict(step.fit.starting("cost."))
+        if found:
+            rates = [
+                f"{words} {format_size(1 / found[name])}/s"
+                for name, words in _RATES.items()
+                if found.get(name)
+            ]
+            fault = f"a fault {format_duration(found['fault_s'])}"
+            yield f"costs, by the calibration and these trials: {', '.join([fault, *rates])}"
+            return

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
-from edgebench.errors import EdgebenchError, ResultsError, UsageError
+from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
 from edgebench.identity import caller_identity
+from edgebench.slowdown.calibration.assumed import assumed_constants
 from edgebench.slowdown.calibration.device import Calibration, load_calibration
 from edgebench.slowdown.curves import Curve, curves, unlimited_curves
 from edgebench.slowdown.simulator.training_workload import KIND, SHAPING, table_key
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgebench.results.results import Results
+    from edgebench.storage_speed import StorageSpeed
 
 _Made = TypeVar("_Made")
 #: What a data set has if the sweep has no number of them.
@@ -38,11 +40,13 @@ class Context:
     """What is known beside trials below a limit.
 
     ``tables`` holds each network's layer table, as rows of ``networks.json``; ``calibration`` the
-    constants of the curves' device with their kind of swap, None if it was never calibrated.
+    constants of the curves' device with their kind of swap, None if it was never calibrated; then
+    ``assumed`` has constants to begin the search for costs with, if there are any.
     """
 
     tables: Mapping[str, Sequence[Mapping[str, Any]]]
     calibration: Calibration | None = None
+    assumed: Calibration | None = None
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
@@ -83,8 +87,27 @@ def context_of(results: Results, curves: Sequence[Curve]) -> tuple[Context, list
     try:
         found = load_calibration(_results_root(results), str(device), str(kind)).held_to(storage)
     except EdgebenchError as error:
-        return Context(tables), [str(error)]
+        assumed = _assumed(results, str(device), str(kind), storage)
+        return Context(tables, assumed=assumed), [str(error)]
     return Context(tables, found), []
+
+
+def _assumed(
+    results: Results, device: str, swap_kind: str, storage: StorageSpeed
+) -> Calibration | None:
+    """Constants where no calibration is; None where no trial tells the runtime's footprint."""
+    trials = results.trials
+    own = trials[(trials["device"] == device) & trials["engine"].isna()]
+    base = own.loc[own["memory_bytes"].isna(), "base_bytes"].median()
+    if pd.isna(base):
+        return None
+    environment = next(
+        (one.environment for one in results.sweeps if one.device == device), dict[str, Any]()
+    )
+    try:
+        return assumed_constants(device, swap_kind, float(base), environment).held_to(storage)
+    except MachineError:
+        return None
 
 
 def _results_root(results: Results) -> Path:

@@ -19,7 +19,8 @@ from edgebench.slowdown.calibration.device import Calibration, Constant
 from edgebench.slowdown.context import CannotPredictError, DeviceData
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import Parameter, all_models
-from edgebench.slowdown.models.conformal import REACH
+from edgebench.slowdown.models.conformal import REACH, UNRUN_REACH
+from edgebench.slowdown.models.device_costs import prior_costs, with_costs
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
 from edgebench.slowdown.splits import by_engine, unseen
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from edgebench.storage_speed import StorageSpeed
 
 #: The model that needs no trials of the device it predicts for.
-_MODEL = "physics"
+_MODEL = "simulated"
 #: An interval's reach (a logarithm) for another device, as a multiple of that for the measured one.
 WIDER = 2.0
 _CALIBRATE = "measure the constants first: edgebench calibrate"
@@ -164,6 +165,8 @@ class TransferredModels:
             fit = self._model.fit(same, self._here.context)
         except CannotPredictError as error:
             raise ResultsError(f"{name} can't be predicted: {error}", remedy=_CALIBRATE) from None
+        # What trials here show of costs is not the other device's.
+        fit = with_costs(fit, prior_costs(curves, self._there.context))
         wide = tuple(_wider(parameter) for parameter in fit.parameters)
         fitted = FittedModel(self._model, replace(fit, parameters=wide), self._there.context)
         if reason := fitted.reason_against(curves):
@@ -172,7 +175,7 @@ class TransferredModels:
 
 
 def _wider(parameter: Parameter) -> Parameter:
-    if parameter.name != REACH:
+    if parameter.name not in (REACH, UNRUN_REACH):
         return parameter
     return replace(parameter, value=parameter.value * WIDER)
 

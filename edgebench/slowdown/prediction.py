@@ -215,6 +215,8 @@ class Predictor:
 
     def _layers(self, subject: QueriedWorkload, limit_bytes: float) -> tuple[AddedLayerTime, ...]:
         curve, context = subject.curves[0], self._data.context
+        if context.calibration is None:
+            return ()
         try:
             workload, device = workload_for(curve, context), device_with_demand(curve, context)
         except CannotPredictError:

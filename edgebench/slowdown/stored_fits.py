@@ -18,15 +18,10 @@ from edgebench.errors import ResultsError
 from edgebench.results.derived import file_stem, write_derived
 from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import LEVEL, MODEL_SCHEMA, Fit, Parameter, all_models
-from edgebench.slowdown.models.fitted import (
-    FittedModel,
-    WorkloadModel,
-    nearest_for_workload,
-    of_many_curves,
-)
-from edgebench.slowdown.models.fitting import CurveFits, ModelFit, nearest
-from edgebench.slowdown.models.pooled import Pooled
+from edgebench.slowdown.models.base import LEVEL, MODEL_SCHEMA, Fit, Parameter
+from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
+from edgebench.slowdown.models.fitting import CurveFits, ModelFit
+from edgebench.slowdown.models.measured import MeasuredLine
 from edgebench.slowdown.shared_fits import (
     SHARED,
     fingerprint,
@@ -111,7 +106,7 @@ def is_stored(path: Path) -> bool:
 
 
 class StoredFits:
-    """The fits of ``fits/``: the models, and the data that they were fitted to."""
+    """The fits of ``fits/``: the models of single curves, and the data that they were fitted to."""
 
     def __init__(self, path: Path) -> None:
         """Read a fit's file, or all in a folder.
@@ -120,14 +115,12 @@ class StoredFits:
             ResultsError: none there, damaged, or written by a newer version.
         """
         files = [path] if path.suffix == ".json" else sorted(path.glob("*.json"))
-        # Of models of many curves `pooled` alone needs no layer tables and constants.
-        pooled = [file for file in files if file.stem.startswith(SHARED + Pooled.name)]
+        # Models of many curves need layer tables and constants, which are not here.
         files = [file for file in files if not file.name.startswith(SHARED)]
         if not files:
             raise ResultsError("no fits here", where=str(path), remedy="edgebench fit")
         pairs = [_read(file, _curve_and_model) for file in files]
         self._own = {curve.key: fitted for curve, fitted in pairs}
-        self._pooled = [_read(file, _pooled) for file in pooled]
         curves = tuple(curve for curve, _ in pairs)
         about = curves[0].settings
         self.data = DeviceData(
@@ -145,8 +138,7 @@ class StoredFits:
                 f"no fit of {name}, and fits of others can't predict it",
                 remedy="name the results folder instead of its fits",
             )
-        own = WorkloadModel({curve.key: self._own[curve.key] for curve in curves})
-        return nearest_for_workload(own, of_many_curves(self._pooled, curves)[0])
+        return WorkloadModel({curve.key: self._own[curve.key] for curve in curves})
 
 
 def _read(file: Path, convert: Callable[[Mapping[str, Any]], _Found]) -> _Found:
@@ -184,17 +176,15 @@ def _fault_of(error: Exception) -> str:
     return str(error) if isinstance(error, OSError) else "it is damaged"
 
 
-def _pooled(data: Mapping[str, Any]) -> FittedModel:
-    return FittedModel(Pooled(), fit_from_json(data["fit"]), Context({}))
-
-
 def _curve_and_model(data: Mapping[str, Any]) -> tuple[Curve, FittedModel]:
-    """The curve, and its nearest model; the last one fitted if none has errors."""
-    known = {model.name: model for model in all_models() if model.per_curve}
-    fitted = [one for one in data["models"] if one["fit"] and one["model"] in known]
-    found = nearest(fitted, _log_ratio) or fitted[-1]
-    fit = fit_from_json(found["fit"])
-    return _curve(data), FittedModel(known[found["model"]], fit, Context({}), _log_ratio(found))
+    """The curve, and the model of it alone; of fits of older models one through their medians."""
+    curve, model, nothing = _curve(data), MeasuredLine(), Context({})
+    if not data["models"]:
+        raise ValueError("no model was fitted")
+    stored = next((one for one in data["models"] if one["model"] == model.name), None)
+    if stored is None or stored["fit"] is None:
+        return curve, FittedModel(model, model.fit([curve], nothing), nothing)
+    return curve, FittedModel(model, fit_from_json(stored["fit"]), nothing, _log_ratio(stored))
 
 
 def _log_ratio(one: Mapping[str, Any]) -> float | None:

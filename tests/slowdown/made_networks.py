@@ -110,10 +110,11 @@ def curve(
     factor: float = 1.0,
     repeats: int = 2,
     seed: int = 0,
+    true: Context | None = None,
 ) -> Curve:
-    """What the simulator says, times ``factor`` to the power of how deep the limit is, with noise.
+    """What the simulator says of a device, times ``factor`` to how deep the limit is, with noise.
 
-    ``factor`` e makes ln S larger by ln(demand / M).
+    ``factor`` e makes ln S larger by ln(demand / M). The device is the one made up, or ``true``.
     """
     settings = {
         "device": "made-up",
@@ -134,7 +135,7 @@ def curve(
     limits = np.repeat(np.sort(np.array(SHARES)) * demand, repeats)
     unlimited = 0.2 * np.exp(noise * chance.standard_normal(repeats))
     blank = Curve(network, phase, settings, limits[:0], limits[:0], np.array([0.2]), demand)
-    slowdown = simulated_slowdown(blank, 0.2, context()).at(limits)
+    slowdown = simulated_slowdown(blank, 0.2, true or context()).at(limits)
     slowdown = slowdown * factor ** np.maximum(np.log(demand / limits), 0)
     seconds = 0.2 * slowdown * np.exp(noise * chance.standard_normal(len(limits)))
     return replace(blank, limit_bytes=limits, seconds=seconds, unlimited_seconds=unlimited)

@@ -15,9 +15,10 @@ from edgebench.errors import ResultsError
 from edgebench.slowdown.context import Context
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import Fit, Model, TooFewLimitsError
-from edgebench.slowdown.models.fitting import ModelFit, errors_of, fit_all, fit_curve
+from edgebench.slowdown.models.fitting import HeldOut, errors_of, fit_all, fit_curve, fit_model
 from edgebench.slowdown.models.hinge import Hinge
-from edgebench.slowdown.models.interpolation import Interpolation
+from edgebench.slowdown.models.measured import MeasuredLine
+from edgebench.slowdown.models.measured_points import measured_points
 from edgebench.slowdown.models.not_slowed import Unslowed
 from edgebench.slowdown.shared_fits import fingerprint
 from edgebench.slowdown.stored_fits import StoredFits, curve_fits_as_json, fit_from_json
@@ -41,9 +42,9 @@ def fitted(model: Model, curve: Curve) -> Fit:
     return model.fit([curve], NOTHING_MORE)
 
 
-def named(curve: Curve, name: str) -> ModelFit:
-    """One of the fits of a curve, with its errors."""
-    return next(one for one in fit_curve(curve).fits if one.model.name == name)
+def left_out(curve: Curve, model: Model) -> tuple[HeldOut, ...]:
+    """A model's predictions of a curve's limits, each left out."""
+    return fit_model(model, [curve], NOTHING_MORE)[curve.key].held_out
 
 
 def true_slowdown(limits: np.ndarray, w: float, a: float, b: float) -> np.ndarray:
@@ -149,51 +150,70 @@ def test_a_flat_curve_pins_no_hinge_down():
     assert Hinge().predict(fit, curve, curve.limits, NOTHING_MORE).slowdown.max() < 1.05
 
 
-def test_interpolation_meets_its_knots():
-    """At measured limits it is their median, between two of them it is linear in ln M."""
+def test_the_measured_line_meets_its_points():
+    """At measured limits it is their median, between two of them ln S is linear in ln M."""
     curve = made_curve((160, 80, 40), demand=200)
-    fit = fitted(Interpolation(), curve)
+    fit = fitted(MeasuredLine(), curve)
 
     def slowdown(*limits_mib: float) -> np.ndarray:
-        return Interpolation().predict(fit, curve, np.array(limits_mib) * MIB, Context({})).slowdown
+        return MeasuredLine().predict(fit, curve, np.array(limits_mib) * MIB, Context({})).slowdown
 
     assert slowdown(40, 80, 160) == pytest.approx(curve.medians)
-    assert slowdown(np.sqrt(80 * 40))[0] == pytest.approx(curve.medians[:2].mean())
+    assert slowdown(np.sqrt(80 * 40))[0] == pytest.approx(np.sqrt(np.prod(curve.medians[:2])))
     assert slowdown(500)[0] == 1
     assert slowdown(20)[0] > curve.medians[0]
 
 
-def test_interpolations_interval_is_the_repeats_noise():
-    """Its interval is as wide as repeats vary, and there is none without repeats."""
-    model = Interpolation()
-    curve = made_curve((160, 80, 40), noise=0.05, repeats=20)
-    found = model.predict(fitted(model, curve), curve, curve.limits, NOTHING_MORE)
-    assert found.interval is not None
-    assert np.log(found.interval[1] / found.slowdown) == pytest.approx(0.05 * 1.64, rel=0.3)
-    single = made_curve((160, 80, 40))
-    fit = fitted(model, single)
-    assert model.predict(fit, single, single.limits, NOTHING_MORE).interval is None
+def test_a_confirmed_point_is_never_passed_by():
+    """A median that rises with memory is evened out as far as its repeats allow, and no farther."""
+    curve = made_curve((160, 120, 80, 40), repeats=3, demand=200)
+    bump = np.where(curve.limit_bytes == 120 * MIB, 4.0, 1.0)
+    odd = replace(curve, seconds=curve.seconds * bump)
+    x, y = measured_points(odd)
+    found = dict(zip(np.round(np.exp(x) / MIB), np.exp(y), strict=True))
+    assert found[120] == pytest.approx(4 * curve.medians[2])
+    once = made_curve((160, 120, 80, 40), demand=200)
+    alone = replace(once, seconds=once.seconds * np.where(once.limit_bytes == 120 * MIB, 4.0, 1.0))
+    _, evened = measured_points(alone)
+    assert (np.diff(evened) <= 1e-12).all()
+    wide = np.where(curve.limit_bytes == 120 * MIB, np.tile([1.0, 4.0, 4.0], 4), 1.0)
+    _, within = measured_points(replace(curve, seconds=curve.seconds * wide))
+    assert (np.diff(within) <= 1e-6).all()
+
+
+def test_the_measured_interval_is_that_of_limits_left_out():
+    """A curve that its neighbours tell has a narrow interval, a cliff a wide one."""
+    straight = made_curve((160, 120, 80, 60, 40), demand=200)
+    steep = replace(straight, seconds=np.where(straight.limit_bytes < 100 * MIB, 60.0, 3.0))
+    widths = []
+    for one in (straight, steep):
+        between = np.sqrt(one.limits[1:] * one.limits[:-1])
+        found = MeasuredLine().predict(fitted(MeasuredLine(), one), one, between, NOTHING_MORE)
+        assert found.interval is not None
+        widths.append(np.max(found.interval[1] / found.interval[0]))
+    assert widths[0] < 3 < widths[1]
 
 
 def test_edgecaffes_published_points():
-    """The 24 published points: the hinge errs by 5.7 %, interpolation and no slowdown by more."""
+    """The 24 published points: the hinge errs by 5.7 %, the measured line by more."""
     errors = {
-        model: errors_of(
-            [o for name in EDGECAFFE for o in named(edgecaffe_curve(name), model).held_out]
+        model.name: errors_of(
+            [o for name in EDGECAFFE for o in left_out(edgecaffe_curve(name), model)]
         )
-        for model in ("unslowed", "interpolation", "hinge")
+        for model in (Unslowed(), MeasuredLine(), Hinge())
     }
     assert errors["hinge"].count == 24
     assert errors["hinge"].mape == pytest.approx(0.057, abs=0.001)
-    assert errors["interpolation"].mape == pytest.approx(0.117, abs=0.002)
+    assert errors["measured"].mape < errors["unslowed"].mape / 3
     assert errors["unslowed"].mape == pytest.approx(0.451, abs=0.002)
-    assert all(fit_curve(edgecaffe_curve(name)).best.model.name == "hinge" for name in EDGECAFFE)
+    fits = [fit_curve(edgecaffe_curve(name)).fits for name in EDGECAFFE]
+    assert all([one.model.name for one in own] == ["measured"] for own in fits)
 
 
 def test_errors_are_in_raw_time():
     """Held-out errors compare seconds, and outermost limits are told from inner ones."""
     curve = made_curve((160, 120, 80, 40))
-    held = named(curve, "unslowed").held_out
+    held = left_out(curve, Unslowed())
     assert [one.inside for one in held] == [False, True, True, False]
     assert held[0].predicted_s == 3.0
     assert held[0].error == pytest.approx(1 / curve.medians[0] - 1)
@@ -230,7 +250,7 @@ def test_fits_survive_json():
     curve = made_curve((150, 120, 100, 80, 50), noise=0.02, repeats=3, demand=200)
     fits = fit_curve(curve)
     stored = json.loads(json.dumps(curve_fits_as_json(fits), allow_nan=False))
-    assert stored["recommended"] == "hinge"
+    assert stored["recommended"] == "measured"
     assert stored["data"]["fingerprint"] == fingerprint(curve)
     limits = np.geomspace(40, 300, 20) * MIB
     for one, data in zip(fits.fits, stored["models"], strict=True):
@@ -259,6 +279,21 @@ def test_kept_fits_of_schema_1_are_read():
     fits = StoredFits(folder)
     curve = next(c for c in fits.data.curves if c.phase == "total")
     model = fits.for_workload([curve], curve.network)
-    assert model.name in ("interpolation", "hinge")
+    assert model.name == "measured"
     slowdown = model.predict(curve, curve.limits).slowdown
     assert slowdown == pytest.approx(curve.medians, rel=0.25)
+
+
+def test_neighbours_bound_the_interval():
+    """Between two measured limits a slowdown is no more than the tighter one's, with its noise."""
+    limits = (160, 120, 80, 60, 40)
+    curve = made_curve(limits, noise=0.01, repeats=3, demand=200)
+    cliff = np.where(curve.limit_bytes < 50 * MIB, 60.0, 1.0)
+    steep = replace(curve, seconds=curve.seconds * cliff)
+    fit = fitted(MeasuredLine(), steep)
+    found = MeasuredLine().predict(fit, steep, np.array([50.0, 100.0]) * MIB, NOTHING_MORE)
+    assert found.interval is not None
+    by_limit = dict(zip(np.round(steep.limits / MIB), steep.medians, strict=True))
+    (low, other), (high, most) = found.interval
+    assert by_limit[60] / 1.1 < low < high < by_limit[40] * 1.1
+    assert by_limit[120] / 1.1 < other < most < by_limit[80] * 1.1

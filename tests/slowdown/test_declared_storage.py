@@ -12,7 +12,7 @@ from verb_making import SHAPE, calibration
 from edgebench.results.results import load
 from edgebench.slowdown.calibration.device import Calibration, Constant, save_calibration
 from edgebench.slowdown.context import DeviceData, choose_device_data, device_data
-from edgebench.slowdown.models.physics import Physics
+from edgebench.slowdown.models.simulated import Simulated
 from edgebench.slowdown.splits import unseen
 from edgebench.storage_speed import AS_IS, parse_storage
 
@@ -41,9 +41,9 @@ def by_storage(root: Path) -> dict[str, DeviceData]:
 def slowed(data: DeviceData) -> float:
     """How much AlexNet's loading is slowed at a tight limit, by the constants alone."""
     asked = next(c for c in data.curves if (c.network, c.phase) == ("alexnet", "load"))
-    fit = Physics().fit([], data.context)
+    fit = Simulated().fit([], data.context)
     limits = asked.limits[:1]
-    return float(Physics().predict(fit, unseen(asked), limits, data.context).slowdown[0])
+    return float(Simulated().predict(fit, unseen(asked), limits, data.context).slowdown[0])
 
 
 def test_a_declared_speed_counts_for_its_own_storage_alone(both: Path) -> None:

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_networks import TABLES, context, curve
+from made_networks import TABLES, calibration, context, curve
 
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.models.base import all_models, predicting_models
 from edgebench.slowdown.models.fitted import FittedModels
 from edgebench.slowdown.splits import unseen
 
@@ -36,30 +37,52 @@ def hinges() -> list[Curve]:
     return made
 
 
+def test_three_models_predict_and_baselines_do_not():
+    """What a person can be told by, and what is only beside it in validate."""
+    assert [model.name for model in predicting_models()] == ["measured", "simulated", "combined"]
+    baselines = {model.name for model in all_models()} - {m.name for m in predicting_models()}
+    assert baselines == {"unslowed", "hinge", "pooled", "brouwer"}
+
+
 def test_the_nearest_model_predicts_a_measured_workload():
-    """Physics or corrected where physics holds; elsewhere a model of the curves."""
+    """Combined where the simulation holds; and any that does is right at the points themselves."""
     right, wrong = curves(), hinges()
-    assert models(right, context()).for_workload(right[:1], "alexnet").name in (
-        "physics",
-        "corrected",
-    )
+    assert models(right, context()).for_workload(right[:1], "alexnet").name == "combined"
     for one in wrong:
         found = models(wrong, context()).for_workload([one], one.network)
-        assert found.name in ("hinge", "pooled")
+        assert found.name in ("measured", "combined")
         predicted = found.predict(one, one.limits)
-        assert predicted.slowdown * predicted.unlimited_s == pytest.approx(
-            one.seconds[::2], rel=0.05
-        )
+        assert predicted.slowdown * predicted.unlimited_s == pytest.approx(one.seconds[::2])
+
+
+def test_one_limit_and_the_demand_are_a_curve():
+    """Without layers and constants a single limit is told by the line to the demand."""
+    (one, *_) = curves()
+    lone = replace(one, limit_bytes=one.limit_bytes[:2], seconds=one.seconds[:2])
+    found = models([lone], Context({})).for_workload([lone], lone.network)
+    assert found.name == "measured"
+    assert found.predict(lone, lone.limits).slowdown == pytest.approx(lone.medians)
 
 
 def test_the_least_simple_model_predicts_an_unmeasured_workload():
-    """Corrected if there is a calibration; without one a regression on layers, else the mean."""
+    """Combined if networks were run below limits; what was calibrated alone is simulated."""
     made = curves()
     new = unseen(curve("resnet50", "execute"))
-    assert models(made, context()).for_workload([new], "resnet50").name == "corrected"
-    assert models([], context()).for_workload([new], "resnet50").name == "physics"
-    assert models(made, Context(TABLES)).for_workload([new], "resnet50").name == "brouwer"
-    assert models(made, Context({})).for_workload([new], "resnet50").name == "pooled"
+    assert models(made, context()).for_workload([new], "resnet50").name == "combined"
+    assert models([], context()).for_workload([new], "resnet50").name == "simulated"
+
+
+def test_a_sweep_alone_is_enough_to_simulate():
+    """Nothing was calibrated: costs come from the trials, the rest is assumed."""
+    made = curves()
+    assumed = Context(TABLES, assumed=calibration())
+    new = unseen(curve("resnet50", "execute"))
+    model = models(made, assumed).for_workload([new], "resnet50")
+    assert model.name == "combined"
+    truth = curve("resnet50", "execute")
+    assert model.predict(new, truth.limits).slowdown == pytest.approx(truth.medians, rel=0.3)
+    with pytest.raises(ResultsError, match="not calibrated"):
+        models([], assumed).for_workload([new], "resnet50")
 
 
 def test_an_error_says_why_no_model_can_predict():
@@ -67,6 +90,6 @@ def test_an_error_says_why_no_model_can_predict():
     new = unseen(curve("resnet50", "execute"), with_unlimited=False)
     with pytest.raises(ResultsError, match="no model can predict resnet50") as caught:
         models([], Context({})).for_workload([new], "resnet50")
-    for model in ("corrected", "physics", "brouwer", "pooled"):
+    for model in ("combined", "simulated"):
         assert f"{model}: " in str(caught.value)
     assert "edgebench calibrate" in str(caught.value.remedy)

@@ -1,4 +1,4 @@
-"""Trainings through the verbs: their steps' layers are described, and physics tells of them."""
+"""Trainings through the verbs: their steps' layers are described, and simulated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgebench.results.results import Results, load
 from edgebench.slowdown.calibration.device import save_calibration
 from edgebench.slowdown.context import CannotPredictError, device_data, with_trainings
 from edgebench.slowdown.models.fitting import fit_all
-from edgebench.slowdown.models.physics import Physics
+from edgebench.slowdown.models.simulated import Simulated
 from edgebench.slowdown.simulator.profile import (
     demand_bytes,
     device_with_demand,
@@ -75,19 +75,19 @@ def trained(tmp_path: Path) -> Results:
     return Results(sweeps)
 
 
-def test_steps_are_described_and_told_by_physics(trained: Results):
+def test_steps_are_described_and_told_by_the_simulation(trained: Results):
     """Each phase of a step has a prediction from the layers and the calibration alone."""
     described, untold = with_trainings(trained)
     assert untold == []
     (known,), _ = device_data(described)
     assert {curve.phase for curve in known.curves} == {*PHASES, "total"}
-    fit = Physics().fit((), known.context)
+    fit = Simulated().fit((), known.context)
     for curve in known.curves:
         limits = np.array([40.0, 80, 400]) * MIB
-        slowdown = Physics().predict(fit, unseen(curve), limits, known.context).slowdown
+        slowdown = Simulated().predict(fit, unseen(curve), limits, known.context).slowdown
         assert slowdown[0] >= slowdown[1] >= slowdown[2] == 1
     backward = next(curve for curve in known.curves if curve.phase == "backward")
-    tight = Physics().predict(fit, unseen(backward), np.array([60.0 * MIB]), known.context)
+    tight = Simulated().predict(fit, unseen(backward), np.array([60.0 * MIB]), known.context)
     assert tight.slowdown[0] > 1
 
 
@@ -122,20 +122,22 @@ def test_the_allocator_s_variables_are_settings_of_curves(trained: Results):
     assert (own.training.malloc.adapts, other.training.malloc.adapts) == (False, True)
 
 
-def test_what_learnt_from_inference_says_nothing_of_training(trained: Results):
-    """Models of curves and physics have errors there; brouwer and corrected say why not."""
+def test_a_training_without_a_time_is_not_predicted(trained: Results):
+    """Its limits can be told from its own trials; rates of layers are those of inference."""
     described, _ = with_trainings(trained)
     (known,), _ = device_data(described)
     fits, _ = fit_all(list(known.curves), context=known.context)
     found = {one.model.name: one for one in fits[0].fits}
-    assert found["physics"].errors is not None
-    assert found["hinge"].errors is not None
-    assert found["corrected"].fit is found["brouwer"].fit is None
-    assert found["corrected"].reason
+    assert {*found} == {"measured", "simulated", "combined"}
+    assert all(one.errors is not None for one in found.values())
+    bare = unseen(known.curves[0], with_unlimited=False)
+    fit = Simulated().fit(known.curves, known.context)
+    with pytest.raises(CannotPredictError, match="no unlimited trial"):
+        Simulated().predict(fit, bare, np.array([90.0 * MIB]), known.context)
 
 
 def test_what_is_not_modelled_is_told_by_its_own_curves(trained: Results):
-    """Filters drawn by chance can't be described: said, and physics can't tell."""
+    """Filters drawn by chance can't be described: said, and nothing can be simulated."""
     sweeps = [
         replace(one, records=[as_training(r, trained="filters 40%") for r in one.records])
         for one in trained.sweeps
@@ -144,8 +146,8 @@ def test_what_is_not_modelled_is_told_by_its_own_curves(trained: Results):
     assert "filters" in untold[0]
     (known,), _ = device_data(described)
     with pytest.raises(CannotPredictError):
-        Physics().predict(
-            Physics().fit((), known.context),
+        Simulated().predict(
+            Simulated().fit((), known.context),
             unseen(known.curves[0]),
             np.array([90.0 * MIB]),
             known.context,

@@ -11,6 +11,7 @@ from curve_making import LIMITS, MIB, curve, curves, truth
 from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.evaluation.evaluation import cross_validate
 from edgebench.slowdown.evaluation.scores import ALL, KNEE, HeldOutPrediction, knee_bytes, scores
+from edgebench.slowdown.evaluation.use_scores import use_scores
 from edgebench.slowdown.splits import family, folds, same_curve, unseen, workload
 
 #: Every split.
@@ -117,12 +118,12 @@ def test_the_knee_is_where_slowdown_passes_a_fifth():
 
 
 def test_a_right_model_scores_well_and_no_slowdown_badly():
-    """The hinge predicts a hinge well, 'no slowdown' does not."""
+    """The hinge predicts a hinge well, a line through its points less so, 'no slowdown' badly."""
     known = DeviceData("board", "file", tuple(curves(noise=0.01)), Context({}))
     made = {(s.split, s.model): s for s in scores(cross_validate(known)) if s.phase == ALL}
     inside = made["limit-inside", "hinge"]
     assert inside.median_ape < 0.02
-    assert inside.median_ape < made["limit-inside", "interpolation"].median_ape
+    assert inside.median_ape < made["limit-inside", "measured"].median_ape
     assert made["limit-inside", "unslowed"].median_ape > 0.1
     assert inside.knee is not None
     assert inside.knee < 0.05
@@ -135,3 +136,59 @@ def test_a_network_with_one_limit_is_no_trouble():
     lone = replace(curve("vgg11", limits=(150.0,)), network="vgg11")
     splits = {q.split for fold in folds([lone, *curves()]) for q in fold.test if q.curve is lone}
     assert splits == {"network", "family", "schedule"}
+
+
+def test_a_workload_s_points_are_one_number_first():
+    """Three points of one workload, one of another: the median of the two workloads' medians."""
+    wrong, right = curve("alexnet"), curve("vgg11")
+    some = [
+        HeldOutPrediction("network", "combined", one, limit * MIB, predicted, None, None, (4.0,))
+        for one, limit, predicted in (
+            *((wrong, limit, 8.0) for limit in (100.0, 120.0, 140.0)),
+            (right, 100.0, 4.0),
+        )
+    ]
+    (every, slowed, twice) = use_scores(some)
+    assert [one.band for one in (every, slowed, twice)] == ["all", "1.5", "2"]
+    assert (every.points, every.workloads) == (4, 2)
+    assert every.error == pytest.approx(0.5)
+    assert every.point_error == pytest.approx(1.0)
+    assert not every.baseline
+
+
+def test_bands_are_of_what_was_measured():
+    """A point slowed 1.3 times is in its band and in all, whatever was predicted."""
+    one = HeldOutPrediction("network", "unslowed", curve(), 100.0 * MIB, 9.0, None, None, (2.6,))
+    found = {score.band: score for score in use_scores([one])}
+    assert {*found} == {"all", "1.2"}
+    assert found["all"].baseline
+
+
+def test_a_slowdown_factor_is_held_against_its_own_unlimited_time():
+    """Seconds off by an unlimited time that was guessed twice too long; the factor is right."""
+    one = HeldOutPrediction(
+        "network-unrun", "combined", curve(), 100.0 * MIB, 16.0, None, None, (8.0,), 4.0
+    )
+    (score, *_) = use_scores([one])
+    assert (score.use, score.error) == ("unrun", pytest.approx(1.0))
+    assert score.factor_error == pytest.approx(0.0)
+
+
+def test_the_cliff_is_where_steady_rounds_take_twice_as_long():
+    """Predicted within 6 % of the measured limit, or not."""
+    whole = curve("alexnet", "total", limits=(60.0, 80.0, 100.0, 120.0, 140.0, 160.0, 180.0))
+
+    def shifted(by: float) -> list[HeldOutPrediction]:
+        return [
+            HeldOutPrediction(
+                *("network", "combined", whole, float(limit)),
+                2.0 * float(truth(np.array([limit / MIB / by]))[0]),
+                *(None, None),
+                tuple(whole.seconds[whole.limit_bytes == limit]),
+            )
+            for limit in whole.limits
+        ]
+
+    near, far = (use_scores(shifted(by))[0] for by in (1.03, 1.3))
+    assert (near.cliffs, near.cliff_within_6) == (1, 1.0)
+    assert (far.cliffs, far.cliff_within_6) == (1, 0.0)

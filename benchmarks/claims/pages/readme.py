@@ -35,18 +35,17 @@ def claims() -> Iterator[Claim]:
 
 
 def _predictions() -> Iterator[Claim]:
-    known = v.answers("network")
-    intervals = sorted(v.coverage(v.answers(s)) or 0 for s in ("network-unrun", "held-out-unrun"))
+    found = v.scores()
+    known, unrun = (found[use, "combined"] for use in ("unlimited", "unrun"))
+    nothing = found["unlimited", "unslowed"]
+    points = ((known, "1.5"), (known, "2"), (known, "all"), (nothing, "all"))
+    half, twice, every, flat = (f"{100 * one[band]['point_error']:.1f}" for one, band in points)
+    yield says("{} % at points slowed down 1.5 times or more ({} % at twice or more)", half, twice)
+    yield says("{} % over all points", every)
+    yield says('"no slowdown" has an error of {} %', flat)
     yield says(
-        "{} % at points slowed down 1.5 times or more ({} % at twice or more)",
-        *(f"{v.median_error([a for a in known if a.slowdown >= x]):.1f}" for x in (1.5, 2)),
-    )
-    yield says("{} % over all points", f"{v.median_error(known):.1f}")
-    unslowed = v.median_error(v.answers("network", "unslowed"))
-    yield says('"no slowdown" has an error of {} %', f"{unslowed:.1f}")
-    yield says(
-        "contain {} to {} % of them for networks that were never run",
-        *(f"{share:.0f}" for share in intervals),
+        "contain {} % of them for networks that were never run",
+        f"{100 * unrun['all']['coverage_90']:.0f}",
     )
 
 

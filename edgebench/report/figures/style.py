@@ -230,7 +230,7 @@ def series_style(number: int) -> tuple[Colour, str]:
 
 
 #: Models keep their colour and marker in every figure.
-_MODELS = ("unslowed", "interpolation", "hinge", "brouwer", "physics", "corrected")
+_MODELS = ("unslowed", "measured", "hinge", "brouwer", "simulated", "combined")
 
 
 def model_looks(model: str) -> dict[str, Any]:

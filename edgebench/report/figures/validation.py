@@ -170,7 +170,7 @@ def chain(results: Results, proof: Evaluation) -> Iterator[naming.NamedFigure]:
     names = [score.name for score in proof.link_scores]
     if not names:
         return
-    title = "Each step of the physical model: predicted and measured"
+    title = "Each step of the simulation: predicted and measured"
     subtitle = "one dot per workload and limit; the line is equality"
     figure = style.new_figure(title, subtitle, results, 3.4)
     row = figure.subplots(1, len(names), squeeze=False)[0]

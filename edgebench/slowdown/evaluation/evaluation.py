@@ -180,4 +180,5 @@ def _of_curve(
             low_s=float(interval[0][n]) * found.unlimited_s if interval else None,
             high_s=float(interval[1][n]) * found.unlimited_s if interval else None,
             repeats_s=tuple(whole.seconds[whole.limit_bytes == point.limit_bytes].tolist()),
+            unlimited_s=found.unlimited_s,
         )

@@ -25,7 +25,8 @@ class HeldOutPrediction:
     """The prediction of a limit that the model was not fitted to, and what was measured there.
 
     ``low_s`` and ``high_s`` bound where 90 % of trials should lie; None without an interval.
-    ``repeats_s`` are the trials' times whose median is ``measured_s``.
+    ``repeats_s`` are the trials' times whose median is ``measured_s``; ``unlimited_s`` is the
+    unlimited time that the model went by.
     """
 
     split: str
@@ -36,6 +37,7 @@ class HeldOutPrediction:
     low_s: float | None
     high_s: float | None
     repeats_s: tuple[float, ...]
+    unlimited_s: float | None = None
 
     @property
     def measured_s(self) -> float:
@@ -46,6 +48,21 @@ class HeldOutPrediction:
     def error(self) -> float:
         """Signed, as a share of the measured time."""
         return self.predicted_s / self.measured_s - 1
+
+    @property
+    def slowdown(self) -> float:
+        """As measured: the median against the median without a limit."""
+        return self.measured_s / self.curve.unlimited_s
+
+    @property
+    def factor(self) -> float:
+        """The slowdown as predicted, whatever unlimited time it multiplies."""
+        return self.predicted_s / (self.unlimited_s or self.curve.unlimited_s)
+
+    @property
+    def factor_error(self) -> float:
+        """Signed error of :attr:`factor`, as a share of the measured slowdown."""
+        return self.factor / self.slowdown - 1
 
     @property
     def share(self) -> float | None:
@@ -122,14 +139,14 @@ def _score(split: str, model: str, phase: str, answers: Sequence[HeldOutPredicti
         within_25=float(np.mean(sizes <= 0.25)),
         bias=float(np.mean(errors)),
         coverage_90=float(np.mean(inside)) if inside else None,
-        noise=_noise(answers),
+        noise=repeat_noise(answers),
         knee=float(np.median(knees)) if knees else None,
         knees=len(knees),
     )
 
 
-def _noise(answers: Iterable[HeldOutPrediction]) -> float | None:
-    """Median distance of a repeat from its limit's median."""
+def repeat_noise(answers: Iterable[HeldOutPrediction]) -> float | None:
+    """Median distance of a repeat from its limit's median; None without repeats."""
     distances = [
         abs(seconds / answer.measured_s - 1)
         for answer in answers
@@ -139,14 +156,14 @@ def _noise(answers: Iterable[HeldOutPrediction]) -> float | None:
     return float(np.median(distances)) if distances else None
 
 
-def knee_bytes(limit_bytes: FloatArray, slowdown: FloatArray) -> float | None:
-    """The limit at which slowdown passes :data:`KNEE`, coming from wide limits.
+def knee_bytes(limit_bytes: FloatArray, slowdown: FloatArray, factor: float = KNEE) -> float | None:
+    """The limit at which slowdown passes a factor, coming from wide limits.
 
     Between two limits it lies on the line in ln M and ln S. None if slowdown never passes it, or
     has passed it at the widest limit already.
     """
     order = np.argsort(limit_bytes)[::-1]
-    ln_limit, ln_slowdown = np.log(limit_bytes[order]), np.log(slowdown[order] / KNEE)
+    ln_limit, ln_slowdown = np.log(limit_bytes[order]), np.log(slowdown[order] / factor)
     passed = np.flatnonzero(ln_slowdown > 0)
     if not len(passed) or passed[0] == 0:
         return None

@@ -22,7 +22,7 @@ from edgebench.slowdown.curves import Curve, FloatArray
 #: Of the intervals that are reported.
 LEVEL = 0.9
 #: Version of the fits' files, and of the JSON that ``fit``, ``predict`` and ``validate`` print.
-MODEL_SCHEMA = 2
+MODEL_SCHEMA = 3
 
 
 def reach_of_errors(free: int) -> float:
@@ -115,6 +115,10 @@ class Model(ABC):
     rank: int
     #: Whether it is fitted to one curve alone, so that it can't predict networks without trials.
     per_curve: bool = False
+    #: Whether it passes by no point that was measured.
+    meets_points: bool = False
+    #: Whether only `validate` shows it, beside the models that predict.
+    baseline: bool = False
 
     @abstractmethod
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
@@ -174,3 +178,8 @@ def all_models() -> tuple[Model, ...]:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return tuple(sorted(_REGISTERED.values(), key=lambda model: model.rank))
+
+
+def predicting_models() -> tuple[Model, ...]:
+    """The models that `fit` and `predict` use: all but baselines, the simplest first."""
+    return tuple(model for model in all_models() if not model.baseline)

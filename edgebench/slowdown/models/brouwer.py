@@ -60,6 +60,7 @@ class Brouwer(Model):
     name = "brouwer"
     formula = "ln T linear in layers' features and the limit's, with L1"
     rank = 40
+    baseline = True
 
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
         """The Lasso, its strength chosen between networks (within them if there is but one)."""
@@ -75,10 +76,13 @@ class Brouwer(Model):
             for name in names
             if len(names) > 1
         }
-        scored = [one.curve for one in rows if one.network in others]
         reach = reach_over(
-            scored,
-            lambda curve: _slowdown_function(others[workload_network(curve)], curve, context),
+            REACH,
+            (
+                (one.curve, _slowdown_function(others[one.network], one.curve, context))
+                for one in rows
+                if one.network in others
+            ),
         )
         residual = y - own[0] - x @ own[1:]
         named = zip(_PARAMETERS, own, strict=True)

@@ -9,7 +9,7 @@ Gupta, Kuchibhotla and Ramdas, 2022).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from edgebench.slowdown.models.base import LEVEL, CurvePrediction, Parameter
 from edgebench.slowdown.slowdown_function import SlowdownFunction
 from edgebench.slowdown.splits import workload_network
 
-#: Parameters of a fit: how far new trials may be from the prediction of a network that was not
-#: fitted, and of one that was, at other limits.
-REACH, KNOWN_REACH = "reach", "reach.known"
+#: Parameters of a fit: how far new trials may be from the prediction. Of a network that was not
+#: fitted and whose unlimited trials are known; of one of which nothing is; of one that was fitted,
+#: at other limits.
+REACH, UNRUN_REACH, KNOWN_REACH = "reach", "reach.unrun", "reach.known"
 #: Of the limit's logarithm, for each 1 of the slowdown's.
 _SIDEWAYS = 0.25
 #: Reaches that are tried: fine near 0.
@@ -48,23 +49,37 @@ def conformity_scores(
 
 
 def conformal_prediction(
-    unlimited_s: float, function: SlowdownFunction, limit_bytes: FloatArray, reach: float | None
+    unlimited_s: float,
+    function: SlowdownFunction,
+    limit_bytes: FloatArray,
+    reach: float | None,
+    bounds: tuple[FloatArray, FloatArray] | None = None,
 ) -> CurvePrediction:
-    """The function's slowdowns, with the interval of this reach; without a reach without one."""
-    interval = None if reach is None else interval_at(function, limit_bytes, reach)
-    return CurvePrediction(unlimited_s, function.at(limit_bytes), interval)
+    """The function's slowdowns, with the interval of this reach; without a reach without one.
+
+    ``bounds`` are a lowest and a highest slowdown at each limit that are known otherwise: no
+    interval is wider.
+    """
+    slowdown = function.at(limit_bytes)
+    if reach is None:
+        return CurvePrediction(unlimited_s, slowdown)
+    low, high = interval_at(function, limit_bytes, reach)
+    if bounds is not None:
+        low = np.minimum(np.maximum(low, bounds[0]), slowdown)
+        high = np.maximum(np.minimum(high, bounds[1]), slowdown)
+    return CurvePrediction(unlimited_s, slowdown, (low, high))
 
 
 def reach_over(
-    curves: Iterable[Curve], function: Callable[[Curve], SlowdownFunction]
+    name: str, scored: Iterable[tuple[Curve, SlowdownFunction]]
 ) -> tuple[Parameter, ...]:
-    """The reach for curves that a function was not fitted to; none without trials."""
+    """The reach of functions that curves had no part in; none without trials."""
     groups: dict[str, list[FloatArray]] = {}
-    for curve in curves:
+    for curve, function in scored:
         if len(curve.limit_bytes):
-            found = conformity_scores(function(curve), curve.limit_bytes, curve.slowdown)
+            found = conformity_scores(function, curve.limit_bytes, curve.slowdown)
             groups.setdefault(workload_network(curve), []).append(found)
-    return reach_parameter(REACH, groups)
+    return reach_parameter(name, groups)
 
 
 def reach_parameter(name: str, groups: Mapping[str, Sequence[FloatArray]]) -> tuple[Parameter, ...]:

@@ -11,8 +11,8 @@ import numpy as np
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import CannotPredictError, Context, DeviceData
 from edgebench.slowdown.curves import Curve, FloatArray
-from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, all_models
-from edgebench.slowdown.models.fitting import LEAST_LIMITS, fit_curve, nearest
+from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, predicting_models
+from edgebench.slowdown.models.fitting import fit_curve, nearest
 from edgebench.slowdown.splits import by_engine
 
 NO_MODEL_REMEDY = "edgebench calibrate, and then some networks: edgebench run quickstart"
@@ -63,6 +63,11 @@ class WorkloadModel:
         known = [error for error in errors if error is not None]
         return float(np.mean(known)) if len(known) == len(errors) else None
 
+    @property
+    def meets_points(self) -> bool:
+        """Whether it passes by no point that was measured."""
+        return all(one.model.meets_points for one in self.fitted.values())
+
     def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
         """One of the workload's curves at these limits."""
         return self.fitted[curve.key].predict(curve, limit_bytes)
@@ -98,8 +103,9 @@ class FittedModels:
         # A calibration alone can be enough.
         fitted, unfitted = self._of_engine.get(curves[0].engine) or _fitted([], self._context)
         found, reasons = of_many_curves(fitted, curves)
-        if all(len(curve.limits) >= LEAST_LIMITS for curve in curves):
-            return nearest_for_workload(_own_models(curves), found)
+        own = _own_models(curves)
+        if own:
+            return nearest_for_workload(own, [one for one in found if one.meets_points])
         if found:
             return found[-1]
         why = "; ".join(dict.fromkeys([*reversed(unfitted), *reasons]))
@@ -109,7 +115,7 @@ class FittedModels:
 def _fitted(curves: Sequence[Curve], context: Context) -> tuple[list[FittedModel], list[str]]:
     """All models of many curves that can be fitted to these; and why the others can't."""
     found, reasons = [], []
-    for model in all_models():
+    for model in predicting_models():
         if model.per_curve:
             continue
         try:
@@ -139,11 +145,16 @@ def nearest_for_workload(own: WorkloadModel, others: Sequence[WorkloadModel]) ->
     return nearest([own, *others], lambda one: one.error) or own
 
 
-def _own_models(curves: Sequence[Curve]) -> WorkloadModel:
-    """The best model of each curve by itself."""
-    found = {}
+def _own_models(curves: Sequence[Curve]) -> WorkloadModel | None:
+    """The model of each curve by itself; None if one of them has too few limits."""
+    found, nothing = {}, Context({})
     for curve in curves:
-        best = fit_curve(curve).drawn
-        assert best.fit is not None
-        found[curve.key] = FittedModel(best.model, best.fit, Context({}), best.log_ratio)
+        if not len(curve.limits):
+            return None
+        own = fit_curve(curve).own[-1]
+        try:
+            fit = own.fit or own.model.fit([curve], nothing)
+        except CannotPredictError:
+            return None
+        found[curve.key] = FittedModel(own.model, fit, nothing, own.log_ratio)
     return WorkloadModel(found)

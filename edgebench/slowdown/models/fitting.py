@@ -12,7 +12,7 @@ import numpy as np
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import Fit, Model, all_models
+from edgebench.slowdown.models.base import Fit, Model, predicting_models
 from edgebench.slowdown.splits import HeldOutPoint, by_engine, limit_folds, unseen
 
 LEAST_LIMITS = 2
@@ -119,8 +119,9 @@ class CurveFits:
 
     @property
     def recommended(self) -> ModelFit | None:
-        """The nearest of all models; None if none has errors."""
-        return nearest(self.fits, lambda one: one.log_ratio)
+        """The nearest model that meets the points; None if none has errors."""
+        meeting = [one for one in self.fits if one.model.meets_points]
+        return nearest(meeting, lambda one: one.log_ratio)
 
     @property
     def drawn(self) -> ModelFit:
@@ -152,10 +153,10 @@ def fit_all(
         if len(curve.limits) < LEAST_LIMITS
     ]
     found = [fit_curve(curve) for curve in usable]
-    for model in all_models() if context else ():
+    for model in predicting_models() if context else ():
         if not model.per_curve:
             assert context is not None
-            apart = [_fit_model(model, own, context) for own in by_engine(usable).values()]
+            apart = [fit_model(model, own, context) for own in by_engine(usable).values()]
             fits = {key: fit for own in apart for key, fit in own.items()}
             found = [replace(one, fits=(*one.fits, fits[one.curve.key])) for one in found]
     return found, skipped
@@ -186,12 +187,17 @@ class _SameTrials:
 def _fit_own(trials: _SameTrials) -> tuple[ModelFit, ...]:
     curve, nothing = trials.curve, Context({})
     return tuple(
-        _fit_model(model, [curve], nothing)[curve.key] for model in all_models() if model.per_curve
+        fit_model(model, [curve], nothing)[curve.key]
+        for model in predicting_models()
+        if model.per_curve
     )
 
 
-def _fit_model(model: Model, curves: Sequence[Curve], context: Context) -> dict[str, ModelFit]:
-    """One fit a curve, by its key; each limit is left out of all curves of its workload at once."""
+def fit_model(model: Model, curves: Sequence[Curve], context: Context) -> dict[str, ModelFit]:
+    """One fit a curve, by its key; each limit is left out of all curves of its workload at once.
+
+    A model of one curve is given one.
+    """
     try:
         fit = model.fit(curves, context)
     except CannotPredictError as error:

@@ -48,6 +48,7 @@ class Hinge(Model):
     name = "hinge"
     formula = "S = max(1, 1 + a·(ln(W/M))^b)"
     rank = 20
+    baseline = True
     per_curve = True
 
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:

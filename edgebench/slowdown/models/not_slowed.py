@@ -18,6 +18,7 @@ class Unslowed(Model):
     name = "unslowed"
     formula = "S = 1"
     rank = 0
+    baseline = True
     per_curve = True
 
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:

@@ -57,6 +57,7 @@ class Pooled(Model):
     name = "pooled"
     formula = "hinges whose W/demand, a and b are drawn to those of like curves"
     rank = 30
+    baseline = True
 
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
         """By turns: each curve given the mean, the mean given the curves."""

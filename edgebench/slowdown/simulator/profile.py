@@ -11,6 +11,7 @@ from edgebench.results.stages import START
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
+from edgebench.slowdown.simulator.movement_costs import FREE, MovementCosts
 from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.simulation import (
     Device,
@@ -25,8 +26,8 @@ from edgebench.slowdown.slowdown_function import SlowdownFunction, never_rising
 from edgebench.slowdown.trial_seconds import WHOLES
 from edgebench.workloads.engines.registry import TORCH
 
-#: Limits of a profile, a factor of about 1.04 apart, between these shares of the demand.
-_STEPS, _LOWEST, _HIGHEST = 72, 0.12, 1.5
+#: Limits of a profile, as shares of the demand: close together where slowdown rises steeply.
+_SHARES = np.concatenate([np.geomspace(0.12, 0.38, 22), np.geomspace(0.4, 1.1, 70), [1.5]])
 
 
 @dataclass(frozen=True)
@@ -36,16 +37,14 @@ class Profile:
     Attributes:
         ln_limit: logarithms of the limits.
         io_s: seconds that each limit adds to one pass.
-        in_share, out_share, file_share: bytes that come back from swap, go there, and are read
-            again from their file in a pass, against the weights' bytes.
+        moved: what moves in a pass: a row for each of the attributes of
+            :class:`~edgebench.slowdown.simulator.movement_costs.MovementCosts`.
         depth: ln(demand / M).
     """
 
     ln_limit: FloatArray
     io_s: FloatArray
-    in_share: FloatArray
-    out_share: FloatArray
-    file_share: FloatArray
+    moved: FloatArray
     depth: FloatArray
 
 
@@ -90,7 +89,7 @@ def device_for(curve: Curve, context: Context) -> Device:
         raise CannotPredictError(
             f"the calibration is of torch, whose runtime takes other memory than {curve.engine}'s"
         )
-    found = context.calibration
+    found = context.calibration or context.assumed
     if found is None:
         raise CannotPredictError("the device is not calibrated: edgebench calibrate")
     device = curve.settings.get("device", found.device)
@@ -120,64 +119,70 @@ def device_with_demand(curve: Curve, context: Context) -> Device:
     return replace(device, base=RuntimeBase(max(rest, hot), hot))
 
 
-def profile(curve: Curve, unlimited_s: float, context: Context) -> Profile:
+def profile(
+    curve: Curve, unlimited_s: float, context: Context, costs: MovementCosts | None = None
+) -> Profile:
     """What the limit adds to the curve's phase; ``total`` and ``start`` are rounds on the clock.
+
+    ``costs`` are used instead of the calibrated ones.
 
     Raises:
         CannotPredictError: no table or no calibration.
     """
     workload, device = workload_for(curve, context), device_with_demand(curve, context)
+    device = device if costs is None else replace(device, costs=costs)
+    # What moves does not depend on what it costs.
+    free = replace(device, costs=FREE, held_in_s=0.0, held_file_s=0.0)
+    found = _profile(workload, free, curve.phase, curve.network)
+    if curve.phase in WHOLES and workload.overlaps:
+        return replace(found, io_s=_clock_s(workload, device, curve.phase, unlimited_s))
     # Where nothing overlaps, what is added does not depend on what it is added to.
-    clock_s = unlimited_s if curve.phase in WHOLES and workload.overlaps else 0.0
-    return _profile(workload, device, curve.phase, curve.network, clock_s)
+    return replace(found, io_s=device.seconds(found.moved))
 
 
-def simulated_slowdown(curve: Curve, unlimited_s: float, context: Context) -> SlowdownFunction:
-    """The slowdown that the physical model predicts: S(M) = (T(∞) + T_io(M)) / T(∞).
+def simulated_slowdown(
+    curve: Curve, unlimited_s: float, context: Context, costs: MovementCosts | None = None
+) -> SlowdownFunction:
+    """The slowdown that is simulated: S(M) = (T(∞) + T_io(M)) / T(∞).
+
+    ``costs`` are used instead of the calibrated ones.
 
     Raises:
         CannotPredictError: no table or no calibration.
     """
-    found = profile(curve, unlimited_s, context)
+    found = profile(curve, unlimited_s, context, costs)
     return never_rising(found.ln_limit, np.log1p(found.io_s / unlimited_s))
 
 
 @lru_cache(maxsize=4096)
-def _profile(
-    workload: Workload, device: Device, phase: str, network: str, clock_s: float
-) -> Profile:
-    simulation = _simulation(workload, device)
+def _profile(workload: Workload, free: Device, phase: str, network: str) -> Profile:
+    """What moves; on a device on which nothing costs anything."""
+    simulation = _simulation(workload, free)
     whole, start = phase in WHOLES, phase == START
     places = range(len(workload.networks))
     here = [n for n in places if whole or workload.networks[n] == network]
     tasks = simulation.where(None if whole else phase, here)
     passes = max(1, workload.passes - 1) if phase == "execute" else 1
-    weights = max(1.0, float(sum(workload.network_bytes(n) for n in here)))
-
-    def share(bytes_: FloatArray) -> FloatArray:
-        return simulation.a_round(bytes_, tasks, start) / passes / weights
-
-    io_s = simulation.a_round(simulation.io_s, tasks, start) / passes
-    if clock_s:
-        typical = np.array([TYPICAL_RATES.seconds(task) for task in simulation.tasks])
-        cpu_s = typical * (clock_s / simulation.unlimited_s(typical))
-        io_s = simulation.round_s(cpu_s, start) - clock_s
+    moved = [simulation.a_round(one, tasks, start) / passes for one in simulation.moved]
     limits = simulation.limit_bytes
-    return Profile(
-        ln_limit=np.log(limits),
-        io_s=io_s,
-        in_share=share(simulation.missed.in_bytes),
-        out_share=share(simulation.missed.out_bytes),
-        file_share=share(simulation.missed.file_bytes),
-        depth=np.log(demand_bytes(workload, device) / limits),
-    )
+    depth = np.log(demand_bytes(workload, free) / limits)
+    return Profile(np.log(limits), np.zeros(len(limits)), np.array(moved), depth)
+
+
+@lru_cache(maxsize=256)
+def _clock_s(workload: Workload, device: Device, phase: str, unlimited_s: float) -> FloatArray:
+    """What limits add to a round on the clock in which tasks overlap."""
+    simulation = _simulation(workload, device)
+    typical = np.array([TYPICAL_RATES.seconds(task) for task in simulation.tasks])
+    cpu_s = typical * (unlimited_s / simulation.unlimited_s(typical))
+    return simulation.round_s(cpu_s, phase == START) - unlimited_s
 
 
 @lru_cache(maxsize=4)
 def _simulation(workload: Workload, device: Device) -> Simulation:
     """All phases of a workload come from one simulation."""
     demand = demand_bytes(workload, device)
-    return simulate(workload, device, np.geomspace(_LOWEST, _HIGHEST, _STEPS) * demand)
+    return simulate(workload, device, _SHARES * demand)
 
 
 @dataclass(frozen=True)

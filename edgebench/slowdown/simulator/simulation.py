@@ -20,6 +20,7 @@ from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
 from edgebench.slowdown.simulator.inference_trace import references_of
 from edgebench.slowdown.simulator.memory_group import Memory
 from edgebench.slowdown.simulator.misses import Missed, missed
+from edgebench.slowdown.simulator.movement_costs import MovementCosts
 from edgebench.slowdown.simulator.references import BoolArray, FloatArray, References
 from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.tasks import Task, path_s, tasks_of
@@ -37,10 +38,7 @@ class Device:
     """A device's constants as the simulator needs them.
 
     Attributes:
-        in_s, out_s, file_s: seconds a byte takes that comes back from swap, goes there, or is
-            read again from a mapped file, beyond what faults cost.
-        touch_s: seconds a byte takes when anonymous memory is first touched.
-        fault_s: seconds of a fault.
+        costs: seconds of what a limit makes necessary.
         fault_bytes, file_fault_bytes: what a fault brings back from swap, or from a mapped file.
         base: the runtime's footprint.
         cores: how many there are, None if unknown.
@@ -49,11 +47,7 @@ class Device:
             where a declared speed holds the storage; 0: nothing holds it.
     """
 
-    in_s: float
-    out_s: float
-    file_s: float
-    touch_s: float
-    fault_s: float
+    costs: MovementCosts
     fault_bytes: float
     file_fault_bytes: float
     base: RuntimeBase
@@ -65,7 +59,16 @@ class Device:
     @property
     def mapped_s(self) -> float:
         """Seconds a byte takes that is read again from a mapped file, faults and all."""
-        return max(self.held_file_s, self.file_s + self.fault_s / self.file_fault_bytes)
+        free = self.costs.file_s + self.costs.fault_s / self.file_fault_bytes
+        return max(self.held_file_s, free)
+
+    def seconds(self, moved: FloatArray) -> FloatArray:
+        """The seconds that what moved takes, of shape (5, …).
+
+        What waits for a held disk does the rest meanwhile: writing to swap, too.
+        """
+        held = moved[1] * self.held_in_s + moved[3] * self.held_file_s
+        return np.asarray(np.maximum(self.costs.seconds(moved), held))
 
     def swap_fault_bytes(self, threads: int | None) -> float:
         """What a fault brings back from swap when so many threads execute a layer.
@@ -85,11 +88,13 @@ def device_of(calibration: Calibration) -> Device:
     held = calibration.held
     held_in, held_file = (held.swap_bytes_per_s, held.file_bytes_per_s) if held else (None, None)
     return Device(
-        in_s=1 / swap_in.value if swap_in else 0.0,
-        out_s=1 / swap_out.value if swap_out else 0.0,
-        file_s=1 / calibration.file_fault_bytes_per_s.value,
-        touch_s=calibration.minor_fault_s.value / mmap.PAGESIZE,
-        fault_s=calibration.fault_s.value,
+        costs=MovementCosts(
+            fault_s=calibration.fault_s.value,
+            in_s=1 / swap_in.value if swap_in else 0.0,
+            out_s=1 / swap_out.value if swap_out else 0.0,
+            file_s=1 / calibration.file_fault_bytes_per_s.value,
+            reclaim_s=_RECLAIM_TOUCHES * calibration.minor_fault_s.value / mmap.PAGESIZE,
+        ),
         fault_bytes=calibration.pages_per_fault.value * mmap.PAGESIZE,
         file_fault_bytes=calibration.file_pages_per_fault.value * mmap.PAGESIZE,
         base=RuntimeBase(
@@ -118,16 +123,22 @@ class Simulation:
             for a later one.
         limit_bytes: the limits.
         missed: bytes of each simulated task at each limit, round after round.
-        faults: the faults that bring them back, of shape (rounds, tasks, limits).
-        io_s: the seconds that all this takes, in the same shape.
+        moved: faults, bytes in, out and read from files, and bytes reclaimed for new pages (as
+            :class:`MovementCosts` has them), of shape (5, rounds, tasks, limits).
+        io_s: the seconds that all this takes, of shape (rounds, tasks, limits).
     """
 
     workload: Workload
     tasks: tuple[Task, ...]
     limit_bytes: FloatArray
     missed: Missed
-    faults: FloatArray
+    moved: FloatArray
     io_s: FloatArray
+
+    @property
+    def faults(self) -> FloatArray:
+        """The faults that bring bytes back, of shape (rounds, tasks, limits)."""
+        return np.asarray(self.moved[0])
 
     def where(
         self,
@@ -181,26 +192,28 @@ class Simulation:
 def simulate(workload: Workload, device: Device, limit_bytes: FloatArray) -> Simulation:
     """Simulate a workload at each limit."""
     limits = np.asarray(limit_bytes, dtype=np.float64)
-    tasks, references = _string(workload, device.base)
+    tasks, _ = _string(workload, device.base)
     rounds = min(workload.rounds, _ROUNDS)
-    found = missed(references, rounds * len(tasks), limits, device.memory)
+    found = _missed(workload, device.base, device.memory, tuple(limits.tolist()))
     in_order = found.in_bytes - found.scattered_bytes
     faults = in_order / device.swap_fault_bytes(workload.threads)
     faults += found.scattered_bytes / mmap.PAGESIZE
     faults += found.file_bytes / device.file_fault_bytes
-    io_s = faults * device.fault_s
-    io_s += found.in_bytes * device.in_s
-    io_s += found.out_bytes * device.out_s
-    io_s += found.file_bytes * device.file_s
     # What makes room for bytes that come back is a part of their rates, measured under a limit.
     for_new = np.maximum(found.reclaimed_bytes - found.in_bytes - found.file_bytes, 0.0)
-    io_s += for_new * (_RECLAIM_TOUCHES * device.touch_s)
-    # What waits for a held disk does the rest meanwhile: writing to swap, too.
-    io_s = np.maximum(
-        io_s, found.in_bytes * device.held_in_s + found.file_bytes * device.held_file_s
-    )
-    shape = rounds, len(tasks), len(limits)
-    return Simulation(workload, tasks, limits, found, faults.reshape(shape), io_s.reshape(shape))
+    moved = np.array([faults, found.in_bytes, found.out_bytes, found.file_bytes, for_new])
+    moved = moved.reshape(len(moved), rounds, len(tasks), len(limits))
+    return Simulation(workload, tasks, limits, found, moved, device.seconds(moved))
+
+
+@lru_cache(maxsize=64)
+def _missed(
+    workload: Workload, base: RuntimeBase, memory: Memory, limit_bytes: tuple[float, ...]
+) -> Missed:
+    """What does not depend on what anything costs."""
+    tasks, references = _string(workload, base)
+    rounds = min(workload.rounds, _ROUNDS)
+    return missed(references, rounds * len(tasks), np.array(limit_bytes), memory)
 
 
 def anonymous_peak_bytes(workload: Workload, device: Device) -> float:

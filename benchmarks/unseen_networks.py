@@ -1,0 +1,90 @@
+"""Draws predicted and measured slowdowns of networks that the model never saw.
+
+``python benchmarks/unseen_networks.py`` (seconds) writes ``docs/figures/unseen-networks.png``: each
+network is predicted by what all others of the kept validation sweep show, and its unlimited trials.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from claims.kept import ROOT, sweep
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from edgebench.report.figures import scales, style
+from edgebench.slowdown.context import device_data
+from edgebench.slowdown.models.combined import Combined
+from edgebench.slowdown.splits import unseen, workload_network
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+    from edgebench.slowdown.context import Context
+    from edgebench.slowdown.curves import Curve
+    from edgebench.slowdown.models.base import Fit
+
+NETWORKS = ("alexnet", "vgg11", "resnet18", "resnet50", "mobilenet_v2", "squeezenet1_1")
+WORDS = {"start": "start", "total": "steady"}
+COLOURS = {"start": style.PHASE_COLOURS["start"], "total": style.PHASE_COLOURS["load"]}
+_FINE = 200
+
+
+def main() -> None:
+    """Fit without each network, and draw it."""
+    results = sweep("validation")
+    (data,), _ = device_data(results)
+    subtitle = "bulk, copied weights, swap on disk; each network left out of the fit"
+    figure = style.new_figure("Networks that the model never saw", subtitle, results, 5.6)
+    grid = figure.subplots(2, 3, sharey=True)
+    for axes, name in zip(grid.flat, NETWORKS, strict=True):
+        others = [curve for curve in data.curves if workload_network(curve) != name]
+        fit = Combined().fit(others, data.context)
+        own = [
+            curve
+            for curve in data.curves
+            if workload_network(curve) == name
+            and curve.phase in WORDS
+            and (curve.settings["schedule"], curve.settings["loader"]) == ("bulk", "copy")
+        ]
+        panel(axes, name, own, fit, data.context)
+    for row in grid:
+        row[0].set_ylabel("slowdown")
+
+    keys: list[Artist] = [Line2D([], [], color=COLOURS[p], lw=1.7, label=WORDS[p]) for p in WORDS]
+    keys += [Line2D([], [], color=style.INK, ls="", marker="o", ms=3.5, label="trial")]
+    keys += [Patch(color=style.MUTED, alpha=0.3, lw=0, label="90 % interval")]
+    style.legend_beside(grid[0][-1], handles=keys)
+    made = style.figure_bytes(figure, ["png"])["png"]
+    (ROOT / "docs" / "figures" / "unseen-networks.png").write_bytes(made)
+
+
+def panel(axes: Axes, name: str, own: list[Curve], fit: Fit, context: Context) -> None:
+    """Start and steady rounds of one network."""
+    limits = np.concatenate([curve.limits for curve in own])
+    fine = np.geomspace(limits.min(), limits.max(), _FINE)
+    scales.LimitAxis([float(fine[0]), float(fine[-1])], 3).apply(axes)
+    for curve in own:
+        colour = COLOURS[curve.phase]
+        found = Combined().predict(fit, unseen(curve), fine, context)
+        axes.plot(fine / 2**20, found.slowdown, color=colour, lw=1.7)
+        if found.interval:
+            axes.fill_between(fine / 2**20, *found.interval, color=colour, alpha=0.15, lw=0)
+        axes.plot(
+            curve.limit_bytes / 2**20,
+            curve.slowdown,
+            "o",
+            color=colour,
+            ms=3.5,
+            mec=style.INK,
+            mew=0.4,
+        )
+    scales.slowdown_axis(axes, 0.7, 40.0, 0)
+    axes.set_ylim(0.7, 40)
+    axes.set_title(name, fontsize=9)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The model ``measured``: a line through what was measured, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgebench.slowdown.context import Context
+from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.models.base import (
+    CurvePrediction,
+    Fit,
+    Model,
+    Parameter,
+    TooFewLimitsError,
+    registered_model,
+)
+from edgebench.slowdown.models.conformal import (
+    KNOWN_REACH,
+    conformal_prediction,
+    conformity_scores,
+    reach_parameter,
+)
+from edgebench.slowdown.models.measured_points import bracket, bracket_reach, measured_points
+from edgebench.slowdown.slowdown_function import SlowdownFunction
+
+_POINT, _NOISE = "slowdown@", "noise"
+#: Below the tightest limit slowdown goes on to rise, by this share of how steeply it does between
+#: the two tightest, down to that share of the limit: some curves go on as before, others have
+#: lost what they can.
+_GOES_ON, _BELOW = 0.5, 0.05
+
+
+@registered_model
+class MeasuredLine(Model):
+    """ln S is piecewise linear in ln M through the median at each limit, never rising with memory.
+
+    Medians that rise are evened out within their repeats. Where the demand is known it is a point
+    with slowdown 1. The interval is that of the curve's own limits, each left out in turn, and no
+    wider than the neighbours on both sides leave it.
+    """
+
+    name = "measured"
+    formula = "ln S piecewise linear in ln M through what was measured"
+    rank = 45
+    per_curve = True
+    meets_points = True
+
+    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
+        """A point a limit, and the reach of errors at limits left out."""
+        (curve,) = curves
+        x, y = measured_points(curve)
+        if len(x) < 2:
+            raise TooFewLimitsError("needs two limits, or one and the demand")
+        points = [
+            Parameter(f"{_POINT}{np.exp(at):.0f}", float(np.exp(value)))
+            for at, value in zip(x, y, strict=True)
+        ]
+        scores = {}
+        for limit in curve.limits:
+            at, value = measured_points(curve.without(limit))
+            if len(at) > 1:
+                here = curve.limit_bytes == limit
+                found = conformity_scores(
+                    _line(at, value), curve.limit_bytes[here], curve.slowdown[here]
+                )
+                scores[f"{limit:.0f}"] = [found]
+        noise = Parameter(_NOISE, bracket_reach(curve), fixed=True)
+        return Fit(self.name, (*points, noise, *reach_parameter(KNOWN_REACH, scores)))
+
+    def predict(
+        self, fit: Fit, curve: Curve, limit_bytes: FloatArray, context: Context
+    ) -> CurvePrediction:
+        """Along the line."""
+        points = sorted((float(limit), value) for limit, value in fit.starting(_POINT))
+        x, y = np.log(np.array(points)).T
+        unlimited_s, noise = self.measured_unlimited_s(curve), fit.get(_NOISE)
+        bounds = None if noise is None else bracket((x, y), noise, limit_bytes)
+        reach = fit.get(KNOWN_REACH)
+        return conformal_prediction(unlimited_s, _line(x, y), limit_bytes, reach, bounds)
+
+
+def _line(ln_limit: FloatArray, ln_slowdown: FloatArray) -> SlowdownFunction:
+    """Through the points, and on beyond the tightest."""
+    slope = (ln_slowdown[0] - ln_slowdown[1]) / (ln_limit[1] - ln_limit[0])
+    rise = -np.log(_BELOW)
+    return SlowdownFunction(
+        np.concatenate([[ln_limit[0] - rise], ln_limit]),
+        np.concatenate([[ln_slowdown[0] + _GOES_ON * max(slope, 0.0) * rise], ln_slowdown]),
+    )

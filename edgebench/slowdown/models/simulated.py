@@ -1,0 +1,194 @@
+"""The model ``simulated``: what the kernel does, simulated, at costs that the trials show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from edgebench.slowdown.context import CannotPredictError, Context
+from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, Parameter, registered_model
+from edgebench.slowdown.models.conformal import (
+    REACH,
+    UNRUN_REACH,
+    conformal_prediction,
+    reach_over,
+)
+from edgebench.slowdown.models.correction import Weights, corrected, fit_correction
+from edgebench.slowdown.models.device_costs import (
+    CostRows,
+    cost_parameters,
+    cost_rows,
+    costs_in,
+    fit_costs,
+    prior_costs,
+)
+from edgebench.slowdown.models.unlimited_time import (
+    UnlimitedTimes,
+    fit_unlimited_times,
+    unlimited_times_in,
+)
+from edgebench.slowdown.simulator.movement_costs import MovementCosts
+from edgebench.slowdown.simulator.profile import simulated_slowdown
+from edgebench.slowdown.slowdown_function import SlowdownFunction
+from edgebench.slowdown.splits import unseen, workload_network
+
+_WEIGHT = "weight."
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What curves show of a device.
+
+    Attributes:
+        costs: of what moves.
+        times: how unlimited times follow from layers.
+        weights: of the corrections, which only the model ``combined`` makes.
+    """
+
+    costs: MovementCosts
+    times: UnlimitedTimes
+    weights: Weights
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """As a fit keeps them."""
+        weights = (Parameter(_WEIGHT + name, value) for name, value in self.weights.items())
+        return (*cost_parameters(self.costs), *self.times.parameters(), *weights)
+
+    def predict(self, curve: Curve, context: Context) -> tuple[float, SlowdownFunction]:
+        """Unlimited seconds, and the slowdown that is simulated.
+
+        Raises:
+            CannotPredictError: as :func:`simulated_slowdown`; or no unlimited time is known.
+        """
+        unlimited_s = self.times.seconds(curve, context)
+        return unlimited_s, simulated_slowdown(curve, unlimited_s, context, self.costs)
+
+    def predict_corrected(self, curve: Curve, context: Context) -> tuple[float, SlowdownFunction]:
+        """The same, with what the simulation misses in all networks.
+
+        Raises:
+            CannotPredictError: as :meth:`predict`.
+        """
+        unlimited_s, function = self.predict(curve, context)
+        return unlimited_s, corrected(curve, function, unlimited_s, self.weights, context)
+
+    def can_predict(self, curve: Curve, context: Context) -> bool:
+        """Whether :meth:`predict` has all that it needs."""
+        try:
+            self.predict(curve, context)
+        except CannotPredictError:
+            return False
+        return True
+
+
+def learnt_in(fit: Fit) -> Learnt:
+    """What a fit keeps of it."""
+    return Learnt(costs_in(fit), unlimited_times_in(fit), dict(fit.starting(_WEIGHT)))
+
+
+def learn(curves: Sequence[Curve], context: Context) -> tuple[Learnt, dict[str, Learnt]]:
+    """What all curves show, and for each network with limits what those of all others do.
+
+    Raises:
+        CannotPredictError: the device is not calibrated, and its trials show too little.
+    """
+    return _learn_once(_SameCurves(curves, context))
+
+
+class _SameCurves:
+    """The very same curves and context: two models learn from them, one after the other."""
+
+    def __init__(self, curves: Sequence[Curve], context: Context) -> None:
+        self.curves, self.context = curves, context
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _SameCurves)
+            and self.curves is other.curves
+            and self.context is other.context
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.curves), id(self.context)))
+
+
+@lru_cache(maxsize=1)
+def _learn_once(same: _SameCurves) -> tuple[Learnt, dict[str, Learnt]]:
+    curves, context = same.curves, same.context
+    rows, prior = cost_rows(curves, context), prior_costs(curves, context)
+    own = _learnt(rows, curves, context, prior)
+    others = {}
+    for name in sorted({workload_network(curve) for curve in curves if len(curve.limits)}):
+        rest = [curve for curve in curves if workload_network(curve) != name]
+        try:
+            others[name] = _learnt(rows.without(name), rest, context, prior)
+        except CannotPredictError:
+            continue
+    return own, others
+
+
+def _learnt(
+    rows: CostRows, curves: Sequence[Curve], context: Context, prior: MovementCosts
+) -> Learnt:
+    costs = fit_costs(rows, context, prior)
+    return Learnt(costs, fit_unlimited_times(curves, context), fit_correction(rows, costs))
+
+
+def left_out(
+    curves: Sequence[Curve],
+    others: Mapping[str, Learnt],
+    predict: Callable[[Learnt, Curve, Context], tuple[float, SlowdownFunction]],
+    context: Context,
+    *,
+    unrun: bool,
+) -> Iterator[tuple[Curve, SlowdownFunction]]:
+    """Each curve of a network as the others predict it.
+
+    With ``unrun`` its unlimited trials are not known either, and its slowdowns are those against
+    the unlimited time that is predicted.
+    """
+    for curve in curves:
+        learnt = others.get(workload_network(curve))
+        if learnt is None or not len(curve.limits):
+            continue
+        try:
+            unlimited_s, function = predict(
+                learnt, unseen(curve, with_unlimited=not unrun), context
+            )
+        except CannotPredictError:
+            continue
+        yield replace(curve, unlimited_seconds=np.array([unlimited_s])), function
+
+
+@registered_model
+class Simulated(Model):
+    """S(M) = (T(∞) + Σ cost · moved(M)) / T(∞): what moves is simulated, what it costs is fitted.
+
+    A calibration is where the costs come from as far as trials tell nothing of them.
+    """
+
+    name = "simulated"
+    formula = "S = 1 + Σ cost · moved / T: what the kernel moves, simulated, at fitted costs"
+    rank = 50
+
+    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
+        """The costs, the rates of unlimited times, and the reaches of errors."""
+        own, others = learn(curves, context)
+        reaches = [
+            reach_over(name, left_out(curves, others, Learnt.predict, context, unrun=unrun))
+            for name, unrun in ((REACH, False), (UNRUN_REACH, True))
+        ]
+        every = (parameter for reach in reaches for parameter in reach)
+        return Fit(self.name, (*own.parameters(), *every))
+
+    def predict(
+        self, fit: Fit, curve: Curve, limit_bytes: FloatArray, context: Context
+    ) -> CurvePrediction:
+        """The simulated slowdown, with an interval of errors on networks that were left out."""
+        unlimited_s, function = learnt_in(fit).predict(curve, context)
+        reach = fit.get(REACH if len(curve.unlimited_seconds) else UNRUN_REACH)
+        return conformal_prediction(unlimited_s, function, limit_bytes, reach)
