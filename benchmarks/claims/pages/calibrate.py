@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from claims.kept import calibration
+from claims.kept import calibration, figures
 from claims.texts import Claim, says, table
 
 PAGE = "docs/verbs/calibrate.md"
@@ -15,6 +15,11 @@ PAGE_BYTES = 4096
 
 def claims() -> Iterator[Claim]:
     """The constants of one machine, and what a page costs by them."""
+    walls = [one["wall_s"] for one in figures("calibration_time")["calibrations"]]
+    yield says(
+        "machine {} calibrations took {} to {} s each",
+        *(len(walls), *(f"{end(walls):.1f}" for end in (min, max))),
+    )
     yield table("## Results on one machine", _rows())
     yield says(
         "from zram takes about {} µs, from the swap file about {}. A whole cyclic scan takes {} µs per page in"
