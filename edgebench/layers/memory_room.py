@@ -59,8 +59,9 @@ class MemoryRoom:
         yield
         found = _touched_bytes(weights()) if watched else None
         if found is not None:
-            # The first pass touches what is never needed again.
-            self._hot_bytes = found if self._hot_bytes is None else min(self._hot_bytes, found)
+            # The highest counts: where the kernel looks for pages to evict, it takes the marks away,
+            # and with too little room the cgroup is killed.
+            self._hot_bytes = max(found, self._hot_bytes or 0)
 
 
 def can_swap() -> bool:
