@@ -59,8 +59,8 @@ class MemoryRoom:
         yield
         found = _touched_bytes(weights()) if watched else None
         if found is not None:
-            # The highest counts: where the kernel looks for pages to evict, it takes the marks away,
-            # and with too little room the cgroup is killed.
+            # The highest counts: a kernel that looks for pages to evict takes marks away, and with
+            # too little room the cgroup is killed.
             self._hot_bytes = max(found, self._hot_bytes or 0)
 
 
