@@ -29,12 +29,12 @@ _TIMES = 3
 
 
 def copied_sweep(folder: Path) -> Path:
-    """A copy of the quick start without what can be made again; its device's calibrations too."""
+    """A copy of the newest quick start without what can be made again; and of calibrations."""
     device = folder / KEPT.name
     device.mkdir()
     for file in KEPT.glob("calibration-*.json"):
         shutil.copy(file, device)
-    (kept,) = KEPT.glob("*-quickstart-*")
+    kept = max(KEPT.glob("*-quickstart-*"))
     derived = shutil.ignore_patterns("fits", "figures", "report.*", "trials.columns")
     return Path(shutil.copytree(kept, device / kept.name, ignore=derived))
 

@@ -1,4 +1,4 @@
-"""Sizes, swap, shares and durations as people write them."""
+"""Sizes, swap, shares, durations and slowdowns as people write them."""
 
 from __future__ import annotations
 
@@ -164,3 +164,13 @@ def format_energy(energy_j: float, error_j: float | None = None) -> str:
     )
     words = f"{energy_j / scale:.3g} {unit}"
     return words if error_j is None else f"{words} ±{error_j / scale:.2g} {unit}"
+
+
+def format_times(factor: float) -> str:
+    """``"1.21 times"``, ``"26 times"``, ``"1820 times"``: a factor in a sentence."""
+    return f"{factor:{'.0f' if factor >= 100 else '.3g'}} times"
+
+
+def times_as_long(factor: float) -> str:
+    """``"1.21 times as long"``: a slowdown in a sentence."""
+    return f"{format_times(factor)} as long"

@@ -13,6 +13,7 @@ from edgebench.units import (
     parse_duration,
     parse_share,
     parse_size,
+    times_as_long,
 )
 
 
@@ -143,3 +144,19 @@ def test_a_size_is_told_in_the_unit_that_fits(size_bytes: float | None, words: s
 def test_a_duration_is_told_in_the_unit_that_fits(seconds: float, words: str):
     """Two figures that matter."""
     assert format_duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (0.976, "0.976 times as long"),
+        (2.0, "2 times as long"),
+        (2.014, "2.01 times as long"),
+        (26.04, "26 times as long"),
+        (181.6, "182 times as long"),
+        (1820.4, "1820 times as long"),
+    ],
+)
+def test_a_slowdown_is_told_in_the_same_words_everywhere(factor: float, words: str):
+    """Three digits, and never an exponent."""
+    assert times_as_long(factor) == words

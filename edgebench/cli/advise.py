@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from edgebench.cli import options
 from edgebench.cli.board_option import board_option, with_board
@@ -19,10 +18,9 @@ if TYPE_CHECKING:
     from edgebench.run.advice_request import AdviceRequest
 
 #: What only a network has, only a program, and what a scenario says itself.
-_OF_NETWORKS = (*("schedule", "loader", "batch", "image", "input", "prompt", "new_tokens", "warm"),)
+_OF_NETWORKS = (*options.NETWORK_KEYS, "warm")
 _OF_PROGRAMS = ("files", "reset")
 _OF_BOTH = ("swap", "storage", "board", "timeout")
-_FLAGS = {"files": "file"}
 _EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
 
 
@@ -37,38 +35,16 @@ _EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
 @click.option("--budget", default="5m", help="Time for trying; a slow workload takes more.")
 @click.option("--lossy", is_flag=True, help="Also try what changes results, as a smaller batch.")
 @click.option("--timeout", default="2m", help="Time limit of a trial.")
-@click.option(
-    "--file",
-    "files",
-    metavar="PATH",
-    multiple=True,
-    help="Weights that a program reads: evicted from the page cache before each trial.",
-)
-@click.option(
-    "--reset", metavar="COMMAND", help="Run this before each trial, to undo what the last changed."
-)
-@click.option(
-    "--schedule",
-    help="Order of loading and executing layers [default: bulk; of a file of another engine "
-    "than torch, whole].",
-)
-@options.loader_option
-@options.batch_option
-@options.image_option
-@click.option("--prompt", type=click.IntRange(min=1), help="Tokens that a language model is given.")
-@click.option(
-    "--new-tokens", type=click.IntRange(min=2), help="Have it generate so many tokens of text."
-)
+@options.files_option
+@options.reset_option
+@options.network_options
 @click.option(
     "--warm",
     type=click.IntRange(min=0),
     default=0,
     help="Executions after the first, each time that a network is loaded.",
 )
-@options.input_option
-@options.results_option
-@options.device_option
-@click.option("--fresh", is_flag=True, help="Start a new search even if an unfinished one exists.")
+@options.search_options
 @options.verbose_option("what was not tried, and why")
 @options.json_option("the result")
 @click.pass_context
@@ -121,7 +97,7 @@ def _request(
     if len(subject) + bool(command) != 1:
         raise UsageError("name one network or scenario, or a program after --", remedy=_EXAMPLE)
     from_file = bool(subject) and subject[0].endswith(".toml")
-    _refuse_unfit(context, settings, from_file=from_file, program=bool(command))
+    _refuse_unfit(context, from_file=from_file, program=bool(command))
     if from_file:
         kept = {name: settings[name] for name in ("memory", "budget", "lossy")}
         return AdviceRequest(scenario=subject[0], **kept)
@@ -132,15 +108,12 @@ def _request(
     return AdviceRequest(network=None if command else subject[0], command=command, **settings)
 
 
-def _refuse_unfit(
-    context: click.Context, settings: dict[str, Any], *, from_file: bool, program: bool
-) -> None:
-    refused: tuple[str, ...] = _OF_NETWORKS if program else _OF_PROGRAMS
-    where = "networks" if program else "programs (after --)"
+def _refuse_unfit(context: click.Context, *, from_file: bool, program: bool) -> None:
     if from_file:
-        refused, where = (*_OF_NETWORKS, *_OF_PROGRAMS, *_OF_BOTH), "networks and programs"
-    for name in refused:
-        if context.get_parameter_source(name) != ParameterSource.DEFAULT:
-            flag = _FLAGS.get(name, name.replace("_", "-"))
-            hint = "; the scenario says it" if from_file else ""
-            raise UsageError(f"--{flag} is for {where} only{hint}")
+        of_others = (*_OF_NETWORKS, *_OF_PROGRAMS, *_OF_BOTH)
+        where = "networks and programs"
+        options.refuse_given(context, of_others, where, "; the scenario says it")
+    elif program:
+        options.refuse_given(context, _OF_NETWORKS, "networks")
+    else:
+        options.refuse_given(context, _OF_PROGRAMS, "programs (after --)")

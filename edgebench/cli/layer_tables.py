@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from edgebench.units import format_duration
+from edgebench.units import format_duration, times_as_long
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.peaks import LayerPeakTable
@@ -65,7 +65,7 @@ def limited_table(
     cells.append(["between layers", "", *between, *[""] * 5])
     cells.append(["a pass", "", "", _ms(cost.extra_s), *[""] * 5])
     clock = format_duration(cost.at.clock_s.median)
-    title = f"at {cost.at.limit}: a pass takes {clock}, ×{cost.slowdown:.3g}"
+    title = f"at {cost.at.limit}: a pass takes {clock}, {times_as_long(cost.slowdown)}"
     times = ("load\nms", "load\n×", "execute\nms", "execute\n×", "major\nfaults")
     return title, ("layer", "type", "extra\n%", "extra\nms", *times), cells
 

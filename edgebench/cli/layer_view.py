@@ -26,7 +26,7 @@ from edgebench.cli.output import (
 )
 from edgebench.report.workload import brief_names
 from edgebench.storage_speed import AS_IS, storage_words
-from edgebench.units import format_size
+from edgebench.units import format_size, times_as_long
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,7 +113,7 @@ def _answer(table: LayerCostTable, shown: Sequence[PassCost], name: str) -> str:
         return "; ".join([*words, *lost, unlimited_sentence(table)]) + "."
     tightest = shown[-1]
     if tightest.surely_slower:
-        words.append(f"{tightest.slowdown:.3g}× slower at {tightest.at.limit}")
+        words.append(f"takes {times_as_long(tightest.slowdown)} at {tightest.at.limit}")
     return "; ".join([*words, cause_sentence(table, tightest), *lost]) + "."
 
 

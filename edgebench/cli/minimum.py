@@ -56,13 +56,7 @@ _PHASES = ("total", "load", "first", "execute", "prefill", "decode")
     help="Or a rate in JSON that the program prints, as results.0.tokens_per_s.",
 )
 @click.option("--unit", metavar="WORD", help="What the throughput counts, as tokens.")
-@click.option(
-    "--file",
-    "files",
-    metavar="PATH",
-    multiple=True,
-    help="Weights that the program reads: evicted from the page cache before each trial.",
-)
+@options.files_option
 @click.option("--for", "stop_after", metavar="DURATION", help="Stop a program that never ends.")
 @options.swap_option
 @options.storage_option
@@ -70,9 +64,7 @@ _PHASES = ("total", "load", "first", "execute", "prefill", "decode")
 @click.option(
     "--within", metavar="SIZE", help="Only try this limit; exit code 4 if it needs more, for CI."
 )
-@click.option(
-    "--reset", metavar="COMMAND", help="Run this before each trial, to undo what the last changed."
-)
+@options.reset_option
 @click.option(
     "--budget", metavar="DURATION", help="Stop searching after this time [default: about 1m]."
 )
@@ -97,22 +89,8 @@ _PHASES = ("total", "load", "first", "execute", "prefill", "decode")
     default="total",
     help="The phase whose slowdown counts; total: a steady round, after the start.",
 )
-@click.option(
-    "--schedule",
-    help="Order of loading and executing layers [default: bulk; of a file of another engine "
-    "than torch, whole].",
-)
-@options.loader_option
-@options.batch_option
-@options.image_option
-@click.option("--prompt", type=click.IntRange(min=1), help="Tokens that a language model is given.")
-@click.option(
-    "--new-tokens", type=click.IntRange(min=2), help="Have it generate so many tokens of text."
-)
-@options.input_option
-@options.results_option
-@options.device_option
-@click.option("--fresh", is_flag=True, help="Start a new search even if an unfinished one exists.")
+@options.network_options
+@options.search_options
 @click.option("--verbose", is_flag=True, help="Also print the limits that the answer rests on.")
 @options.json_option("the result")
 @click.pass_context

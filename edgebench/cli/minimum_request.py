@@ -7,7 +7,6 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from edgebench.cli import options
 from edgebench.errors import UsageError
@@ -17,12 +16,11 @@ if TYPE_CHECKING:
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
 
 #: What only a network has, and what only a program has.
-_OF_NETWORKS = ("phase", "schedule", "loader", "batch", "image", "input", "prompt", "new_tokens")
+_OF_NETWORKS = ("phase", *options.NETWORK_KEYS)
 _OF_PROGRAMS = (
     *("throughput", "throughput_pattern", "throughput_json", "unit", "files"),
     *("stop_after", "reset", "budget"),
 )
-_FLAGS = {"stop_after": "for", "files": "file"}
 
 
 class NetworkOrProgram(options.NetworkOrCommand):
@@ -60,11 +58,8 @@ def minimum_request(
             remedy="edgebench minimum -- python3 train.py",
         )
     refused = _OF_NETWORKS if command else _OF_PROGRAMS
-    for name in refused:
-        if context.get_parameter_source(name) != ParameterSource.DEFAULT:
-            subject = "networks" if command else "programs (after --)"
-            raise UsageError(f"--{_FLAGS.get(name, name.replace('_', '-'))} is for {subject} only")
-        del settings[name]
+    options.refuse_given(context, refused, "networks" if command else "programs (after --)")
+    settings = {key: value for key, value in settings.items() if key not in refused}
     if parse_swap(settings["swap"])[0] == "none":
         settings["swap"] = "none"
     if not command:

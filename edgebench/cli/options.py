@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from edgebench.cli.completion import offer_sweeps
+from edgebench.errors import UsageError
 from edgebench.scenario.plans import PLANS
 from edgebench.storage_speed import AS_IS
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 #: What a sweep's folder, or a folder of several, is called on the command line.
 results_argument = click.argument(
     "results",
@@ -77,6 +80,79 @@ input_option = click.option(
     help="What the network takes: 'NAME=int64 1x128 <1000'; repeat for several "
     "[default: as the model says, or one image].",
 )
+
+
+files_option = click.option(
+    "--file",
+    "files",
+    metavar="PATH",
+    multiple=True,
+    help="Weights that a program reads: evicted from the page cache before each trial.",
+)
+reset_option = click.option(
+    "--reset", metavar="COMMAND", help="Run this before each trial, to undo what the last changed."
+)
+#: What sets how a network is run, where a verb takes programs too.
+NETWORK_KEYS = ("schedule", "loader", "batch", "image", "prompt", "new_tokens", "input")
+_OF_NETWORKS = (
+    click.option(
+        "--schedule",
+        help="Order of loading and executing layers [default: bulk; of a file of another engine "
+        "than torch, whole].",
+    ),
+    loader_option,
+    batch_option,
+    image_option,
+    click.option(
+        "--prompt", type=click.IntRange(min=1), help="Tokens that a language model is given."
+    ),
+    click.option(
+        "--new-tokens", type=click.IntRange(min=2), help="Have it generate so many tokens of text."
+    ),
+    input_option,
+)
+_OF_SEARCHES = (
+    results_option,
+    device_option,
+    click.option(
+        "--fresh", is_flag=True, help="Start a new search even if an unfinished one exists."
+    ),
+)
+
+
+def network_options(command: _Command) -> _Command:
+    """The flags of :data:`NETWORK_KEYS`."""
+    return _with(_OF_NETWORKS, command)
+
+
+def search_options(command: _Command) -> _Command:
+    """Where a search is kept, and ``--fresh``."""
+    return _with(_OF_SEARCHES, command)
+
+
+def _with(added: Sequence[Callable[[_Command], _Command]], command: _Command) -> _Command:
+    # As decorators one below the other are: the help has the first one first.
+    for option in reversed(added):
+        command = option(command)
+    return command
+
+
+def refuse_given(context: click.Context, keys: Iterable[str], where: str, hint: str = "") -> None:
+    """Refuse flags that mean nothing of what the verb was given.
+
+    Args:
+        context: of the verb.
+        keys: the names of their parameters.
+        where: what they are for, as ``networks``.
+        hint: the end of the message.
+
+    Raises:
+        UsageError: one of them was typed.
+    """
+    flags = {param.name: param.opts[0] for param in context.command.params}
+    for key in keys:
+        if context.get_parameter_source(key) != ParameterSource.DEFAULT:
+            raise UsageError(f"{flags[key]} is for {where} only{hint}")
 
 
 def json_option(what: str) -> Callable[[Any], Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgebench.cli.output import print_answer, print_lines, print_table, print_title
 from edgebench.report.workload import brief_names
 from edgebench.results.stages import START, STEADY
-from edgebench.units import format_duration, format_size
+from edgebench.units import format_duration, format_size, times_as_long
 
 if TYPE_CHECKING:
     from edgebench.slowdown.other_device import OtherDevice
@@ -58,10 +58,11 @@ def _finishing(one: Prediction, finished: Sequence[LimitPrediction], name: str) 
     if total.low_s is not None and total.high_s is not None:
         ends = f"{format_duration(total.low_s)} to {format_duration(total.high_s)}"
         takes += f" (9 of 10 trials: {ends})"
-    takes += f", {total.slowdown:.3g}× as long as unlimited"
+    takes += f", {times_as_long(total.slowdown)} as unlimited"
     start = next((time for time in tightest.phases if time.phase == START), None)
     if start:
-        takes += f"; its start takes {format_duration(start.seconds)}, {start.slowdown:.3g}×"
+        seconds = format_duration(start.seconds)
+        takes += f"; its start takes {seconds}, {times_as_long(start.slowdown)}"
     if one.unslowed_bytes and len(one.at) > 1:
         takes += f"; not slowed from {format_size(one.unslowed_bytes)} up"
     return takes

@@ -51,10 +51,11 @@ def report(
     # Checked together, so that one command installs everything.
     need("jinja2", "pandas", *(["typst"] if pdf else []))
     from edgebench.report.builder import make_report, without_repeats
+    from edgebench.report.pictures import Pngs
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
-    made = make_report(loaded, markdown)
+    made = make_report(loaded, Pngs.ALL if markdown else Pngs.LARGE if pdf else Pngs.NONE)
     paths = _written(made, output or loaded.path / "report.html", markdown, pdf)
     if output is None:
         paths = [*_written_headline(made, loaded.path), *paths]

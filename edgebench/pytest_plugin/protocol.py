@@ -25,6 +25,7 @@ from edgebench.pytest_plugin.sentences import (
     slowdown_sentence,
 )
 from edgebench.records import LimitSetting
+from edgebench.units import times_as_long
 
 #: How often a test is run that seems too slow, with and without the limit: one pair is chance.
 _REPEATS = 3
@@ -142,7 +143,7 @@ class _MarkedTest:
             return
         words = memory_words(run)
         if self._slowdown is not None:
-            words += f"; {self._slowdown:.1f} times slower than unlimited"
+            words += f"; {times_as_long(self._slowdown)} as unlimited"
         # JUnit's file takes them from the teardown, the terminal from the call.
         report.user_properties.append(("edgebench", words))
         if report.when == "call" or not report.passed:

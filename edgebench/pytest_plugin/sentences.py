@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 from edgebench.pytest_plugin.limited_test import LimitedRun
 from edgebench.record_view import needed_bytes
-from edgebench.units import format_duration, format_limit, format_size, swap_words
+from edgebench.units import (
+    format_duration,
+    format_limit,
+    format_size,
+    swap_words,
+    times_as_long,
+)
 
 
 def limit_words(run: LimitedRun) -> str:
@@ -53,7 +59,7 @@ def slowdown_sentence(
         for phase in ("setup", "call")
     ]
     return (
-        f"{slowdown:.1f} times slower at {limit_words(runs[0])} than unlimited; at most "
+        f"takes {times_as_long(slowdown)} at {limit_words(runs[0])} as unlimited; at most "
         f"{allowed} allowed\n{', '.join(phases)} (medians of {len(runs)} runs each)"
     )
 

@@ -1,4 +1,4 @@
-"""A badge for a README: ``memory | runs in 463 MiB; 2.3× slower in 324 MiB``, as SVG."""
+"""A badge for a README: ``memory | runs in 463 MiB; takes 2.3× as long in 324 MiB``, as SVG."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ aria-label="{escape(whole)}">
 
 
 def badge_words(workload: WorkloadPoints) -> str:
-    """``runs in 463 MiB; 2.3× slower in 324 MiB``: the widest limit that slows it twice.
+    """``runs in 463 MiB; takes 2.3× as long in 324 MiB``: the widest limit that slows it twice.
 
     Raises:
         ResultsError: its demand is unknown.
@@ -78,7 +78,7 @@ def badge_words(workload: WorkloadPoints) -> str:
     if slow:
         factor = slow[0].slowdown or 0.0
         times = f"{factor:{'.0f' if factor >= 10 else '.1f'}}×"
-        return f"{words}; {times} slower in {_limit(slow[0])}"
+        return f"{words}; takes {times} as long in {_limit(slow[0])}"
     killed = [one for one in workload.tried if "oom-killed" in one.outcomes]
     if not killed:
         return words

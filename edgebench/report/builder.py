@@ -11,7 +11,7 @@ from edgebench.errors import ResultsError
 from edgebench.report.answers import all_answers, is_of
 from edgebench.report.content import Chapter, Report
 from edgebench.report.one_sentence import sweep_sentences
-from edgebench.report.pictures import draw_pictures
+from edgebench.report.pictures import Pngs, draw_pictures
 from edgebench.report.remedies import advice_sentence, remedies_table
 from edgebench.report.tables import (
     environment_table,
@@ -53,8 +53,8 @@ class _Found:
     warnings: list[str] = field(default_factory=list)
 
 
-def make_report(results: Results, as_png: bool = False) -> Report:
-    """The report of one sweep, complete, running or interrupted; ``as_png``: figures as PNG too.
+def make_report(results: Results, pngs: Pngs = Pngs.NONE) -> Report:
+    """The report of one sweep, complete, running or interrupted; ``pngs``: which it needs.
 
     Raises:
         ResultsError: these are several sweeps.
@@ -63,8 +63,9 @@ def make_report(results: Results, as_png: bool = False) -> Report:
     sweep = results.sweeps[0]
     summaries = summarise(sweep)
     points, collected = workloads(summaries), collection_notes(summaries)
-    found = _found(results)
-    pictures, no_picture = draw_pictures(results, as_png)
+    found = _Found()
+    # What needs no figure is found while others are drawn.
+    pictures, no_picture = draw_pictures(results, pngs, lambda: _find(results, found))
     advice = kept_advice(sweep.path)
     tables = [remedies_table(advice)] if advice else []
     tables += [fits_table(found.fits)] if found.fits else []
@@ -93,12 +94,11 @@ def make_report(results: Results, as_png: bool = False) -> Report:
     )
 
 
-def _found(results: Results) -> _Found:
+def _find(results: Results, found: _Found) -> None:
     from edgebench.analysis.layer_costs.builder import layer_cost_tables
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.models.fitting import fit_all
 
-    found = _Found()
     try:
         tables, left_out = layer_cost_tables(results)
         found.layer_costs.extend(tables)
@@ -111,7 +111,6 @@ def _found(results: Results) -> _Found:
         found.warnings.extend(skipped)
     except ResultsError as error:
         found.warnings.append(f"no fit: {error.what}")
-    return found
 
 
 def _about(sweep: Sweep) -> list[str]:

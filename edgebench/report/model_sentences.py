@@ -38,7 +38,7 @@ def model_sentences(fits: CurveFits) -> list[str]:
         return [*said, "That error is too large to predict between the limits tried: add limits."]
     # A slowdown smaller than the error may be none.
     known = [(f, at) for f, at in _slowdown_limits(fits, best) if f > 1 + best.errors.mape]
-    found = [f"×{factor:g} at about {format_size(at)}" for factor, at in known]
+    found = [f"{factor:g} at about {format_size(at)}" for factor, at in known]
     return [*said, f"Its slowdown passes {joined_words(found)}."] if found else said
 
 

@@ -5,7 +5,7 @@ As in all sentences, a slowdown is claimed only where the repeats prove one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from edgebench.kills import LOST
 from edgebench.report.sentences import tightest_fast_limit
@@ -14,7 +14,7 @@ from edgebench.results.spread import SLIGHT, Ratio
 from edgebench.results.stages import START
 from edgebench.results.summary import PointSummary
 from edgebench.text import joined_words
-from edgebench.units import format_duration, format_size
+from edgebench.units import format_duration, format_size, format_times, times_as_long
 
 #: More workloads than this are summed up in one sentence.
 _MOST = 6
@@ -44,12 +44,13 @@ def sweep_sentences(found: Sequence[WorkloadPoints], names: dict[str, str]) -> l
         default=None,
     )
     if worst:
-        words.append(f"slowed most: {names[worst[1].name]}, {_factor_at(worst[2])}")
+        name, at = names[worst[1].name], _factor_at(worst[2], times_as_long)
+        words.append(f"slowed most: {name}, which takes {at}")
     return ["; ".join(words) + "."]
 
 
 def workload_sentence(workload: WorkloadPoints, name: str) -> str:
-    """``alexnet needs 462.7 MiB; 1.6× slower at 392.9 MiB and 27.8× at 184.9 MiB; …``."""
+    """``alexnet needs 462.7 MiB; takes 1.6 times as long at 392.9 MiB and 28 times at …``."""
     demand = workload.demand_bytes
     unlimited = workload.unlimited
     words = [f"{name} needs {format_size(demand)}" if demand else f"{name}: its need is unknown"]
@@ -78,20 +79,21 @@ def _later_start(workload: WorkloadPoints) -> Iterator[str]:
 def _slowdowns(workload: WorkloadPoints) -> Iterator[str]:
     """What the limits do to it once it runs, or to its start where only one round was run."""
     of = "once running, " if workload.has_steady else "at its start " if workload.has_rounds else ""
-    found = list(_slower_words(workload))
+    found = list(_slower_words(workload, "it takes" if of else "takes"))
     yield from [f"{of}{words}" if n == 0 else words for n, words in enumerate(found)]
 
 
-def _slower_words(workload: WorkloadPoints) -> Iterator[str]:
+def _slower_words(workload: WorkloadPoints, takes: str) -> Iterator[str]:
     fast = tightest_fast_limit(workload)
     if fast is not None:
         yield f"at most 10% slower down to {limit_label(fast)}"
     slower = [point for point in workload.tried if is_slower(point)]
     twice = [point for point in slower if (point.slowdown or 0.0) >= _TWICE]
-    named = {p.point for p in (*slower[:1], *twice[:1], *slower[-1:])}
+    wanted = {p.point for p in (*slower[:1], *twice[:1], *slower[-1:])}
+    named = [point for point in slower if point.point in wanted]
     if named:
-        words = joined_words(_factor_at(point) for point in slower if point.point in named)
-        yield words.replace("×", "× slower", 1)
+        factors = [_factor_at(named[0], times_as_long), *map(_factor_at, named[1:])]
+        yield f"{takes} {joined_words(factors)}"
     elif fast is None:
         yield _unproved(workload)
 
@@ -131,7 +133,6 @@ def is_surely_more(ratio: Ratio | None) -> bool:
     return ratio is not None and (ratio.is_more if ratio.low is not None else ratio.median > SLIGHT)
 
 
-def _factor_at(point: PointSummary) -> str:
-    factor = point.slowdown or 0.0
+def _factor_at(point: PointSummary, words: Callable[[float], str] = format_times) -> str:
     rate = f" ({point.throughput_words})" if point.throughput_words else ""
-    return f"{factor:{'.0f' if factor >= 100 else '.3g'}}×{rate} at {limit_label(point)}"
+    return f"{words(point.slowdown or 0.0)}{rate} at {limit_label(point)}"

@@ -6,9 +6,10 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -19,36 +20,49 @@ _Found = TypeVar("_Found")
 _FUNCTIONS: list[Callable[[Any], Any]] = []
 
 
-def in_parallel(function: Callable[[_Item], _Found], items: Sequence[_Item]) -> list[_Found]:
-    """What the function returns of each item, in their order.
+@contextmanager
+def begun_in_parallel(
+    function: Callable[[_Item], _Found], items: Sequence[_Item]
+) -> Iterator[Callable[[], list[_Found]]]:
+    """Begins to call the function for each item; what is given is called for what it returned.
 
-    What it changes besides is lost. One core, one item, or a process that has threads: no process
-    is forked. If one of the processes is killed, as for lack of memory, the items are done here.
+    What the function changes besides is lost. Forked processes have what their parent has at the
+    beginning. One core, one item, or a process that has threads: no process is forked, and all is
+    done when it is called for. If one of the processes is killed, as for lack of memory, the items
+    are done here.
     """
     processes = min(len(os.sched_getaffinity(0)), len(items))
     if processes < 2 or threading.active_count() > 1:
-        return [function(item) for item in items]
-    try:
-        return _forked(function, items, processes)
-    except BrokenProcessPool:
-        return [function(item) for item in items]
-
-
-def _forked(
-    function: Callable[[_Item], _Found], items: Sequence[_Item], processes: int
-) -> list[_Found]:
-    with (
-        warnings.catch_warnings(),
-        ProcessPoolExecutor(processes, get_context("fork"), _begin, (function,)) as pool,
-    ):
-        # Python 3.12 warns of threads, those of a library for matrices too, which end at a fork.
-        warnings.simplefilter("ignore", DeprecationWarning)
+        yield lambda: [function(item) for item in items]
+        return
+    with ProcessPoolExecutor(processes, get_context("fork"), _begin, (function,)) as pool:
         try:
-            return list(pool.map(_call, items))
+            with warnings.catch_warnings():
+                # Python 3.12 warns of threads, those of a library for matrices too, which end at a
+                # fork.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                begun = list(_submitted(pool, items))
+            yield lambda: _found_by(begun, function, items)
         except BaseException:
             # Waited for: none may still write when the caller has gone on.
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _submitted(pool: ProcessPoolExecutor, items: Sequence[Any]) -> Iterator[Future[Any]]:
+    """Fewer than there are items, if a process was killed meanwhile."""
+    with suppress(BrokenProcessPool):
+        for item in items:
+            yield pool.submit(_call, item)
+
+
+def _found_by(
+    begun: Sequence[Future[_Found]], function: Callable[[_Item], _Found], items: Sequence[_Item]
+) -> list[_Found]:
+    with suppress(BrokenProcessPool):
+        if len(begun) == len(items):
+            return [one.result() for one in begun]
+    return [function(item) for item in items]
 
 
 def _begin(function: Callable[[Any], Any]) -> None:

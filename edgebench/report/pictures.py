@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from edgebench.report.content import Picture
@@ -13,6 +14,7 @@ from edgebench.report.content import Picture
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from PIL.Image import Image
 
     from edgebench.results.results import Results
 
@@ -26,6 +28,14 @@ LARGEST_ALL = 4_000_000
 _COLOURS = 128
 
 
+class Pngs(Enum):
+    """Which figures a report needs as PNG in full colours, beside what its page embeds."""
+
+    NONE = auto()
+    LARGE = auto()
+    ALL = auto()
+
+
 @dataclass(frozen=True)
 class EmbeddedPicture:
     """A figure as a ``data:`` address that holds the whole image."""
@@ -35,15 +45,20 @@ class EmbeddedPicture:
     address: str
 
 
-def draw_pictures(results: Results, as_png: bool) -> tuple[list[Picture], list[str]]:
+def draw_pictures(
+    results: Results, pngs: Pngs, meanwhile: Callable[[], object]
+) -> tuple[list[Picture], list[str]]:
     """Every figure that can be drawn, and for each other kind the reason.
 
-    Figures too large as SVG are made as PNG; with ``as_png`` all are.
+    Figures too large as SVG are made as PNG. ``meanwhile`` is called while some are drawn.
     """
     from edgebench.report.figures.gallery import KINDS, STUDIES, draw_kinds
 
     drawn = draw_kinds(
-        results, {**KINDS, **STUDIES}, lambda one: _picture(one.stem, one.figure, as_png)
+        results,
+        {**KINDS, **STUDIES},
+        lambda one: _picture(one.stem, one.figure, pngs),
+        meanwhile,
     )
     pictures = [picture for kind in drawn.values() for picture in kind.made]
     return pictures, [one.reason for kind, one in drawn.items() if kind in KINDS and one.reason]
@@ -70,18 +85,20 @@ def is_png(picture: Picture) -> bool:
     return not 0 < len(picture.svg) <= LARGEST_SVG
 
 
-def _picture(stem: str, figure: Figure, as_png: bool) -> Picture:
+def _picture(stem: str, figure: Figure, pngs: Pngs) -> Picture:
     from edgebench.report.figures.style import figure_bytes
 
     many = sum(map(_marks, figure.axes)) > _MOST_MARKS
-    drawn = {"svg": b""} if many else figure_bytes(figure, ["svg"])
-    if as_png or not 0 < len(drawn["svg"]) <= LARGEST_SVG:
-        drawn |= figure_bytes(figure, ["png"])
+    svg = b"" if many else figure_bytes(figure, ["svg"])["svg"]
     # The figure's own title and subtitle.
     words = [text.get_text() for text in figure.texts[:2]]
-    picture = Picture(stem, ": ".join(word for word in words if word) or stem, **drawn)
-    # Here, where other figures are drawn at the same time.
-    return replace(picture, small=_small(picture.png)) if is_png(picture) else picture
+    picture = Picture(stem, ": ".join(word for word in words if word) or stem, svg)
+    if pngs is Pngs.ALL or (is_png(picture) and pngs is Pngs.LARGE):
+        picture = replace(picture, png=figure_bytes(figure, ["png"])["png"])
+    if is_png(picture):
+        # Here, where other figures are drawn at the same time.
+        picture = replace(picture, small=_few_colours(_pixels(figure)))
+    return picture
 
 
 def _marks(axes: Axes) -> int:
@@ -99,15 +116,30 @@ def _marks(axes: Axes) -> int:
 def _address(picture: Picture) -> str:
     kind, data = "svg+xml", picture.svg
     if is_png(picture):
-        kind, data = "png", picture.small or _small(picture.png)
+        kind, data = "png", picture.small or _few_colours(_opened(picture.png))
     return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def _small(png: bytes) -> bytes:
-    """The same picture with few colours, if that is smaller."""
+def _pixels(figure: Figure) -> Image:
+    """What its PNG shows."""
+    import matplotlib as mpl
     from PIL import Image
 
+    from edgebench.report.figures.style import figure_bytes
+
+    inches, dpi = figure.get_size_inches(), mpl.rcParams["savefig.dpi"]
+    size = int(inches[0] * dpi), int(inches[1] * dpi)
+    return Image.frombytes("RGBA", size, figure_bytes(figure, ["rgba"])["rgba"])
+
+
+def _opened(png: bytes) -> Image:
+    from PIL import Image
+
+    return Image.open(io.BytesIO(png))
+
+
+def _few_colours(image: Image) -> bytes:
+    """The picture as a PNG of few colours."""
     target = io.BytesIO()
-    with Image.open(io.BytesIO(png)) as image:
-        image.convert("RGB").quantize(_COLOURS).save(target, "png", optimize=True)
-    return min(png, target.getvalue(), key=len)
+    image.convert("RGB").quantize(_COLOURS).save(target, "png", optimize=True)
+    return target.getvalue()

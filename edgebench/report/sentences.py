@@ -16,7 +16,13 @@ from edgebench.results.spread import SLIGHT, Spread
 from edgebench.results.stages import START
 from edgebench.results.summary import PointSummary
 from edgebench.text import joined_words
-from edgebench.units import format_duration, format_size, swap_words
+from edgebench.units import (
+    format_duration,
+    format_size,
+    format_times,
+    swap_words,
+    times_as_long,
+)
 
 _OUTCOMES = {
     "oom-killed": "killed for memory",
@@ -156,7 +162,7 @@ def _start_sentences(
     if ratio is None:
         return said
     spread, where = _spread(timed[-1].times_s[START]), limit_label(timed[-1])
-    words = f"At {where} the start takes {spread}: ×{ratio.median:.3g}"
+    words = f"At {where} the start takes {spread}: {times_as_long(ratio.median)}"
     sure = ratio.is_more or ratio.is_less or ratio.is_within(SLIGHT)
     return [*said, f"{words}." if sure else f"{words}, but {ratio.why_unsure}."]
 
@@ -169,11 +175,11 @@ def _at_tightest(point: PointSummary, pass_words: str) -> str:
     ratio = point.ratio
     if ratio is None:
         return f"{words}."
-    factor = f"×{ratio.median:.3g}"
+    factor = times_as_long(ratio.median)
     if ratio.is_more:
         # The phases that are surely slower.
         phases = [
-            f"{name} ×{point.ratios[phase].median:.3g}"
+            f"{name} {format_times(point.ratios[phase].median)}"
             for phase, name in _PHASES.items()
             if phase in point.ratios and point.ratios[phase].is_more
         ]
@@ -199,11 +205,12 @@ def _down_to(workload: WorkloadPoints, timed: Sequence[PointSummary]) -> list[st
         return said
     where = limit_label(following)
     if ratio.low is not None and ratio.low > SLIGHT:
-        return said or [f"At {where}, the widest limit tried, it is already ×{ratio.median:.3g}."]
+        already = f"it already takes {times_as_long(ratio.median)}"
+        return said or [f"At {where}, the widest limit tried, {already}."]
     return [
         *said,
-        f"At {where} (×{ratio.median:.3g}) can't tell whether it is slower by more than 10 %: "
-        f"{ratio.why_unsure}.",
+        f"At {where} ({times_as_long(ratio.median)}) can't tell whether it is slower by more than "
+        f"10 %: {ratio.why_unsure}.",
     ]
 
 

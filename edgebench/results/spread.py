@@ -12,6 +12,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from edgebench.units import times_as_long
+
 #: A slowdown up to this is reported as "no more than 10 %".
 SLIGHT = 1.1
 #: Two repeats may lie close to each other by chance, so their interval is widened by this factor:
@@ -76,7 +78,7 @@ class Ratio:
         if self.low is None or self.high is None or self.off is None:
             return f"one trial doesn't tell how far repeats differ; {MORE_REPEATS}"
         return (
-            f"repeats differ by {self.off:.0%}, so ×{self.low:.3g} to ×{self.high:.3g} is "
+            f"repeats differ by {self.off:.0%}, so {self.low:.3g} to {times_as_long(self.high)} is "
             f"possible; {MORE_REPEATS}"
         )
 

@@ -19,6 +19,7 @@ from edgebench.run.limit_bracket import (
     viable_bracket,
 )
 from edgebench.run.limit_trials import median_pace, pace_of_phase, trials_by_point, tried_limit
+from edgebench.run.search_planner import SearchPlanner
 from edgebench.scenario.points import PlannedTrial, Point, demand_of, limits_of
 
 #: Where swap can take all of the demand, trials begin to fail somewhere below this part of it.
@@ -36,7 +37,7 @@ class LimitGuess:
     slowdown_bytes: float | None = None
 
 
-class BracketingPlanner:
+class BracketingPlanner(SearchPlanner):
     """Chooses among the points of one workload, one trial after the other.
 
     Args:
@@ -87,12 +88,6 @@ class BracketingPlanner:
         point = candidates[wanted]
         repeat = sum(one.point_id == point for one in planned)
         return [PlannedTrial(f"{len(planned) + 1:04d}", point, len(planned), repeat)]
-
-    def open_question(
-        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
-    ) -> list[PlannedTrial]:
-        """The next trial: this search takes all the time that it needs."""
-        return self.further(planned, records)
 
     def tried(
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]

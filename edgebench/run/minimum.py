@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from edgebench.errors import WorkloadError
 from edgebench.records import TrialRecord
@@ -16,12 +15,11 @@ from edgebench.results.sweep_reader import Sweep, read_sweep
 from edgebench.results.trial_lines import trial_times
 from edgebench.run.limit_bracket import (
     LimitBracket,
-    TriedLimit,
     slowdown_bracket,
     viable_bracket,
 )
 from edgebench.run.limit_search import BracketingPlanner, LimitGuess
-from edgebench.run.limit_trials import Pace, median_pace, pace_of_phase, pace_of_program
+from edgebench.run.limit_trials import median_pace, pace_of_phase, pace_of_program
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import (
     PHASES,
@@ -31,6 +29,7 @@ from edgebench.run.minimum_requests import (
     program_scenario,
 )
 from edgebench.run.program_search import ProgramGoal, ProgramPlanner, demand_range
+from edgebench.run.search_planner import SearchPlanner
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.run.trial_loop import Progress
 from edgebench.run.unlimited_trials import check_command, check_throughput, check_unlimited
@@ -40,22 +39,6 @@ from edgebench.scenario.points import PlannedTrial, points
 from edgebench.scenario.scenario import Scenario
 from edgebench.throughput import throughput_unit
 from edgebench.units import parse_duration, parse_size
-
-
-class SearchPlanner(Planner, Protocol):
-    """Chooses limits to try, and says what the trials at them came to."""
-
-    pace: Pace
-
-    def open_question(
-        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
-    ) -> list[PlannedTrial]:
-        """The next trial, whatever time is left; empty once the answers are known."""
-
-    def tried(
-        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
-    ) -> list[TriedLimit]:
-        """What was tried below a limit."""
 
 
 @dataclass(frozen=True)

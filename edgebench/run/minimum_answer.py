@@ -8,7 +8,7 @@ from pathlib import Path
 from edgebench.run.limit_bracket import LimitBracket, TriedLimit
 from edgebench.run.program_search import differs
 from edgebench.throughput import per_second_words
-from edgebench.units import brief_size, format_duration
+from edgebench.units import brief_size, format_duration, times_as_long
 
 #: From this share of the demand on, a limit is the demand, as well as it is known.
 _ABOUT = 0.97
@@ -68,7 +68,7 @@ class Minimum:
 
     @property
     def sentence(self) -> str:
-        """``needs 412 MiB; twice as slow below 300 MiB; killed below 180 MiB (9 trials, 41 s)``."""
+        """``needs 412 MiB; takes 2 times as long below 300 MiB; killed below 180 MiB (…)``."""
         parts = [self._demand_words()]
         if self.size_bytes is not None:
             parts.insert(0, self._fits_words())
@@ -115,8 +115,9 @@ class Minimum:
             return f"{size} was not tried"
         (one,) = self.tried
         if self.fits:
-            slow = f", {one.slowdown:.2g} times as slow" if self.fast and one.slowdown else ""
-            return f"fits in {size} (finished {one.trials} of {one.trials} times{slow})"
+            slow = one.slowdown if self.fast else None
+            took = f", taking {times_as_long(slow)}" if slow else ""
+            return f"fits in {size} (finished {one.trials} of {one.trials} times{took})"
         if one.outcome == "ok" and one.slowdown:
             return f"does not fit in {size}: {self._pace_words(one.slowdown)} there"
         return f"does not fit in {size}: {self._end(one)}"
@@ -124,7 +125,7 @@ class Minimum:
     def _pace_words(self, slowdown: float) -> str:
         if self.throughput is not None and self.unlimited_per_s:
             return f"only {self.unlimited_per_s / slowdown:.3g} {per_second_words(self.unit)}"
-        return f"{slowdown:.3g} times as slow"
+        return f"takes {times_as_long(slowdown)}"
 
     def _slow_parts(self) -> tuple[str | None, str | None]:
         """How much later it starts, and where it gets too slow: of steady rounds, if it has any."""
@@ -133,7 +134,7 @@ class Minimum:
             return None, words
         where = brief_size(self.fast.good.limit_bytes)
         start = f"starts {format_duration(later_s)} later at {where}" if later_s > 0 else None
-        return start, f"once running, {words}"
+        return start, f"once running, it {words}"
 
     def _slow_words(self) -> str | None:
         """Where it gets too slow."""
@@ -144,8 +145,8 @@ class Minimum:
             )
         if self.fast is None or self.slowdown is None:
             return None
-        words = f"{_times(self.slowdown)} as slow"
-        fine = f"not {words}"
+        words = f"takes {times_as_long(self.slowdown)}"
+        fine = f"takes at most {times_as_long(self.slowdown)}"
         if self.throughput is not None:
             words = f"fewer than {self.throughput:g} {per_second_words(self.unit)}"
             fine = f"at least {self.throughput:g} {per_second_words(self.unit)}"
@@ -183,7 +184,7 @@ class Minimum:
             return one.outcome
         if self.unlimited_s is None or self.unlimited_per_s is not None:
             return f"not finished after {_seconds(one.stopped_s)}"
-        return f"more than {one.stopped_s / self.unlimited_s:.2g} times as slow"
+        return f"takes more than {times_as_long(one.stopped_s / self.unlimited_s)}"
 
 
 def _below(found: LimitBracket) -> str:
@@ -199,10 +200,6 @@ def _below(found: LimitBracket) -> str:
 
 def _factor(slowdown: float | None) -> str:
     return "" if slowdown is None else f"{slowdown:.3g}×"
-
-
-def _times(factor: float) -> str:
-    return "twice" if factor == 2 else f"{factor:.3g} times"
 
 
 def _seconds(seconds: float) -> str:

@@ -8,10 +8,11 @@ from edgebench.records import TrialRecord
 from edgebench.run.limit_bracket import TriedLimit
 from edgebench.run.limit_search import limit_of
 from edgebench.run.limit_trials import Pace, median_pace, trials_by_point, tried_limit
+from edgebench.run.search_planner import SearchPlanner
 from edgebench.scenario.points import PlannedTrial, Point
 
 
-class WithinPlanner:
+class WithinPlanner(SearchPlanner):
     """Unlimited first, then the limit until a trial fails or enough have finished.
 
     Args:
@@ -55,12 +56,6 @@ class WithinPlanner:
         if len(limited) <= self._confirm:
             return [self._planned(planned, self._limited)]
         return []
-
-    def open_question(
-        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
-    ) -> list[PlannedTrial]:
-        """The next trial: this search takes all the time that it needs."""
-        return self.further(planned, records)
 
     def tried(
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]

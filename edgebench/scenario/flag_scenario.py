@@ -12,37 +12,11 @@ from pydantic import ValidationError
 
 from edgebench.errors import UsageError
 from edgebench.scenario.faults import faults_of
+from edgebench.scenario.flag_words import flag_words
 from edgebench.scenario.keys import network_name
 from edgebench.scenario.plans import GRID, WALK
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
 from edgebench.storage_speed import AS_IS, parse_storage
-
-#: Key of a scenario → the argument or flag that sets it, of any verb.
-_FLAGS = {
-    "workload.network": "NETWORK",
-    **{
-        f"workload.{key}": f"--{key}"
-        for key in (
-            *("schedule", "loader", "batch", "image", "input", "rounds", "threads", "prompt"),
-            *("optimizer", "precision", "checkpointing", "shape", "steps"),
-            *("loss", "data", "classes"),
-        )
-    },
-    "repeats": "--repeats",
-    "timeout": "--timeout",
-    "limits.memory": "--memory",
-    "limits.swap": "--swap",
-    "limits.storage": "--storage",
-    "limits.board": "--board",
-    "limits.plan": "--plan",
-    "workload.stop_after": "--for",
-    "workload.throughput_pattern": "--throughput-pattern",
-    "workload.throughput_json": "--throughput-json",
-    "workload.unit": "--unit",
-    "workload.files": "--file",
-    "workload.new_tokens": "--new-tokens",
-    "workload.command": "COMMAND",
-}
 
 
 def scenario_from_flags(
@@ -66,9 +40,7 @@ def scenario_from_flags(
         return scenario_of(tables)
     except ValidationError as error:
         faults = faults_of(error, Scenario, tables, "")
-        # Of a list's item the list's flag.
-        named = [(_FLAGS.get(f.key.partition("[")[0], f.key), f.says) for f in faults]
-        what = "\n".join(f"{flag}: {says}" for flag, says in named)
+        what = flag_words(faults)
         raise UsageError(what, remedy=f"edgebench {verb} --help") from error
 
 

@@ -87,7 +87,7 @@ class SwapKeys(TomlTable):
 
 def _swap_in_short(value: Any) -> Any:
     if value in _SIZED_SWAP:
-        raise ValueError(f'it needs a size; write {{kind = "{value}", size = "2G"}}')
+        raise ValueError(f'it needs a size; write "{value}:2G"')
     if not isinstance(value, (str, int)):
         return value
     try:

@@ -14,13 +14,14 @@ from typing import Annotated, Any
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from edgebench.errors import ScenarioError
+from edgebench.errors import ScenarioError, UsageError
 from edgebench.layers.disk import digest
 from edgebench.measures.registry import with_own_trial
 from edgebench.measures.strategies.sampled import STATISTICS
 from edgebench.measures.strategy import StrategyOptions
 from edgebench.scenario.command_keys import LATER_KEYS
 from edgebench.scenario.faults import Fault, faults_of
+from edgebench.scenario.flag_words import flag_words
 from edgebench.scenario.keys import Count, Seconds, TomlTable
 from edgebench.scenario.limit_axes import LimitAxes
 from edgebench.scenario.measurement_keys import BackgroundKeys, MemoryKeys, SamplerKeys
@@ -28,9 +29,8 @@ from edgebench.scenario.network_keys import meaning_before_engines
 from edgebench.scenario.plans import check_plan, with_plan
 from edgebench.scenario.points import check_libraries
 from edgebench.scenario.search import Search
-from edgebench.scenario.shipped import SHIPPED, shipped_names
+from edgebench.scenario.shipped import find_scenario
 from edgebench.scenario.workload_keys import InferenceWorkload, Workload
-from edgebench.text import did_you_mean
 from edgebench.workloads.training.names import SCRATCH
 
 if sys.version_info >= (3, 11):
@@ -43,6 +43,8 @@ else:
 
 #: Version of the file's format.
 SCHEMA = 1
+#: The only one of its keys that a flag of `run` and `check` replaces before it is checked.
+_PLAN_FLAG = {"limits.plan": "--plan"}
 
 
 class Scenario(TomlTable):
@@ -157,6 +159,7 @@ def load_scenario(source: str | Path, plan: str | None = None) -> Scenario:
 
     Raises:
         ScenarioError: no such file, no TOML, or faults in it, all reported at once.
+        UsageError: the file is valid, but not with that plan.
     """
     path = find_scenario(source)
     text = _read(path)
@@ -166,14 +169,29 @@ def load_scenario(source: str | Path, plan: str | None = None) -> Scenario:
         remedy = "text needs quotes, lists need [ ]; then type: edgebench check"
         raise ScenarioError(f"not TOML: {error}", where=str(path), remedy=remedy) from error
     _refuse_newer(data, path)
-    if plan:
-        data, text = with_plan(data, text, plan)
+    given, text = with_plan(data, text, plan) if plan else (data, text)
     try:
-        scenario = Scenario.model_validate(data, context={"folder": path.resolve().parent})
+        scenario = _valid(given, path)
     except ValidationError as error:
-        raise _refused(faults_of(error, Scenario, data, text), path) from error
+        faults = faults_of(error, Scenario, given, text)
+        if plan and _is_valid(data, path):
+            words = f"--plan {plan}: {flag_words(faults, _PLAN_FLAG)}"
+            raise UsageError(words, where=str(path), remedy=f"edgebench run {path}") from error
+        raise _refused(faults, path) from error
     scenario._text = text
     return scenario
+
+
+def _valid(tables: Mapping[str, Any], path: Path) -> Scenario:
+    return Scenario.model_validate(tables, context={"folder": path.resolve().parent})
+
+
+def _is_valid(tables: Mapping[str, Any], path: Path) -> bool:
+    try:
+        _valid(tables, path)
+    except ValidationError:
+        return False
+    return True
 
 
 def scenario_of(tables: Mapping[str, Any]) -> Scenario:
@@ -187,39 +205,12 @@ def scenario_of(tables: Mapping[str, Any]) -> Scenario:
     return scenario
 
 
-def find_scenario(source: str | Path) -> Path:
-    """The file of that path or of that shipped name.
-
-    Raises:
-        ScenarioError: there is none; names the nearest that is.
-    """
-    path = Path(source)
-    if path.is_file():
-        return path
-    if isinstance(source, str) and path.name == source:
-        for folder in (Path("scenarios"), SHIPPED):
-            if (shipped := folder / f"{source}.toml").is_file():
-                return shipped
-    if path.is_dir():
-        raise ScenarioError(f"{path} is a folder", remedy="name a .toml file in it")
-    raise ScenarioError(f"no scenario {str(source)!r}", remedy=_nearest(path))
-
-
 def _toml(tables: Mapping[str, Any], header: str = "") -> str:
     """Texts, numbers and lists of them are written in TOML as in JSON."""
     keys = {k: v for k, v in tables.items() if not isinstance(v, Mapping)}
     inner = {k: v for k, v in tables.items() if isinstance(v, Mapping)}
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items()]
     return header + "".join(lines) + "".join(_toml(v, f"\n[{k}]\n") for k, v in inner.items())
-
-
-def _nearest(path: Path) -> str:
-    beside = [str(file) for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    shipped = shipped_names()
-    guess = did_you_mean(str(path), [*beside, *shipped])
-    if guess:
-        return f"did you mean {guess!r}?"
-    return f"name a TOML file, or a shipped scenario: {', '.join(shipped) or 'there is none'}"
 
 
 def _read(path: Path) -> str:

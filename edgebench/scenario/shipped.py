@@ -1,8 +1,14 @@
-"""The scenarios that come with edgebench. Importing this imports no reader of scenarios."""
+"""The scenarios that come with edgebench, and the file that a person means.
+
+Importing this imports no reader of scenarios.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from edgebench.errors import ScenarioError
+from edgebench.text import did_you_mean
 
 #: Their folder; a scenario of that name below the working folder comes first.
 SHIPPED = Path(__file__).resolve().parents[2] / "scenarios"
@@ -12,3 +18,30 @@ def shipped_names() -> list[str]:
     """The names that may stand for a file: those of ``./scenarios`` and the shipped ones."""
     folders = (Path("scenarios"), SHIPPED)
     return sorted({file.stem for folder in folders for file in folder.glob("*.toml")})
+
+
+def find_scenario(source: str | Path) -> Path:
+    """The file of that path or of that shipped name.
+
+    Raises:
+        ScenarioError: there is none; names the nearest that is.
+    """
+    path = Path(source)
+    if path.is_file():
+        return path
+    if isinstance(source, str) and path.name == source:
+        for folder in (Path("scenarios"), SHIPPED):
+            if (shipped := folder / f"{source}.toml").is_file():
+                return shipped
+    if path.is_dir():
+        raise ScenarioError(f"{path} is a folder", remedy="name a .toml file in it")
+    raise ScenarioError(f"no scenario {str(source)!r}", remedy=_nearest(path))
+
+
+def _nearest(path: Path) -> str:
+    beside = [str(file) for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    shipped = shipped_names()
+    guess = did_you_mean(str(path), [*beside, *shipped])
+    if guess:
+        return f"did you mean {guess!r}?"
+    return f"name a TOML file, or a shipped scenario: {', '.join(shipped) or 'there is none'}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import ResultsError
 from edgebench.identity import caller_identity
+from edgebench.results.planned_networks import may_have
 from edgebench.results.results import load
 from edgebench.slowdown.context import DeviceData, choose_device_data, with_trainings
 from edgebench.slowdown.other_device import (
@@ -25,7 +26,7 @@ from edgebench.workloads.engines.registry import file_engine
 from edgebench.workloads.preparation import describe_networks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from edgebench.results.results import Results
 
@@ -69,9 +70,13 @@ def source_of(
     if is_stored(path):
         fits = StoredFits(path)
         return PredictionSource(fits.data, Predictor(fits.data, fit_viability(()), fits), None, [])
+    network, tables = query.network, None
+    if network and query.reference and not may_have(path, network):
+        # Refused before all results are read, if it can't be built.
+        tables = _described(network, query)
     results, no_tables = with_trainings(load(path))
     known, lacking = choose_device_data(results, device, swap_kind)
-    known = _with_layers(known, query)
+    known = known.with_tables(tables) if tables else _with_layers(known, query)
     viability = fit_viability(viability_trials(results))
     warnings = [*results.warnings, *lacking, *no_tables, *viability.left_out_words]
     return PredictionSource(known, Predictor(known, viability), results, warnings)
@@ -109,15 +114,23 @@ def elsewhere(
 def _with_layers(data: DeviceData, query: WorkloadQuery) -> DeviceData:
     """The data with the queried network's layer table, if it is not among the measured ones."""
     network = query.network
-    measured = any(query.fits(curve) and len(curve.limits) for curve in data.curves)
-    if network and not measured and (engine := file_engine(network)):
+    if network is None:
+        return data
+    if any(query.fits(curve) and len(curve.limits) for curve in data.curves):
+        return data
+    if has_layer_tables(data, network) and not file_engine(network):
+        return data
+    return data.with_tables(_described(network, query))
+
+
+def _described(network: str, query: WorkloadQuery) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """The layer tables of a network that was not measured."""
+    if engine := file_engine(network):
         raise ResultsError(
             f"{network} was not measured below a limit here; networks in {engine.title} are "
             "predicted from their own trials alone",
             remedy=f"edgebench minimum {network}",
         )
-    if network is None or measured or has_layer_tables(data, network):
-        return data
     own = query.reference
     made = describe_networks(
         [network] if own else network.split("+"),
@@ -125,4 +138,4 @@ def _with_layers(data: DeviceData, query: WorkloadQuery) -> DeviceData:
         image=query.image,
         identity=caller_identity(),
     )
-    return data.with_tables({name: one["table"] for name, one in made["networks"].items()})
+    return {name: one["table"] for name, one in made["networks"].items()}

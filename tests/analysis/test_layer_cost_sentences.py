@@ -29,7 +29,8 @@ def test_one_layer_to_blame_is_named_with_the_reason(tmp_path: Path):
     """Share, price, phase, why by sizes, and faults: 100 MiB don't fit into 100 less 60."""
     words = words_of(make(tmp_path, [Made(), Made("100M", [LIMITED])] * 2))
     assert words == (
-        "fc causes 91% of the 1.5 s that 100.0 MiB adds to a pass, mostly in executing (×5): "
+        "fc causes 91% of the 1.5 s that 100.0 MiB adds to a pass, mostly in executing "
+        "(5 times as long): "
         "its 100.0 MiB of weights don't fit beside the runtime's 60.0 MiB; 12 major faults a pass"
     )
 
@@ -86,7 +87,7 @@ def test_what_repeats_hide_is_not_the_cause(tmp_path: Path):
     slow = slower("fc", (2.00, 0.10, 0.10, 0.01))
     limited = [Made("100M", [LIMITED])] * 2
     words = words_of(make(tmp_path, [Made(), Made(rounds=[slow]), *limited]))
-    assert "(×1.34), but can't tell whether that is slower: repeats differ by" in words
+    assert "(1.34 times as long), but can't tell whether that is slower: repeats differ by" in words
     assert "causes" not in words
 
 

@@ -129,7 +129,7 @@ def test_with_swap_it_gets_slow_before_it_is_killed(tmp_path: Path):
     # Without swap every one of these would have been killed.
     assert any(one["outcome"] != "oom-killed" for one in limits)
     assert found["slowdown"] == 3
-    assert "times as slow" in found["sentence"]
+    assert "times as long" in found["sentence"]
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ SLOWLY = [
         "alexnet with 300.0 MiB takes ",
     ),
     (("predict", QUICK, "--network", "resnet18", "--verbose"), "resnet18 with 112.6 MiB takes "),
-    (("layers", "alexnet", "--from", QUICK, "--no-figure"), "alexnet needs 462.7 MiB; 26× slower "),
+    (("layers", "alexnet", "--from", QUICK, "--no-figure"), "alexnet needs 462.7 MiB; takes 26"),
     (("layers", "--from", QUICK, "--no-figure", "--verbose"), "resnet18 needs "),
     (("validate", QUICK, "--no-figures"), "Where memory slows a new network 1.5× or more,"),
     (

@@ -209,7 +209,7 @@ def test_a_test_slowed_by_swap_fails_with_how_much(tmp_path: Path):
     )
     assert outcomes(done) == {"failed": 1, "passed": 1}, done.stdout
     sentence = (
-        r"[\d.]+ times slower at 60% \([\d.]+ MiB\) with 400\.0 MiB of swap \(file\) than unlimited"
+        r"[\d.]+ times as long at 60% \([\d.]+ MiB\) with 400\.0 MiB of swap \(file\) as unlimited"
     )
     assert re.search(sentence, done.stdout)
     assert "at most 1.01 allowed" in done.stdout

@@ -40,7 +40,7 @@ def test_a_badge_is_of_one_workload(tmp_path: Path):
     assert export("--workload", "alexnet", "-o", str(file)).returncode == 0
     root = ElementTree.fromstring(file.read_text())
     texts = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts == ["memory", "runs in 463 MiB; 26× slower in 185 MiB"]
+    assert texts == ["memory", "runs in 463 MiB; takes 26× as long in 185 MiB"]
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,29 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from edgebench.errors import ResultsError
 from edgebench.report import parallel
-from edgebench.report.parallel import in_parallel
+from edgebench.report.parallel import begun_in_parallel
+
+_Found = TypeVar("_Found")
 
 
 @pytest.fixture(autouse=True)
 def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+
+
+def in_parallel(function: Callable[[int], _Found], items: Sequence[int]) -> list[_Found]:
+    """What is found where nothing is done meanwhile."""
+    with begun_in_parallel(function, items) as found:
+        return found()
 
 
 def test_results_come_in_order_from_other_processes(monkeypatch: pytest.MonkeyPatch):
@@ -82,3 +93,36 @@ def test_damage_that_another_process_saw_is_named(monkeypatch: pytest.MonkeyPatc
     ]
     assert results.warnings == ["events: damaged"]
     assert not parallel._FUNCTIONS
+
+
+def test_the_caller_goes_on_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is begun waits for a file that the caller writes afterwards, and finds it."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    file = tmp_path / "written"
+
+    def read(n: int) -> str:
+        end = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        return f"{file.read_text()} {n}"
+
+    with begun_in_parallel(read, [1, 2, 3]) as found:
+        (tmp_path / "new").write_text("meanwhile")
+        (tmp_path / "new").rename(file)
+        assert found() == ["meanwhile 1", "meanwhile 2", "meanwhile 3"]
+
+
+def test_after_a_fault_of_the_caller_none_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What was begun has ended when the exception is seen, and nothing else is begun."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+
+    def write(n: int) -> None:
+        time.sleep(0.2)
+        (tmp_path / str(n)).touch()
+
+    with pytest.raises(ValueError, match="stopped"), begun_in_parallel(write, range(40)):
+        raise ValueError("stopped")
+    written = len(list(tmp_path.iterdir()))
+    assert written < 40
+    time.sleep(0.6)
+    assert len(list(tmp_path.iterdir())) == written

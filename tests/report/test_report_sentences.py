@@ -159,7 +159,7 @@ def test_how_slow():
     workload = made(STEADY, point("150M", (2.1,) * 3), point("100M", (7.0, 8.0, 9.0), loads=3.5))
     assert slowdown_sentences(workload)[1:] == [
         "At 100.0 MiB, the tightest limit at which it finished, the whole trial takes 8.0 s "
-        "(3 trials, 7.0 s to 9.0 s): ×4 (loading ×3.5).",
+        "(3 trials, 7.0 s to 9.0 s): 4 times as long (loading 3.5 times).",
         "Down to 150.0 MiB it is at most 10 % slower.",
     ]
 
@@ -189,16 +189,17 @@ def test_start_and_steady_are_two_answers():
 def test_one_round_is_a_start():
     """With one round a trial nothing is said of steady rounds, and that is said."""
     workload = made(rounds("max", 1.0, None), rounds("100M", 3.0, None))
-    assert "; at its start 3× slower at 100.0 MiB; " in workload_sentence(workload, "it")
+    said = workload_sentence(workload, "it")
+    assert "; at its start it takes 3 times as long at 100.0 MiB; " in said
     assert "Only one round was run" in slowdown_sentences(workload)[1]
 
 
 def test_what_noise_hides_is_said_to_be_unknown():
     """A limit whose repeats overlap with the unlimited ones: can't tell, and why."""
     workload = made(FREE, point("100M", (2.05, 2.2, 2.3)))
-    why = "repeats differ by 7%, so ×0.976 to ×1.21 is possible; repeat more often."
+    why = "repeats differ by 7%, so 0.976 to 1.21 times as long is possible; repeat more often."
     assert slowdown_sentences(workload)[1].endswith(
-        f": ×1.1, but can't tell whether that is slower: {why}"
+        f": 1.1 times as long, but can't tell whether that is slower: {why}"
     )
     assert more_memory_sentences(workload) == [
         f"Can't tell whether more than 100.0 MiB saves time: {why}"
@@ -220,8 +221,8 @@ def test_noise_is_no_sameness():
         point("max", (1.5, 2.0, 2.9)), point("150M", (2.0, 2.3, 2.6)), point("90M", (9.0,) * 3)
     )
     assert slowdown_sentences(noisy)[-1] == (
-        "At 150.0 MiB (×1.15) can't tell whether it is slower by more than 10 %: "
-        "repeats differ by 45%, so ×0.69 to ×1.73 is possible; repeat more often."
+        "At 150.0 MiB (1.15 times as long) can't tell whether it is slower by more than 10 %: "
+        "repeats differ by 45%, so 0.69 to 1.73 times as long is possible; repeat more often."
     )
 
 
@@ -231,9 +232,10 @@ def test_one_trial_tells_no_difference():
     unsure = "one trial doesn't tell how far repeats differ; repeat more often."
     assert slowdown_sentences(workload)[1:] == [
         "At 100.0 MiB, the tightest limit at which it finished, the whole trial takes 3.0 s "
-        "(one trial): ×1.5, "
+        "(one trial): 1.5 times as long, "
         f"but can't tell whether that is slower: {unsure}",
-        f"At 150.0 MiB (×1.2) can't tell whether it is slower by more than 10 %: {unsure}",
+        "At 150.0 MiB (1.2 times as long) can't tell whether it is slower by more than 10 %: "
+        f"{unsure}",
     ]
     assert more_memory_sentences(workload)[0] == (
         f"Can't tell whether the next step up, from 100.0 MiB to 150.0 MiB, saves time: {unsure}"
@@ -243,7 +245,7 @@ def test_one_trial_tells_no_difference():
 def test_faster_is_told_as_faster():
     """A limit at which it is surely faster is not said to be like unlimited."""
     workload = made(FREE, point("100M", (1.0, 1.1, 1.2)))
-    assert slowdown_sentences(workload)[1].endswith(": ×0.55, so it is faster there.")
+    assert slowdown_sentences(workload)[1].endswith(": 0.55 times as long, so it is faster there.")
 
 
 def test_a_kill_above_is_not_passed_over():

@@ -188,7 +188,8 @@ def ended(mib: float, outcome: str = "ok", slowdown: float | None = None, **more
                 fast=LimitBracket(ended(300, slowdown=1.9), ended(290, slowdown=2.2)),
                 slowdown=2.0,
             ),
-            "needs 412 MiB; twice as slow below 300 MiB; killed below 180 MiB (9 trials, 41 s)",
+            "needs 412 MiB; takes 2 times as long below 300 MiB; killed below 180 MiB "
+            "(9 trials, 41 s)",
         ),
         (
             answer(LimitBracket(ended(413), ended(403, "oom-killed"))),
@@ -203,7 +204,8 @@ def ended(mib: float, outcome: str = "ok", slowdown: float | None = None, **more
         ),
         (
             answer(LimitBracket(ended(200), ended(100, "timeout", stopped_s=15.0))),
-            "needs 412 MiB; more than 5 times as slow below 100 MiB to 200 MiB (9 trials, 41 s)",
+            "needs 412 MiB; takes more than 5 times as long below 100 MiB to 200 MiB "
+            "(9 trials, 41 s)",
         ),
         (
             answer(LimitBracket(None, ended(300, "oom-killed")), size_bytes=300 * MIB),

@@ -122,7 +122,7 @@ def test_the_throughput_is_the_answer(swept: Path) -> None:
     assert [round(p.slowdown or 0) for p in points] == [1, 4, 8]
     (found,) = workloads(points)
     (said,) = sweep_sentences([found], {found.name: "llm"})
-    assert "40.1 tokens/s without a limit; 4× slower (10 tokens/s) at 80.0 MiB" in said
+    assert "40.1 tokens/s without a limit; takes 4 times as long (10 tokens/s) at 80.0 MiB" in said
     assert slowdown_sentences(found)[0].startswith("Unlimited, it does 40.1 tokens/s (2 trials")
     assert "does 40.1 tokens/s, and 10 tokens/s at 80.0 MiB" in more_memory_sentences(found)[-1]
     card = model_card(sweep, [found], {found.name: "llm"})

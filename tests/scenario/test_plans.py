@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgebench.cli.check import check
-from edgebench.errors import ScenarioError
+from edgebench.errors import ScenarioError, UsageError
 from edgebench.scenario.flag_scenario import LayerRequest, layer_scenario
 from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import points
@@ -90,7 +90,7 @@ def test_what_has_no_rounds_is_not_walked(tmp_path: Path) -> None:
     path = tmp_path / "program.toml"
     table = '[workload]\nkind = "command"\ncommand = ["true"]\n[limits]\nmemory = "64M"\n'
     path.write_text(f'schema = 1\nname = "program"\n{table}')
-    with pytest.raises(ScenarioError, match="has no rounds to walk"):
+    with pytest.raises(UsageError, match="has no rounds to walk"):
         load_scenario(path, "walk")
 
 

@@ -94,7 +94,7 @@ def test_swap_in_short_and_in_full(swap: object, settings: list[object]) -> None
         ('memory = {from = "1G", to = "64M"}', "write steps = 6"),
         ('memory = {from = "1G", to = "64Q", steps = 3}', "'64Q' is not a size"),
         ('memory = {form = "1G", to = "64M", steps = 3}', "did you mean 'from'?"),
-        ('swap = "file"', 'write {kind = "file", size = "2G"}'),
+        ('swap = "file"', 'it needs a size; write "file:2G"'),
         ('swap = "of"', "is not a swap setting"),
         ('swap = "2Q"', "is not a swap setting"),
         ('swap = {kind = "zram"}', "needs a size"),

@@ -131,6 +131,14 @@ def test_what_cant_be_predicted_is_told(root: Path, words: tuple[str, ...], told
     assert remedy in error
 
 
+def test_what_cant_be_built_is_refused_before_results_are_read(tmp_path: Path):
+    """To read all results of a device takes long; these could not even be read."""
+    folder = make(tmp_path, replace(SHAPE, networks={"alexnet": 4}))
+    (folder / "trials.jsonl").write_text('{"schema": 999}\n')
+    assert "no module 'nothing_here'" in said(predict, tmp_path, "--network", "nothing_here:make")
+    assert "999" in said(predict, tmp_path, "--network", "vgg11")
+
+
 def test_another_devices_calibration_is_refused(tmp_path: Path):
     """A file that was copied from another board is no calibration of this one."""
     make(tmp_path, replace(SHAPE, networks={"alexnet": 4, "vgg11": 5}))

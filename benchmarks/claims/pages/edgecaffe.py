@@ -65,8 +65,8 @@ def _layers() -> Iterator[Claim]:
     load, first, warm = (e.ratio("alexnet", phase) for phase in e.PHASES)
     yield says("takes {} times as long at 128 MiB as unlimited", f"{load:.1f}")
     yield says(
-        "at 128 MiB AlexNet's first execution is {} times slower than unlimited, its warm one {} times;"
-        " ResNet-18's first is {} times slower and its warm one {} times",
+        "at 128 MiB AlexNet's first execution takes {} times as long as unlimited, its warm one {} "
+        "times; ResNet-18's first takes {} times as long and its warm one {} times",
         *(f"{first:.0f}", f"{warm:.0f}"),
         *(f"{e.ratio('resnet18', 'first'):.1f}", f"{e.ratio('resnet18', 'execute'):.2f}"),
     )

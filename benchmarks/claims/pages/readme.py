@@ -19,7 +19,8 @@ def claims() -> Iterator[Claim]:
     load, first, warm = (edgecaffe.ratio("alexnet", phase) for phase in edgecaffe.PHASES)
     yield says("*{} trials of four networks", len(trials))
     yield says(
-        "At {} MiB AlexNet loads {} times slower than unlimited, but executes {} to {} times slower",
+        "At {} MiB AlexNet takes {} times as long to load as unlimited, but {} to {} times as long to "
+        "execute",
         *(edgecaffe.TIGHTEST_MIB, f"{load:.1f}", f"{first:.0f}", f"{warm:.0f}"),
     )
     yield table("## The same network in four engines", engines.in_short())

@@ -14,7 +14,7 @@ from edgebench.analysis.layer_costs.table import (
 from edgebench.results.spread import SLIGHT
 from edgebench.results.summary import collection_note
 from edgebench.text import joined_words
-from edgebench.units import format_duration, format_limit, format_size
+from edgebench.units import format_duration, format_limit, format_size, times_as_long
 
 GLUE = "the time between layers"
 #: From this overlap on, the sum of layers' times is not elapsed time.
@@ -138,7 +138,7 @@ def _no_verdict(cost: PassCost) -> str:
     ratio = cost.ratio
     words = (
         f"at {cost.at.limit} a pass takes {format_duration(cost.at.clock_s.median)} "
-        f"(×{ratio.median:.3g})"
+        f"({times_as_long(ratio.median)})"
     )
     if ratio.is_less:
         return f"{words}, so it is faster there"
@@ -156,7 +156,7 @@ def _phase(costs: Sequence[LayerExtraTime]) -> str:
     phase, part = ("load", load) if load >= execute else ("execute", execute)
     words = "nearly all" if part >= _NEARLY_ALL * (load + execute) else "mostly"
     slower = costs[0].load_slowdown if phase == "load" else costs[0].execute_slowdown
-    times = f" (×{slower:.3g})" if slower and len(costs) == 1 else ""
+    times = f" ({times_as_long(slower)})" if slower and len(costs) == 1 else ""
     return f", {words} in {_PHASES[phase]}{times}"
 
 

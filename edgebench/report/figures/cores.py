@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.ticker import PercentFormatter
 
 from edgebench.analysis.studies.cores import core_frame
@@ -59,6 +58,8 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
 def _bars(axes: Axes, rows: pd.DataFrame) -> None:
     wide: Any = rows.pivot_table(index="batch", columns="core", values="busy")
     width = 0.8 / len(wide.columns)
+    import seaborn as sns
+
     colours = sns.color_palette("viridis", len(wide.columns))
     for place, core in enumerate(wide.columns):
         left = [at + (place + 0.5) * width - 0.4 for at in range(len(wide))]

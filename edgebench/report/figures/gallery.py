@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from edgebench.errors import ResultsError, UsageError
 from edgebench.report import figures as figures_package
 from edgebench.report.figures import layer_costs, memory_time, naming, style
-from edgebench.report.parallel import in_parallel
+from edgebench.report.parallel import begun_in_parallel
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable, PassCost
@@ -40,6 +40,10 @@ STUDIES = {
 }
 #: The kind for a random search, which has too many points for figures of each.
 _SEARCH = "hyperparameters"
+#: The kinds that take longest to draw.
+_LONGEST = ("memory-time", "slowdown", "layer-times", "layer-costs")
+#: The kinds that draw what models and layers' times come to, which a report has in words too.
+_OF_FITS_AND_COSTS = ("slowdown", "layer-costs")
 _Made = TypeVar("_Made")
 
 
@@ -63,10 +67,12 @@ def draw_kinds(
     results: Results,
     kinds: Mapping[str, Callable[..., Any]],
     make: Callable[[naming.NamedFigure], _Made],
+    meanwhile: Callable[[], object] | None = None,
 ) -> dict[str, DrawnKind[_Made]]:
     """What ``make`` returns of every figure of these kinds, in forked processes.
 
-    What is damaged in the results is added to their warnings.
+    ``meanwhile`` is called beside them; kinds that use what it finds are drawn after it, here. What
+    is damaged in the results is added to their warnings.
     """
 
     def draw_kind(kind: str) -> DrawnKind[_Made]:
@@ -84,9 +90,14 @@ def draw_kinds(
     if len(kinds) > 1:
         # Several kinds need it: read once, before the processes part.
         _ = results.layers
-    # The last kinds have most figures: they are begun first.
-    names = list(kinds)[::-1]
-    found = dict(zip(names, in_parallel(draw_kind, names), strict=True))
+    here = [kind for kind in _OF_FITS_AND_COSTS if kind in kinds] if meanwhile else []
+    # What takes longest is begun first.
+    names = [kind for kind in dict.fromkeys((*_LONGEST, *kinds)) if kind in kinds.keys() - here]
+    with begun_in_parallel(draw_kind, names) as others:
+        if meanwhile:
+            meanwhile()
+        found = {kind: draw_kind(kind) for kind in here}
+        found |= zip(names, others(), strict=True)
     for one in found.values():
         results.add_warnings(one.warnings)
     return {kind: found[kind] for kind in kinds}

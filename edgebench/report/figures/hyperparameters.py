@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
@@ -22,6 +21,7 @@ from edgebench.analysis.studies.hyperparameters import (
 )
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, style
+from edgebench.report.figures.palettes import COLOUR_BLIND
 from edgebench.units import MIB, format_size
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from edgebench.results.results import Results
 
-_COLOURS = sns.color_palette("colorblind")
+_COLOURS = COLOUR_BLIND
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.patches import Patch
 
 from edgebench.analysis.studies.operators import operator_frame
 from edgebench.report.figures import naming, style
+from edgebench.report.figures.palettes import COLOUR_BLIND
 from edgebench.results.derived import file_stem
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Training's phases, in a step's order, each with its colour in every figure.
 _PHASES = ("data", "forward", "backward", "step")
-_COLOURS = dict(zip(_PHASES, sns.color_palette("colorblind"), strict=False))
+_COLOURS = dict(zip(_PHASES, COLOUR_BLIND, strict=False))
 _OTHER_COLOUR = "#9a9a9a"
 _AUTOGRAD = "^autograd::engine::evaluate_function: "
 _SHOWN = 12

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import log2
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from edgebench.report.figures.style import FAINT, INK, MUTED, Colour
 from edgebench.units import MIB
@@ -26,6 +33,9 @@ UNFINISHED_LABELS = {
 #: The height of a lane of marks at the axis, as a share of the axes.
 _LANE = 0.05
 _DOTS = (0, (1, 2))
+#: With fewer ticks than this on an axis of limits, round numbers are tried instead.
+_FEW_TICKS = 3
+_ROUND = MaxNLocator(6, steps=[1, 2, 2.5, 5, 10])
 
 
 class LimitAxis:
@@ -58,18 +68,25 @@ class LimitAxis:
         axes.set_xlabel(label)
 
     def _ticks(self) -> list[float]:
-        """Powers of two, then what lies between them, as far as names don't touch."""
+        """Powers of two and what lies between them; on a short axis round numbers, if more fit."""
+        lowest = 2.0 ** np.floor(log2(self.low))
+        parts = [lowest * 2**n * part for part in (1.0, 1.5, 1.25, 1.75) for n in range(40)]
+        found = self._with_room(parts)
+        if len(found) < _FEW_TICKS:
+            found = max(found, self._with_room(_ROUND.tick_values(self.low, self.high)), key=len)
+        return found or [self.low]
+
+    def _with_room(self, wanted: Iterable[float]) -> list[float]:
+        """Those inside, the first ones first, as far as names don't touch."""
         left, right = log2(self.low / self._margin), log2(self.unlimited * self._margin)
         room = 0.045 * (self._panels + 0.6) * (right - left)
         kept = [log2(self.unlimited)]
-        lowest = 2.0 ** np.floor(log2(self.low))
-        for part in (1.0, 1.5, 1.25, 1.75):
-            for n in range(40):
-                place = log2(lowest * 2**n * part)
-                inside = left <= place <= log2(self.high) + 1e-9
-                if inside and min(abs(place - other) for other in kept) >= room:
-                    kept.append(place)
-        return sorted(2**place for place in kept[1:]) or [self.low]
+        for tick in wanted:
+            place = log2(tick) if tick > 0 else -np.inf
+            inside = left <= place <= log2(self.high) + 1e-9
+            if inside and min(abs(place - other) for other in kept) >= room:
+                kept.append(place)
+        return sorted(2**place for place in kept[1:])
 
 
 def slowdown_axis(axes: Axes, lowest: float, highest: float, lanes: int) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
@@ -21,6 +20,7 @@ from matplotlib.ticker import FixedFormatter
 
 from edgebench import __version__
 from edgebench.layers.names import ADMISSION, STREAM
+from edgebench.report.figures.palettes import COLOUR_BLIND, TICKS, light_to_dark
 from edgebench.results.derived import write_derived
 
 if TYPE_CHECKING:
@@ -32,24 +32,24 @@ Colour = tuple[float, float, float]
 
 WIDTH_IN = 9.6
 FORMATS = ("png", "svg")
+_NO_METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 INK, MUTED, FAINT = "#222222", "#6b6b6b", "#d9d9d9"
 #: Room for the title and the footer, in inches.
 _HEAD_IN, _FOOT_IN, _SIDE_IN = 0.62, 0.30, 0.12
-_BLIND_SAFE = sns.color_palette("colorblind")
 PHASE_COLOURS: dict[str, Any] = {
     "import": "#9a9a9a",
     "init": "#c9c9c9",
-    "load": _BLIND_SAFE[0],
-    "first": _BLIND_SAFE[1],
-    "execute": _BLIND_SAFE[2],
-    "prefill": _BLIND_SAFE[1],
-    "decode": _BLIND_SAFE[2],
-    "data": _BLIND_SAFE[4],
-    "forward": _BLIND_SAFE[0],
-    "backward": _BLIND_SAFE[1],
-    "step": _BLIND_SAFE[2],
-    "graph": _BLIND_SAFE[3],
-    "start": _BLIND_SAFE[3],
+    "load": COLOUR_BLIND[0],
+    "first": COLOUR_BLIND[1],
+    "execute": COLOUR_BLIND[2],
+    "prefill": COLOUR_BLIND[1],
+    "decode": COLOUR_BLIND[2],
+    "data": COLOUR_BLIND[4],
+    "forward": COLOUR_BLIND[0],
+    "backward": COLOUR_BLIND[1],
+    "step": COLOUR_BLIND[2],
+    "graph": COLOUR_BLIND[3],
+    "start": COLOUR_BLIND[3],
 }
 PHASE_TITLES = {
     "import": "import",
@@ -79,7 +79,7 @@ def figure_style() -> Iterator[None]:
     """The project's style for what is drawn and written inside; the caller's returns after."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        parameters: dict[Any, Any] = {**sns.axes_style("ticks"), **_PARAMETERS}
+        parameters: dict[Any, Any] = {**TICKS, **_PARAMETERS}
         mpl.rcParams.update(parameters)
         yield
 
@@ -163,15 +163,14 @@ def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
 
 
 def figure_bytes(figure: Figure, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
-    """The figure's bytes in each of these formats, without dates or versions in them."""
+    """The figure's bytes in each of these formats, without dates or versions; rgba: its pixels."""
     # Once is enough: drawn again in another format it stays as it is.
     if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
         _freeze(figure, engine)
     drawn = {}
     for kind in formats:
         data = io.BytesIO()
-        no_metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
-        figure.savefig(data, format=kind, metadata=no_metadata)
+        figure.savefig(data, format=kind, metadata=_NO_METADATA.get(kind))
         drawn[kind] = data.getvalue()
     return drawn
 
@@ -212,10 +211,10 @@ def _take_literally(figure: Figure) -> None:
 
 def limit_colours(count: int) -> list[Colour]:
     """From the widest limit (light) to the tightest (dark)."""
-    return [tuple(c) for c in sns.color_palette("rocket_r", count + 2)[1:-1]]
+    return light_to_dark(count + 2)[1:-1]
 
 
-UNLIMITED_COLOUR: Colour = tuple(sns.color_palette("colorblind")[0])
+UNLIMITED_COLOUR: Colour = COLOUR_BLIND[0]
 
 
 def schedule_style(schedule: object, others: Sequence[object] = ()) -> tuple[Colour, str]:
@@ -226,7 +225,7 @@ def schedule_style(schedule: object, others: Sequence[object] = ()) -> tuple[Col
 
 def series_style(number: int) -> tuple[Colour, str]:
     """Colour and marker of a figure's number'th line, where it has no look of its own."""
-    return tuple(_BLIND_SAFE[number % len(_BLIND_SAFE)]), _MARKERS[number % len(_MARKERS)]
+    return COLOUR_BLIND[number % len(COLOUR_BLIND)], _MARKERS[number % len(_MARKERS)]
 
 
 #: Models keep their colour and marker in every figure.
@@ -237,9 +236,9 @@ def model_looks(model: str) -> dict[str, Any]:
     """How a model's line is drawn; an unknown one looks like the first."""
     place = _MODELS.index(model) if model in _MODELS else 0
     # The palette's seventh is a grey, the first model's.
-    colours = [_BLIND_SAFE[7], *_BLIND_SAFE]
+    colours = [COLOUR_BLIND[7], *COLOUR_BLIND]
     marker = _MARKERS[place % len(_MARKERS)]
-    return {"color": tuple(colours[place]), "marker": marker, "ms": 4.5, "lw": 1.5}
+    return {"color": colours[place], "marker": marker, "ms": 4.5, "lw": 1.5}
 
 
 def legend_beside(axes: Axes, **options: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
@@ -55,6 +55,7 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
 
 def _panel(axes: Axes, shown: Sequence[WorkloadPoints]) -> None:
     sizes = [size for one in shown for p in one.points if (size := limit_size(p)) is not None]
+    sizes += [one.demand_bytes for one in shown if one.demand_bytes is not None]
     axis = scales.LimitAxis(sizes or [MIB])
     for number, one in enumerate(shown):
         colour, marker = style.series_style(number)
@@ -72,7 +73,8 @@ def _panel(axes: Axes, shown: Sequence[WorkloadPoints]) -> None:
             scales.draw_unfinished(axes, {"oom-killed": killed}, colour, number)
     axes.set_yscale("log")
     scales.add_mark_lanes(axes, len(shown))
-    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axis.apply(axes)
 

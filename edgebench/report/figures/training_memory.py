@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 
 from edgebench.analysis.studies.training_memory import HEAPS, training_memory_frame
 from edgebench.report.figures import naming, style
+from edgebench.report.figures.palettes import COLOUR_BLIND
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from edgebench.results.results import Results
 
-_COLOURS = sns.color_palette("colorblind")
+_COLOURS = COLOUR_BLIND
 _TITLES = {"demand_bytes": "cgroup's demand", "above_bytes": "kernel's peak above base"}
 
 

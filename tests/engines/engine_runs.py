@@ -1,0 +1,65 @@
+"""Trials' work with networks in files, without a cgroup: what it noted, and its phases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from engine_models import run_settings
+
+from edgebench.workloads.engines.file_preparation import manifest_of_files
+from edgebench.workloads.inference import run_inference
+from edgebench.workloads.recorder import Recorder
+
+SCHEDULES, LOADERS = ("whole", "bulk", "linear"), ("copy", "mmap")
+
+
+class Notes(Recorder):
+    """Keeps what is noted, and the phases in order."""
+
+    def __init__(self, profile: Path | None = None) -> None:
+        super().__init__()
+        self.notes: dict[str, Any] = {}
+        self.phases: list[tuple[str, int | None]] = []
+        self.times: list[tuple[str, str, int, int]] = []
+        self._profile = profile
+
+    @property
+    def profile_folder(self) -> Path | None:
+        """As a strategy's view has it."""
+        return self._profile
+
+    def operator_time(self, phase: str, operator: str, calls: int, own_ns: int) -> None:
+        """Keep it."""
+        self.times.append((phase, operator, calls, own_ns))
+
+    def note(self, **data: Any) -> None:
+        """Keep it."""
+        self.notes.update(data)
+
+    def span(self, phase: str, **place: Any) -> Any:
+        """Keep its phase and layer."""
+        self.phases.append((phase, place.get("layer")))
+        return super().span(phase, **place)
+
+
+def prepared(file: Path, cache: Path, **other: Any) -> dict[str, Any]:
+    """The manifest's part of one file."""
+    request = {
+        "files": {file.name: str(file)},
+        "cache": str(cache),
+        "schedules": SCHEDULES,
+        "loaders": LOADERS,
+        "batch": 1,
+        "image": None,
+        **other,
+    }
+    found: dict[str, Any] = manifest_of_files(request)["networks"][file.name]
+    return found
+
+
+def run(network: str, engine: str, folder: Path, **other: Any) -> Notes:
+    """One trial's work, without a cgroup."""
+    notes = Notes(other.pop("profile", None))
+    run_inference(run_settings(network, engine, folder, **other), notes)
+    return notes

@@ -1,0 +1,164 @@
+"""Files that an engine can't run, or that are not what they were: refused, or another network."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from engine_models import made_onnx, made_tflite, made_with_weights_beside, small_network
+from engine_runs import prepared, run
+from onnx import TensorProto, helper
+
+from edgebench.errors import EdgebenchError, MachineError, WorkloadError
+
+
+def test_changed_weights_beside_a_file_make_another_network(tmp_path: Path):
+    """Its content and folder follow the ``.data`` file, with the ``.onnx`` file unchanged."""
+    file, data = made_with_weights_beside(tmp_path)
+    before = prepared(file, tmp_path / "cache")
+    outputs = [run(file.name, "onnxruntime", Path(before["folder"])).notes["output_sha256"]]
+    weights = np.fromfile(data, np.float32)
+    (weights * 0.5).astype(np.float32).tofile(data)
+    after = prepared(file, tmp_path / "cache")
+    assert after["content"] != before["content"]
+    assert after["folder"] != before["folder"]
+    outputs.append(run(file.name, "onnxruntime", Path(after["folder"])).notes["output_sha256"])
+    assert outputs[0] != outputs[1]
+    data.unlink()
+    with pytest.raises(WorkloadError, match=r"weights is missing: 'beside.onnx.data'"):
+        prepared(file, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("place", ["initializer", "node"])
+@pytest.mark.parametrize("name", ["../secret.data", "{}/secret.data", "link.data", ""])
+def test_weights_outside_the_files_folder_are_not_read(tmp_path: Path, place: str, name: str):
+    """A file of another's can't have any other file read: by path, by link, or from a node."""
+    (tmp_path / "secret.data").write_bytes(bytes(1 << 20))
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "link.data").symlink_to(tmp_path / "secret.data")
+    model = small_network()
+    (tensor,) = (one for one in model.graph.initializer if one.name == "w2")
+    if place == "node":
+        model.graph.node.append(helper.make_node("Constant", [], ["c"], value=tensor))
+        tensor = model.graph.node[-1].attribute[0].t
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=name.format(tmp_path))
+    (folder / "a.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(WorkloadError, match="it names weights outside its own folder"):
+        prepared(folder / "a.onnx", tmp_path / "cache")
+
+
+def _damaged(folder: Path, name: str) -> Path:
+    whole = (made_onnx(folder) if name.endswith("onnx") else made_tflite(folder)).read_bytes()
+    path = folder / f"cut-{name}"
+    path.write_bytes(whole[: len(whole) // 2])
+    return path
+
+
+def _other(folder: Path, name: str) -> Path:
+    path = folder / f"other-{name}"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    return path
+
+
+def _unknown_operator(folder: Path, name: str) -> Path:
+    model = small_network()
+    model.graph.node[1].op_type = "Frobnicate"
+    model.graph.node[1].domain = "com.example"
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    path = folder / f"unknown-{name}"
+    onnx.save(model, str(path))
+    return path
+
+
+def _operator_of_no_opset(folder: Path, name: str) -> Path:
+    model = small_network()
+    model.graph.node[1].op_type = "Frobnicate"
+    path = folder / f"unknown-{name}"
+    onnx.save(model, str(path))
+    return path
+
+
+def _opset_to_come(folder: Path, name: str) -> Path:
+    path = folder / f"late-{name}"
+    onnx.save(small_network(opset=99), str(path))
+    return path
+
+
+def _larger_than_memory(folder: Path, name: str) -> Path:
+    path = folder / f"large-{name}"
+    path.touch()
+    # It has no blocks on the disk.
+    os.truncate(path, 1 << 42)
+    return path
+
+
+def _custom_operator(folder: Path, name: str) -> Path:
+    """What a converter writes for an operator that TFLite has not."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromPackedBuf(made_tflite(folder).read_bytes(), 0)
+    code = model.operatorCodes[0]
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+    code.customCode = b"Frobnicate"
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    path = folder / f"custom-{name}"
+    path.write_bytes(bytes(builder.Output()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "words"),
+    [
+        (_damaged, "a.onnx", "no ONNX file, or not a whole one"),
+        (_other, "a.onnx", "no ONNX file, or not a whole one"),
+        (_damaged, "a.tflite", "no TFLite file, or not a whole one"),
+        (_other, "a.tflite", "no TFLite file, or not a whole one"),
+        (_unknown_operator, "a.onnx", "Frobnicate"),
+        (_operator_of_no_opset, "a.onnx", r"ONNX does not have: Frobnicate \(opset 17\)"),
+        (_opset_to_come, "a.onnx", "it is of opset 99, and this version reads up to"),
+        (_larger_than_memory, "a.onnx", "4096.00 GiB and must be read into memory"),
+        (_larger_than_memory, "a.tflite", "are free on this machine"),
+        (_larger_than_memory, "a.keras", "are free on this machine"),
+        (_custom_operator, "a.tflite", "LiteRT refuses it: .*Frobnicate"),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, make: Any, name: str, words: str):
+    """Cut short, of another format, or with an operator that the engine lacks."""
+    with pytest.raises(EdgebenchError, match=words) as refused:
+        prepared(make(tmp_path, name), tmp_path / "cache")
+    assert "\n" not in refused.value.what
+    assert len(refused.value.what) < 400
+    assert refused.value.remedy
+
+
+def test_an_input_of_text_is_refused(tmp_path: Path):
+    """What can't be made up is named."""
+    text = helper.make_tensor_value_info("words", TensorProto.STRING, [1])
+    out = helper.make_tensor_value_info("out", TensorProto.STRING, [1])
+    node = helper.make_node("Identity", ["words"], ["out"])
+    graph = helper.make_graph([node], "text", [text], [out])
+    path = tmp_path / "text.onnx"
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        str(path),
+    )
+    folder = Path(prepared(path, tmp_path / "cache")["folder"])
+    with pytest.raises(WorkloadError, match="'words' is of a type that can't be made up"):
+        run("text.onnx", "onnxruntime", folder)
+
+
+def test_a_missing_engine_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The remedy is the command that installs it."""
+    monkeypatch.setattr("edgebench.extras.missing", lambda modules: ["ai_edge_litert"])
+    with pytest.raises(MachineError, match="LiteRT can't be used") as refused:
+        prepared(made_tflite(tmp_path), tmp_path / "cache")
+    assert "edgebench[litert]" in str(refused.value.remedy)
