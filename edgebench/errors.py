@@ -81,3 +81,11 @@ class NotFitError(EdgebenchError):
     """``doctor`` found this machine not fit for measuring."""
 
     exit_code = 5
+
+
+class InventoryError(EdgebenchError):
+    """A fleet's inventory can't be read or says something impossible."""
+
+
+class FleetError(EdgebenchError):
+    """The fleet can't do it: no scheduler, no machine that answers or is fit."""

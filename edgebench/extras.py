@@ -22,6 +22,7 @@ from edgebench.errors import MachineError
 _DISTRIBUTIONS = {
     "_pytest": "pytest",
     "PIL": "seaborn",
+    "dask": "distributed",
     "elftools": "pyelftools",
     "h5py": "tensorflow",
     "keras": "tensorflow",

@@ -118,8 +118,7 @@ class KillReport:
         swap_allowed_bytes: swap that the trial might use: its own limit's, at most the system's.
         swap_free_bytes: how much of it was left, the lesser of the next two.
         group_swap_free_bytes, system_swap_free_bytes: by its own limit (None: it had none); of all.
-        active_anon_bytes to unevictable_bytes: the kernel's page lists, from its log.
-        swapcached_bytes: what was in memory with a copy in swap.
+        active_anon_bytes to swapcached_bytes: the kernel's page lists and swap cache, from its log.
     """
 
     logged_s: float | None = None
@@ -149,6 +148,7 @@ class TrialRecord:
     started_utc: str
     schema: int = SCHEMA
     strategy: str | None = None
+    machine: str | None = None
     direction: Direction | None = None
     reason: str | None = None
     exit_code: int | None = None

@@ -44,9 +44,15 @@ def command_of(verb: str) -> click.Command:
     return command
 
 
+def params_of(command: click.Command) -> list[click.Parameter]:
+    """The parameters of a command, and of all its own commands."""
+    inner = command.commands.values() if isinstance(command, click.Group) else ()
+    return [*command.params, *(param for one in inner for param in params_of(one))]
+
+
 def flags_of(verb: str) -> set[str]:
     """All long flags of a verb, with `--help`."""
-    options = [param for param in command_of(verb).params if isinstance(param, click.Option)]
+    options = [one for one in params_of(command_of(verb)) if isinstance(one, click.Option)]
     return {name for option in options for name in (*option.opts, *option.secondary_opts)} | {
         "--help"
     }
@@ -94,7 +100,7 @@ def test_every_verb_and_flag_explains_itself(verb: str):
     """Each verb has a docstring and each of its flags a help text."""
     command = command_of(verb)
     assert command.help
-    for param in command.params:
+    for param in params_of(command):
         if isinstance(param, click.Option):
             assert param.help, f"{verb} {param.opts} has no help"
 

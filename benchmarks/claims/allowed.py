@@ -61,6 +61,7 @@ REFERENCE = (
     "docs/how-to/memory-budget-in-ci.md",
     "docs/how-to/predict-without-running.md",
     "docs/how-to/slow-layer.md",
+    "docs/how-to/fleet.md",
     "docs/how-to/small-board.md",
 )
 UNITS = r"(?: ?(?:%|[kMG]B|[KMG]iB|[mµ]s|s|MB/s|min|hours?|minutes|seconds)(?![\w/])| times\b|-fold\b| (?:of|in) \d+\b)"
@@ -72,6 +73,9 @@ PAGES: dict[str, tuple[str, ...]] = {
     ),
     "docs/decisions/0068-the-page-opens-on-the-answer.md": ("every 15 seconds",),
     "docs/decisions/0091-remedies-are-raced.md": ("show 10 % at least",),
+    "docs/decisions/0100-a-fleet-on-dask.md": ("says (30 s)", "`lost_after` (3 min)"),
+    "docs/decisions/0101-only-equal-machines-share.md": ("within 5 %",),
+    "docs/verbs/fleet.md": ("(5 % at least)",),
     "docs/verbs/advise.md": (
         *("less than 10 %", "alone (95 %)", "1.25 times", "least 5 %", "5 % of each other"),
         *("same to 1 %", "one-sided, at 10 %"),

@@ -31,6 +31,7 @@ GROUPS = {
         "calibrate": "Measure the speed of this device's memory, swap and disk.",
         "boards": "List the boards that --board can emulate, with sources.",
         "data": "List the data sets to train on, or download one.",
+        "fleet": "Run sweeps on several machines, or share one among them.",
     },
     "Look": {
         "demo": "Play back a measured sweep: nothing runs, no root needed.",

@@ -45,27 +45,69 @@ _WANTED = 0.1
 
 @click.command()
 @click.argument("a", type=click.Path(path_type=Path), shell_complete=offer_sweeps)
-@click.argument("b", type=click.Path(path_type=Path), shell_complete=offer_sweeps)
+@click.argument("b", type=click.Path(path_type=Path), required=False, shell_complete=offer_sweeps)
+@click.argument("others", nargs=-1, type=click.Path(path_type=Path), shell_complete=offer_sweeps)
 @click.option("--threshold", default="5%", help="Ignore changes up to this fraction.")
 @click.option("--across-devices", is_flag=True, help="Compare even if the devices differ.")
 @click.option("--across-storage", is_flag=True, help="Compare even if the storage speeds differ.")
+@click.option(
+    "--devices", is_flag=True, help="Compare devices: the newest sweep of each, of one scenario."
+)
+@click.option("--within", help="With --devices: what is fast enough, as 500ms.")
+@click.option(
+    "--price", multiple=True, metavar="NAME=35", help="With --devices: what a device costs."
+)
+@click.option(
+    "--figure",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With --devices: draw seconds and slowdown into this folder.",
+)
 @click.option("--all", "all_rows", is_flag=True, help="Also list what did not change.")
 @verbose_option("intervals, p-values, and the repeats needed to show a change")
 @json_option("every comparison")
 def compare(
+    a: Path,
+    b: Path | None,
+    others: tuple[Path, ...],
+    threshold: str,
+    all_rows: bool,
+    verbose: bool,
+    as_json: bool,
+    devices: bool,
+    within: str | None,
+    price: tuple[str, ...],
+    figure: Path | None,
+    **across: bool,
+) -> None:
+    """Compare sweep B with the earlier sweep A, point by point; or several devices (--devices).
+
+    A change counts if it is larger than the threshold and statistically significant. The exit code
+    is 4 if something got worse.
+    """
+    if devices:
+        from edgebench.cli.device_comparison import compare_devices
+
+        paths = [path for path in (a, b, *others) if path is not None]
+        compare_devices(paths, within, price, figure, as_json)
+        return
+    if b is None or others:
+        raise UsageError(
+            "compare takes two sweeps",
+            where="A B",
+            remedy="edgebench compare A B; of several devices: edgebench compare --devices results",
+        )
+    _compare_two(a, b, threshold, all_rows, verbose, as_json, across)
+
+
+def _compare_two(
     a: Path,
     b: Path,
     threshold: str,
     all_rows: bool,
     verbose: bool,
     as_json: bool,
-    **across: bool,
+    across: dict[str, bool],
 ) -> None:
-    """Compare sweep B with the earlier sweep A, point by point.
-
-    A change counts if it is larger than the threshold and statistically significant. The exit code
-    is 4 if something got worse.
-    """
     from edgebench.analysis.compare import compare_sweeps
     from edgebench.results.results import latest, load
 

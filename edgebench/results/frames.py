@@ -84,7 +84,7 @@ TEXTS = {
         "reason",
     ),
     *("peak_source", "demand_source", "energy_domain", "warnings", "pipeline", "phase", "stage"),
-    "domain",
+    *("domain", "machine"),
     *(
         "kind",
         "network",

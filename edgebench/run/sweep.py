@@ -7,31 +7,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from edgebench.errors import CgroupError, MachineError, UnsafePathError
-from edgebench.extras import need
-from edgebench.measures.machine.environment import capture, device_name
-from edgebench.measures.registry import with_own_trial
+from edgebench.errors import CgroupError
+from edgebench.measures.machine.environment import device_name
 from edgebench.records import TrialRecord
-from edgebench.results.folder import ResultsFolder, find_unfinished
+from edgebench.results.folder import ResultsFolder
 from edgebench.results.live_file import remove_live_trial
-from edgebench.run.network_manifest import network_manifest
 from edgebench.run.recorded_trials import RecordedTrials, StoredRecords
-from edgebench.run.storage import weights_of
-from edgebench.run.trial import TrialFiles, run_trials
+from edgebench.run.scenario_trials import ScenarioTrials, needs_demand
+from edgebench.run.sweep_folder import PlannedSweep, open_sweep_folder
+from edgebench.run.trial import TrialFiles
 from edgebench.run.trial_loop import Progress, TrialLoop, open_trial_loop
-from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record
-from edgebench.run.walked_limits import WalkedLimits, workload_points
+from edgebench.run.trial_record import TrialRequest
 from edgebench.scenario.planner import Planner, planner_of
-from edgebench.scenario.points import (
-    PlannedTrial,
-    Point,
-    demand_of,
-    libraries,
-    limits_of,
-    points,
-    points_digest,
-    runtime_of,
-)
+from edgebench.scenario.points import PlannedTrial, Point, demand_of, points
 from edgebench.scenario.scenario import Scenario
 
 
@@ -110,16 +98,7 @@ class _Sweep:
         self._points = {point.id: point for point in made or points(scenario)}
         self._given = bool(made)
         self._planner = planner or planner_of(scenario, list(self._points.values()))
-        need(*{name for one in self._points.values() for name in libraries(one.settings)})
-        # Each kind of swap once, so that a missing one is reported before the sweep.
-        kinds = {(p.limits.swap_kind, p.limits.swap_bytes) for p in self._points.values()}
-        for kind, size in sorted(kinds, key=str):
-            self._session.swap.use(kind, size)
-        self._cant = self._unavailable()
-        self._manifest = network_manifest(
-            scenario, self._points.values(), loop.session.setup.identity, loop.progress
-        )
-        self._session.prove_storage(self._points.values(), self._manifest, self._progress.stage)
+        self._made = ScenarioTrials(scenario, self._points, loop)
         self._folder = self._open(options)
         self._plan = [PlannedTrial(**planned) for planned in self._folder.plan()]
         #: Trial → records of the further limits that its walk visited, until they are kept.
@@ -129,42 +108,12 @@ class _Sweep:
             self._trials.add(record)
         self._resumed = len(self._folder.finished_trials())
 
-    def _unavailable(self) -> dict[str, str]:
-        """Each strategy of the scenario that can't be used here, and why; it is left out."""
-        asked = {name: with_own_trial()[name].unavailable() for name in self._scenario.strategies}
-        found = {name: reason for name, reason in asked.items() if reason}
-        for name, reason in found.items():
-            self._progress.stage(f"strategy {name} is left out: {reason}")
-        return found
-
     def _open(self, options: SweepOptions) -> ResultsFolder:
+        every, manifest = list(self._points.values()), self._made.manifest
+        sweep = PlannedSweep(self._scenario, every, self._planner, manifest, self._given)
         device = options.device or device_name()
-        made = {**self._manifest.get("networks", {}), "code": self._manifest}
-        contents = {name: one["content"] for name, one in made.items() if "content" in one}
-        if self._given:
-            contents["points"] = points_digest(self._points.values())
-        fingerprint = self._scenario.fingerprint(contents)
-        found = None if options.fresh else find_unfinished(options.results, device, fingerprint)
-        if found:
-            folder = ResultsFolder.open(found)
-            folder.repair()
-            return folder
-        resolved = {
-            "fingerprint": fingerprint,
-            "scenario": self._scenario.model_dump(mode="json"),
-            "points": [asdict(point) for point in self._points.values()],
-            "plan": [asdict(planned) for planned in self._planner.first()],
-        }
-        kept = self._manifest.get("networks", {}).values()
-        weights = next((Path(one["folder"]) for one in kept if one.get("folder")), None)
-        return ResultsFolder.create(
-            options.results,
-            device,
-            self._scenario.name,
-            self._scenario.text,
-            resolved,
-            capture(self._session.setup.parent, weights=weights),
-            self._manifest,
+        return open_sweep_folder(
+            sweep, options.results, device, self._made.environment, fresh=options.fresh
         )
 
     def run(self) -> None:
@@ -172,9 +121,8 @@ class _Sweep:
         finished = self._folder.finished_trials()
         self._progress.begin(self._folder.path, len(self._plan), len(finished))
         left = [planned for planned in self._plan if planned.trial not in finished]
-        if left and any(point.settings["kind"] != "command" for point in self._points.values()):
-            for engine in sorted({runtime_of(p.settings) for p in self._points.values()}):
-                self._loop.warm(engine)
+        if left:
+            self._made.warm()
         self._make(left)
         while further := self._planner.further(self._plan, StoredRecords(self._folder.records)):
             self._plan += further
@@ -198,43 +146,18 @@ class _Sweep:
 
     def _request(self, planned: PlannedTrial) -> TrialRequest:
         point = self._points[planned.point_id]
-        own_s = self._scenario.memory.timeout_s if planned.strategy else planned.timeout_s
-        return TrialRequest(
-            trial=planned.trial,
-            point=point.id,
-            block=planned.block,
-            repeat=planned.repeat,
-            settings=point.settings,
-            limits=limits_of(point, self._demand(point) if point.share is not None else 0),
-            timeout_s=self._scenario.timeout_s if own_s is None else own_s,
-            weights=weights_of(point.settings, self._manifest),
-            code=self._manifest.get("code", {}),
-            strategy=planned.strategy,
-            dump_every_bytes=self._scenario.memory.dump_every_bytes,
-            walk=self._walked_limits(point, planned.repeat) if planned.walk else None,
-        )
-
-    def _walked_limits(self, unlimited: Point, repeat: int) -> WalkedLimits:
-        own = workload_points(unlimited, list(self._points.values()))
-        demand = self._demand(unlimited) if any(p.share is not None for p in own) else 0
-        target = self._scenario.limits.cliff_target
-        limits = WalkedLimits(own, demand, target, moved=self._progress.moved)
-        return limits.after(self._folder.records(), again=repeat >= self._scenario.repeats)
+        demand = self._demand(point) if needs_demand(planned, self._points) else 0
+        records = self._folder.records() if planned.walk else ()
+        return self._made.request(planned, demand, records)
 
     def _demand(self, point: Point) -> int:
         """Demand of the same settings, from their first unlimited trial that finished."""
         demand = demand_of(point, self._points, self._plan, self._trials)
         if demand is not None:
             return demand
-        raise CgroupError(
-            f"no unlimited trial of {point.settings.get('networks')} finished, "
-            f"so {point.limits.label} of its demand is unknown",
-            where=str(self._folder.path / "trials.jsonl"),
-            remedy="give limits as sizes, or more time with timeout = …",
-        )
+        raise unknown_demand(point, self._folder.path)
 
     def _trial(self, request: TrialRequest) -> TrialRecord:
-        self._session.swap.use(request.limits.swap_kind, request.limits.swap_bytes)
         files = TrialFiles(
             samples=self._folder.samples_path(request.trial),
             events=self._folder.events_path(request.trial),
@@ -243,12 +166,7 @@ class _Sweep:
             reading=self._folder.reading_path(request.trial),
             live=self._folder.live_path,
         )
-        if request.strategy in self._cant:
-            return unavailable_record(request, self._cant[request.strategy])
-        try:
-            record, *further = run_trials(self._session.setup, request, files)
-        except (MachineError, UnsafePathError, OSError) as error:
-            return harness_error_record(request, error)
+        record, *further = self._made.make(request, files)
         self._further[request.trial] = further
         return record
 
@@ -272,3 +190,13 @@ class _Sweep:
             warnings=self._trials.warnings(),
             noise=self._trials.noise(self._points.values()),
         )
+
+
+def unknown_demand(point: Point, folder: Path) -> CgroupError:
+    """The error where no unlimited trial of a workload shows what shares are of."""
+    return CgroupError(
+        f"no unlimited trial of {point.settings.get('networks')} finished, "
+        f"so {point.limits.label} of its demand is unknown",
+        where=str(folder / "trials.jsonl"),
+        remedy="give limits as sizes, or more time with timeout = …",
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ("torch", "plot", "parquet", "report", "serve", "heap", "benchmark")
+EXTRAS = ("torch", "plot", "parquet", "report", "serve", "heap", "benchmark", "fleet")
 
 
 def closure(extras: Iterable[str]) -> set[str]:

@@ -97,6 +97,8 @@ CALLS = [
     call("export SWEEP -o OUT/trials.parquet", "plot", "parquet"),
     call("export STUDY --format pytest-benchmark", "plot", "benchmark"),
     call("serve SWEEP --port 0 --json", "serve"),
+    # No inventory is there; without the extra that is what it says first.
+    call("fleet status --fleet OUT/fleet.toml", "fleet", codes=(1,)),
 ]
 #: What brings the same by another way: torch needs numpy and Jinja2, memray needs Jinja2.
 OTHERWISE = {

@@ -300,7 +300,7 @@ READERS: dict[str, Callable[[], None]] = {
     "demo": verb("demo", "results", "--seconds", "1s"),
 }
 #: Their trials are a sweep's, as ``run``'s are.
-SWEEPS = ("advise", "batch", "minimum")
+SWEEPS = ("advise", "batch", "fleet", "minimum")
 
 
 def build(world: World, name: str) -> None:

@@ -38,7 +38,7 @@ _JSON_CHECKS: dict[str, Callable[[Any], bool]] = {
 JSON_TEXTS = tuple(_JSON_CHECKS)
 TEXTS = (
     *(*JSON_TEXTS, "outcome", "trial", "point", "started_utc", "strategy", "reason"),
-    *("peak_source", "demand_source", "page_cache", "direction", "energy_domain"),
+    *("peak_source", "demand_source", "page_cache", "direction", "energy_domain", "machine"),
 )
 _FIELDS = tuple(f.name for f in fields(TrialRecord))
 _ELSEWHERE = {

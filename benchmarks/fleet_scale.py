@@ -1,0 +1,172 @@
+"""How much a fleet's scheduling adds over the ideal finish, with made-up trials on 200 workers.
+
+``python benchmarks/fleet_scale.py [TRIALS] [WORKERS] [CLOCK]``: workers and Dask's scheduler run in
+one process, edgebench's controller in another. A made-up trial of 0.2 to 5 s sleeps a CLOCK-th of
+it, so what scheduling costs weighs CLOCK times as much as in a real fleet. The ideal finish is the
+trials' time divided by the workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from edgebench.fleet import machine
+from edgebench.fleet.connection import CONTROLLER, connected
+from edgebench.fleet.controller import FleetController
+from edgebench.fleet.groups import FleetMachine, GroupOptions, MachineGroup
+from edgebench.fleet.inventory import Inventory
+from edgebench.fleet.startup import label_resource, worker_resources
+from edgebench.records import TrialRecord
+from edgebench.scenario.scenario import scenario_of
+
+POINTS = 10
+LABEL = "all"
+
+
+def trial_seconds(trial: str) -> float:
+    """How long a made-up trial takes in a real fleet."""
+    return random.Random(trial).uniform(0.2, 5.0)
+
+
+def made_up(clock: float) -> dict[str, Any]:
+    """What the workers run in place of the machine's own functions."""
+
+    def make_trial(order: dict[str, Any]) -> dict[str, Any]:
+        from distributed import get_worker
+
+        planned, began_s = order["planned"], time.monotonic()
+        seconds = trial_seconds(planned["trial"])
+        time.sleep(seconds / clock)
+        record = {
+            **{key: planned[key] for key in ("trial", "block", "repeat")},
+            "point": planned["point_id"],
+            "settings": {"kind": "command"},
+            "outcome": "ok",
+            "limits": {"label": "max"},
+            "started_utc": "",
+            "wall_s": seconds,
+            "notes": {"began_s": began_s},
+        }
+        return {"records": [record], "files": {}, "machine": str(get_worker().name)}
+
+    return {
+        "make_trial": make_trial,
+        "open_sweep": lambda sweep, tables: {"manifest": {}, "environment": {}},
+        "probe_machine": lambda sweep, planned, repeats: {"times": {"p001": [1.0] * repeats}},
+        "close_sweep": lambda sweep: None,
+    }
+
+
+async def serve(workers: int, clock: float) -> None:
+    """The scheduler and all workers, until the scheduler is stopped."""
+    from distributed import Scheduler, Worker
+
+    for name, function in made_up(clock).items():
+        setattr(machine, name, function)
+    async with Scheduler(port=0, dashboard=False) as scheduler:
+        made = [
+            Worker(
+                scheduler.address,
+                nthreads=1,
+                name=name,
+                resources=worker_resources(name, [LABEL]),
+                memory_limit=0,
+                dashboard=False,
+            )
+            for name in names(workers)
+        ]
+        await asyncio.gather(*made)
+        print(scheduler.address, flush=True)
+        await scheduler.finished()
+
+
+def names(workers: int) -> list[str]:
+    """The machines."""
+    return [f"m{number:03d}" for number in range(workers)]
+
+
+class Watch:
+    """When trials began and ended."""
+
+    def __init__(self) -> None:
+        self.first_s, self.last_s, self.records = float("inf"), 0.0, 0
+
+    def tell(self, text: str) -> None:
+        """Nothing."""
+
+    def made(self, group: MachineGroup, record: TrialRecord) -> None:
+        """A trial is recorded."""
+        self.first_s = min(self.first_s, record.notes["began_s"])
+        self.last_s = time.monotonic()
+        self.records += 1
+
+
+def run(address: str, trials: int, workers: int, clock: float) -> dict[str, Any]:
+    """Run the sweep; what it took."""
+    hosts = {name: {"local": True, "labels": [LABEL]} for name in names(workers)}
+    inventory = Inventory.model_validate({"schema": 1, "scheduler": address, "hosts": hosts})
+    tables = {
+        "schema": 1,
+        "name": "scale",
+        "repeats": trials // POINTS,
+        "workload": {"kind": "command", "command": ["true"]},
+        "limits": {"memory": [f"{64 + n}M" for n in range(POINTS - 1)]},
+    }
+    watch = Watch()
+    # Without a disk: each record's sync is the disk's time, not scheduling's.
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        options = GroupOptions(Path(folder), shared=True)
+        machines = [FleetMachine(name) for name in hosts]
+        scenario = scenario_of(tables)
+        group = MachineGroup(LABEL, label_resource(LABEL), machines, scenario, tables, options)
+        with connected(inventory, CONTROLLER) as connection:
+            FleetController(connection, [group], {}, watch).run()
+            assert group.sweep
+            planned = [f"{n:0{len(str(trials))}d}" for n in range(1, trials + 1)]
+            recorded = sorted(record.trial for record in group.sweep.folder.records())
+            connection.shut_down()
+    took_s = watch.last_s - watch.first_s
+    ideal_s = sum(map(trial_seconds, group.sweep.trials)) / workers / clock
+    return {
+        "trials": trials,
+        "workers": workers,
+        "clock": clock,
+        "once_each": len(recorded) == len(planned) == len(set(recorded)),
+        "took_s": took_s,
+        "ideal_s": ideal_s,
+        "overhead": took_s / ideal_s - 1,
+        # Of a real fleet: scheduling's seconds over trials that are not made shorter.
+        "overhead_unscaled": (took_s - ideal_s) / (ideal_s * clock),
+        "controller_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def main(words: list[str]) -> int:
+    """Start the workers in a process of their own, run, and print the figures."""
+    if words[:1] == ["serve"]:
+        asyncio.run(serve(int(words[1]), float(words[2])))
+        return 0
+    trials, workers, clock = (*map(int, words), *(10_000, 200, 4)[len(words) :])
+    command = [sys.executable, __file__, "serve", str(workers), str(clock)]
+    served = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert served.stdout
+        address = served.stdout.readline().strip()
+        print(json.dumps(run(address, trials, workers, clock), indent=1))
+    finally:
+        served.kill()
+        served.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,128 @@
+"""The same scenario on several devices: seconds and slowdown at each limit, and which is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from edgebench.errors import ResultsError, UsageError
+from edgebench.results.spread import Spread
+from edgebench.results.summary import PointSummary, summarise
+from edgebench.results.sweep_reader import Sweep
+from edgebench.results.workload_labels import workload_key
+
+_WORST = float("inf")
+
+
+@dataclass(frozen=True)
+class DevicePoint:
+    """One point on one device. ``seconds`` is ``total``'s; None where no trial finished."""
+
+    device: str
+    limit_bytes: float | None
+    outcomes: Mapping[str, int]
+    seconds: Spread | None = None
+    slowdown: float | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether all its trials did."""
+        return set(self.outcomes) == {"ok"}
+
+
+@dataclass(frozen=True)
+class DevicesRow:
+    """One limit of one workload, with a point for each device that has it, in their order."""
+
+    workload: str
+    limit_label: str
+    points: tuple[DevicePoint, ...]
+
+    def of(self, device: str) -> DevicePoint | None:
+        """The device's own."""
+        return next((point for point in self.points if point.device == device), None)
+
+
+@dataclass(frozen=True)
+class EnoughAnswer:
+    """Whether a device is fast enough for a workload.
+
+    ``limit_label`` is its tightest limit that still is; None: none is. ``seconds`` is what it takes
+    there; ``price`` as it was given.
+    """
+
+    device: str
+    workload: str
+    price: float | None
+    limit_label: str | None = None
+    seconds: float | None = None
+
+
+def device_rows(sweeps: Sequence[Sweep]) -> list[DevicesRow]:
+    """Every limit that at least two devices have, in the order of the first one's points.
+
+    Raises:
+        UsageError: there are fewer than two devices.
+        ResultsError: no limit of a workload was tried on two.
+    """
+    devices = list(dict.fromkeys(sweep.device for sweep in sweeps))
+    if len(devices) < 2:
+        raise UsageError(
+            f"all these sweeps are of one device: {', '.join(devices)}",
+            remedy="name the sweeps of several, or a folder that holds them: results",
+        )
+    rows: dict[tuple[object, ...], DevicesRow] = {}
+    for sweep in sweeps:
+        for point in summarise(sweep):
+            own = DevicesRow(point.workload, point.limits.label, (_point(sweep.device, point),))
+            row = rows.setdefault(_key(point), replace(own, points=()))
+            rows[_key(point)] = replace(row, points=(*row.points, *own.points))
+    shared = [row for row in rows.values() if len(row.points) > 1]
+    if not shared:
+        raise ResultsError(
+            "the devices have no point in common: no workload ran at the same limit on two",
+            where=", ".join(str(sweep.path) for sweep in sweeps),
+            remedy="run one scenario on each: edgebench fleet run SCENARIO",
+        )
+    return shared
+
+
+def _key(point: PointSummary) -> tuple[object, ...]:
+    # A share's bytes follow from the device's own demand, so the label pairs them.
+    return workload_key(point.settings), replace(point.limits, memory_bytes=None)
+
+
+def _point(device: str, point: PointSummary) -> DevicePoint:
+    seconds = point.times_s.get("total")
+    return DevicePoint(device, point.limit_bytes, point.outcomes, seconds, point.slowdown)
+
+
+def enough_answers(
+    rows: Sequence[DevicesRow], within_s: float, prices: Mapping[str, float]
+) -> list[EnoughAnswer]:
+    """For each workload and device whether it takes no more than ``within_s``; cheapest first.
+
+    Devices without a price stand behind those that have one.
+    """
+    answers = []
+    for workload in dict.fromkeys(row.workload for row in rows):
+        own = [row for row in rows if row.workload == workload]
+        devices = dict.fromkeys(point.device for row in own for point in row.points)
+        made = [_enough(device, workload, own, within_s, prices.get(device)) for device in devices]
+        answers += sorted(made, key=lambda one: (one.seconds is None, one.price or _WORST))
+    return answers
+
+
+def _enough(
+    device: str, workload: str, rows: Iterable[DevicesRow], within_s: float, price: float | None
+) -> EnoughAnswer:
+    fast = [
+        (point.limit_bytes or _WORST, row.limit_label, point.seconds.median)
+        for row in rows
+        if (point := row.of(device)) and point.finished and point.seconds
+        if point.seconds.median <= within_s
+    ]
+    if not fast:
+        return EnoughAnswer(device, workload, price)
+    _, label, seconds = min(fast)
+    return EnoughAnswer(device, workload, price, label, seconds)

@@ -1,0 +1,205 @@
+"""A connection to a fleet's scheduler, and what it knows of the machines."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgebench.errors import FleetError
+from edgebench.extras import need
+from edgebench.fleet.content import lacking_files, pieces, store_piece
+from edgebench.fleet.inventory import Inventory
+from edgebench.fleet.machine import describe_machine
+from edgebench.fleet.startup import MACHINE, OWNER, host_resource
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+#: In the names of clients that run a sweep.
+CONTROLLER = "edgebench-fleet-run"
+_CONNECT_S = 10.0
+
+
+@dataclass(frozen=True)
+class FleetWorker:
+    """A machine's worker, as the scheduler knows it."""
+
+    name: str
+    address: str
+    last_seen: float
+
+
+class FleetConnection:
+    """A client of the fleet's scheduler. A context manager."""
+
+    def __init__(self, inventory: Inventory, client: Client) -> None:
+        self.inventory = inventory
+        self.client = client
+
+    def workers(self) -> dict[str, FleetWorker]:
+        """Machine → its worker, of those of the inventory that are there."""
+        known = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"]
+        found = {}
+        for address, one in known.items():
+            name = str(one["name"])
+            if name in self.inventory.hosts:
+                found[name] = FleetWorker(name, address, float(one["last_seen"]))
+        return found
+
+    def busy(self) -> dict[str, tuple[str, ...]]:
+        """A worker's address → the keys of its tasks."""
+        processing: Mapping[str, Iterable[Any]] = self.client.processing()
+        return {address: tuple(map(str, keys)) for address, keys in processing.items()}
+
+    def answering(self, workers: Iterable[FleetWorker]) -> list[FleetWorker]:
+        """Those whose last heartbeat is not overdue: a frozen worker would be waited for."""
+        overdue_s = max(10.0, 2.5 * self.inventory.heartbeat_s)
+        return [one for one in workers if time.time() - one.last_seen <= overdue_s]
+
+    def describe(self, workers: Iterable[FleetWorker]) -> dict[str, dict[str, Any] | str]:
+        """Machine → what :func:`describe_machine` says there, or why it doesn't.
+
+        ``clock_off_s`` is how far its clock is from this computer's.
+        """
+        names = {one.address: one.name for one in workers}
+        before = time.time()
+        answers = self._asked(describe_machine, list(names))
+        middle = (before + time.time()) / 2
+        found: dict[str, dict[str, Any] | str] = {}
+        for address, name in names.items():
+            answer = answers.get(address)
+            if isinstance(answer, dict):
+                found[name] = {**answer, "clock_off_s": answer["clock_s"] - middle}
+            else:
+                found[name] = f"{type(answer).__name__}: {answer}"
+        return found
+
+    def send_files(self, worker: FleetWorker, files: Mapping[str, Path]) -> int:
+        """Send what the machine doesn't have of these files (digest → path); how many were sent.
+
+        Raises:
+            FleetError: it can't be stored there.
+        """
+        named = {f"{found}/{path.name}": path for found, path in files.items()}
+        lacking = self._one(lacking_files, worker, list(named)) if named else []
+        for name in lacking:
+            size = named[name].stat().st_size
+            for offset, data in pieces(named[name]):
+                self._one(store_piece, worker, name, offset, data, size)
+        return len(lacking)
+
+    def _one(self, function: Callable[..., Any], worker: FleetWorker, *arguments: Any) -> Any:
+        answer = self._asked(function, [worker.address], *arguments).get(worker.address)
+        if isinstance(answer, Exception):
+            raise FleetError(
+                f"{worker.name}: files can't be sent: {answer}",
+                where=worker.name,
+                remedy="free some space there, or see its worker's log",
+            ) from answer
+        return answer
+
+    def _asked(
+        self, function: Callable[..., Any], addresses: list[str], *arguments: Any
+    ) -> dict[str, Any]:
+        if not addresses:
+            return {}
+        answers: dict[str, Any] = self.client.run(
+            function, *arguments, workers=addresses, on_error="return"
+        )
+        return answers
+
+    def set_resource(self, worker: FleetWorker, resource: str, amount: float) -> None:
+        """Give a worker so much of a Dask resource."""
+        self._asked(_set_resource, [worker.address], resource, amount)
+
+    def submit(
+        self, function: Callable[..., Any], *arguments: Any, key: str, resource: str
+    ) -> Future:
+        """A task on a machine that has the resource, alone on it."""
+        return self.client.submit(
+            function,
+            *arguments,
+            key=key,
+            resources={MACHINE: 1, resource: 1},
+            pure=False,
+        )
+
+    def on_machine(self, function: Callable[..., Any], name: str, *arguments: Any) -> Future:
+        """A task on this machine, between its trials."""
+        key = f"{function.__name__}-{name}-{os.urandom(6).hex()}"
+        return self.submit(function, *arguments, key=key, resource=host_resource(name))
+
+    def other_controllers(self) -> list[str]:
+        """Clients that run a sweep on this fleet and began before this one."""
+        own = str(self.client.id)
+        # By value: a scheduler of somebody else need not have edgebench.
+        clients = self.client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.clients))
+        running = [one for one in clients if CONTROLLER in one]
+        return running[: running.index(own)] if own in running else running
+
+    def owner(self) -> str | None:
+        """The fleet that started this scheduler; None if somebody else did."""
+        name: str | None = self.client.run_on_scheduler(os.getenv, OWNER)
+        return name
+
+    def shut_down(self) -> None:
+        """End the scheduler, and with it all of its workers."""
+        self.client.shutdown()
+
+    def retire(self, workers: Iterable[FleetWorker]) -> None:
+        """End these workers."""
+        self.client.retire_workers(workers=[one.address for one in workers], close_workers=True)
+
+
+async def _set_resource(resource: str, amount: float, dask_worker: Any) -> None:
+    await dask_worker.set_resources(**{resource: amount})
+
+
+@contextmanager
+def connected(inventory: Inventory, name: str = "edgebench-fleet") -> Iterator[FleetConnection]:
+    """A connection to the fleet's scheduler.
+
+    Raises:
+        FleetError: none answers.
+        MachineError: Dask is not installed.
+    """
+    need("distributed")
+    from distributed import Client
+
+    try:
+        client = Client(
+            inventory.scheduler,
+            timeout=_CONNECT_S,
+            name=name,
+            security=_security(inventory),
+            set_as_default=False,
+        )
+    except (OSError, TimeoutError) as error:
+        raise FleetError(
+            f"no scheduler answers at {inventory.scheduler}",
+            where=inventory.scheduler,
+            remedy="edgebench fleet up",
+        ) from error
+    try:
+        yield FleetConnection(inventory, client)
+    finally:
+        client.close(timeout=_CONNECT_S)
+
+
+def _security(inventory: Inventory) -> Any:
+    if inventory.tls is None:
+        return None
+    from distributed.security import Security
+
+    files = inventory.tls
+    return Security(
+        tls_ca_file=files.ca,
+        tls_client_cert=files.cert,
+        tls_client_key=files.key,
+        require_encryption=True,
+    )

@@ -1,0 +1,205 @@
+"""A run on a fleet: trials are handed out, and records kept as they arrive.
+
+Dask decides which machine makes a trial; here is only how many are handed out at once, so that
+neither the scheduler nor this process holds a whole sweep.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from edgebench.errors import FleetError
+from edgebench.fleet.admission import FleetProgress, MachineAdmission, guarded, opening
+from edgebench.fleet.connection import FleetConnection
+from edgebench.fleet.groups import FleetMachine, MachineGroup
+from edgebench.fleet.machine import close_sweep, make_trial
+from edgebench.fleet.messages import told_error
+from edgebench.fleet.tasks import OpenTasks
+
+#: Trials that are handed out for each machine: one that it makes, one that waits for it.
+_AHEAD = 2
+_LOOK_S = 2.0
+_CLOSE_S = 70.0
+#: By then the scheduler has noticed that a controller was killed.
+_GONE_S = 4.0
+
+
+class FleetController:
+    """Runs the sweeps of some groups of machines to their ends.
+
+    Args:
+        connection: to the scheduler.
+        groups: the sweeps and their machines.
+        files: what the scenario names: digest → path.
+        progress: gets what happens.
+    """
+
+    def __init__(
+        self,
+        connection: FleetConnection,
+        groups: Sequence[MachineGroup],
+        files: Mapping[str, Path],
+        progress: FleetProgress,
+    ) -> None:
+        self._connection, self._groups = connection, groups
+        self._progress, self._tasks = progress, OpenTasks()
+        self._admission = MachineAdmission(connection, self._tasks, files, progress)
+        self._looked_s = 0.0
+
+    def run(self) -> None:
+        """Until each sweep is complete, failed, or has no machine left.
+
+        Raises:
+            FleetError: another controller uses the fleet.
+        """
+        self._refuse_another()
+        try:
+            self._look()
+            while going_on := [group for group in self._groups if not group.over]:
+                for group in going_on:
+                    guarded(group, self._tasks, partial(self._fill, group))
+                self._tasks.take(_LOOK_S / 4)
+                if time.monotonic() - self._looked_s > _LOOK_S:
+                    self._look()
+        finally:
+            self._close()
+
+    def _refuse_another(self) -> None:
+        ends = time.monotonic() + _GONE_S
+        while others := self._connection.other_controllers():
+            if time.monotonic() > ends:
+                raise FleetError(
+                    f"another edgebench fleet run uses this fleet ({others[0]})",
+                    where=self._connection.inventory.scheduler,
+                    remedy="wait until it ends, or stop it",
+                )
+            time.sleep(0.2)
+
+    def _look(self) -> None:
+        """Which workers are there: new ones get ready, trials of lost ones go to others."""
+        there = self._connection.workers()
+        new = []
+        for group in self._groups:
+            for machine in group.machines:
+                worker = there.get(machine.name)
+                if machine.address and (worker is None or worker.address != machine.address):
+                    self._lose(group, machine)
+                if worker and machine.state == "absent" and not group.over:
+                    new.append((group, machine, worker))
+        if new:
+            self._admission.welcome(new)
+        for group in self._groups:
+            if not group.over and not group.of("opening", "ready", "working"):
+                _end_without_machines(group, self._connection.inventory.scheduler)
+        self._looked_s = time.monotonic()
+
+    def _lose(self, group: MachineGroup, machine: FleetMachine) -> None:
+        self._progress.tell(f"{machine.name} is gone; what it did is done again")
+        self._tasks.take_back(group.key, opening(machine))
+        self._admission.lose(group, machine)
+        # Trials that are shared Dask itself gives to other machines.
+        if not group.of("working"):
+            self._take_back(group)
+
+    def _take_back(self, group: MachineGroup) -> None:
+        for name in self._tasks.take_back(group.key):
+            if group.sweep:
+                group.sweep.give_back(name)
+
+    def _fill(self, group: MachineGroup) -> None:
+        """Hand out trials, a few for each machine."""
+        sweep, working = group.sweep, group.of("working")
+        if sweep is None or not working:
+            return
+        while sweep.out < _AHEAD * len(working) and (order := sweep.next_trial()):
+            trial = order["planned"]["trial"]
+            key = f"{group.device} {trial} {secrets.token_hex(4)}"
+            order["sweep"] = group.key
+            future = self._connection.submit(make_trial, order, key=key, resource=group.resource)
+            made, lost = partial(self._made, group, trial), partial(self._lost, group, trial)
+            self._tasks.watch((group.key, trial), future, made, lost)
+        if not sweep.plan_further():
+            group.over = True
+
+    def _made(self, group: MachineGroup, trial: str, answer: Any) -> None:
+        machine = next(one for one in group.machines if one.name == answer["machine"])
+        assert group.sweep
+        if answer.get("closed"):
+            # Its service ended, or another sweep was opened there: it gets ready again.
+            group.sweep.give_back(trial)
+            if machine.state == "working":
+                machine.state = "absent"
+        elif "error" in answer:
+            self._failed(group, machine, trial, told_error(machine.name, answer["error"]))
+        else:
+            guarded(group, self._tasks, partial(self._keep, group, machine, trial, answer))
+
+    def _keep(
+        self, group: MachineGroup, machine: FleetMachine, trial: str, answer: Mapping[str, Any]
+    ) -> None:
+        assert group.sweep
+        record = group.sweep.keep(trial, machine.name, answer)
+        if record is None:
+            return
+        if group.is_failing(machine, record.outcome):
+            self._admission.leave_out(group, machine, record.reason or record.outcome)
+        if record.outcome != "harness-error":
+            self._progress.made(group, record)
+
+    def _failed(
+        self, group: MachineGroup, machine: FleetMachine, trial: str, error: FleetError
+    ) -> None:
+        """A machine could not make a trial at all: it gets no more, and another one makes it."""
+        assert group.sweep
+        group.sweep.give_back(trial)
+        self._admission.leave_out(group, machine, error.what)
+        if not group.of("opening", "ready", "working"):
+            group.error, group.over = error, True
+
+    def _lost(self, group: MachineGroup, trial: str, reason: str, final: bool) -> None:
+        """A trial has no answer: it was lost on its way, or several machines with it."""
+        assert group.sweep
+        if final:
+            self._progress.tell(f"trial {trial} of {group.device} is given up: {reason}")
+            guarded(group, self._tasks, partial(group.sweep.give_up, trial, reason))
+        else:
+            group.sweep.give_back(trial)
+
+    def _close(self) -> None:
+        """End what is open on the machines, as soon as the trials that they make have ended."""
+        from distributed import fire_and_forget
+
+        for group in self._groups:
+            self._take_back(group)
+            if group.sweep:
+                group.sweep.folder.close()
+        closing = [
+            self._connection.on_machine(close_sweep, machine.name, group.key)
+            for group in self._groups
+            for machine in group.of("ready", "working", "left-out")
+            if machine.opened
+        ]
+        for future in closing:
+            fire_and_forget(future)
+        ends = time.monotonic() + _CLOSE_S
+        for future in closing if all(group.over for group in self._groups) else []:
+            with suppress(Exception):
+                future.result(timeout=max(0.1, ends - time.monotonic()))
+
+
+def _end_without_machines(group: MachineGroup, scheduler: str) -> None:
+    group.over = True
+    reasons = [f"{one.name}: {one.reason}" for one in group.machines if one.reason]
+    if absent := [one.name for one in group.of("absent")]:
+        reasons.append(f"no worker of {', '.join(absent)} is there")
+    group.error = FleetError(
+        f"{group.device}: no machine can go on: {'; '.join(reasons)}",
+        where=scheduler,
+        remedy="edgebench fleet up; then the same command again: what is finished is kept",
+    )

@@ -1,0 +1,26 @@
+"""What goes between the controller and the machines, as plain data: any version can read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgebench.errors import EdgebenchError, FleetError
+
+
+def plain_error(error: EdgebenchError) -> dict[str, str | None]:
+    """An error as plain data."""
+    return {"what": error.what, "where": error.where, "remedy": error.remedy}
+
+
+def told_error(machine: str, said: Mapping[str, Any]) -> FleetError:
+    """The error that a machine told, with its name."""
+    where = f"{machine}: {said['where']}" if said.get("where") else machine
+    return FleetError(f"{machine}: {said['what']}", where=where, remedy=said.get("remedy"))
+
+
+def told_loss(code: int) -> dict[str, str | None]:
+    """The error where the process that makes a machine's trials ended by itself."""
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    remedy = "see the worker's log there (edgebench fleet status names it); then start again"
+    return {"what": f"the process that makes its trials {how}", "where": None, "remedy": remedy}

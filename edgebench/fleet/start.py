@@ -1,0 +1,110 @@
+"""Starts a Dask scheduler or worker on this machine, apart from the terminal, and waits for it.
+
+``python -m edgebench.fleet.start`` reads on standard input what to start, as JSON
+(:func:`edgebench.fleet.startup.start_order`), and prints its process and log. Run over SSH it needs
+no shell's quoting there, and a private key is on no command line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgebench import __version__
+from edgebench.errors import EdgebenchError, FleetError
+from edgebench.extras import need
+from edgebench.identity import caller_identity
+from edgebench.safe_files import make_folder, open_empty, write_whole
+from edgebench.workloads.preparation import cache_folder
+
+_PROGRAMS = {"scheduler": "distributed.cli.dask_scheduler", "worker": "distributed.cli.dask_worker"}
+#: What its log says when it is ready.
+_READY = {"scheduler": b"Scheduler at:", "worker": b"Registered to:"}
+_WAIT_S = 60.0
+_END_BYTES = 2000
+
+
+def start_process(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Start it; its process and log.
+
+    Raises:
+        FleetError: another version of edgebench is here, or it ended at once.
+        MachineError: Dask is not installed.
+    """
+    if order["edgebench"] != __version__:
+        raise FleetError(
+            f"edgebench {__version__} is installed here, {order['edgebench']} at the controller",
+            remedy=f"python3 -m pip install 'edgebench[fleet]=={order['edgebench']}'",
+        )
+    need("distributed")
+    folder = cache_folder(caller_identity()) / "fleet"
+    make_folder(folder, parents=True)
+    name, role = order["name"], order["role"]
+    log = folder / f"{role}-{name}.log"
+    words = [*order["words"], *_tls_words(order.get("tls"), folder, f"{role}-{name}")]
+    descriptor = open_empty(log, 0o600)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", _PROGRAMS[role], *words],
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            env={**os.environ, **order["environment"]},
+            start_new_session=True,
+        )
+    finally:
+        os.close(descriptor)
+    _wait(process, log, role)
+    return {"pid": process.pid, "log": str(log)}
+
+
+def _tls_words(tls: Mapping[str, str] | None, folder: Path, name: str) -> list[str]:
+    """The PEM files, written here for the owner alone, as flags."""
+    words = []
+    for flag, text in (tls or {}).items():
+        path = write_whole(folder / f"{name}-{flag}.pem", text.encode(), 0o600)
+        words += [f"--tls-{'ca-file' if flag == 'ca' else flag}", str(path)]
+    return words
+
+
+def _wait(process: subprocess.Popen[bytes], log: Path, role: str) -> None:
+    ends = time.monotonic() + _WAIT_S
+    while time.monotonic() < ends:
+        if _READY[role] in log.read_bytes():
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    ended = process.poll() is not None
+    if not ended:
+        process.kill()
+        process.wait()
+    last = log.read_bytes()[-_END_BYTES:].decode(errors="replace").strip().splitlines()
+    how = f"ended with exit code {process.returncode}" if ended else "is not ready in a minute"
+    raise FleetError(
+        f"the {role} {how}: {last[-1] if last else 'its log is empty'}",
+        where=str(log),
+        remedy=f"see its log there: {log}",
+    )
+
+
+def main() -> int:
+    """Start what standard input says."""
+    try:
+        sys.stdout.write(json.dumps(start_process(json.load(sys.stdin))))
+    except (EdgebenchError, OSError) as error:
+        remedy = getattr(error, "remedy", None)
+        said = {"what": str(error).splitlines()[0], "remedy": remedy}
+        sys.stdout.write(json.dumps({"error": said}))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""A scenario's trials on this machine: what they need is made ready first, then each is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgebench.errors import MachineError, UnsafePathError
+from edgebench.extras import need
+from edgebench.measures.machine.environment import capture
+from edgebench.measures.registry import with_own_trial
+from edgebench.records import TrialRecord
+from edgebench.run.network_manifest import network_manifest
+from edgebench.run.storage import weights_of
+from edgebench.run.trial import TrialFiles, run_trials
+from edgebench.run.trial_loop import TrialLoop
+from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record
+from edgebench.run.walked_limits import WalkedLimits, workload_points
+from edgebench.scenario.points import PlannedTrial, Point, libraries, limits_of, runtime_of
+from edgebench.scenario.scenario import Scenario
+
+
+class ScenarioTrials:
+    """The trials of a scenario's points in one session.
+
+    ``manifest``: the networks' weights and layer tables on this machine. ``unavailable``: strategy
+    → why it can't be used here; it is left out.
+
+    Raises:
+        MachineError: a library, swap or a storage speed that a point asks for is not to be had.
+        WorkloadError: a network or a checkpoint is missing.
+    """
+
+    def __init__(self, scenario: Scenario, points: Mapping[str, Point], loop: TrialLoop) -> None:
+        self._scenario, self._points, self._loop = scenario, points, loop
+        need(*{name for one in points.values() for name in libraries(one.settings)})
+        # Each kind of swap once, so that a missing one is reported before the sweep.
+        kinds = {(p.limits.swap_kind, p.limits.swap_bytes) for p in points.values()}
+        for kind, size in sorted(kinds, key=str):
+            loop.session.swap.use(kind, size)
+        self.unavailable = self._unavailable()
+        self.manifest = network_manifest(
+            scenario, points.values(), loop.session.setup.identity, loop.progress
+        )
+        loop.session.prove_storage(points.values(), self.manifest, loop.progress.stage)
+
+    def _unavailable(self) -> dict[str, str]:
+        asked = {name: with_own_trial()[name].unavailable() for name in self._scenario.strategies}
+        found = {name: reason for name, reason in asked.items() if reason}
+        for name, reason in found.items():
+            self._loop.progress.stage(f"strategy {name} is left out: {reason}")
+        return found
+
+    def environment(self) -> dict[str, Any]:
+        """Where the trials run, as it is now."""
+        kept = self.manifest.get("networks", {}).values()
+        weights = next((Path(one["folder"]) for one in kept if one.get("folder")), None)
+        return capture(self._loop.session.setup.parent, weights=weights)
+
+    def warm(self) -> None:
+        """Import the runtimes once; what is a command has none."""
+        if any(point.settings["kind"] != "command" for point in self._points.values()):
+            for engine in sorted({runtime_of(p.settings) for p in self._points.values()}):
+                self._loop.warm(engine)
+
+    def request(
+        self, planned: PlannedTrial, demand_bytes: int, records: Sequence[TrialRecord] = ()
+    ) -> TrialRequest:
+        """A planned trial, ready to be made.
+
+        Args:
+            planned: the trial.
+            demand_bytes: what shares are of; 0 where the trial has none.
+            records: what a walk goes by: at least the sweep's of its workload, so far.
+        """
+        point = self._points[planned.point_id]
+        own_s = self._scenario.memory.timeout_s if planned.strategy else planned.timeout_s
+        return TrialRequest(
+            trial=planned.trial,
+            point=point.id,
+            block=planned.block,
+            repeat=planned.repeat,
+            settings=point.settings,
+            limits=limits_of(point, demand_bytes),
+            timeout_s=self._scenario.timeout_s if own_s is None else own_s,
+            weights=weights_of(point.settings, self.manifest),
+            code=self.manifest.get("code", {}),
+            strategy=planned.strategy,
+            dump_every_bytes=self._scenario.memory.dump_every_bytes,
+            walk=self._walked_limits(planned, demand_bytes, records) if planned.walk else None,
+        )
+
+    def _walked_limits(
+        self, planned: PlannedTrial, demand_bytes: int, records: Sequence[TrialRecord]
+    ) -> WalkedLimits:
+        own = workload_points(self._points[planned.point_id], list(self._points.values()))
+        target, moved = self._scenario.limits.cliff_target, self._loop.progress.moved
+        limits = WalkedLimits(own, demand_bytes, target, moved=moved)
+        return limits.after(records, again=planned.repeat >= self._scenario.repeats)
+
+    def make(self, request: TrialRequest, files: TrialFiles) -> list[TrialRecord]:
+        """Make a trial: its record, and those of further limits that its walk visited."""
+        session = self._loop.session
+        session.swap.use(request.limits.swap_kind, request.limits.swap_bytes)
+        if request.strategy in self.unavailable:
+            return [unavailable_record(request, self.unavailable[request.strategy])]
+        try:
+            return run_trials(session.setup, request, files)
+        except (MachineError, UnsafePathError, OSError) as error:
+            return [harness_error_record(request, error)]
+
+
+def needs_demand(planned: PlannedTrial, points: Mapping[str, Point]) -> bool:
+    """Whether a trial's limit, or one that its walk visits, is a share of the demand."""
+    point = points[planned.point_id]
+    own: Sequence[Point] = [point]
+    if planned.walk:
+        own = workload_points(point, list(points.values()))
+    return any(one.share is not None for one in own)

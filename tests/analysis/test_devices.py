@@ -1,0 +1,91 @@
+"""Several devices compared: paired by limit, seconds as written, the cheapest that is enough."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from made_sweep import Shape, make
+
+from edgebench.analysis.devices import device_rows, enough_answers
+from edgebench.cli import cli
+from edgebench.errors import UsageError
+from edgebench.results.results import load
+from edgebench.results.sweep_reader import Sweep
+
+#: The second one needs more, so it is slowed more at the same limits.
+SHAPES = {"fast": Shape(noise=0.0), "slow": Shape(noise=0.0, a=6.0), "third": Shape(noise=0.0)}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder with a sweep of each of three devices."""
+    folder = tmp_path_factory.mktemp("devices") / "results"
+    for device, shape in SHAPES.items():
+        make(folder, shape, device)
+    return folder
+
+
+def sweeps_of(root: Path) -> list[Sweep]:
+    """One of each device, in the order of their names."""
+    return sorted(load(root).sweeps, key=lambda sweep: sweep.device)
+
+
+def test_rows_pair_devices_by_limit(root: Path):
+    """Each limit is one row with a point of each device, whose slowdown is the made one's order."""
+    rows = device_rows(sweeps_of(root))
+    assert [row.limit_label for row in rows] == ["max", "150M", "100M", "75M", "50M"]
+    for row in rows:
+        assert [point.device for point in row.points] == list(SHAPES)
+    tightest = rows[-1]
+    fast, slow = tightest.of("fast"), tightest.of("slow")
+    assert fast
+    assert slow
+    assert fast.slowdown
+    assert slow.slowdown
+    assert slow.slowdown > fast.slowdown
+
+
+def test_the_cheapest_that_is_fast_enough_comes_first(root: Path):
+    """By price among those that hold the time at some limit, with the tightest such limit."""
+    rows = device_rows(sweeps_of(root))
+    unlimited = rows[0].of("fast")
+    assert unlimited
+    assert unlimited.seconds
+    within = unlimited.seconds.median * 1.5
+    found = enough_answers(rows, within, {"fast": 80.0, "third": 20.0})
+    assert [one.device for one in found] == ["third", "fast", "slow"]
+    assert found[0].seconds is not None
+    assert found[0].seconds <= within
+    none = enough_answers(rows, unlimited.seconds.median / 100, {})
+    assert all(one.limit_label is None for one in none)
+
+
+def test_one_device_alone_is_no_comparison(root: Path):
+    """Two sweeps of one device are what `compare A B` is for."""
+    with pytest.raises(UsageError, match="of one device"):
+        device_rows(load(root / "fast").sweeps)
+
+
+def test_the_verb_prints_a_table_and_draws_a_figure(root: Path, tmp_path: Path):
+    """`compare --devices` on a results folder: a sentence, the table, the figure's files."""
+    words = ["compare", "--devices", str(root), "--within", "1h", "--price", "slow=10"]
+    done = CliRunner().invoke(cli, [*words, "--figure", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    shown = " ".join(done.stdout.split())
+    assert "the cheapest that is fast enough (within 1 h" in shown
+    assert "slow, 10" in shown
+    assert len(list(tmp_path.glob("figures/devices-*.png"))) == 1
+    plain = CliRunner().invoke(cli, [*words, "--json"])
+    data = json.loads(plain.stdout)
+    assert set(data["sweeps"]) == set(SHAPES)
+    assert {one["device"]: one["price"] for one in data["enough"]}["slow"] == 10
+
+
+def test_two_sweeps_are_still_asked_for(root: Path):
+    """Without --devices a lone path, or a third one, is refused with both ways to go on."""
+    for paths in ([str(root)], [str(root)] * 3):
+        done = CliRunner().invoke(cli, ["compare", *paths])
+        assert isinstance(done.exception, UsageError)

@@ -1,0 +1,241 @@
+"""A fleet of real Dask workers on several ports of this machine, with real trials in real cgroups.
+
+The three "machines" are one, so no time means anything here; that each trial is made and kept once
+does, whatever is killed, frozen or started again in the middle.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgebench.identity import python_path
+
+pytest.importorskip("distributed")
+pytestmark = [pytest.mark.cgroup, pytest.mark.timeout(600)]
+
+INVENTORY = """
+schema = 1
+name = "test-{port}"
+scheduler = "tcp://127.0.0.1:{port}"
+heartbeat = "1s"
+lost_after = "5s"
+[hosts.one]
+local = true
+labels = ["vm"]
+[hosts.two]
+local = true
+labels = ["vm"]
+[hosts.three]
+local = true
+labels = ["vm"]
+"""
+SCENARIO = """
+schema = 1
+name = "{name}"
+repeats = {repeats}
+[workload]
+kind = "command"
+command = ["sleep", "{seconds}"]
+[limits]
+memory = ["64M", "32M"]
+swap = "none"
+"""
+NAMES = ("one", "two", "three")
+
+
+class Fleet:
+    """Three workers in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        (folder / "fleet.toml").write_text(INVENTORY.format(port=self.port))
+        cache = str(folder / "cache")
+        self.environment = {**os.environ, "PYTHONPATH": python_path(), "EDGEBENCH_CACHE": cache}
+
+    def command(self, *words: str) -> list[str]:
+        """A verb of `edgebench fleet`."""
+        return [sys.executable, "-m", "edgebench", "fleet", *words]
+
+    def ask(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run it as a person would."""
+        done = subprocess.run(
+            self.command(*words),
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start it, and don't wait."""
+        with (self.folder / "controller.log").open("ab") as log:
+            return subprocess.Popen(
+                self.command(*words),
+                cwd=self.folder,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+            )
+
+    def states(self) -> dict[str, dict[str, str]]:
+        """What `fleet status` tells."""
+        said = self.ask("status", "--json").stdout
+        found: dict[str, dict[str, str]] = json.loads(said)["machines"]
+        return found
+
+    def scenario(self, name: str, repeats: int, seconds: float) -> str:
+        """A scenario of three points whose trials sleep so long."""
+        path = self.folder / f"{name}.toml"
+        path.write_text(SCENARIO.format(name=name, repeats=repeats, seconds=seconds))
+        return path.name
+
+    def lines(self, device: str, name: str) -> list[dict[str, Any]]:
+        """The records of the device's one sweep of that name."""
+        files = list(self.folder.glob(f"results/{device}/*-{name}-*/trials.jsonl"))
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+    def wait_for(self, device: str, name: str, count: int) -> None:
+        """Until so many trials are recorded."""
+        while len(self.lines(device, name)) < count:
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        """Nothing of it stays: those that are frozen are killed."""
+        pids = [one["pid"] for one in self.states().values() if one["pid"]]
+        self.ask("stop")
+        ends = time.monotonic() + 30
+        while any(map(is_alive, pids)) and time.monotonic() < ends:
+            time.sleep(0.1)
+        assert not [pid for pid in pids if is_alive(pid)]
+
+
+def is_alive(pid: str) -> bool:
+    """Whether the process runs."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return status[0] != "Z"
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Three workers that are up."""
+    made = Fleet(tmp_path_factory.mktemp("fleet"))
+    made.ask("up")
+    yield made
+    made.end()
+
+
+def once_each(lines: list[dict[str, Any]], count: int) -> bool:
+    """Whether each trial of the plan has one record."""
+    width = max(4, len(str(count)))
+    wanted = {f"{n:0{width}d}": 1 for n in range(1, count + 1)}
+    return Counter(line["trial"] for line in lines) == wanted
+
+
+def test_each_machine_runs_the_whole_sweep(fleet: Fleet):
+    """A sweep of its own for each machine, complete, with its name in every record."""
+    name = fleet.scenario("each", 2, 0.1)
+    summary = json.loads(fleet.ask("run", name, "--json").stdout)
+    assert [one["trials"] for one in summary["devices"]] == [6, 6, 6]
+    for device in NAMES:
+        lines = fleet.lines(device, "each")
+        assert once_each(lines, 6)
+        assert {line["machine"] for line in lines} == {device}
+        assert {line["outcome"] for line in lines} == {"ok"}
+        assert len(list(fleet.folder.glob(f"results/{device}/*-each-*/complete.json"))) == 1
+        assert len(list(fleet.folder.glob(f"results/{device}/*-each-*/samples/*.npz"))) == 6
+
+
+def test_files_that_the_scenario_names_are_sent_once(fleet: Fleet):
+    """A script of the controller's folder runs on each machine, from a store by content."""
+    script = fleet.folder / "work.py"
+    script.write_text("b = bytearray(20 << 20)\n")
+    text = SCENARIO.format(name="sent", repeats=1, seconds=1).replace(
+        '"sleep", "1"', f'"{sys.executable}", "-I", "-S", "work.py"'
+    )
+    (fleet.folder / "sent.toml").write_text(text)
+    fleet.ask("run", "sent.toml", "--host", "one")
+    lines = fleet.lines("one", "sent")
+    assert {line["outcome"] for line in lines} == {"ok"}
+    assert lines[0]["settings"]["command"][-1] == "work.py"
+    stored = list((fleet.folder / "cache/fleet/content").glob("*/work.py"))
+    before = stored[0].stat().st_mtime_ns
+    fleet.ask("run", "sent.toml", "--host", "one")
+    assert [one.stat().st_mtime_ns for one in stored] == [before]
+
+
+def test_the_doctor_asks_every_machine(fleet: Fleet):
+    """The checks of all machines come back in one answer."""
+    found = json.loads(fleet.ask("doctor", "--json").stdout)["machines"]
+    assert set(found) == set(NAMES)
+    assert all(one["fit"] and len(one["checks"]) > 10 for one in found.values())
+
+
+def test_a_second_controller_is_refused_and_a_killed_one_goes_on(fleet: Fleet):
+    """Two runs at once would disturb each other; after SIGKILL the same command resumes."""
+    name = fleet.scenario("resumed", 3, 1)
+    first = fleet.start("run", name)
+    try:
+        fleet.wait_for("one", "resumed", 2)
+        refused = fleet.ask("run", name, code=1)
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    assert "another edgebench fleet run uses this fleet" in refused.stderr
+    fleet.ask("run", name)
+    for device in NAMES:
+        assert once_each(fleet.lines(device, "resumed"), 9)
+
+
+@pytest.mark.slow
+def test_shared_trials_survive_a_killed_and_a_frozen_worker(fleet: Fleet):
+    """One machine is killed, one frozen, at random moments: each trial is recorded once."""
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    name = fleet.scenario("shared", 10, 1)
+    running = fleet.start("run", name, "--shared", "vm")
+    states = fleet.states()
+    victims = chance.sample(NAMES, 2)
+    pids = [int(states[victim]["pid"]) for victim in victims]
+    fleet.wait_for("vm", "shared", chance.randrange(1, 8))
+    os.kill(pids[0], signal.SIGKILL)
+    time.sleep(chance.uniform(0, 2))
+    os.kill(pids[1], signal.SIGSTOP)
+    try:
+        assert running.wait(300) == 0, f"seed {seed}: {fleet.folder / 'controller.log'}"
+        lines = fleet.lines("vm", "shared")
+        assert once_each(lines, 30), f"seed {seed}"
+        assert {line["outcome"] for line in lines} == {"ok"}
+    finally:
+        os.kill(pids[1], signal.SIGKILL)
+    fleet.ask("up")
+    assert all(one["state"] == "idle" for one in fleet.states().values())
+
+
+def test_without_workers_the_remedy_is_named(tmp_path: Path):
+    """No scheduler is no stack trace."""
+    nobody = Fleet(tmp_path)
+    refused = nobody.ask("run", "quickstart", code=1)
+    assert "no scheduler answers" in refused.stderr
+    assert "edgebench fleet up" in refused.stderr
