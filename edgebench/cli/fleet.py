@@ -57,8 +57,11 @@ def up(inventory: Path, hosts: tuple[str, ...]) -> None:
     failed = [one for one in started if one.says]
     there = len(started) - len(failed)
     print_answer([f"{there} of {len(started)} machines are up."])
-    if failed and not there:
-        raise FleetError("no machine is up", remedy="type what stands behind each, then again")
+    if failed:
+        raise FleetError(
+            f"not up: {', '.join(one.name for one in failed)}",
+            remedy="correct what stands above for each, then: edgebench fleet up",
+        )
     print_next("edgebench fleet doctor")
 
 

@@ -84,13 +84,16 @@ class FleetController:
     def _look(self) -> None:
         """Which workers are there: new ones get ready, trials of lost ones go to others."""
         there = self._connection.workers()
+        # A frozen worker would never say what it is.
+        answering = {one.name for one in self._connection.answering(there.values())}
         new = []
         for group in self._groups:
             for machine in group.machines:
                 worker = there.get(machine.name)
                 if machine.address and (worker is None or worker.address != machine.address):
                     self._lose(group, machine)
-                if worker and machine.state == "absent" and not group.over:
+                is_new = machine.state == "absent" and machine.name in answering
+                if worker and is_new and not group.over:
                     new.append((group, machine, worker))
         if new:
             self._admission.welcome(new)

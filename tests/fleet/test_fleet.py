@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,9 +30,11 @@ pytestmark = [pytest.mark.cgroup, pytest.mark.timeout(600)]
 INVENTORY = """
 schema = 1
 name = "test-{port}"
-scheduler = "tcp://127.0.0.1:{port}"
+scheduler = "tcp://{address}:{port}"
 heartbeat = "1s"
 lost_after = "5s"
+"""
+HOSTS = """
 [hosts.one]
 local = true
 labels = ["vm"]
@@ -59,12 +62,13 @@ NAMES = ("one", "two", "three")
 class Fleet:
     """Three workers in a folder of their own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "127.0.0.1", hosts: str = HOSTS) -> None:
         self.folder = folder
         with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
+            free.bind((address, 0))
             self.port = free.getsockname()[1]
-        (folder / "fleet.toml").write_text(INVENTORY.format(port=self.port))
+        text = INVENTORY.format(address=address, port=self.port) + hosts
+        (folder / "fleet.toml").write_text(text)
         cache = str(folder / "cache")
         self.environment = {**os.environ, "PYTHONPATH": python_path(), "EDGEBENCH_CACHE": cache}
 
@@ -239,3 +243,20 @@ def test_without_workers_the_remedy_is_named(tmp_path: Path):
     refused = nobody.ask("run", "quickstart", code=1)
     assert "no scheduler answers" in refused.stderr
     assert "edgebench fleet up" in refused.stderr
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs ssh (openssh-client)")
+def test_an_unreachable_machine_is_named_and_the_others_go_on(tmp_path: Path):
+    """SSH's own words say why; the machine that is there is up, and runs its sweep."""
+    hosts = '[hosts.one]\nlocal = true\n[hosts.far]\nssh = "nobody-has-this-name@127.0.0.1"\n'
+    # An address of this computer that other machines may be thought to reach.
+    made = Fleet(tmp_path, "127.0.0.2", hosts)
+    try:
+        said = made.ask("up", code=1)
+        assert "far: not reached" in said.stderr
+        assert "1 of 2 machines are up" in said.stdout
+        done = made.ask("run", made.scenario("alone", 1, 0.1), code=3)
+        assert "no worker of far is there" in done.stderr
+        assert once_each(made.lines("one", "alone"), 3)
+    finally:
+        made.end()
