@@ -100,11 +100,11 @@ CALLS = [
     # No inventory is there; without the extra that is what it says first.
     call("fleet status --fleet OUT/fleet.toml", "fleet", codes=(1,)),
 ]
-#: What brings the same by another way: torch needs numpy and Jinja2, memray needs Jinja2.
+#: What brings the same by another way: torch needs numpy and Jinja2, memray and Dask need Jinja2.
 OTHERWISE = {
     "data synthetic": [{"torch"}],
     "run SCENARIOS/numpy.toml --results OUT": [{"torch"}],
-    "report SWEEP": [{"plot", "torch"}, {"plot", "heap"}],
+    "report SWEEP": [{"plot", "torch"}, {"plot", "heap"}, {"plot", "fleet"}],
 }
 #: Extras that a page names for more than the verb's least.
 OF_USE = {"batch": {"tensorflow"}, "demo": {"serve"}, "minimum": {"plot"}, "predict": {"torch"}}
