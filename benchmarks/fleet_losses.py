@@ -1,8 +1,8 @@
 """Whether a shared sweep records each trial once, whatever is lost in its middle.
 
 ``python benchmarks/fleet_losses.py [ROUNDS]`` (root): three workers on ports of this machine. At
-random moments of each round one worker gets SIGKILL, one SIGSTOP, and the controller SIGKILL, which is
-then started again. Times mean nothing: the three share the machine.
+random moments of each round one worker gets SIGKILL, one SIGSTOP, and the controller SIGKILL, which
+is then started again. Times mean nothing: the three share the machine.
 """
 
 from __future__ import annotations

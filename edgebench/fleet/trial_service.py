@@ -149,11 +149,7 @@ def _serve(orders: Iterator[dict[str, Any]], answers: TextIO) -> None:
         return
     with _told(answers):
         scenario = scenario_of(first["tables"])
-        with open_trial_loop(
-            _Silent(),
-            interval_s=scenario.sampler.interval_s,
-            stat_interval_s=scenario.sampler.stat_interval_s,
-        ) as loop:
+        with open_trial_loop(_Silent(), **scenario.sampler.model_dump()) as loop:
             every = {point.id: point for point in points(scenario)}
             trials = ScenarioTrials(scenario, every, loop)
             service = _Service(trials, loop.session.folder)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -242,3 +243,20 @@ def test_without_workers_the_remedy_is_named(tmp_path: Path):
     refused = nobody.ask("run", "quickstart", code=1)
     assert "no scheduler answers" in refused.stderr
     assert "edgebench fleet up" in refused.stderr
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs ssh (openssh-client)")
+def test_an_unreachable_machine_is_named_and_the_others_go_on(tmp_path: Path):
+    """SSH's own words say why; the machine that is there is up, and runs its sweep."""
+    hosts = '[hosts.one]\nlocal = true\n[hosts.far]\nssh = "nobody-has-this-name@127.0.0.1"\n'
+    # An address of this computer that other machines may be thought to reach.
+    made = Fleet(tmp_path, "127.0.0.2", hosts)
+    try:
+        said = made.ask("up", code=1)
+        assert "far: not reached" in said.stderr
+        assert "1 of 2 machines are up" in said.stdout
+        done = made.ask("run", made.scenario("alone", 1, 0.1), code=3)
+        assert "no worker of far is there" in done.stderr
+        assert once_each(made.lines("one", "alone"), 3)
+    finally:
+        made.end()
