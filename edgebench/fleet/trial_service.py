@@ -6,8 +6,8 @@ as the sweep; the Dask worker that starts it forks no trial itself. It ends, and
 input ends, also in the middle of a trial: then the worker was killed.
 
 The first order opens the session (``tables``, the scenario's). Each later one is a trial
-(``planned``, ``demand_bytes``, and ``records`` that a walk goes by), or a ``probe``, whose files are
-not kept.
+(``planned``, ``demand_bytes``, and ``records`` that a walk goes by), or a ``probe``, whose files
+are not kept.
 """
 
 from __future__ import annotations
