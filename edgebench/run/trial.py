@@ -107,10 +107,11 @@ def run_trials(setup: TrialSetup, request: TrialRequest, files: TrialFiles) -> l
         cgroup.remove()
     record = record_of(request, measured, started_utc, time.monotonic() - began)
     record = replace(record, notes={**record.notes, **surroundings})
+    window_ns = measured.ended.window_ns
     if measured.walk and request.walk:
         walked = walk_records(record, measured.walk, request.walk, files.events)
-        return with_walk_energy(walked, measured.walk.steps, watch.readings)
-    record = with_energy(record, watch.readings, measured.events, measured.ended.window_ns)
+        return with_walk_energy(walked, measured.walk.steps, watch.readings, window_ns)
+    record = with_energy(record, watch.readings, measured.events, window_ns)
     return [observer.read(record, measured.events) if observer else record]
 
 

@@ -89,13 +89,21 @@ def with_energy(
 
 
 def with_walk_energy(
-    records: Sequence[TrialRecord], steps: Sequence[WalkStep], readings: SensorReadings | None
+    records: Sequence[TrialRecord],
+    steps: Sequence[WalkStep],
+    readings: SensorReadings | None,
+    whole: Window,
 ) -> list[TrialRecord]:
-    """Each limit's record with the energy of its time; what is said of all stands in the first."""
+    """Each limit's record with the energy of its time; what is said of all stands in the first.
+
+    ``whole`` is from when to when the process ran.
+    """
     made = []
     for number, (record, step) in enumerate(zip(records, steps, strict=True)):
-        ended_ns = step.end_ns or step.start_ns
-        told = with_energy(record, readings, step.events, (step.start_ns, ended_ns))
+        # The first limit is there before the process is.
+        start_ns = max(step.start_ns, whole[0])
+        ended_ns = min(step.end_ns or start_ns, whole[1])
+        told = with_energy(record, readings, step.events, (start_ns, ended_ns))
         made.append(told if number == 0 else replace(told, sensors=None, warnings=record.warnings))
     return made
 

@@ -415,3 +415,12 @@ def test_a_battery_s_current_may_be_negative(tmp_path: Path):
     tree.set("class/power_supply/BAT0/current_now", -1_500_000)
     tree.set("class/power_supply/BAT0/voltage_now", 12_000_000)
     assert power_of(find_sensors(tree.machine))["battery.BAT0_uw"] == 18_000_000
+
+
+def test_cores_without_clocks_or_counts_are_one_reason(tmp_path: Path):
+    """A virtual machine's cores have neither: one sentence a kind, not one a core."""
+    for cpu in range(4):
+        (tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology").mkdir(parents=True)
+    found = find_sensors(SystemFiles(tmp_path))
+    assert "no cpufreq" in found.absent["clock"]
+    assert found.absent["throttling"].startswith("the kernel counts no throttling")

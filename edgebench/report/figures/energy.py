@@ -12,7 +12,13 @@ from matplotlib.lines import Line2D
 
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
-from edgebench.report.workload import WorkloadPoints, limit_size, short_names, workloads
+from edgebench.report.workload import (
+    WorkloadPoints,
+    brief_names,
+    limit_size,
+    short_names,
+    workloads,
+)
 from edgebench.results.point_energy import TRIAL
 from edgebench.results.summary import PointSummary, summarise
 from edgebench.units import MIB
@@ -40,7 +46,9 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
         raise ResultsError("no energy was measured", where=str(results.path))
     for domain in sorted(domains):
         shown = [one for one in found if _points(one, domain)]
-        names, shared = short_names([one.name for one in shown])
+        every = [one.name for one in shown]
+        names, (_, shared) = brief_names(every), short_names(every)
+        shared = shared if len(shown) > 1 else every[0]
         title = f"Energy of the {domain} by memory limit"
         figure = style.new_figure(title, shared.replace(" · ", "  ·  "), results, _HEIGHT_IN)
         left, right = figure.subplots(1, 2)
@@ -91,9 +99,9 @@ def _growth(
 def _finish(
     left: Axes, right: Axes, axis: scales.LimitAxis, shown: Sequence[WorkloadPoints]
 ) -> None:
-    parts = {p.energy.part for one in shown for p in one.points if p.energy}
-    of = "trial" if parts == {TRIAL} else "round"
-    left.set_ylim(bottom=0)
+    told = [p.energy for one in shown for p in one.points if p.energy]
+    left.set_ylim(0, 1.1 * max(one.energy_j.high + one.error_j for one in told))
+    of = "trial" if {one.part for one in told} == {TRIAL} else "round"
     left.set_ylabel(f"energy of a {of} (J)")
     left.set_title("energy")
     ratios = [

@@ -72,8 +72,9 @@ def clock_sensors(machine: SystemFiles) -> Iterator[Sensor]:
         yield Sensor(name, CLOCK, (machine.root / policy / "scaling_cur_freq",), factor=1000)
     if not policies:
         for cpu in named_entries(machine, CPUS, r"cpu\d+"):
-            file = machine.root / cpu / "cpufreq" / "scaling_cur_freq"
-            yield Sensor(f"cpu.{cpu.rpartition('/')[2]}", CLOCK, (file,), factor=1000)
+            name = f"cpu.{cpu.rpartition('/')[2]}"
+            if (file := machine.root / cpu / "cpufreq" / "scaling_cur_freq").is_file():
+                yield Sensor(name, CLOCK, (file,), factor=1000)
     for device in named_entries(machine, _DEVFREQ, r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"):
         name = safe_label(device.rpartition("/")[2])
         yield Sensor(f"devfreq.{name}", CLOCK, (machine.root / device / "cur_freq",))
@@ -116,7 +117,8 @@ def throttling_sensors(machine: SystemFiles) -> Iterator[Sensor]:
             if of == "core" or cpu.endswith("cpu0"):
                 file = machine.root / cpu / "thermal_throttle" / f"{of}_throttle_count"
                 name = f"{cpu.rpartition('/')[2]}.{of}_throttle"
-                yield Sensor(name, EVENTS, (file,), cause=f"temperature of the {of}")
+                if file.is_file():
+                    yield Sensor(name, EVENTS, (file,), cause=f"temperature of the {of}")
     for device in named_entries(machine, THERMAL, r"cooling_device\d+"):
         name = safe_label(_word(machine, f"{device}/type") or device.rpartition("/")[2])
         if not any(word in name.lower() for word in _NO_SLOWING):
