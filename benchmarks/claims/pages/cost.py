@@ -59,6 +59,11 @@ def _costs() -> Iterator[Claim]:
         "sampler: memory | {} MiB (psrecord {}, mprof {})",
         *(f"{one[2]:.1f}" for one in (ours, psrecord, mprof)),
     )
+    read = [one[2] * 100 for one in figures("sensor_cost") if one[1]]
+    yield says(
+        "sensors of {} boards, as files, read ten times a second: share of one core | {} to {} %",
+        *(len(read), f"{min(read):.1f}", f"{max(read):.1f}"),
+    )
     yield says("a thousand times a second takes {} % of a core", f"{loop[1] * 100:.1f}")
 
 
