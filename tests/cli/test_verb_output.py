@@ -58,10 +58,10 @@ SLOWLY = [
     (("predict", QUICK, "--network", "resnet18", "--verbose"), "resnet18 with 112.6 MiB takes "),
     (("layers", "alexnet", "--from", QUICK, "--no-figure"), "alexnet needs 462.7 MiB; takes 26"),
     (("layers", "--from", QUICK, "--no-figure", "--verbose"), "resnet18 needs "),
-    (("validate", QUICK, "--no-figures"), "Where memory slows a new network 1.5× or more,"),
+    (("validate", QUICK, "--no-figures"), "Where memory slows a workload 1.5× or more,"),
     (
         ("validate", QUICK, "--no-figures", "--verbose"),
-        "Where memory slows a new network 1.5× or more,",
+        "Where memory slows a workload 1.5× or more,",
     ),
     (("plot", QUICK), "Drew 17 figures of "),
 ]
