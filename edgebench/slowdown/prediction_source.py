@@ -44,13 +44,22 @@ class PredictionSource:
     warnings: list[str]
 
     def predict(self, query: WorkloadQuery, limits: Sequence[str]) -> list[Prediction]:
-        """Every workload of the query, at these limits.
+        """Every workload of the query, at these limits; ``warnings`` name those without a model.
 
         Raises:
-            ResultsError: no model can predict it.
+            ResultsError: no model can predict any of them.
             UsageError: not a limit.
         """
-        return [self.predictor.predict(one, limits) for one in find_workloads(self.data, query)]
+        found, errors = [], []
+        for one in find_workloads(self.data, query):
+            try:
+                found.append(self.predictor.predict(one, limits))
+            except ResultsError as error:
+                errors.append(error)
+        if not found:
+            raise errors[0]
+        self.warnings.extend(f"left out: {error.what}" for error in errors)
+        return found
 
 
 def source_of(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from made_sweep import make
 from verb_making import SHAPE, calibration, predicted, run
 
@@ -75,3 +76,13 @@ def test_unlimited_trials_and_constants_are_enough(tmp_path: Path):
     (one,) = predicted(tmp_path, "--memory", "150M")
     assert one["network"] == "resnet50"
     assert one["at"][0]["phases"][-1]["slowdown"] >= 1
+
+
+def test_a_workload_that_no_model_predicts_is_left_out_and_named(tmp_path: Path):
+    """One limit above the demand is no curve: others are predicted, a warning has its name."""
+    make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",)))
+    make(tmp_path, replace(ALONE, limits=(None, 400)))
+    done = CliRunner().invoke(predict, [str(tmp_path), "--memory", "150M"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "alexnet" in done.stdout
+    assert "left out: no model can predict resnet50" in " ".join(done.stderr.split())
