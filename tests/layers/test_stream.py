@@ -158,7 +158,7 @@ kind = "inference"
 network = "alexnet"
 schedule = ["bulk", "stream"]
 loader = "mmap"
-rounds = 3
+rounds = 5
 warm = 2
 [limits]
 memory = ["max", "180M"]
