@@ -15,7 +15,8 @@ from edgebench.fleet.controller import FleetController
 from edgebench.fleet.groups import FleetMachine, GroupOptions, MachineGroup
 from edgebench.fleet.inventory import Inventory
 from edgebench.fleet.startup import host_resource, label_resource
-from edgebench.scenario.scenario import find_scenario, load_scenario
+from edgebench.scenario.scenario import load_scenario
+from edgebench.scenario.shipped import find_scenario
 
 if sys.version_info >= (3, 11):
     import tomllib
