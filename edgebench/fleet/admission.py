@@ -137,9 +137,9 @@ class MachineAdmission:
         before = {one.name for one in group.of("left-out")}
         guarded(group, self._tasks, act)
         for one in group.of("working", "left-out"):
-            self._switch(group, one, 1 if one.state == "working" else 0)
             if one.state == "left-out" and one.name not in before:
                 self._progress.tell(f"{one.name} is left out: {one.reason}")
+            self._switch(group, one, 1 if one.state == "working" else 0)
 
     def _switch(self, group: MachineGroup, machine: FleetMachine, amount: int) -> None:
         """Give a machine the label of its group, or take it, so that Dask gives it no trial."""

@@ -106,6 +106,9 @@ class FleetConnection:
     def _asked(
         self, function: Callable[..., Any], addresses: list[str], *arguments: Any
     ) -> dict[str, Any]:
+        # One that froze and was given up would be waited for without end.
+        known = {one.address for one in self.workers().values()}
+        addresses = [address for address in addresses if address in known]
         if not addresses:
             return {}
         answers: dict[str, Any] = self.client.run(
