@@ -16,6 +16,8 @@ from edgebench.fleet.messages import told_error
 from edgebench.fleet.tasks import OpenTasks
 from edgebench.records import TrialRecord
 
+_OPEN = "open "
+
 
 class FleetProgress(Protocol):
     """Gets what happens in a run; the command line shows it."""
@@ -38,7 +40,12 @@ def guarded(group: MachineGroup, tasks: OpenTasks, act: Callable[[], None]) -> N
 
 def opening(machine: FleetMachine) -> str:
     """The name of the task that makes a machine ready."""
-    return f"open {machine.name}"
+    return f"{_OPEN}{machine.name}"
+
+
+def is_opening(name: str) -> bool:
+    """Whether a task of that name makes a machine ready; others are trials."""
+    return name.startswith(_OPEN)
 
 
 class MachineAdmission:

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import FleetError
-from edgebench.fleet.admission import FleetProgress, MachineAdmission, guarded, opening
+from edgebench.fleet.admission import (
+    FleetProgress,
+    MachineAdmission,
+    guarded,
+    is_opening,
+    opening,
+)
 from edgebench.fleet.connection import FleetConnection
 from edgebench.fleet.groups import FleetMachine, MachineGroup
 from edgebench.fleet.machine import close_sweep, make_trial
@@ -104,14 +110,15 @@ class FleetController:
 
     def _lose(self, group: MachineGroup, machine: FleetMachine) -> None:
         self._progress.tell(f"{machine.name} is gone; what it did is done again")
-        self._tasks.take_back(group.key, opening(machine))
+        self._tasks.take_back(group.key, lambda name: name == opening(machine))
         self._admission.lose(group, machine)
         # Trials that are shared Dask itself gives to other machines.
         if not group.of("working"):
             self._take_back(group)
 
     def _take_back(self, group: MachineGroup) -> None:
-        for name in self._tasks.take_back(group.key):
+        """Take back the trials that are handed out; machines go on getting ready."""
+        for name in self._tasks.take_back(group.key, lambda name: not is_opening(name)):
             if group.sweep:
                 group.sweep.give_back(name)
 

@@ -59,9 +59,9 @@ class OpenTasks:
             else:
                 task.handle(answer)
 
-    def take_back(self, sweep: str, name: str | None = None) -> list[str]:
-        """Cancel all tasks of a sweep, or the one of that name; the names of those that were."""
-        found = [one for one in self._tasks if one[0] == sweep and name in (None, one[1])]
+    def take_back(self, sweep: str, names: Callable[[str], bool] | None = None) -> list[str]:
+        """Cancel the tasks of a sweep, or those with such names; the names of those that were."""
+        found = [one for one in self._tasks if one[0] == sweep and (not names or names(one[1]))]
         for one in found:
             self._tasks.pop(one).future.cancel()
         return [own for _, own in found]
