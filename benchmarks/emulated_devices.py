@@ -4,14 +4,14 @@
 one core and storage at 100 MB/s and 1500 requests a second; two cores at 300 MB/s; two cores with
 zram. Each is calibrated and measured. Its slowdowns are the simulator's at its own constants, times
 the median error of each phase on the other two devices. Its unlimited times are its own, or
-(``carried``) the others', as if work divided among cores exactly.
+(``carried``) the others', as if work divided among cores exactly. Sweeps stay on disk: cut short, the
+next start makes what is missing.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,8 +32,9 @@ from edgebench.slowdown.simulator.profile import simulated_slowdown
 from edgebench.units import parse_swap
 
 SLOWED = 1.5
-NETWORKS = ("alexnet", "resnet18", "vgg11")
-LIMITS = ["85%", "65%", "50%"]
+NETWORKS = ("alexnet", "resnet18", "resnet50")
+LIMITS = ["60%", "45%", "33%"]
+_ROOT = Path("results-of-emulated-devices")
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,7 @@ DEVICES = (
 
 def main(repeats: int, networks: Sequence[str]) -> None:
     """Calibrate and measure each device, predict each from the other two, write the errors."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = {
-            device.name: _measured(device, Path(folder), repeats, networks) for device in DEVICES
-        }
+    data = {device.name: _measured(device, repeats, networks) for device in DEVICES}
     points = [point for device in DEVICES for point in _points(device, data)]
     rows = [_row(device.name, points) for device in DEVICES]
     says = f"Points slowed {SLOWED:g} times or more: median error of the predicted slowdown."
@@ -89,13 +87,20 @@ def _on_cores(count: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _measured(device: Emulated, folder: Path, repeats: int, networks: Sequence[str]) -> DeviceData:
+def _measured(device: Emulated, repeats: int, networks: Sequence[str]) -> DeviceData:
+    folder = _ROOT / device.name
     tables = {
         "schema": 1,
         "name": "emulated",
         "repeats": repeats,
         "timeout": "2m",
-        "workload": {"kind": "inference", "network": list(networks), "rounds": 3, "warm": 1},
+        "workload": {
+            "kind": "inference",
+            "network": list(networks),
+            "schedule": "bulk",
+            "rounds": 3,
+            "warm": 1,
+        },
         "limits": {"memory": ["max", *LIMITS], "swap": device.swap, "storage": device.storage},
     }
     progress = LineProgress()

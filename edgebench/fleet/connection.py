@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from edgebench.fleet.content import lacking_files, pieces, store_piece
 from edgebench.fleet.inventory import Inventory
 from edgebench.fleet.machine import describe_machine
 from edgebench.fleet.startup import MACHINE, OWNER, host_resource
+from edgebench.fleet.time_of_day import seconds_since, time_of_day_s
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -59,7 +59,7 @@ class FleetConnection:
     def answering(self, workers: Iterable[FleetWorker]) -> list[FleetWorker]:
         """Those whose last heartbeat is not overdue: a frozen worker would be waited for."""
         overdue_s = max(10.0, 2.5 * self.inventory.heartbeat_s)
-        return [one for one in workers if time.time() - one.last_seen <= overdue_s]
+        return [one for one in workers if seconds_since(one.last_seen) <= overdue_s]
 
     def describe(self, workers: Iterable[FleetWorker]) -> dict[str, dict[str, Any] | str]:
         """Machine → what :func:`describe_machine` says there, or why it doesn't.
@@ -67,9 +67,9 @@ class FleetConnection:
         ``clock_off_s`` is how far its clock is from this computer's.
         """
         names = {one.address: one.name for one in workers}
-        before = time.time()
+        before = time_of_day_s()
         answers = self._asked(describe_machine, list(names))
-        middle = (before + time.time()) / 2
+        middle = (before + time_of_day_s()) / 2
         found: dict[str, dict[str, Any] | str] = {}
         for address, name in names.items():
             answer = answers.get(address)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from edgebench.fleet.connection import FleetConnection, FleetWorker, connected
 from edgebench.fleet.fitness import listed_twice, same_machines, unfit_reason
 from edgebench.fleet.inventory import Inventory
 from edgebench.fleet.machine import check_this_machine
+from edgebench.fleet.time_of_day import seconds_since
 from edgebench.run.checks import CheckResult, is_fit
 
 _CHECKS_S = 300.0
@@ -111,7 +111,7 @@ def machine_states(inventory: Inventory) -> dict[str, dict[str, str]]:
             found[name] = {
                 "state": _state(worker, answer, tasks),
                 "labels": ", ".join(host.labels),
-                "seen": f"{max(0.0, time.time() - worker.last_seen):.0f} s ago" if worker else "",
+                "seen": f"{seconds_since(worker.last_seen):.0f} s ago" if worker else "",
                 "worker": worker.address if worker else "",
                 "pid": str(pid or ""),
                 "problem": reasons.get(name, ""),

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 from edgebench import __version__
 from edgebench.fleet.content import stored_tables
 from edgebench.fleet.messages import told_loss
+from edgebench.fleet.time_of_day import time_of_day_s
 from edgebench.identity import caller_identity
 from edgebench.results.live_file import boot_id
 from edgebench.workloads.preparation import cache_folder
@@ -87,7 +87,7 @@ def describe_machine() -> dict[str, Any]:
     return {
         "edgebench": __version__,
         "python": platform.python_version(),
-        "clock_s": time.time(),
+        "clock_s": time_of_day_s(),
         "boot_id": boot_id(),
         "pid": os.getpid(),
         "free_bytes": shutil.disk_usage(there).free,

@@ -164,6 +164,15 @@ def test_the_measured_line_meets_its_points():
     assert slowdown(20)[0] > curve.medians[0]
 
 
+def test_one_limit_above_the_demand_says_what_lies_between():
+    """Nothing is slower between them; the demand is a point as fast as the limit."""
+    curve = made_curve((300,), demand=100)
+    x, y = measured_points(curve)
+    assert np.exp(x) / MIB == pytest.approx([100, 300])
+    assert y[0] == y[1]
+    assert fitted(MeasuredLine(), curve).starting("slowdown@")
+
+
 def test_a_confirmed_point_is_never_passed_by():
     """A median that rises with memory is evened out as far as its repeats allow, and no farther."""
     curve = made_curve((160, 120, 80, 40), repeats=3, demand=200)
