@@ -4,8 +4,8 @@
 one core and storage at 100 MB/s and 1500 requests a second; two cores at 300 MB/s; two cores with
 zram. Each is calibrated and measured. Its slowdowns are the simulator's at its own constants, times
 the median error of each phase on the other two devices. Its unlimited times are its own, or
-(``carried``) the others', as if work divided among cores exactly. Sweeps stay on disk: cut short, the
-next start makes what is missing.
+(``carried``) the others', as if work divided among cores exactly. A sweep
+that was cut short is gone on with.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 ``python benchmarks/storage_repeats.py [REPEATS [NETWORK…]]``, as root. One sweep has both storages
 as an axis, so its blocks interleave them. Of each point that is slowed 1.5 times or more: the
-distance of its slowest and its fastest trial, as a share of the median. Cut short, the next start
-makes what is missing.
+distance of its slowest and its fastest trial, as a share of the median. A sweep that was cut
+short is gone on with.
 """
 
 from __future__ import annotations
