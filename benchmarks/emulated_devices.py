@@ -4,8 +4,8 @@
 one core and storage at 100 MB/s and 1500 requests a second; two cores at 300 MB/s; two cores with
 zram. Each is calibrated and measured. Its slowdowns are the simulator's at its own constants, times
 the median error of each phase on the other two devices. Its unlimited times are its own, or
-(``carried``) the others', as if work divided among cores exactly. A sweep
-that was cut short is gone on with.
+(``carried``) the others', as if work divided among cores exactly. Sweeps
+stay on disk: the next start makes what is missing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import report
@@ -103,13 +104,18 @@ def _measured(device: Emulated, repeats: int, networks: Sequence[str]) -> Device
         },
         "limits": {"memory": ["max", *LIMITS], "swap": device.swap, "storage": device.storage},
     }
+    if not any(folder.glob("*/*/complete.json")):
+        _run(device, tables, folder)
+    (found,), warnings = device_data(load(folder))
+    assert found.context.calibration, warnings
+    return found
+
+
+def _run(device: Emulated, tables: dict[str, Any], folder: Path) -> None:
     progress = LineProgress()
     with _on_cores(device.cores):
         run_calibration(CalibrationOptions(folder, device.name, *parse_swap(device.swap)), progress)
-        made = run_sweep(scenario_of(tables), SweepOptions(folder, device.name), progress)
-    (found,), warnings = device_data(load(made.folder))
-    assert found.context.calibration, warnings
-    return found
+        run_sweep(scenario_of(tables), SweepOptions(folder, device.name), progress)
 
 
 def _points(device: Emulated, data: dict[str, DeviceData]) -> Iterator[Slowed]:

@@ -17,12 +17,19 @@ def claims() -> Iterator[Claim]:
     """How exactly speeds are held, and how much less repeats differ then."""
     yield table("## How exactly, measured", _held())
     yield table("## What it brings, measured", _repeats())
+    yield table("Both storages in one sweep", _in_turn())
 
 
 def _repeats() -> Iterator[list[str]]:
     for name, slowed in (("all", 0.0), ("slowed 1.5 times or more", 1.5)):
         off = (edgecaffe.farthest_repeat(slowed, of) for of in (edgecaffe.HELD, edgecaffe.AS_IS))
         yield [name, *(f"{share:.1f} %" for share in off)]
+
+
+def _in_turn() -> Iterator[list[str]]:
+    names = {"as-is": "as it is", "read=100MB/s": "`read=100MB/s`"}
+    for storage, points, *spread in rows("storage_repeats"):
+        yield [names[storage], points, *(share.replace("%", " %") for share in spread)]
 
 
 def _held() -> Iterator[list[str]]:
