@@ -12,8 +12,8 @@ from edgebench.layers.page_advice import PageRange
 
 #: Left free: page tables, the command's other processes, and what reclaim needs to work on.
 MARGIN_BYTES = 4 << 20
-#: The first pass touches what is needed only once, the second what each needs.
-_WATCHED = 2
+#: The first pass touches what is needed only once, too; the next two what each needs.
+_WATCHED, _FIRST = 3, 1
 _SWAPS = Path("/proc/swaps")
 _CLEAR, _MAPS = Path("/proc/self/clear_refs"), Path("/proc/self/smaps")
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
@@ -59,9 +59,10 @@ class MemoryRoom:
         yield
         found = _touched_bytes(weights()) if watched else None
         if found is not None:
-            # The highest counts: a kernel that looks for pages to evict takes marks away, and with
-            # too little room the cgroup is killed.
-            self._hot_bytes = max(found, self._hot_bytes or 0)
+            # Of the later ones the highest counts: a kernel that looks for pages to evict takes
+            # marks away, and with too little room the cgroup is killed.
+            later = self._watched > _FIRST + 1
+            self._hot_bytes = max(found, self._hot_bytes or 0) if later else found
 
 
 def can_swap() -> bool:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -16,6 +18,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _PAGE = mmap.PAGESIZE
 #: Since Linux 5.4; the module ``mmap`` has no name for it.
 _MADV_PAGEOUT = 21
+_PAGE_TABLE = Path("/proc/self/pagemap")
+#: So many of its bytes are for a page.
+_ENTRY = 8
 #: So much is locked at a time.
 _PIECE = 4 << 20
 
@@ -36,6 +41,13 @@ class PageRange:
         """The whole pages in the first ``length`` bytes, and the rest."""
         first = min(self.length, max(0, length) // _PAGE * _PAGE)
         return PageRange(self.address, first), PageRange(self.address + first, self.length - first)
+
+    def pieces(self, length: int) -> Iterator[PageRange]:
+        """All of it, so many bytes at a time."""
+        rest = self
+        while rest.length:
+            piece, rest = rest.split(length)
+            yield piece
 
 
 def pages_of(tensors: Iterable[torch.Tensor]) -> list[PageRange]:
@@ -74,8 +86,13 @@ def lock(pages: PageRange) -> int:
 
 
 def expect_in_sequence(pages: PageRange) -> None:
-    """They will be read from first to last, and not soon again: more is read ahead at a fault."""
+    """They will be read from first to last: the kernel reads more ahead at a fault."""
     _advise(pages, mmap.MADV_SEQUENTIAL)
+
+
+def expect_no_order(pages: PageRange) -> None:
+    """Read no more at a fault than the page that is missing: somebody else reads ahead."""
+    _advise(pages, mmap.MADV_RANDOM)
 
 
 def read_ahead(pages: PageRange) -> None:
@@ -94,6 +111,33 @@ def _advise(pages: PageRange, advice: int) -> bool:
     return not pages.length or not _LIBC.madvise(*place, advice)
 
 
-def total_bytes(pages: Sequence[PageRange]) -> int:
-    """Their length together."""
-    return sum(one.length for one in pages)
+class PageTable:
+    """Which pages this process has in its page tables (/proc/self/pagemap)."""
+
+    def __init__(self) -> None:
+        try:
+            self._fd: int | None = os.open(_PAGE_TABLE, os.O_RDONLY)
+        except OSError:
+            self._fd = None
+
+    def __enter__(self) -> PageTable:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+
+    @property
+    def is_readable(self) -> bool:
+        """Not of a kernel without CONFIG_PROC_PAGE_MONITOR."""
+        return self._fd is not None
+
+    def mapped_bytes(self, pages: PageRange, step: int) -> list[int]:
+        """How much of these pages of a file: of each ``step`` bytes, which are whole pages."""
+        if self._fd is None:
+            return [0] * -(-pages.length // step)
+        read = os.pread(self._fd, pages.length // _PAGE * _ENTRY, pages.address // _PAGE * _ENTRY)
+        # The bit of a page that is there is among the highest; without one they are all zero.
+        highest = read[_ENTRY - 1 :: _ENTRY]
+        parts = (highest[n : n + step // _PAGE] for n in range(0, len(highest), step // _PAGE))
+        return [(len(part) - part.count(0)) * _PAGE for part in parts]

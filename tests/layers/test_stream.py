@@ -6,16 +6,19 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from kernel_view import resident_bytes
 from layers_making import SHAPE, Told, layered, plain
 from torch import nn
 
 from edgebench.errors import ScenarioError
 from edgebench.identity import python_path
+from edgebench.layers import page_advice
 from edgebench.layers.loaders import map_read_only
 from edgebench.layers.memory_room import MARGIN_BYTES, MemoryRoom
 from edgebench.layers.page_advice import PageRange, drop, lock, pages_of
@@ -38,19 +41,6 @@ class Stack(nn.Module):
         """Of each image's numbers."""
         made: torch.Tensor = self.layers(x.flatten(1))
         return made
-
-
-def resident_bytes(pages: PageRange) -> int:
-    """What of it is in memory, by this process's smaps."""
-    inside, found = False, 0
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        first = line.split()[0]
-        if "-" in first:
-            start, end = (int(word, 16) for word in first.split("-"))
-            inside = start < pages.end and pages.address < end
-        elif inside and first == "Rss:":
-            found += int(line.split()[1]) * 1024
-    return found
 
 
 @pytest.fixture
@@ -104,7 +94,7 @@ def test_with_swap_only_what_a_pass_touches_has_to_stay() -> None:
     room = MemoryRoom(4096 * MIB, swaps=True, free=lambda: 0)
     assert room.for_weights() == 0
     left = []
-    # The highest of two passes counts.
+    # Of the passes after the first the highest counts.
     for touched in ([used], [used, idle], []):
         with room.watching(list):
             assert all(one.sum() for one in touched)
@@ -136,7 +126,9 @@ def test_nothing_that_may_be_kept_is_read_twice(
 ) -> None:
     """With room for half of it the other half is dropped and read in each pass, and no more."""
     dropped: list[PageRange] = []
-    monkeypatch.setattr("edgebench.layers.schedules.stream.drop", dropped.append)
+    monkeypatch.setattr("edgebench.layers.pass_reader.drop", dropped.append)
+    # Behind the layers, not within them.
+    monkeypatch.setattr("edgebench.layers.pass_reader._LOOK_S", 60)
     model = plain(Stack)
     network = layered(model, tmp_path, "mmap")
     half = 4 * sum(tensor.nbytes for tensor in model.layers[0].parameters())
@@ -146,6 +138,30 @@ def test_nothing_that_may_be_kept_is_read_twice(
     assert torch.equal(output, model(torch.ones(SHAPE)))
     assert schedule.most_kept_bytes == pytest.approx(half, abs=8 * PAGE)
     assert sum(one.length for one in dropped) / 2 == pytest.approx(half, abs=20 * PAGE)
+
+
+def test_where_all_is_kept_a_pass_asks_nothing_of_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights are locked once a round: six passes take as many system calls as one."""
+    asked: list[str] = []
+
+    class Counted:
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            return getattr(libc, name)
+
+    libc = page_advice._LIBC
+    monkeypatch.setattr(page_advice, "_LIBC", Counted())
+    network = layered(plain(Stack), tmp_path, "mmap")
+    counts = []
+    for warm in (0, 5):
+        asked.clear()
+        before = threading.active_count()
+        Stream([network], Told(), warm=warm).run([torch.ones(SHAPE)], 0)
+        counts.append(len(asked))
+        assert threading.active_count() == before
+    assert counts[0] == counts[1] >= 2 * 8
 
 
 SCENARIO = """

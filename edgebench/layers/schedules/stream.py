@@ -8,26 +8,16 @@ read again in each pass. The best that can be done is to keep some of them and r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from edgebench.layers.cut import Call
 from edgebench.layers.memory_room import MemoryRoom
 from edgebench.layers.network import LayeredNetwork
-from edgebench.layers.page_advice import (
-    PageRange,
-    drop,
-    expect_in_sequence,
-    lock,
-    pages_of,
-    read_ahead,
-    total_bytes,
-)
+from edgebench.layers.page_advice import PageRange, lock, pages_of
+from edgebench.layers.pass_reader import PassReader
 from edgebench.layers.samples import Sample
 from edgebench.layers.schedules.base import Outputs, Schedule, unloading
-
-#: So much is read ahead of the layer that is executed.
-WINDOW_BYTES = 4 << 20
 
 
 class Stream(Schedule):
@@ -60,9 +50,18 @@ class Stream(Schedule):
     def _pass(
         self, network: LayeredNetwork, sample: Sample, phase: str, weights: StreamedWeights
     ) -> Any:
-        reader = _Reader(weights.read_in_pass)
-        with self.room.watching(lambda: weights.pages), self._whole(phase, network):
-            return self.forward(network, sample, phase, reader.before, reader.after)
+        with (
+            self.room.watching(lambda: weights.pages),
+            self._whole(phase, network),
+            weights.reader(network.calls, by_kernel=phase == "first") as reader,
+        ):
+            return self.forward(
+                network,
+                sample,
+                phase,
+                lambda call: reader.before(call.order),
+                lambda call: reader.after(call.order),
+            )
 
 
 class StreamedWeights:
@@ -80,6 +79,8 @@ class StreamedWeights:
         self.pages: list[PageRange] = []
         #: Part → its pages that are not kept.
         self.read_in_pass: dict[str, list[PageRange]] = {}
+        #: Calls that use their weights more than once.
+        self._used_again: set[int] = set()
 
     def add(self, call: Call) -> None:
         """Its part's weights, mapped by now; tensors of several parts are the first one's."""
@@ -96,42 +97,18 @@ class StreamedWeights:
         for part, pages in self.read_in_pass.items():
             self.read_in_pass[part] = [self._kept(one) for one in pages]
 
+    def reader(self, calls: Sequence[Call], *, by_kernel: bool) -> PassReader:
+        """What reads those that are not kept, for one pass.
+
+        ``by_kernel``: within layers the kernel reads and evicts, as it does for any program: so it
+        finds out what of the runtime is idle, and swaps that out.
+        """
+        pages = {call.order: self.read_in_pass.get(call.part.name, ()) for call in calls}
+        return PassReader(pages, set(pages) if by_kernel else self._used_again)
+
     def _kept(self, pages: PageRange) -> PageRange:
         """Lock as much of it as there is room for; what is left of it."""
         room = pages.length if self._room is None else self._room - self.kept_bytes
         kept = lock(pages.split(room)[0])
         self.kept_bytes += kept
-        _, rest = pages.split(kept)
-        if rest.length:
-            expect_in_sequence(rest)
-        return rest
-
-
-class _Reader:
-    """Reads ahead of a pass, and drops behind it, what is not kept."""
-
-    def __init__(self, pages: Mapping[str, Sequence[PageRange]]) -> None:
-        self._pages = pages
-        self._queue = [one for ranges in pages.values() for one in ranges if one.length]
-        self._ahead = 0
-
-    def before(self, call: Call) -> None:
-        """A layer is about to be executed."""
-        if not self._ahead:
-            self._read()
-
-    def after(self, call: Call) -> None:
-        """It has been."""
-        done = self._pages.get(call.part.name, ())
-        for pages in done:
-            drop(pages)
-        self._ahead = max(0, self._ahead - total_bytes(done))
-        self._read()
-
-    def _read(self) -> None:
-        while self._queue and self._ahead < WINDOW_BYTES:
-            pages = self._queue.pop(0)
-            first, _ = pages.split(WINDOW_BYTES - self._ahead)
-            # From there on the kernel reads ahead, when the layer comes to it.
-            read_ahead(first)
-            self._ahead += pages.length
+        return pages.split(kept)[1]

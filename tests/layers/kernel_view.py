@@ -1,0 +1,56 @@
+"""What the kernel says of pages, for the tests of what it is told."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from edgebench.layers.page_advice import PageRange
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def mapping_fields(pages: PageRange) -> dict[str, str]:
+    """The fields in smaps of the mapping that begins before these pages and has the first."""
+    inside, found = False, dict[str, str]()
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, _, rest = line.partition(" ")
+        if "-" in first:
+            start, end = (int(word, 16) for word in first.split("-"))
+            inside = start <= pages.address < end
+        elif inside:
+            found[first.rstrip(":")] = rest.strip()
+    return found
+
+
+def resident_bytes(pages: PageRange) -> int:
+    """What of it is in this process's page table, by its smaps."""
+    inside, found = False, 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first = line.split()[0]
+        if "-" in first:
+            start, end = (int(word, 16) for word in first.split("-"))
+            inside = start < pages.end and pages.address < end
+        elif inside and first == "Rss:":
+            found += int(line.split()[1]) * 1024
+    return found
+
+
+def cached_bytes(pages: PageRange) -> int:
+    """What of a file's pages is in memory, used or not (mincore(2))."""
+    found = ctypes.create_string_buffer(pages.length // PAGE)
+    place = ctypes.c_void_p(pages.address), ctypes.c_size_t(pages.length)
+    assert ctypes.CDLL(None, use_errno=True).mincore(*place, found) == 0
+    return sum(byte & 1 for byte in found.raw) * PAGE
+
+
+def becomes(is_so: Callable[[], bool]) -> bool:
+    """Whether it becomes so, within a time that no machine should need."""
+    for _ in range(3000):
+        if is_so():
+            return True
+        time.sleep(0.01)
+    return False
