@@ -25,8 +25,14 @@ def weight(tmp_path: Path) -> torch.Tensor:
     path = tmp_path / "w"
     write_tensors(path, {"weight": torch.rand(2048, 2048)})
     made = map_read_only(path)["weight"].reshape(-1)
-    # Beside what was read to map it.
-    evict(path)
+    (pages,) = pages_of([made])
+
+    def is_evicted() -> bool:
+        evict(path)
+        return cached_bytes(pages) < FEW
+
+    # What is read ahead as it is mapped may still be on its way.
+    assert becomes(is_evicted)
     return made
 
 
