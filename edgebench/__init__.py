@@ -41,9 +41,13 @@ slowdown
 viable
     The trial finishes at that limit. A limit at which it is killed is a
     result, not an error.
+accelerator
+    What computes beside the processor, with an allocator of its own: a GPU. A
+    *device* is a whole machine, never an accelerator.
 outcome
     ``ok``, ``oom-killed`` (the kernel killed a process of it for memory, whichever),
-    ``timeout``, ``failed`` (the workload's own error), ``harness-error`` or ``interrupted``.
+    ``accelerator-oom`` (the accelerator had no memory left to give), ``timeout``,
+    ``failed`` (the workload's own error), ``harness-error`` or ``interrupted``.
 """
 
 from __future__ import annotations

@@ -59,6 +59,12 @@ class WorkloadError(EdgebenchError):
     """The workload can't run: no such network, no checkpoint."""
 
 
+class AcceleratorMemoryError(WorkloadError):
+    """The accelerator had no memory left, or no more than its limit: an outcome of its own."""
+
+    outcome = "accelerator-oom"
+
+
 class SweepIncompleteError(EdgebenchError):
     """The sweep ended, but some trials failed unexpectedly."""
 

@@ -28,6 +28,7 @@ _DISTRIBUTIONS = {
     "keras": "tensorflow",
     "matplotlib": "seaborn",
     "numpy": "pandas",
+    "pynvml": "nvidia-ml-py",
     "pydantic_core": "pydantic",
     "sklearn": "scikit-learn",
     "typing_extensions": "pydantic",

@@ -12,7 +12,12 @@ from edgebench.units import format_size
 #: With at least this share of the swap free, a lack of swap can't have been the cause.
 MOSTLY_FREE = 0.5
 #: Outcomes of a limit at which the workload does not finish, and what sentences call them.
-LOST: dict[str, str] = {"oom-killed": "killed", "timeout": "out of time", "failed": "failed"}
+LOST: dict[str, str] = {
+    "oom-killed": "killed",
+    "accelerator-oom": "out of the accelerator's memory",
+    "timeout": "out of time",
+    "failed": "failed",
+}
 #: Outcomes that show that a limit is too tight; other failures do not.
 TOO_TIGHT = ("oom-killed", "timeout")
 #: Where such kills are explained.

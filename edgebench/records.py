@@ -10,6 +10,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
+from edgebench.accelerator_report import AcceleratorReport
 from edgebench.sensor_report import EnergyReport, SensorReport
 from edgebench.storage_speed import AS_IS, StorageReport
 from edgebench.walk_report import Direction, WalkReport
@@ -17,9 +18,17 @@ from edgebench.walk_report import Direction, WalkReport
 #: Version of the results folder and of every file in it.
 SCHEMA = 1
 
-Outcome = Literal["ok", "oom-killed", "timeout", "failed", "harness-error", "interrupted"]
+Outcome = Literal[
+    "ok",
+    "oom-killed",
+    "accelerator-oom",
+    "timeout",
+    "failed",
+    "harness-error",
+    "interrupted",
+]
 #: Outcomes that are results: such a trial is not run again.
-FINAL_OUTCOMES: tuple[Outcome, ...] = ("ok", "oom-killed", "timeout", "failed")
+FINAL_OUTCOMES: tuple[Outcome, ...] = ("ok", "oom-killed", "accelerator-oom", "timeout", "failed")
 #: What fits a column of 64 bits; no byte or nanosecond of a real machine is beyond.
 LARGEST = 2**63 - 1
 
@@ -43,6 +52,7 @@ class LimitSetting:
     ``label`` is as the scenario wrote it (``"75%"``, ``"150M"``, ``"max"``). ``memory_bytes``
     is None for ``max``. ``swap_kind`` is ``none``, ``file``, ``zram`` or ``system``. ``storage`` is
     ``as-is``, or the speeds that disks are held to, as ``read=90MB/s``; ``board`` what is emulated.
+    ``accelerator_bytes`` is the most that torch may take of an accelerator's memory.
     """
 
     label: str = "max"
@@ -53,6 +63,7 @@ class LimitSetting:
     cpu_quota: float | None = None
     storage: str = AS_IS
     board: str | None = None
+    accelerator_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -191,6 +202,7 @@ class TrialRecord:
     storage: StorageReport | None = None
     walk: WalkReport | None = None
     sensors: SensorReport | None = None
+    accelerator: AcceleratorReport | None = None
     phases: list[PhaseSum] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
     noise: dict[str, Any] = field(default_factory=dict)
@@ -230,6 +242,6 @@ def _known(kind: Any, data: dict[str, Any]) -> dict[str, Any]:
 
 _REPORTS: dict[str, Any] = {"sampler": SamplerReport, "watched": Watching, "kill": KillReport}
 _REPORTS |= {"storage": StorageReport, "walk": WalkReport}
-_REPORTS |= {"energy": EnergyReport, "sensors": SensorReport}
+_REPORTS |= {"energy": EnergyReport, "sensors": SensorReport, "accelerator": AcceleratorReport}
 _KINDS: tuple[Any, ...] = (TrialRecord, LimitSetting, PhaseSum, *_REPORTS.values())
 _NAMES = {kind: frozenset(f.name for f in fields(kind)) for kind in _KINDS}

@@ -40,9 +40,20 @@ def why_no_swap() -> str | None:
     return why_no_root()
 
 
+def why_no_gpu() -> str | None:
+    """Why nothing can be computed on a GPU here; None if it can."""
+    from edgebench.measures.machine.cuda_presence import why_no_cuda
+
+    if why := why_no_cuda():
+        return why[0]
+    import torch
+
+    return None if torch.cuda.is_available() else "torch finds no GPU that it can use"
+
+
 #: What these mark looks at, or changes, what there is but once: never two of them at a time.
-ONE_AT_A_TIME = ("browser", "cgroup", "root", "swap")
-NEEDS = {"cgroup": why_no_cgroup, "root": why_no_root, "swap": why_no_swap}
+ONE_AT_A_TIME = ("browser", "cgroup", "gpu", "root", "swap")
+NEEDS = {"cgroup": why_no_cgroup, "gpu": why_no_gpu, "root": why_no_root, "swap": why_no_swap}
 
 
 # No test asserts seconds, and a second worker or a small board makes any of them slow.

@@ -130,8 +130,23 @@ def _limits(seen: Preview) -> list[tuple[str, str]]:
         ("storage", [] if held == {AS_IS} else [limit.storage for limit in limits]),
         ("cores", [str(limit.cores) for limit in limits if limit.cores]),
         ("cpu quota", [f"{limit.cpu_quota:g}" for limit in limits if limit.cpu_quota]),
+        ("accelerator", _accelerators(seen)),
     ]
     return [(name, ", ".join(dict.fromkeys(values))) for name, values in rows if values]
+
+
+def _accelerators(seen: Preview) -> list[str]:
+    """Where points compute, and the memory that torch may take there; nothing of none alone."""
+    named = [(point.settings.get("accelerator"), point.limits) for point in seen.points]
+    if not any(name for name, _ in named):
+        return []
+    sizes = (
+        f"{name} of {format_size(limits.accelerator_bytes)}"
+        if limits.accelerator_bytes is not None
+        else str(name or "none")
+        for name, limits in named
+    )
+    return list(sizes)
 
 
 def _swap(kind: str, size_bytes: int | None) -> str:

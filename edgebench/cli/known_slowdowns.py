@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 UNLIMITED = "max"
 #: A name longer than this is cut: a command may be a whole program.
 _LONGEST_NAME = 40
-_LOST = {"oom-killed": "killed", "timeout": "timeout", "interrupted": "stopped"}
+_LOST = {"oom-killed": "killed", "accelerator-oom": "accelerator full", "timeout": "timeout"}
+_LOST |= {"interrupted": "stopped"}
 
 
 @dataclass

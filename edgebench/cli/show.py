@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgebench.results.spread import Spread
     from edgebench.results.summary import PointSummary
 
-_SHORT = {"oom-killed": "oom", "timeout": "time", "failed": "fail"}
+_SHORT = {"oom-killed": "oom", "accelerator-oom": "acc-oom", "timeout": "time", "failed": "fail"}
 _SHORT |= {"harness-error": "error", "interrupted": "cut"}
 _LEGEND = "median, ± the farthest trial; *: the peak met the limit"
 _ROUNDS = (

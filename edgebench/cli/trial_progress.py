@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgebench.records import TrialRecord
     from edgebench.run.trial_record import TrialRequest
 
-_EXPECTED = ("ok", "oom-killed")
+_EXPECTED = ("ok", "oom-killed", "accelerator-oom")
 _LONGEST_LINE = 80
 
 

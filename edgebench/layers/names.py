@@ -10,6 +10,9 @@ STREAM = "stream"
 SCHEDULES = ("linear", "bulk", "partial", "deepeye", "deepeye-frugal", ADMISSION, STREAM)
 #: The schedule of text generation, which settings with ``new_tokens`` have.
 GENERATE = "generate"
+#: What computes beside the processor: the settings of a point without one don't name it.
+NO_ACCELERATOR, CUDA = "none", "cuda"
+ACCELERATORS = (NO_ACCELERATOR, CUDA)
 #: Configurations of transformers that come with edgebench, so that nothing is downloaded.
 CONFIGURATIONS = ("gpt2", "smollm2-135m")
 #: Into what memory weights are loaded (:mod:`edgebench.layers.loaders`).

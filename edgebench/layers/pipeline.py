@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+from torch.utils._pytree import tree_map_only
+
 from edgebench.errors import WorkloadError
+from edgebench.layers.accelerator import Accelerator, loader_to
 from edgebench.layers.examination import (
     cut_file,
     cut_of,
@@ -19,7 +23,7 @@ from edgebench.layers.loaders import LOADERS, map_file, map_read_only
 from edgebench.layers.names import GENERATE, STREAM
 from edgebench.layers.network import LayeredNetwork
 from edgebench.layers.precision import chosen_precision, loader_in, with_precision
-from edgebench.layers.samples import Sample
+from edgebench.layers.samples import Sample, moved_sample
 from edgebench.layers.schedules import SCHEDULES, Schedule
 from edgebench.layers.schedules.base import Spans
 from edgebench.layers.schedules.generate import Generate
@@ -39,15 +43,24 @@ class Pipeline:
     inputs: tuple[Sample, ...]
 
 
-def build_pipeline(settings: Mapping[str, Any], spans: Spans) -> Pipeline:
+def build_pipeline(
+    settings: Mapping[str, Any], spans: Spans, accelerator: Accelerator | None = None
+) -> Pipeline:
     """Build the networks without memory for weights, and make each one's input from the seed.
+
+    With an accelerator inputs lie in its memory, and so do weights when they are loaded; outputs
+    are copied back at the end of each round.
 
     Raises:
         WorkloadError: no such network, schedule or loader; no weights; an image that is too small.
     """
-    built = [_network(name, settings) for name in settings["networks"]]
+    built = [_network(name, settings, accelerator) for name in settings["networks"]]
     schedule = _schedule([network for network, _ in built], settings, spans)
-    return Pipeline(schedule, tuple(sample for _, sample in built))
+    samples = tuple(sample for _, sample in built)
+    if accelerator is not None:
+        samples = tuple(moved_sample(sample, accelerator.to_accelerator) for sample in samples)
+        schedule.fetched = lambda outputs: tree_map_only(torch.Tensor, accelerator.to_host, outputs)
+    return Pipeline(schedule, samples)
 
 
 def _schedule(
@@ -59,7 +72,9 @@ def _schedule(
     return made(networks, spans, settings["warm"], settings["workers"], settings.get("free_bytes"))
 
 
-def _network(name: str, settings: Mapping[str, Any]) -> tuple[LayeredNetwork, Sample]:
+def _network(
+    name: str, settings: Mapping[str, Any], accelerator: Accelerator | None
+) -> tuple[LayeredNetwork, Sample]:
     """One network without memory for weights, and its input."""
     source = network_source(reference_of(name, settings))
     # A name that is no network has no weights; that is said below.
@@ -73,6 +88,8 @@ def _network(name: str, settings: Mapping[str, Any]) -> tuple[LayeredNetwork, Sa
     if precision := chosen_precision(settings):
         model, sample = with_precision(model, sample, precision)
         loader = loader_in(precision)
+    if accelerator is not None:
+        loader = loader_to(accelerator, loader)
     if source.has_weights:
         refuse_changed(source, folder)
         found = stored_cut(cut_file(folder, settings), model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,11 @@ def sample_on_meta(sample: Sample) -> Sample:
 def fresh_sample(sample: Sample) -> Sample:
     """A copy: a network may write into its input."""
     return _mapped(sample, torch.clone)
+
+
+def moved_sample(sample: Sample, move: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
+    """Its tensors where ``move`` puts them."""
+    return _mapped(sample, move)
 
 
 def converted_sample(sample: Sample, kind: torch.dtype) -> Sample:

@@ -26,7 +26,7 @@ _SETTINGS = (
     *("gc", "engine", "arena", "memory_pattern", "optimization", "prepacking", "xnnpack"),
     *("onednn", "xla"),
 )
-_LIMITS = ("swap_kind", "swap_bytes", "cores", "cpu_quota", "storage", "board")
+_LIMITS = ("swap_kind", "swap_bytes", "cores", "cpu_quota", "storage", "board", "accelerator_bytes")
 
 
 def measured_answers(workload: WorkloadPoints) -> list[ReportAnswer]:

@@ -8,6 +8,7 @@ from edgebench.units import format_duration
 
 _ENDS = {
     "oom-killed": "killed",
+    "accelerator-oom": "accelerator full",
     "timeout": "slower",
     "changed": "other results",
     "harness-error": "not measured",

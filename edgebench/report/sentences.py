@@ -26,8 +26,8 @@ from edgebench.units import (
 
 _OUTCOMES = {
     "oom-killed": "killed for memory",
+    "accelerator-oom": "out of the accelerator's memory",
     "timeout": "out of time",
-    "failed": "failed",
     "harness-error": "stopped by an error of edgebench",
     "interrupted": "interrupted",
 }

@@ -160,6 +160,8 @@ def other_limits_label(limits: LimitSetting) -> str:
     words += [] if limits.storage == AS_IS else [storage_words(limits.storage)]
     words += [f"{limits.cores} cores"] if limits.cores is not None else []
     words += [f"{limits.cpu_quota:g} CPUs"] if limits.cpu_quota is not None else []
+    own = limits.accelerator_bytes
+    words += [] if own is None else [f"accelerator {format_size(own)}"]
     return "".join(f" · {word}" for word in words)
 
 
@@ -173,6 +175,7 @@ def _key(point: PointSummary) -> tuple[Any, ...]:
         at.cpu_quota,
         at.storage,
         at.board,
+        at.accelerator_bytes,
     )
 
 

@@ -26,7 +26,8 @@ TRAINING = (
     *("learning_rate", "accumulation", "precision", "checkpointing", "trained", "start"),
     *("steps", "epochs"),
 )
-#: The engine and its options; missing of torch, and where an option is the engine's own.
+#: The engine and its options; missing of torch, and where an option is the engine's own. The
+#: accelerator is missing where torch computes on the processor.
 ENGINE = (
     *(
         "engine",
@@ -37,6 +38,7 @@ ENGINE = (
         "xnnpack",
         "onednn",
         "xla",
+        "accelerator",
     ),
 )
 #: Settings of text generation, and the unit of a program's throughput.
@@ -50,7 +52,7 @@ SETTINGS = (
 #: The limits asked for.
 LIMITS = (
     *("limit_label", "memory_bytes", "swap_kind", "swap_bytes", "cores", "cpu_quota"),
-    *("storage", "board"),
+    *("storage", "board", "accelerator_bytes"),
 )
 #: Settings, limits and outcome that rows of phases and layers carry over from their trial.
 CARRIED = (*LIMITS, "limit_bytes", "outcome", "saturated", "demand_bytes", "workload_demand_bytes")
@@ -98,7 +100,7 @@ TEXTS = {
         "part",
     ),
     *("framework", "data", "shape", "activation", "optimizer", "precision", "trained", "start"),
-    *("engine", "optimization", "unit"),
+    *("engine", "optimization", "unit", "accelerator"),
 }
 TRIAL_COLUMNS = tuple(
     dict.fromkeys(

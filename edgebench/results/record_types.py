@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from edgebench.accelerator_report import AcceleratorReport
 from edgebench.kills import has_killed_child
 from edgebench.records import (
     LARGEST,
@@ -74,7 +75,7 @@ def _field(field: Field[Any], rules: Mapping[str, Any]) -> Any:
 
 _REPORTS = (
     *(SamplerReport, Watching, KillReport, StorageReport, WalkReport),
-    *(EnergyReport, SensorReport),
+    *(EnergyReport, SensorReport, AcceleratorReport),
 )
 for _kind in (LimitSetting, PhaseSum, *_REPORTS):
     _TYPES[_kind.__name__] = _made = _struct(_kind)

@@ -228,21 +228,23 @@ def _with_slowdowns(point: PointSummary, points: Sequence[PointSummary]) -> Poin
     )
 
 
+def _held(at: LimitSetting) -> tuple[Any, ...]:
+    """What of the limits is the same of twins: what storage costs is no slowdown of the limit."""
+    return at.cores, at.cpu_quota, at.storage, at.board, at.accelerator_bytes
+
+
 def unlimited_twin(point: PointSummary, points: Sequence[PointSummary]) -> PointSummary | None:
     """The same workload, cores, storage and board, without a limit; the same swap if there is."""
-    key = workload_key(point.settings)
-    cpu = (point.limits.cores, point.limits.cpu_quota)
+    key, held = workload_key(point.settings), _held(point.limits)
     twins = [
         p
         for p in points
         if p.limits.memory_bytes is None
-        and (p.limits.label, p.limits.cores, p.limits.cpu_quota) == ("max", *cpu)
+        and p.limits.label == "max"
+        and _held(p.limits) == held
         and p.times_s
         and workload_key(p.settings) == key
     ]
-    # What storage costs without a limit is no slowdown of the limit.
-    held = point.limits.storage, point.limits.board
-    twins = [p for p in twins if (p.limits.storage, p.limits.board) == held]
     swap = (point.limits.swap_kind, point.limits.swap_bytes)
     same_swap = [p for p in twins if (p.limits.swap_kind, p.limits.swap_bytes) == swap]
     return next(iter([*same_swap, *twins]), None)

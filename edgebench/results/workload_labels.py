@@ -33,6 +33,7 @@ _USUAL: dict[str, tuple[Any, str]] = {
     "new_tokens": (None, "{} new tokens"),
     "onednn": (True, "no oneDNN"),
     "xla": (False, "XLA"),
+    "accelerator": (None, "{}"),
     "threads": (None, "{} threads"),
     "malloc_trim": (False, "malloc_trim"),
     "remedy": (None, "{}"),

@@ -142,7 +142,11 @@ class Advice:
         return f": {format_duration(self.best.seconds)}{unit}{instead}"
 
 
-_ENDS = {"oom-killed": "is killed", "timeout": "does not end in time"}
+_ENDS = {
+    "oom-killed": "is killed",
+    "accelerator-oom": "finds the accelerator's memory full",
+    "timeout": "does not end in time",
+}
 _UNITS = {"training": " a step", "inference": " a pass"}
 
 

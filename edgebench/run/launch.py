@@ -40,6 +40,7 @@ def worker_settings(request: TrialRequest) -> dict[str, Any]:
         "weights": request.weights,
         "code": dict(request.code),
         "limit_bytes": request.limits.memory_bytes,
+        "accelerator_bytes": request.limits.accelerator_bytes,
         "swaps": request.limits.swap_kind != "none",
     }
 

@@ -55,7 +55,8 @@ def trial_end(
         return TrialEnd("timeout", reason, None, signal)
     if exit_code == 0:
         return TrialEnd("ok", None, 0, None)
-    return TrialEnd("failed", _own_words(events, output, exit_code, signal), exit_code, signal)
+    outcome: Outcome = "accelerator-oom" if _accelerator_was_full(events) else "failed"
+    return TrialEnd(outcome, _own_words(events, output, exit_code, signal), exit_code, signal)
 
 
 def _killed(kills: int, ended: ProcessEnd, events: Sequence[dict[str, Any]]) -> TrialEnd:
@@ -87,6 +88,13 @@ def _where(events: Sequence[dict[str, Any]]) -> str:
     layer = f"'s layer {span['layer']} ({span.get('name')})" if has_layer else ""
     network = f" of {span['network']}{layer}" if span.get("network") else ""
     return f" in {span.get('phase')}{network}"
+
+
+def _accelerator_was_full(events: Sequence[dict[str, Any]]) -> bool:
+    """Whether the worker's own error says so."""
+    notes = (event.get("data") for event in events if event.get("event") == "note")
+    errors = (note.get("error") for note in notes if isinstance(note, dict))
+    return any(isinstance(e, dict) and e.get("outcome") == "accelerator-oom" for e in errors)
 
 
 def _own_words(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from edgebench.errors import MachineError, UnsafePathError
 from edgebench.extras import need
+from edgebench.layers.names import CUDA
+from edgebench.measures.machine.cuda_presence import why_no_cuda
 from edgebench.measures.machine.environment import capture
 from edgebench.measures.registry import with_own_trial
 from edgebench.records import TrialRecord
@@ -35,6 +37,7 @@ class ScenarioTrials:
     def __init__(self, scenario: Scenario, points: Mapping[str, Point], loop: TrialLoop) -> None:
         self._scenario, self._points, self._loop = scenario, points, loop
         need(*{name for one in points.values() for name in libraries(one.settings)})
+        need_accelerators(points.values())
         # Each kind of swap once, so that a missing one is reported before the sweep.
         kinds = {(p.limits.swap_kind, p.limits.swap_bytes) for p in points.values()}
         for kind, size in sorted(kinds, key=str):
@@ -109,6 +112,16 @@ class ScenarioTrials:
             return run_trials(session.setup, request, files)
         except (MachineError, UnsafePathError, OSError) as error:
             return [harness_error_record(request, error)]
+
+
+def need_accelerators(points: Iterable[Point]) -> None:
+    """Check that what computes is there, before work that would be lost without it.
+
+    Raises:
+        MachineError: this torch has no CUDA, or there is no GPU.
+    """
+    if any(one.settings.get("accelerator") == CUDA for one in points) and (why := why_no_cuda()):
+        raise MachineError(why[0], remedy=why[1])
 
 
 def needs_demand(planned: PlannedTrial, points: Mapping[str, Point]) -> bool:

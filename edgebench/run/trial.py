@@ -36,12 +36,11 @@ from edgebench.run.limit_control import ROOM, LimitAtBase, LimitControl
 from edgebench.run.outcome import KillWatch
 from edgebench.run.output_rate import OutputRate
 from edgebench.run.process import ProcessEnd, WorkloadProcess
-from edgebench.run.sensor_watch import SensorWatch
 from edgebench.run.storage import HeldStorage, StoragePlaces
 from edgebench.run.strategy_trial import StrategyTrial
-from edgebench.run.trial_energy import with_energy, with_walk_energy
 from edgebench.run.trial_record import Measured, TrialRequest, live_trial_of, record_of, utc_now
 from edgebench.run.trial_setup import TrialSetup
+from edgebench.run.trial_watch import TrialWatch
 from edgebench.run.walk_control import WalkControl
 from edgebench.run.walk_records import walk_records
 from edgebench.safe_files import created, open_empty, remove_file, write
@@ -94,11 +93,11 @@ def run_trials(setup: TrialSetup, request: TrialRequest, files: TrialFiles) -> l
     started_utc = utc_now()
     folder = files.work / f"{request.trial}-own"
     observer = StrategyTrial.requested(request, folder, files.reading)
-    watch = SensorWatch(None if request.strategy else setup.sensors)
     run_reset(request.settings, setup.identity)
     places = StoragePlaces.of(request.settings, request.weights)
     held = setup.storage.hold(request.limits.storage, places)
     cgroup = setup.parent.create(f"{os.getpid()}-{request.trial}")
+    watch = TrialWatch(setup, request, cgroup)
     try:
         with background_activity(request.settings, request.trial) as surroundings:
             parts = setup, request, files, cgroup, observer, held, watch
@@ -107,11 +106,10 @@ def run_trials(setup: TrialSetup, request: TrialRequest, files: TrialFiles) -> l
         cgroup.remove()
     record = record_of(request, measured, started_utc, time.monotonic() - began)
     record = replace(record, notes={**record.notes, **surroundings})
-    window_ns = measured.ended.window_ns
     if measured.walk and request.walk:
         walked = walk_records(record, measured.walk, request.walk, files.events)
-        return with_walk_energy(walked, measured.walk.steps, watch.readings, window_ns)
-    record = with_energy(record, watch.readings, measured.events, window_ns)
+        return watch.told_of_walk(walked, measured)
+    record = watch.told(record, measured)
     return [observer.read(record, measured.events) if observer else record]
 
 
@@ -125,7 +123,7 @@ class _Measurement:
     cgroup: Cgroup
     observer: StrategyTrial | None
     held: HeldStorage
-    watch: SensorWatch
+    watch: TrialWatch
 
     def make(self) -> Measured:
         """Set the limits, measure the workload from outside, keep its samples, events and log."""

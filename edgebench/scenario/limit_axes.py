@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from edgebench.boards.board import Board, find_board
 from edgebench.errors import UsageError
 from edgebench.records import LimitSetting
+from edgebench.scenario.accelerator_keys import AcceleratorLimit
 from edgebench.scenario.keys import (
     Axis,
     Count,
@@ -151,6 +152,9 @@ class LimitAxes(TomlTable):
             '["as-is", "sd-a1"]',
         ],
     )
+    accelerator_memory: Axis[AcceleratorLimit] | None = Field(
+        default=None, examples=['["max", "4G"]']
+    )
     plan: Annotated[str, one_of("plan", PLANS)] = Field(default="grid", examples=['"adaptive"'])
     target_error: Annotated[float, Field(ge=0.005, le=1)] | None = Field(
         default=None, examples=["0.05"]
@@ -190,6 +194,7 @@ class LimitAxes(TomlTable):
         """Later keys that say nothing here, so that a scenario means what it meant before them."""
         later = {"plan", "target_error"} if self.plan == "grid" else set()
         later |= {key for key in ("target", "starts") if getattr(self, key) is None}
+        later |= set() if self.accelerator_memory else {"accelerator_memory"}
         later |= {"storage"} if self.storage == (AS_IS,) else set()
         return later | ({"board"} - self.model_fields_set)
 
@@ -204,9 +209,10 @@ class LimitAxes(TomlTable):
         """Every combination; a share's bytes are still unknown (None)."""
         for name in self.board or (None,):
             board = find_board(name) if name else None
-            for (kind, swap_bytes), cores, quota, storage, label in self._axes(board):
+            for (kind, swap_bytes), cores, quota, storage, most, label in self._axes(board):
                 size = parse_size(label) if parse_share(label) is None else None
-                yield LimitSetting(label, size, kind, swap_bytes, cores, quota, storage, name)
+                own = label, size, kind, swap_bytes, cores, quota, storage, name, most
+                yield LimitSetting(*own)
 
     def _axes(self, board: Board | None) -> Iterator[tuple[Any, ...]]:
         """Every combination of what the axes say; where they say nothing, of what the board has."""
@@ -218,6 +224,7 @@ class LimitAxes(TomlTable):
             self.cores or (cores,),
             self.cpu_quota or (None,),
             (board.speed.label,) if board and not self._says("storage") else self.storage,
+            self.accelerator_memory or (None,),
             self.memory_labels(board),
         )
 

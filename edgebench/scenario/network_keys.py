@@ -11,6 +11,7 @@ from pydantic import Field
 
 from edgebench.layers.names import GENERATE, HALF_PRECISIONS
 from edgebench.layers.references import KNOWN, ModelReference, parse_reference
+from edgebench.scenario.accelerator_keys import AcceleratorAxis
 from edgebench.scenario.keys import Axis, InputKey, NetworkName, TomlTable, network_name, one_of
 from edgebench.workloads.engines.engine import Engine
 from edgebench.workloads.engines.onnxruntime import LEVELS
@@ -47,6 +48,7 @@ class NetworkKeys(TomlTable):
     onednn: Axis[bool] | None = Field(default=None, examples=["[true, false]"])
     xla: Axis[bool] | None = Field(default=None, examples=["[true, false]"])
     malloc_trim: bool | None = Field(default=None, examples=["true"])
+    accelerator: AcceleratorAxis | None = Field(default=None, examples=['["none", "cuda"]'])
     precision: Annotated[str, one_of("precision", HALF_PRECISIONS)] | None = Field(
         default=None, examples=['"bfloat16"']
     )

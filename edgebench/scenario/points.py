@@ -106,22 +106,34 @@ def check_libraries(strategies: Sequence[str], workloads: Sequence[Mapping[str, 
 
 def points(scenario: Scenario) -> list[Point]:
     """Every combination of the scenario's axes, always in the same order."""
+    limits = list(scenario.limits.settings())
     combinations = [
-        (settings, limits)
+        (settings, one)
         for settings in scenario.workload_settings()
-        for limits in scenario.limits.settings()
+        for one in _fitting(settings, limits)
     ]
     width = max(3, len(str(len(combinations))))
     return [
-        Point(f"p{number:0{width}d}", settings, limits, parse_share(limits.label))
-        for number, (settings, limits) in enumerate(combinations, start=1)
+        Point(f"p{number:0{width}d}", settings, one, parse_share(one.label))
+        for number, (settings, one) in enumerate(combinations, start=1)
     ]
+
+
+def _fitting(settings: Mapping[str, Any], limits: Sequence[LimitSetting]) -> Sequence[LimitSetting]:
+    """The limits of a point with these settings: none of an accelerator that it doesn't use."""
+    if settings.get("accelerator"):
+        return limits
+    return list(dict.fromkeys(replace(one, accelerator_bytes=None) for one in limits))
 
 
 def points_digest(made: Iterable[Point]) -> str:
     """What tells points from others: a hash of all that they say."""
-    said = json.dumps([asdict(point) for point in made], sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()
+    said = [asdict(point) for point in made]
+    for point in said:
+        # A later key: without it a point is what it was before.
+        if point["limits"]["accelerator_bytes"] is None:
+            del point["limits"]["accelerator_bytes"]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def plan(points: Sequence[Point], repeats: int, seed: int) -> list[PlannedTrial]:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from edgebench.boards.board import find_board
 from edgebench.extras import install, missing
+from edgebench.layers.names import CUDA
 from edgebench.layers.references import CODE, ModelReference
+from edgebench.measures.machine.cuda_presence import why_no_cuda
 from edgebench.measures.registry import with_own_trial
 from edgebench.scenario.adaptive import most_trials
 from edgebench.scenario.command_keys import CommandWorkload
@@ -97,6 +99,7 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
             *_about_boards(scenario),
             *_about_storage(scenario, machine),
             *_about_programs(scenario, made),
+            *_about_accelerators(made),
         ],
     )
 
@@ -184,6 +187,11 @@ def _about_code(made: Sequence[Point]) -> Iterator[str]:
                 f"no module {module!r} is found from {reference.folder}: go to the folder that "
                 "holds it, or install it"
             )
+
+
+def _about_accelerators(made: Sequence[Point]) -> Iterator[str]:
+    if any(point.settings.get("accelerator") == CUDA for point in made) and (why := why_no_cuda()):
+        yield f"{why[0]}: {why[1]}"
 
 
 def _about_command(workload: CommandWorkload) -> Iterator[str]:

@@ -19,6 +19,7 @@ from edgebench.layers.disk import digest
 from edgebench.measures.registry import with_own_trial
 from edgebench.measures.strategies.sampled import STATISTICS
 from edgebench.measures.strategy import StrategyOptions
+from edgebench.scenario.accelerator_keys import asks_for_accelerator
 from edgebench.scenario.command_keys import LATER_KEYS
 from edgebench.scenario.faults import Fault, faults_of
 from edgebench.scenario.flag_words import flag_words
@@ -76,6 +77,12 @@ class Scenario(TomlTable):
             )
         schedules = getattr(self.workload, "schedule", None) or ()
         check_plan(self.limits.plan, self.workload.kind, schedules)
+        asked = getattr(self.workload, "accelerator", None)
+        if self.limits.accelerator_memory and not asks_for_accelerator(asked):
+            raise ValueError(
+                "accelerator_memory limits an accelerator, and nothing here computes on one; write "
+                'accelerator = "cuda" in [workload], or leave it out'
+            )
         return self
 
     @model_validator(mode="after")

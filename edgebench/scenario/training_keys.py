@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, model_validator
 
 from edgebench.layers.references import parse_reference
+from edgebench.scenario.accelerator_keys import (
+    AcceleratorAxis,
+    accelerator_settings,
+    check_training,
+)
 from edgebench.scenario.keys import (
     Axis,
     BatchAxis,
@@ -98,6 +103,7 @@ class TrainingWorkload(TomlTable):
     threads: Threads = Field(default=None, examples=["2"])
     gc: CollectorAxis = Field(default=(FROZEN,), examples=['"frozen"'])
     malloc_trim: bool | None = Field(default=None, examples=["true"])
+    accelerator: AcceleratorAxis | None = Field(default=None, examples=['["none", "cuda"]'])
     per_layer: bool = Field(default=False, examples=["true"])
     evaluate: bool = Field(default=False, examples=["true"])
 
@@ -128,6 +134,7 @@ class TrainingWorkload(TomlTable):
     @model_validator(mode="after")
     def _frameworks_can(self) -> Self:
         check_frameworks(self)
+        check_training(self)
         return self
 
     @model_validator(mode="after")
@@ -161,7 +168,10 @@ class TrainingWorkload(TomlTable):
 
         What means nothing to a network or a data set is None there, and is no axis of it.
         """
-        for framework, network, data in itertools.product(self.framework, self.network, self.data):
+        own_axes = self.framework, self.network, self.data
+        for framework, network, data, where in itertools.product(
+            *own_axes, list(accelerator_settings(self.accelerator))
+        ):
             sized = network in SIZED
             axes: dict[str, tuple[Any, ...]] = {
                 "compiled": self.compiled if framework == TENSORFLOW else (None,),
@@ -189,6 +199,7 @@ class TrainingWorkload(TomlTable):
                     **chosen,
                     **self._references(network, data),
                     **self._same_for_all(),
+                    **where,
                     "examples": self.examples or max(EXAMPLES, chosen["batch"]),
                     "seed": seed,
                 }

@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from edgebench.layers.names import LOADERS, SCHEDULES, STREAM
+from edgebench.scenario.accelerator_keys import accelerator_settings, check_inference
 from edgebench.scenario.command_keys import CommandWorkload
 from edgebench.scenario.keys import (
     Axis,
@@ -84,7 +85,9 @@ class InferenceWorkload(NetworkKeys):
             raise ValueError("input and image can't both be given; leave one out")
         self.check_names()
         self.check_generation(self.schedule)
-        check_schedules(self.check_engines(), self.schedule)
+        engines = self.check_engines()
+        check_schedules(engines, self.schedule)
+        check_inference(self, engines)
         if STREAM in (self.schedule or ()) and "copy" in self.loader:
             raise ValueError('the schedule "stream" reads mapped weights; write loader = "mmap"')
         if self.precision and (self.loader != ("copy",) or STREAM in (self.schedule or ())):
@@ -111,9 +114,10 @@ class InferenceWorkload(NetworkKeys):
         axes = (loaders_of(engine, self.loader), self.batch, self.threads or (None,), self.gc)
         schedules = schedules_of(engine, self.schedule)
         options = [
-            {**text, **option}
+            {**text, **option, **where}
             for text in self.generation_settings()
             for option in self.engine_settings(engine)
+            for where in accelerator_settings(self.accelerator)
         ]
         for schedule, loader, batch, threads, gc, option in itertools.product(
             schedules, *axes, options

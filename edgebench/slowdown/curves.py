@@ -39,7 +39,7 @@ FloatArray = npt.NDArray[np.float64]
 _WORKLOAD = (
     *("sweep", "device", "kind", "pipeline", "schedule", "loader", "batch", "image", "rounds"),
     *("warm", "threads", "workers", "page_cache", "gc", "command", "cores", "cpu_quota"),
-    *("storage", "board", *ENGINE, *TRAINING, *GENERATION),
+    *("storage", "board", "accelerator_bytes", *ENGINE, *TRAINING, *GENERATION),
 )
 #: Kinds of workload with rounds; a training's are its steps.
 _WITH_ROUNDS = ("inference", "training")

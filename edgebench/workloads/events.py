@@ -2,7 +2,7 @@
 
 One JSON object a line, written to the descriptor the harness gave: spans once the outermost one
 has ended (:mod:`edgebench.workloads.record_buffer`), all others at once.
-``t_ns`` is ``CLOCK_MONOTONIC``, the sampler's clock too. Five shapes:
+``t_ns`` is ``CLOCK_MONOTONIC``, the sampler's clock too. Its shapes:
 
 ``{"event": "start", "id": 7, "phase": "load", "round": 0, "network": "alexnet", "layer": 3,
 "name": "features.6", "thread": 0, "t_ns": …, "usage_bytes": …, "swap_bytes": …}``
@@ -26,6 +26,11 @@ has ended (:mod:`edgebench.workloads.record_buffer`), all others at once.
 ``{"event": "limit", "t_ns": …, "limit_bytes": …, "direction": "down"}``
     In a walk: the harness has moved the memory limit, and what follows ran at it. Null bytes: there
     is no limit.
+
+``{"event": "accelerator", "t_ns": …, "identity": {…}}`` and ``{…, "phases": […], "total": {…}}``
+    Which accelerator it is; then, once the outermost span has ended, its memory and its copies in
+    each phase since the last such event, and in all so far
+    (:mod:`edgebench.workloads.accelerator_phases`).
 
 In a trial of a strategy that looks from inside (:mod:`edgebench.measures.view`), starts and
 ends carry ``view``, what it saw there, and ends ``view_peak_bytes``, its own mark within the span.
@@ -119,6 +124,11 @@ def collection_line(start_ns: int, end_ns: int, generation: int, collected: int)
         f'{{"event": "collection", "generation": {generation}, "start_ns": {start_ns}, '
         f'"t_ns": {end_ns}, "collected": {collected}}}\n'
     )
+
+
+def accelerator_line(t_ns: int, data: Mapping[str, Any]) -> str:
+    """What an accelerator did in phases that have ended, or which it is."""
+    return json.dumps({"event": "accelerator", "t_ns": t_ns, **data}) + "\n"
 
 
 def round_ns(used: Used) -> int:

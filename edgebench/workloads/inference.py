@@ -43,7 +43,8 @@ def run_inference(settings: dict[str, Any], recorder: Recorder) -> None:
                     evict(file)
             outputs = work.run(number)
             before, digests = digests, [_digest(output) for output in outputs]
-            if before and before != digests:
+            # An accelerator's sums may be of another order each time.
+            if before and before != digests and recorder.accelerator is None:
                 raise WorkloadError(f"the outputs of round {number} differ from the round before")
     work.close()
     # Of the same network twice in a pipeline, both outputs are the same too.

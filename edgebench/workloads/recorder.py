@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.measures.view import Descriptors, View
-from edgebench.workloads.events import SpanPlace, collection_line, note_line
+from edgebench.workloads.events import (
+    SpanPlace,
+    accelerator_line,
+    collection_line,
+    note_line,
+)
 from edgebench.workloads.span_recorder import SpanRecorder, Started
 
 NO_DESCRIPTORS: Descriptors = {
@@ -59,6 +64,10 @@ class Recorder(SpanRecorder):
     def note(self, **data: Any) -> None:
         """Record anything else worth keeping."""
         self._line(note_line(time.monotonic_ns(), data))
+
+    def accelerator_event(self, **data: Any) -> None:
+        """Record what an accelerator is, or what it did."""
+        self._line(accelerator_line(time.monotonic_ns(), data))
 
     def collection(self, start_ns: int, end_ns: int, generation: int, collected: int) -> None:
         """Record a garbage collection, which may come at any allocation."""

@@ -9,12 +9,22 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from resource import RUSAGE_SELF, getrusage
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgebench.measures.view import Descriptors, View
 from edgebench.workloads.cgroup_readings import CgroupReadings
-from edgebench.workloads.events import SpanPlace, Used, end_line, spent_between, start_line
+from edgebench.workloads.events import (
+    SpanPlace,
+    Used,
+    accelerator_line,
+    end_line,
+    spent_between,
+    start_line,
+)
 from edgebench.workloads.record_buffer import RecordBuffer
+
+if TYPE_CHECKING:
+    from edgebench.workloads.accelerator_phases import AcceleratorPhases
 
 
 @dataclass
@@ -53,11 +63,15 @@ class SpanRecorder:
         self._open: dict[int, _Open] = {}
         self._ids = itertools.count()
         self._threads: dict[int, int] = {}
+        #: Follows the spans where an accelerator computes.
+        self.accelerator: AcceleratorPhases | None = None
         #: Lines that came while something was being recorded.
         self._waiting: list[str] = []
 
     def start(self, place: SpanPlace, *ending: Started) -> Started:
         """Start a span where these end, the innermost first."""
+        if self.accelerator is not None:
+            self.accelerator.wait()
         t_ns, used = time.monotonic_ns(), getrusage(RUSAGE_SELF)
         whole = place.layer is None
         with self._lock:
@@ -66,6 +80,8 @@ class SpanRecorder:
                 self._write_records()
             number, thread = next(self._ids), self._thread()
             self._open[number] = _Open()
+            if self.accelerator is not None:
+                self.accelerator.begun(number, place)
             if looked is None:
                 self._records.start(number, place, thread, self._usage(), time.monotonic_ns())
             else:
@@ -74,6 +90,8 @@ class SpanRecorder:
 
     def end(self, *ending: Started) -> None:
         """End these spans, the innermost first."""
+        if self.accelerator is not None:
+            self.accelerator.wait()
         t_ns, used = time.monotonic_ns(), getrusage(RUSAGE_SELF)
         with self._lock:
             self._turn(t_ns, used, ending, ending[0].whole)
@@ -110,6 +128,9 @@ class SpanRecorder:
     ) -> dict[str, Any] | None:
         """A boundary: what ends there is recorded. Returns what is seen where a view looks."""
         marks = [self._open[one.number] for one in ending]
+        if self.accelerator is not None:
+            told = self.accelerator.turned(one.number for one in ending)
+            self._waiting += [] if told is None else [accelerator_line(t_ns, told)]
         looked = None
         if self._view:
             looked = self._look(self._view, whole)
@@ -121,8 +142,8 @@ class SpanRecorder:
             if looked is None:
                 self._records.end(one.number, t_ns, self._usage(), mark.peak_bytes, spent)
             else:
-                told = {**looked, "view_peak_bytes": mark.view_peak_bytes}
-                self._write(end_line(one.number, t_ns, told, mark.peak_bytes, spent))
+                seen = {**looked, "view_peak_bytes": mark.view_peak_bytes}
+                self._write(end_line(one.number, t_ns, seen, mark.peak_bytes, spent))
         return looked
 
     def _read(self, used: Used, ending: Sequence[_Open]) -> None:

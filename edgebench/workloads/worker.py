@@ -11,8 +11,9 @@ import os
 import sys
 from importlib import import_module
 
-from edgebench.errors import EdgebenchError
+from edgebench.errors import AcceleratorMemoryError, EdgebenchError
 from edgebench.measures.view import view_of
+from edgebench.workloads.accelerator_phases import accelerator_told
 from edgebench.workloads.events import WorkerSpec
 from edgebench.workloads.garbage_collection import record_collections
 from edgebench.workloads.recorder import Recorder
@@ -37,9 +38,13 @@ def main(words: list[str]) -> int:
     end_watch = record_collections(recorder)
     try:
         module, _, name = WORKLOADS[spec["kind"]].partition(":")
-        getattr(import_module(module), name)(dict(spec["settings"]), recorder)
+        with accelerator_told(recorder):
+            getattr(import_module(module), name)(dict(spec["settings"]), recorder)
     except EdgebenchError as error:
-        recorder.note(error={"what": error.what, "where": error.where, "remedy": error.remedy})
+        said = {"what": error.what, "where": error.where, "remedy": error.remedy}
+        if isinstance(error, AcceleratorMemoryError):
+            said["outcome"] = error.outcome
+        recorder.note(error=said)
         sys.stderr.write(f"{error}\n")
         return 1
     finally:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from edgebench.accelerator_report import AcceleratorReport
 from edgebench.records import LimitSetting, PhaseSum, TrialRecord
 from edgebench.results.folder import ResultsFolder
 
@@ -128,3 +129,41 @@ def partial_records() -> list[TrialRecord]:
             more = {"phases": phases, "notes": notes, "demand_bytes": demand, "repeat": repeat}
             records.append(record(len(records) + 1, settings, **more))
     return records
+
+
+def accelerator_records() -> list[TrialRecord]:
+    """A training of five steps on an accelerator, half of whose `data` is copying; one beside."""
+    made = []
+    for number, accelerator in enumerate(("cuda", None), start=1):
+        settings = {"kind": "training", "network": "lenet", "batch": 16, "trained": "all"}
+        phases = [
+            PhaseSum(n, "lenet", phase, seconds * (5 if n == 0 else 1), peak_bytes=150 * MIB)
+            for n in range(5)
+            for phase, seconds in (("data", 0.002), ("forward", 0.01), ("round", 0.02))
+        ]
+        told = None
+        if accelerator:
+            settings["accelerator"] = accelerator
+            told = AcceleratorReport(
+                accelerator,
+                peak_allocated_bytes=32 * MIB,
+                phases=[_copied(n, "data", 0.001, 0) for n in range(5)]
+                + [_copied(n, "forward", 0.0, 32 * MIB) for n in range(5)],
+            )
+        more: dict[str, Any] = {"phases": phases, "accelerator": told}
+        made.append(record(number, settings, **more))
+    return made
+
+
+def _copied(number: int, phase: str, to_s: float, peak_bytes: int) -> dict[str, Any]:
+    return {
+        "round": number,
+        "network": "lenet",
+        "phase": phase,
+        "to_bytes": MIB if to_s else 0,
+        "to_s": to_s,
+        "from_bytes": 0,
+        "from_s": 0.0,
+        "peak_allocated_bytes": peak_bytes,
+        "peak_reserved_bytes": 2 * peak_bytes,
+    }

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.accelerator_report import AcceleratorReport
 from edgebench.records import (
     KillReport,
     LimitSetting,
@@ -29,7 +30,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_te
     "kind",
     [
         *(TrialRecord, LimitSetting, SamplerReport, Watching, PhaseSum, KillReport),
-        *(EnergyReport, SensorReport),
+        *(EnergyReport, SensorReport, AcceleratorReport),
     ],
 )
 def test_every_key_of_a_record_has_a_row(kind: type):
@@ -59,5 +60,6 @@ def test_every_key_in_the_tables_exists():
         WalkReport,
         EnergyReport,
         SensorReport,
+        AcceleratorReport,
     )
     assert named == {f.name for kind in kinds for f in fields(kind)}

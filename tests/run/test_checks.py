@@ -11,6 +11,7 @@ import pytest
 
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.run.checks import CheckResult, CheckTarget, all_checks, finding_result, is_fit
+from edgebench.run.checks.accelerators import gpu_memory_check
 from edgebench.run.checks.limits import enforcement_check, ram_check
 from edgebench.run.checks.needs import (
     disk_space_check,
@@ -22,7 +23,6 @@ from edgebench.run.checks.steadiness import (
     foreign_load_check,
     free_memory_check,
     governor_check,
-    gpu_memory_check,
     huge_pages_check,
 )
 

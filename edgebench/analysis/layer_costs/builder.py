@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 NO_LAYERS_REMEDY = "layers come of networks: edgebench layers NETWORK"
 #: What distinguishes two workloads of a sweep, beside their settings.
-_DISTINCT = ("swap_kind", "swap_bytes", "cores", "cpu_quota", "storage", "board")
+_DISTINCT = (
+    *("swap_kind", "swap_bytes", "cores", "cpu_quota", "storage", "board", "accelerator_bytes"),
+)
 #: The phases that make a pass.
 PHASES = ("load", "first", "execute")
 #: What identifies one layer at one limit.

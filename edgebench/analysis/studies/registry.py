@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from edgebench.analysis.studies.accelerators import accelerator_tables
 from edgebench.analysis.studies.convolutions import convolution_tables
 from edgebench.analysis.studies.cores import core_tables
 from edgebench.analysis.studies.framework_tables import framework_tables
@@ -26,4 +27,5 @@ STUDIES: dict[str, Callable[[Results], list[StudyTable]]] = {
     "partial training": partial_tables,
     "memory": training_memory_tables,
     "search": search_tables,
+    "accelerator": accelerator_tables,
 }

@@ -6,7 +6,7 @@ Training on Low Power Devices".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.studies.partial_training import above_base
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 KIND, INFERENCE = "training", "none"
 #: Heap profilers, as strategies are named.
 HEAPS = ("memray", "tcmalloc", "massif")
+#: The peak of an accelerator's allocator.
+ACCELERATOR = "accelerator_bytes"
 
 
 def training_memory_frame(results: Results) -> pd.DataFrame:
     """One row per network, mode and batch: the cgroup's figures and each heap profiler's peak.
 
     ``mode`` is ``training`` or ``inference``. Bytes: ``demand_bytes`` (median of timed trials),
-    ``base_bytes``, ``above_bytes`` (the kernel's peak within a step less the base), and each
-    profiler's peak, as ``memray_bytes``.
+    ``base_bytes``, ``above_bytes`` (the kernel's peak within a step less the base), each
+    profiler's peak, as ``memray_bytes``, and ``accelerator_bytes``, where one computed: the peak
+    of torch's allocator there.
 
     Raises:
         ResultsError: no heap profiler ran on a training workload in this sweep.
@@ -38,7 +41,23 @@ def training_memory_frame(results: Results) -> pd.DataFrame:
     heaps = _heaps(results)
     if not heaps:
         raise ResultsError('no heap profiler ran on a training workload: strategies = ["memray"]')
-    timed = pd.DataFrame(
+    timed = pd.DataFrame(_timed_rows(results))
+    keys = ["point", "network", "mode", "batch", "accelerator"]
+    figures = ["demand_bytes", "base_bytes", "above_bytes"]
+    if timed[ACCELERATOR].notna().any():
+        timed = timed.astype({ACCELERATOR: "float64"})
+        figures.append(ACCELERATOR)
+    frame = timed.groupby(keys, as_index=False)[figures].median()
+    for name in HEAPS:
+        found = {point: peak for (point, strategy), peak in heaps.items() if strategy == name}
+        if found:
+            frame[f"{name}_bytes"] = frame["point"].map(found)
+    return frame
+
+
+def _timed_rows(results: Results) -> list[dict[str, Any]]:
+    """The figures of each timed training that finished."""
+    return [
         {
             "point": record.point,
             "network": record.settings["network"],
@@ -47,18 +66,12 @@ def training_memory_frame(results: Results) -> pd.DataFrame:
             "demand_bytes": record.demand_bytes,
             "base_bytes": record.base_bytes,
             "above_bytes": above_base(record),
+            "accelerator": record.settings.get("accelerator", ""),
+            ACCELERATOR: record.accelerator and record.accelerator.peak_allocated_bytes,
         }
         for record in results.sweeps[0].records
         if record.settings["kind"] == KIND and record.outcome == "ok"
-    )
-    keys = ["point", "network", "mode", "batch"]
-    figures = ["demand_bytes", "base_bytes", "above_bytes"]
-    frame = timed.groupby(keys, as_index=False)[figures].median()
-    for name in HEAPS:
-        found = {point: peak for (point, strategy), peak in heaps.items() if strategy == name}
-        if found:
-            frame[f"{name}_bytes"] = frame["point"].map(found)
-    return frame
+    ]
 
 
 def _heaps(results: Results) -> dict[tuple[str, str], int | None]:
@@ -91,5 +104,8 @@ def training_memory_tables(results: Results) -> list[StudyTable]:
         Column("above_bytes", "above base", "{:.1f}", MIB),
         *(Column(f"{name}_bytes", f"heap ({name})", "{:.1f}", MIB) for name in heaps),
     )
+    if ACCELERATOR in frame:
+        where = Column("accelerator", "accelerator", words=True)
+        columns += (where, Column(ACCELERATOR, "its peak", "{:.1f}", MIB))
     title = "Memory of training and inference, MiB"
     return [StudyTable("memory", title, columns, frame_rows(frame))]

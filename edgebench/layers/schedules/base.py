@@ -58,6 +58,8 @@ class Schedule(ABC):
         self.free_bytes = free_bytes
         #: Called at the end of each round, within its time.
         self.after_round: Callable[[], None] = lambda: None
+        #: Brings the outputs of a round back into the host's memory, within its time.
+        self.fetched: Callable[[Outputs], Outputs] = lambda outputs: outputs
         self._spans = spans
         self._round = 0
 
@@ -65,7 +67,7 @@ class Schedule(ABC):
         """Load and execute every layer once; each network's output, in order."""
         self._round = number
         with self._spans.span("round", round=number):
-            outputs = self._run(inputs)
+            outputs = self.fetched(self._run(inputs))
             self.after_round()
         return outputs
 

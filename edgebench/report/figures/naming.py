@@ -39,7 +39,7 @@ _TOLD = {
 SETTINGS = (
     *("loader", "batch", "image", "rounds", "warm", "threads", "workers", "page_cache"),
     *("gc", "command", "cores", "cpu_quota", "swap_kind", "swap_bytes", "storage", "board"),
-    *(*ENGINE, *TRAINING, *GENERATION),
+    *("accelerator_bytes", *ENGINE, *TRAINING, *GENERATION),
 )
 
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: How trials that did not finish are drawn at the axis.
-UNFINISHED_MARKS = {"oom-killed": "x", "timeout": "+", "failed": "1"}
+UNFINISHED_MARKS = {"oom-killed": "x", "accelerator-oom": "2", "timeout": "+", "failed": "1"}
 UNFINISHED_LABELS = {
     "oom-killed": "killed (out of memory)",
+    "accelerator-oom": "out of the accelerator's memory",
     "timeout": "timed out",
     "failed": "failed",
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from edgebench.analysis.studies.training_memory import HEAPS, training_memory_frame
+from edgebench.analysis.studies.training_memory import ACCELERATOR, HEAPS, training_memory_frame
 from edgebench.report.figures import naming, style
 from edgebench.report.figures.palettes import COLOUR_BLIND
 from edgebench.units import MIB
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _COLOURS = COLOUR_BLIND
 _TITLES = {"demand_bytes": "cgroup's demand", "above_bytes": "kernel's peak above base"}
+_ACCELERATOR_TITLE = "accelerator's peak"
 
 
 @naming.figure_kind("training-memory")
@@ -31,7 +32,7 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
     """
     frame = training_memory_frame(results)
     heaps = [f"{name}_bytes" for name in HEAPS if f"{name}_bytes" in frame]
-    measures = [*_TITLES, *heaps]
+    measures = [*_TITLES, *heaps, *([ACCELERATOR] if ACCELERATOR in frame else [])]
     figure = style.new_figure(
         "Memory of training and of inference",
         "medians; base: the footprint of the runtime, part of every bar but 'above base'",
@@ -53,10 +54,14 @@ def _bars(axes: Axes, rows: pd.DataFrame, measures: list[str]) -> None:
     width = 0.8 / len(measures)
     for number, measure in enumerate(measures):
         title = _TITLES.get(measure, f"heap ({measure.removesuffix('_bytes')})")
+        title = _ACCELERATOR_TITLE if measure == ACCELERATOR else title
         offset = (number - (len(measures) - 1) / 2) * width
         axes.bar(
             places + offset, rows[measure] / MIB, width * 0.92, color=_COLOURS[number], label=title
         )
-    names = [f"{row.network}\nbatch {row.batch:g}" for row in rows.itertuples()]
+    names = [
+        f"{row.network}\nbatch {row.batch:g}\n{row.accelerator}".strip()
+        for row in rows.itertuples()
+    ]
     axes.set_xticks(places, names, fontsize="x-small")
     axes.grid(visible=False, axis="x")

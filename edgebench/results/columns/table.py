@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from msgspec import Raw
 
+from edgebench.accelerator_report import ACCELERATOR_COLUMNS
 from edgebench.records import (
     KillReport,
     LimitSetting,
@@ -41,12 +42,6 @@ TEXTS = (
     *("peak_source", "demand_source", "page_cache", "direction", "energy_domain", "machine"),
 )
 _FIELDS = tuple(f.name for f in fields(TrialRecord))
-_ELSEWHERE = {
-    *(*TEXTS, "schema", "gnu_time", "notes", "missing", "phases", "noise"),
-    *("sampler", "watched", "kill", "storage", "walk", "energy", "sensors"),
-}
-#: A record's own numbers; a truth is 0 or 1.
-NUMBERS = tuple(name for name in _FIELDS if name not in _ELSEWHERE)
 #: Parts of a record, and what of each is a column: ``sampler_…``, ``storage_…``.
 PARTS = {
     "sampler": tuple(f.name for f in fields(SamplerReport)),
@@ -56,7 +51,11 @@ PARTS = {
     "walk": ("step", "reference_s"),
     "energy": ("j", "error_j", "round_j", "round_error_j", "execution_j", "execution_error_j"),
     "sensors": ("readings", "cpu_s", "temperature_max_c", "clock_least_hz"),
+    "accelerator": ACCELERATOR_COLUMNS,
 }
+_ELSEWHERE = {*TEXTS, *PARTS, "schema", "gnu_time", "notes", "missing", "phases", "noise"}
+#: A record's own numbers; a truth is 0 or 1.
+NUMBERS = tuple(name for name in _FIELDS if name not in _ELSEWHERE)
 #: No trial has a tenth of it; a file with more would fill the memory with columns.
 _MOST_NOISE = 100
 

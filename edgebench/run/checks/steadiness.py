@@ -1,4 +1,4 @@
-"""Checks of what makes times differ from trial to trial, and of memory that no limit covers."""
+"""Checks of what makes times differ from trial to trial."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ _LOOK_S = 0.25
 _LARGEST_ORDER = 10
 #: The bit among virtio-balloon's features that free pages are reported (virtio 1.2, 5.5.3).
 _REPORTING_BIT = 5
-_GPUS = ("dev/nvidia0", "dev/nvhost-gpu", "dev/nvgpu/igpu0", "dev/kfd")
 
 GOVERNOR_REMEDY = (
     "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
@@ -25,7 +24,6 @@ FREE_PAGES_REMEDY = (
     "echo 11 | sudo tee /sys/module/page_reporting/parameters/page_reporting_order\n"
     "(until the next boot); or set `rounds` to 2 or more and compare the later rounds"
 )
-GPU_REMEDY = "measure on the CPU; GPU memory is missing from every result"
 
 
 @registered_check("CPU governor")
@@ -74,12 +72,3 @@ def foreign_load_check(_: CheckTarget) -> Observation:
     if foreign is None or steal is None:
         return Observation("unknown: the kernel's CPU times don't advance", warnings)
     return Observation(f"others {foreign:.0%}, hypervisor {steal:.0%} of the CPU", warnings)
-
-
-@registered_check("GPU memory")
-def gpu_memory_check(target: CheckTarget) -> Observation:
-    """A GPU's memory is charged to no cgroup, also where it is part of the board's RAM."""
-    found = [path for device in _GPUS for path in target.machine.each(device)]
-    if not found:
-        raise UnreadableError("no GPU found")
-    return Observation(f"{found[0]}: no limit covers GPU memory, no peak counts it", GPU_REMEDY)

@@ -40,6 +40,8 @@ def any_workload_of(
     Raises:
         KeyError: no table of it, or these are no settings of networks.
     """
+    if _is_known(settings.get("accelerator")):
+        raise KeyError("computing on an accelerator, which is not simulated")
     return (training_of if is_training(settings) else workload_of)(settings, tables)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from edgebench.layers.names import ADMISSION, SCHEDULES, STREAM
+from edgebench.workloads.accelerator_phases import start_accelerator
 from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime, registered_engine
 from edgebench.workloads.heap_trim import heap_trimmer
 
@@ -21,7 +22,7 @@ _VALUES = 16
 
 @registered_engine
 class Torch(Engine):
-    """PyTorch on the CPU. Its schedules follow a forward pass: :mod:`edgebench.layers.schedules`.
+    """PyTorch. Its schedules follow a forward pass: :mod:`edgebench.layers.schedules`.
 
     A layer is loaded and executed from within the pass, by hooks, so that any module's own
     ``forward`` is what runs; the interface of files' units would need each network as a list.
@@ -39,6 +40,7 @@ class Torch(Engine):
         known = networks and [name for name in networks if name not in own]
         import_torch(recorder, known, settings.get("threads"))
         _import_code(own)
+        start_accelerator(settings, recorder)
         if networks is not None:
             from edgebench.layers import loaders, pipeline  # noqa: F401 - their memory is base too
 
@@ -52,7 +54,8 @@ class Torch(Engine):
             free = recorder.free_bytes(settings.get("limit_bytes"))
             recorder.note(free_bytes=free)
             settings = {**settings, "free_bytes": free}
-        pipeline = build_pipeline(settings, recorder)
+        follows = recorder.accelerator
+        pipeline = build_pipeline(settings, recorder, follows.accelerator if follows else None)
         pipeline.schedule.after_round = heap_trimmer(settings)
         if settings["schedule"] == STREAM:
             return _Streamed(pipeline, recorder, settings)

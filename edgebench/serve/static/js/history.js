@@ -147,7 +147,7 @@ function drawTrials() {
 // A plain kill needs no reason; why a workload failed, or what is unusual about a kill, is shown.
 const outcome = (row) => {
   if (row.outcome === "ok") return OUTCOMES.ok;
-  const explained = row.outcome === "failed" || row.killed_with_swap_free || (row.outcome === "oom-killed" && row.exit_code === 0);
+  const explained = ["failed", "accelerator-oom"].includes(row.outcome) || row.killed_with_swap_free || (row.outcome === "oom-killed" && row.exit_code === 0);
   return el("span", { class: "bad-text" }, OUTCOMES[row.outcome] ?? row.outcome, explained ? el("span", { class: "fault" }, row.reason) : null);
 };
 

@@ -26,7 +26,7 @@ export function sweepWords(name) {
 export const keyWords = (name) => name.replace(/_bytes$|_s$/, "").replaceAll("_", " ");
 
 export const OUTCOMES = {
-  ok: "finished", "oom-killed": "killed for memory", timeout: "out of time", failed: "failed", "harness-error": "stopped by an error of edgebench",
+  ok: "finished", "oom-killed": "killed for memory", "accelerator-oom": "out of the accelerator's memory", timeout: "out of time", failed: "failed", "harness-error": "stopped by an error of edgebench",
   interrupted: "interrupted",
 };
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgebench.workloads.accelerator_phases import start_accelerator
 from edgebench.workloads.engines.torch import import_torch
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.training.backend import Problem, Settings
@@ -26,6 +27,7 @@ def import_runtime(settings: Settings, recorder: Recorder) -> None:
     if loss := own_loss(settings):
         loss.import_code()
 
+    start_accelerator(settings, recorder)
     import edgebench.workloads.training.pytorch.network  # noqa: F401 - its code counts as base
     from edgebench.workloads.training.pytorch.network import make_optimizer
 
@@ -55,4 +57,6 @@ def build(settings: Settings, problem: Problem, recorder: Recorder) -> TorchNetw
         network.to(torch.bfloat16)
     if settings["checkpointing"]:
         checkpoint_blocks(network)
+    if recorder.accelerator is not None:
+        recorder.accelerator.accelerator.move_network(network)
     return TorchNetwork(network, settings, problem, recorder)

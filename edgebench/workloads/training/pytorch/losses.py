@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional
 
 from edgebench.errors import WorkloadError
+from edgebench.layers.accelerator import is_memory_error
 from edgebench.layers.own_function import OwnFunction
 from edgebench.workloads.training.counting import CountOfRight, counted_later
 from edgebench.workloads.training.own_code import LOSS_HOW
@@ -29,7 +30,7 @@ def cross_entropy(outputs: Any, targets: torch.Tensor) -> torch.Tensor:
     try:
         return functional.cross_entropy(outputs.float(), targets)
     except (RuntimeError, ValueError, IndexError) as error:
-        if "allocate memory" in str(error):
+        if is_memory_error(error):
             raise
         shown = f"{' x '.join(map(str, outputs.shape))} numbers"
         raise _no_scores(f"{shown} for {_targets_text(targets)}") from error
@@ -49,7 +50,7 @@ def own_loss_function(own: OwnFunction) -> Loss:
         try:
             found = made(outputs, targets) if made else function(outputs, targets, **arguments)
         except Exception as error:
-            if "allocate memory" in str(error):
+            if is_memory_error(error):
                 raise
             words = (str(error).strip().splitlines() or ["no message"])[0]
             what = f"{type(error).__name__} in your own loss: {words}"

@@ -10,6 +10,7 @@ import torch
 from torch import nn, optim
 
 from edgebench.errors import WorkloadError
+from edgebench.layers.accelerator import is_memory_error
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.training.backend import Images, Labels, Problem, Settings
 from edgebench.workloads.training.counting import CountOfRight
@@ -53,6 +54,8 @@ class TorchNetwork:
         self._settings = settings
         self._problem = problem
         self._recorder = recorder
+        follows = recorder.accelerator
+        self._accelerator = follows.accelerator if follows else None
         self._is_own = own_reference(settings, NETWORK) is not None
         self._channels = channels_read(settings["network"], problem)
         own = own_loss(settings)
@@ -71,7 +74,7 @@ class TorchNetwork:
 
     def batch(self, images: Images, labels: Labels) -> TorchBatch:
         """Bytes as numbers of 0 … 1; other numbers as they are, in the network's precision."""
-        numbers = torch.from_numpy(images)
+        numbers = self._moved(torch.from_numpy(images))
         if numbers.dtype == torch.uint8:
             # In place: a batch never stands in memory twice as numbers.
             numbers = numbers.to(self._number_type).div_(self._problem.brightest)
@@ -80,9 +83,13 @@ class TorchNetwork:
         if not self._is_own:
             # A grey image is all three colours at once, in the memory of one.
             numbers = numbers.expand(-1, self._channels, -1, -1)
-        made = TorchBatch(numbers, torch.from_numpy(labels))
+        made = TorchBatch(numbers, self._moved(torch.from_numpy(labels)))
         self._tell("input", (numbers, made.labels))
         return made
+
+    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Where the network computes."""
+        return self._accelerator.to_accelerator(tensor) if self._accelerator else tensor
 
     def begin(self, step: int) -> None:
         """Layers' spans are of this step from now on; what it trains is drawn."""
@@ -122,7 +129,10 @@ class TorchNetwork:
 
     def loss_and_count(self, result: TorchResult) -> tuple[float, CountOfRight]:
         """The loss as a Python number; small outputs are kept for the count without their graph."""
-        return result.loss.item(), result.right
+        loss = result.loss.detach()
+        if self._accelerator is not None:
+            loss = self._accelerator.to_host(loss)
+        return loss.item(), result.right
 
     def step(self) -> None:
         """The optimizer's update; gradients are freed, not set to zero."""
@@ -179,7 +189,7 @@ class TorchNetwork:
         return tensor
 
     def _refused(self, batch: TorchBatch, error: Exception) -> Exception:
-        if "allocate memory" in str(error):
+        if is_memory_error(error):
             return error
         shape = " x ".join(map(str, batch.images.shape))
         says = (str(error).splitlines() or [type(error).__name__])[0]

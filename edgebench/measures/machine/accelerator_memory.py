@@ -1,0 +1,170 @@
+"""An accelerator's memory as the driver and the kernel tell it, outside the trial.
+
+No cgroup counts it: of a card it is memory of its own, of a board with shared memory it is RAM that
+the driver took. So the driver is asked for each process's, and beside it stands what the whole
+machine tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Protocol
+
+from edgebench.extras import install
+from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+
+NVMAP = "sys/kernel/debug/nvmap/iovmm/clients"
+_MEMINFO = "proc/meminfo"
+_NVMAP_TOTAL = re.compile(r"^total\s+(\d+)K", re.MULTILINE)
+#: ``user  python3  1234  567K``: a client's name may hold spaces, the last two words never.
+_NVMAP_CLIENT = re.compile(r"^.*\s(\d+)\s+(\d+)K\s*$", re.MULTILINE)
+_NVML_MODULE = "pynvml"
+
+
+class ProcessMemory(Protocol):
+    """What tells each process's memory of the accelerator."""
+
+    #: How it is called in a record.
+    source: str
+
+    def read(self) -> dict[int, int]:
+        """Process id → bytes of all accelerators.
+
+        Raises:
+            UnreadableError: it does not tell; says why.
+        """
+
+    def close(self) -> None:
+        """Let go of it. Safe to call twice."""
+
+
+class NvmlMemory:
+    """NVIDIA's management library, through ``nvidia-ml-py``.
+
+    Raises:
+        UnreadableError: the package, the driver or a GPU is missing.
+    """
+
+    source = "NVML"
+
+    def __init__(self, library: ModuleType | None = None) -> None:
+        self._nvml: Any = library or _nvml()
+        try:
+            self._nvml.nvmlInit()
+            count = self._nvml.nvmlDeviceGetCount()
+            self._devices = [self._nvml.nvmlDeviceGetHandleByIndex(n) for n in range(count)]
+        except self._nvml.NVMLError as error:
+            raise UnreadableError(f"NVML: {error}") from None
+
+    def read(self) -> dict[int, int]:
+        """Of compute processes; one whose memory the driver keeps to itself is left out."""
+        found: dict[int, int] = {}
+        try:
+            for device in self._devices:
+                for process in self._nvml.nvmlDeviceGetComputeRunningProcesses(device):
+                    if process.usedGpuMemory is not None:
+                        size = found.get(process.pid, 0) + int(process.usedGpuMemory)
+                        found[process.pid] = size
+        except self._nvml.NVMLError as error:
+            raise UnreadableError(f"NVML: {error}") from None
+        return found
+
+    def close(self) -> None:
+        """It counts how often it was opened."""
+        self._devices = []
+        try:
+            self._nvml.nvmlShutdown()
+        except self._nvml.NVMLError:
+            # Closed before.
+            return
+
+
+class NvmapMemory:
+    """A Jetson's allocator of memory for its GPU; its file is root's.
+
+    Raises:
+        UnreadableError: there is none, or it is not for us.
+    """
+
+    source = "nvmap"
+
+    def __init__(self, machine: SystemFiles) -> None:
+        self._machine = machine
+        machine.text(NVMAP)
+
+    def read(self) -> dict[int, int]:
+        """Of each client."""
+        found: dict[int, int] = {}
+        for pid, kib in _NVMAP_CLIENT.findall(self._machine.text(NVMAP)):
+            found[int(pid)] = found.get(int(pid), 0) + (int(kib) << 10)
+        return found
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+def _nvml() -> ModuleType:
+    try:
+        return import_module(_NVML_MODULE)
+    except ModuleNotFoundError:
+        remedy = install(_NVML_MODULE)
+        raise UnreadableError(f"nvidia-ml-py is not installed: {remedy}") from None
+
+
+def process_memory(machine: SystemFiles | None = None) -> ProcessMemory:
+    """What tells it here: a Jetson's allocator, else NVML.
+
+    Raises:
+        UnreadableError: neither does; says why of both.
+    """
+    machine = machine or SystemFiles()
+    try:
+        return NvmapMemory(machine)
+    except UnreadableError as error:
+        reason = str(error)
+    try:
+        return NvmlMemory()
+    except UnreadableError as error:
+        raise UnreadableError(f"{error}; {reason}") from None
+
+
+@dataclass(frozen=True)
+class SystemFigure:
+    """A figure of the whole machine: what reads it (bytes), and where from."""
+
+    read: Callable[[SystemFiles], int]
+    source: str
+
+
+def _meminfo(machine: SystemFiles, whole: str, free: str) -> int:
+    values = [machine.field(_MEMINFO, [name]).split()[0] for name in (whole, free)]
+    return (int(values[0]) - int(values[1])) << 10
+
+
+def _ram_in_use(machine: SystemFiles) -> int:
+    return _meminfo(machine, "MemTotal", "MemAvailable")
+
+
+def _cma_in_use(machine: SystemFiles) -> int:
+    if machine.field(_MEMINFO, ["CmaTotal"]).split()[0] == "0":
+        raise UnreadableError("no memory is set aside for devices (CmaTotal is 0)")
+    return _meminfo(machine, "CmaTotal", "CmaFree")
+
+
+def _nvmap_total(machine: SystemFiles) -> int:
+    match = _NVMAP_TOTAL.search(machine.text(NVMAP))
+    if match is None:
+        raise UnreadableError(f"/{NVMAP}: it has no total")
+    return int(match[1]) << 10
+
+
+#: What the machine as a whole tells, also of memory that no cgroup is charged for.
+SYSTEM_FIGURES: Mapping[str, SystemFigure] = {
+    "ram": SystemFigure(_ram_in_use, "MemTotal - MemAvailable of /proc/meminfo"),
+    "cma": SystemFigure(_cma_in_use, "CmaTotal - CmaFree of /proc/meminfo"),
+    "nvmap": SystemFigure(_nvmap_total, f"the total of /{NVMAP}"),
+}

@@ -1,0 +1,53 @@
+"""What is read from outside while a trial runs, beside its cgroup: sensors and accelerators."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from edgebench.cgroups.interface import Cgroup
+from edgebench.records import TrialRecord
+from edgebench.run.accelerator_record import with_accelerator
+from edgebench.run.accelerator_watch import AcceleratorWatch
+from edgebench.run.sensor_watch import SensorWatch
+from edgebench.run.trial_energy import with_energy, with_walk_energy
+from edgebench.run.trial_record import Measured, TrialRequest
+from edgebench.run.trial_setup import TrialSetup
+
+
+class TrialWatch:
+    """Reads within a ``with`` block, and then completes the trial's records."""
+
+    def __init__(self, setup: TrialSetup, request: TrialRequest, cgroup: Cgroup) -> None:
+        self._sensors = SensorWatch(None if request.strategy else setup.sensors)
+        computes = request.settings.get("accelerator") is not None
+        self._accelerator = AcceleratorWatch(computes, cgroup.pids)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> TrialWatch:
+        """Begin."""
+        self._stack.enter_context(self._sensors)
+        self._stack.enter_context(self._accelerator)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._stack.close()
+
+    def tables(self) -> dict[str, tuple[tuple[str, ...], array[int]]]:
+        """The readings that stand among the trial's samples."""
+        return self._sensors.tables()
+
+    def told(self, record: TrialRecord, measured: Measured) -> TrialRecord:
+        """The record with what was read."""
+        seen, window_ns = self._sensors.readings, measured.ended.window_ns
+        record = with_accelerator(record, measured.events, self._accelerator.readings)
+        return with_energy(record, seen, measured.events, window_ns)
+
+    def told_of_walk(self, records: Sequence[TrialRecord], measured: Measured) -> list[TrialRecord]:
+        """A walk's records: of an accelerator, the first has what was read of all its limits."""
+        assert measured.walk is not None
+        first = with_accelerator(records[0], measured.events, self._accelerator.readings)
+        seen, window_ns = self._sensors.readings, measured.ended.window_ns
+        return with_walk_energy([first, *records[1:]], measured.walk.steps, seen, window_ns)

@@ -1,0 +1,106 @@
+"""What stands in the place of an accelerator, which no test machine has: its library and driver.
+
+Only the edge is made up: :class:`FakeRuntime` is what :class:`CudaRuntime` is, with the host's
+memory in the place of the accelerator's, and copies that cost what a test says.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import torch
+
+from edgebench.layers.accelerator_runtime import AcceleratorIdentity, AllocatorFigures
+
+#: Each mark is so much later than the one before, so a copy takes so long.
+COPY_S = 0.001
+TOTAL_BYTES = 1 << 30
+#: What a forward pass of ``accelerator_network.py`` takes of it until it has ended.
+ACTIVATION_BYTES = 64 << 20
+
+
+class FakeRuntime:
+    """As :class:`edgebench.layers.accelerator_runtime.AcceleratorRuntime` says."""
+
+    place = "cpu"
+    #: The one that was opened last, for a network that takes memory of it.
+    current: ClassVar[FakeRuntime | None] = None
+
+    def __init__(self) -> None:
+        self.waits = self.retries = self.ooms = 0
+        self.limit_bytes: int | None = None
+        self.allocated = self.peak = 0
+        self._marks = 0
+
+    def why_missing(self) -> str | None:
+        """It is there."""
+        return None
+
+    def open(self, limit_bytes: int | None) -> AcceleratorIdentity:
+        """It takes the limit as torch's allocator does: what goes beyond is refused."""
+        type(self).current, self.limit_bytes = self, limit_bytes
+        return AcceleratorIdentity("made-up accelerator", TOTAL_BYTES, limit_bytes)
+
+    def wait(self) -> None:
+        """Count it."""
+        self.waits += 1
+
+    def mark(self) -> Any:
+        """Its clock goes on at marks alone."""
+        self._marks += 1
+        return self._marks
+
+    def seconds(self, start: Any, end: Any) -> float:
+        """By the marks between."""
+        return float(end - start) * COPY_S
+
+    def figures(self) -> AllocatorFigures:
+        """What was allocated; twice as much is reserved."""
+        now, most = self.allocated, self.peak
+        return AllocatorFigures(now, 2 * now, most, 2 * most, self.retries, self.ooms)
+
+    def reset_peaks(self) -> None:
+        """At what is in use."""
+        self.peak = self.allocated
+
+    def allocate(self, size_bytes: int) -> None:
+        """Take memory of it.
+
+        Raises:
+            torch.cuda.OutOfMemoryError: that is more than the limit.
+        """
+        if self.limit_bytes is not None and self.allocated + size_bytes > self.limit_bytes:
+            self.retries += 1
+            self.ooms += 1
+            raise torch.cuda.OutOfMemoryError(
+                f"CUDA out of memory. Tried to allocate {size_bytes} bytes."
+            )
+        self.allocated += size_bytes
+        self.peak = max(self.peak, self.allocated)
+
+    def free(self, size_bytes: int) -> None:
+        """Give it back."""
+        self.allocated -= size_bytes
+
+
+class FakeNvmlError(Exception):
+    """As NVML's own."""
+
+
+def fake_nvml(devices: list[list[tuple[int, int | None]]], fails: str | None = None) -> Any:
+    """A module as ``pynvml``: of each device the processes (id, bytes); ``fails`` at reading."""
+
+    def processes(device: int) -> list[Any]:
+        if fails:
+            raise FakeNvmlError(fails)
+        return [SimpleNamespace(pid=pid, usedGpuMemory=size) for pid, size in devices[device]]
+
+    return SimpleNamespace(
+        NVMLError=FakeNvmlError,
+        nvmlInit=lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlDeviceGetCount=lambda: len(devices),
+        nvmlDeviceGetHandleByIndex=lambda number: number,
+        nvmlDeviceGetComputeRunningProcesses=processes,
+    )

@@ -1,0 +1,33 @@
+"""A network of a user's own that a worker imports; it brings an accelerator that is made up."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parent))
+from accelerator_fakes import ACTIVATION_BYTES, FakeRuntime
+
+from edgebench.layers.accelerator_runtime import RUNTIMES
+from edgebench.layers.names import CUDA
+
+RUNTIMES[CUDA] = FakeRuntime
+
+
+class Net(nn.Module):
+    """Class scores of images of 1 x 28 x 28."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Scores."""
+        assert FakeRuntime.current is not None
+        FakeRuntime.current.allocate(ACTIVATION_BYTES)
+        scores: torch.Tensor = self.body(images)
+        FakeRuntime.current.free(ACTIVATION_BYTES)
+        return scores

@@ -1,0 +1,106 @@
+"""An accelerator's memory from outside: NVML and nvmap by process, and the whole machine's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from accelerator_fakes import fake_nvml
+
+from edgebench.measures.machine.accelerator_memory import (
+    NVMAP,
+    SYSTEM_FIGURES,
+    NvmapMemory,
+    NvmlMemory,
+    process_memory,
+)
+from edgebench.measures.machine.cuda_presence import why_no_cuda
+from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+
+MEMINFO = (
+    "MemTotal:        4059060 kB\nMemFree:          700000 kB\nMemAvailable:    2059060 kB\n"
+    "CmaTotal:          65536 kB\nCmaFree:           60000 kB\n"
+)
+CLIENTS = (
+    "CLIENT                        PROCESS      PID        SIZE\n"
+    "user                             Xorg     6480      33660K\n"
+    "user                    python3 -m it     7001     123456K\n"
+    "user                          python3     7001          4K\n"
+    "total                                              157120K\n"
+)
+
+
+def machine(folder: Path, **files: str) -> SystemFiles:
+    """A machine of these files."""
+    for name, text in files.items():
+        path = folder / {"meminfo": "proc/meminfo", "nvmap": NVMAP}[name]
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    return SystemFiles(folder)
+
+
+def test_nvml_tells_processes_of_all_cards():
+    """Bytes of one process on two cards are added; what the driver keeps to itself is no 0."""
+    memory = NvmlMemory(fake_nvml([[(7, 100), (8, None)], [(7, 11)]]))
+    assert memory.read() == {7: 111}
+    memory.close()
+    memory.close()
+
+
+def test_what_nvml_does_not_tell_has_a_reason():
+    """A driver's error is a sentence, not an end."""
+    memory = NvmlMemory(fake_nvml([[]], fails="Not Supported"))
+    with pytest.raises(UnreadableError, match="NVML: Not Supported"):
+        memory.read()
+
+
+def test_a_jetson_s_allocator_tells_clients(tmp_path: Path):
+    """By process, a name with spaces too; and the total of all."""
+    jetson = machine(tmp_path, nvmap=CLIENTS, meminfo=MEMINFO)
+    assert NvmapMemory(jetson).read() == {6480: 33660 << 10, 7001: 123460 << 10}
+    assert process_memory(jetson).source == "nvmap"
+    assert SYSTEM_FIGURES["nvmap"].read(jetson) == 157120 << 10
+
+
+def test_the_whole_machine_tells_what_no_cgroup_has(tmp_path: Path):
+    """RAM in use, and what is set aside for devices."""
+    board = machine(tmp_path, meminfo=MEMINFO)
+    assert SYSTEM_FIGURES["ram"].read(board) == 2_000_000 << 10
+    assert SYSTEM_FIGURES["cma"].read(board) == 5536 << 10
+    with pytest.raises(UnreadableError, match="nvmap"):
+        SYSTEM_FIGURES["nvmap"].read(board)
+
+
+def test_without_cma_there_is_none(tmp_path: Path):
+    """0 set aside is no figure of 0."""
+    text = MEMINFO.replace("CmaTotal:          65536", "CmaTotal:              0")
+    with pytest.raises(UnreadableError, match="set aside"):
+        SYSTEM_FIGURES["cma"].read(machine(tmp_path, meminfo=text))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("cuda: Optional[str] = None", "this torch has no CUDA: torch 2.0+cpu is built without it"),
+        ("cuda = None", "this torch has no CUDA: torch 2.0+cpu is built without it"),
+        ("cuda: Optional[str] = '12.6'", "no CUDA driver is installed"),
+        ("", "no CUDA driver is installed"),
+    ],
+)
+def test_torch_and_the_driver_are_asked_without_importing_it(line: str, says: str, tmp_path: Path):
+    """Torch's own file says what it was built with; the driver's library whether it is there."""
+    file = tmp_path / "version.py"
+    file.write_text(f"__version__ = '2.0+cpu'\n{line}\n")
+    why = why_no_cuda(file, driver="libno-such-driver.so.1")
+    assert why is not None
+    assert says in why[0]
+    assert why[1]
+
+
+def test_a_library_that_is_no_driver_is_none(tmp_path: Path):
+    """What has none of its functions can't be asked."""
+    file = tmp_path / "version.py"
+    file.write_text("cuda = '12.6'\n")
+    why = why_no_cuda(file, driver="libc.so.6")
+    assert why is not None
+    assert "no CUDA driver" in why[0]

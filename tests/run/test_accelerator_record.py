@@ -1,0 +1,158 @@
+"""What a record says of an accelerator, from events and readings that a test made."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgebench.measures.machine.accelerator_memory import ProcessMemory
+from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.results.record_types import is_whole
+from edgebench.run.accelerator_record import with_accelerator
+from edgebench.run.accelerator_watch import AcceleratorReadings, AcceleratorWatch
+
+TOTAL = {
+    "to_bytes": 10,
+    "to_s": 0.5,
+    "from_bytes": 4,
+    "from_s": 0.0,
+    "peak_allocated_bytes": 100,
+    "peak_reserved_bytes": 200,
+    "allocated_bytes": 1,
+    "reserved_bytes": 2,
+    "retries": 0,
+    "ooms": 0,
+}
+IDENTITY = {"name": "cuda", "title": "a GPU", "total_bytes": 1 << 30, "limit_bytes": None}
+
+
+def record(**settings: Any) -> TrialRecord:
+    """Of a trial with these settings."""
+    made = {"kind": "training", **settings}
+    return TrialRecord("0001", "p001", 0, 0, made, LimitSetting(), "ok", "2026-01-01T00:00:00Z")
+
+
+def event(**data: Any) -> dict[str, Any]:
+    """As a worker writes it."""
+    return {"event": "accelerator", "t_ns": 1, **data}
+
+
+class Memory:
+    """Tells one reading after the other, the last one again and again."""
+
+    source = "made up"
+
+    def __init__(self, *readings: dict[int, int] | Exception) -> None:
+        self._readings = list(readings)
+        self.closed = False
+        self.read_all = threading.Event()
+
+    def read(self) -> dict[int, int]:
+        """The next one."""
+        if len(self._readings) == 1:
+            self.read_all.set()
+            told = self._readings[0]
+        else:
+            told = self._readings.pop(0)
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+    def close(self) -> None:
+        """Remember it."""
+        self.closed = True
+
+
+def watched(memory: ProcessMemory | Exception, folder: Path, pids: tuple[int, ...] = (7,)) -> Any:
+    """The readings of a watch until all were read."""
+
+    def opened(_: SystemFiles) -> ProcessMemory:
+        if isinstance(memory, Exception):
+            raise memory
+        return memory
+
+    watch = AcceleratorWatch(True, lambda: pids, SystemFiles(folder), opened)
+    with watch:
+        if isinstance(memory, Memory):
+            assert memory.read_all.wait(20)
+    return watch.readings
+
+
+def test_a_record_has_what_was_told():
+    """The last total, all phases, and what the driver told; as plain data and back."""
+    phases = [{"phase": "forward", "round": 0, "network": "lenet", "to_bytes": 0}]
+    events = [event(identity=IDENTITY), event(phases=phases, total={**TOTAL, "to_bytes": 1})]
+    events += [event(phases=phases, total=TOTAL)]
+    seen = AcceleratorReadings(process_peak_bytes=300, process_readings=5)
+    made = with_accelerator(record(accelerator="cuda"), events, seen)
+    told = made.accelerator
+    assert told is not None
+    assert (told.name, told.title, told.total_bytes) == ("cuda", "a GPU", 1 << 30)
+    assert (told.to_bytes, told.peak_allocated_bytes, told.process_peak_bytes) == (10, 100, 300)
+    assert told.phases == phases * 2
+    plain = json.loads(json.dumps(made.to_json()))
+    assert is_whole(plain)
+    assert TrialRecord.from_json(plain) == made
+
+
+def test_a_trial_on_the_processor_has_none():
+    """Whatever its events say."""
+    assert with_accelerator(record(), [event(total=TOTAL)], None).accelerator is None
+
+
+def test_what_a_worker_says_wrongly_is_left_out():
+    """Its words are data: a wrong type would make the whole record unreadable."""
+    wrong = {"to_bytes": "many", "peak_allocated_bytes": 1.5, "ooms": True, "to_s": None, "odd": 1}
+    events = [event(identity={"title": 5}), event(total=wrong, phases=[3, "x"]), event(phases=4)]
+    made = with_accelerator(record(accelerator="cuda"), events, AcceleratorReadings())
+    told = made.accelerator
+    assert told is not None
+    assert (told.title, told.to_bytes, told.ooms, told.phases) == (None, None, None, [])
+    assert "peak_allocated_bytes" in told.missing
+    assert is_whole(json.loads(json.dumps(made.to_json())))
+
+
+def test_the_peak_is_of_the_trial_s_processes(tmp_path: Path):
+    """Of all of them together; another program's memory is not theirs."""
+    memory = Memory({7: 10, 8: 5, 99: 1000}, {7: 30, 8: 1}, {7: 2})
+    seen = watched(memory, tmp_path, pids=(7, 8))
+    assert seen.process_peak_bytes == 31
+    assert seen.process_readings >= 3
+    assert memory.closed
+
+
+@pytest.mark.parametrize(
+    ("memory", "says"),
+    [
+        (Memory({99: 1}), "made up lists none of the trial's processes"),
+        (UnreadableError("no NVML"), "no NVML"),
+    ],
+)
+def test_no_peak_has_a_reason(memory: Any, says: str, tmp_path: Path):
+    """Never a 0."""
+    seen = watched(memory, tmp_path)
+    assert seen.process_peak_bytes is None
+    assert says in seen.missing["process_peak_bytes"]
+
+
+def test_a_driver_that_fails_is_not_asked_again(tmp_path: Path):
+    """What was read before it failed stays, and why it ended."""
+    memory = Memory({7: 10}, UnreadableError("the GPU is lost"))
+    seen = watched(memory, tmp_path)
+    assert seen.process_peak_bytes == 10
+    assert seen.missing["process_peak_bytes"] == "the GPU is lost"
+    assert memory.closed
+
+
+def test_the_machine_s_own_figures_stand_beside_it(tmp_path: Path):
+    """Before the workload and at most; what isn't there has a reason."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 1000 kB\nMemAvailable: 400 kB\n")
+    seen = watched(Memory({7: 1}), tmp_path)
+    assert seen.system["ram"]["before_bytes"] == seen.system["ram"]["peak_bytes"] == 600 << 10
+    assert set(seen.missing) == {"cma", "nvmap"}
