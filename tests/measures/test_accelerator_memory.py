@@ -104,3 +104,18 @@ def test_a_library_that_is_no_driver_is_none(tmp_path: Path):
     why = why_no_cuda(file, driver="libc.so.6")
     assert why is not None
     assert "no CUDA driver" in why[0]
+
+
+def test_the_real_package_says_why_it_tells_nothing():
+    """NVIDIA's own package without its driver is a reason, as it is on most machines."""
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        with pytest.raises(UnreadableError, match="NVML: "):
+            NvmlMemory()
+    else:
+        pynvml.nvmlShutdown()
+        memory = NvmlMemory()
+        assert all(size > 0 for size in memory.read().values())
+        memory.close()

@@ -61,9 +61,9 @@ def _rows(record: TrialRecord) -> Iterator[dict[str, Any]]:
     settings = settings_columns(record.settings)
     for one in record.accelerator.phases:
         phase, told = str(one.get("phase")), one.get("round")
-        number: int = told if is_count(told) else NO_ROUND
-        network: str | None = one.get("network")
-        wall_s = walls.get((phase, number, network))
+        number = int(told) if told is not None and is_count(told) else NO_ROUND
+        named = one.get("network")
+        wall_s = walls.get((phase, number, named if isinstance(named, str) else None))
         counts = stages.get(number) == wanted or phase == _BEFORE_ROUNDS
         if wall_s is None or not counts or not all(is_number(one.get(name)) for name in _FIGURES):
             continue
