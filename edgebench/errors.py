@@ -95,3 +95,8 @@ class InventoryError(EdgebenchError):
 
 class FleetError(EdgebenchError):
     """The fleet can't do it: no scheduler, no machine that answers or is fit."""
+
+
+def error_words(error: Exception) -> str:
+    """A library's error in one line; the name of its class where it has no words."""
+    return " ".join(str(error).split()) or type(error).__name__

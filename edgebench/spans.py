@@ -9,10 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgebench.records import LARGEST, PhaseSum
 
@@ -24,8 +23,7 @@ _ON_THE_CLOCK = ("prefill", "decode")
 _BEFORE_ROUNDS = ("import", "init")
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """One phase, or one layer in a phase, that began and ended.
 
     ``cpu_s`` and the faults are the whole process's within the span; ``usage_*`` and ``swap_*``

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import signal
@@ -67,6 +68,8 @@ measures how much slower it gets.
       edgebench init resnet18 && edgebench run resnet18.toml
 
 All verbs: edgebench --help. Is this machine ready? edgebench doctor"""
+#: So many objects are made between two garbage collections.
+_OBJECTS = 20_000
 #: The help's last lines: click makes the completion, the shell has to load it.
 _COMPLETION = """\
 Completion by Tab, for this shell or in its start file:
@@ -146,6 +149,8 @@ def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
 
 def main() -> NoReturn:
     """The program ``edgebench``: run the verb, print its error, exit with its code."""
+    # Libraries that a verb imports make hundreds of thousands of objects, none of them garbage.
+    gc.set_threshold(_OBJECTS)
     try:
         signal.signal(signal.SIGTERM, _on_sigterm)
         code = _run_verb()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -18,6 +19,8 @@ _Found = TypeVar("_Found")
 #: What a forked process calls: it has everything that its parent had, so that nothing is sent to it
 #: but the item.
 _FUNCTIONS: list[Callable[[Any], Any]] = []
+#: So many objects are made between two garbage collections: a figure consists of thousands.
+_OBJECTS = 20_000
 
 
 @contextmanager
@@ -33,9 +36,13 @@ def begun_in_parallel(
     """
     processes = min(len(os.sched_getaffinity(0)), len(items))
     if processes < 2 or threading.active_count() > 1:
-        yield lambda: [function(item) for item in items]
+        with _few_collections():
+            yield lambda: [function(item) for item in items]
         return
-    with ProcessPoolExecutor(processes, get_context("fork"), _begin, (function,)) as pool:
+    with (
+        _few_collections(),
+        ProcessPoolExecutor(processes, get_context("fork"), _begin, (function,)) as pool,
+    ):
         try:
             with warnings.catch_warnings():
                 # Python 3.12 warns of threads, those of a library for matrices too, which end at a
@@ -47,6 +54,19 @@ def begun_in_parallel(
             # Waited for: none may still write when the caller has gone on.
             pool.shutdown(cancel_futures=True)
             raise
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Garbage collections are rarer, and leave out what there is already, which is no garbage."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _submitted(pool: ProcessPoolExecutor, items: Sequence[Any]) -> Iterator[Future[Any]]:

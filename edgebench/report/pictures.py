@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 #: An SVG larger than this is embedded as PNG, which no number of points makes larger.
 LARGEST_SVG = 150_000
-#: With more points and shapes than this an SVG is too large for sure, and takes long to make.
-_MOST_MARKS = 800
+#: About what an SVG takes for a character, a point, a corner of a shape and one of a line, bytes.
+_TEXT_BYTES, _POINT_BYTES, _CORNER_BYTES, _LINE_BYTES = 120, 110, 22, 8
 #: All embedded figures together; a page with its tables stays well below 5 MB.
 LARGEST_ALL = 4_000_000
 #: Enough for lines and shades on paper; a third of the bytes.
@@ -86,10 +86,11 @@ def is_png(picture: Picture) -> bool:
 
 
 def _picture(stem: str, figure: Figure, pngs: Pngs) -> Picture:
-    from edgebench.report.figures.style import figure_bytes
+    from edgebench.report.figures.style import figure_bytes, lay_out
 
-    many = sum(map(_marks, figure.axes)) > _MOST_MARKS
-    svg = b"" if many else figure_bytes(figure, ["svg"])["svg"]
+    lay_out(figure)
+    # An SVG that will be too large takes long to make.
+    svg = b"" if _svg_bytes(figure) > LARGEST_SVG else figure_bytes(figure, ["svg"])["svg"]
     # The figure's own title and subtitle.
     words = [text.get_text() for text in figure.texts[:2]]
     picture = Picture(stem, ": ".join(word for word in words if word) or stem, svg)
@@ -101,16 +102,27 @@ def _picture(stem: str, figure: Figure, pngs: Pngs) -> Picture:
     return picture
 
 
-def _marks(axes: Axes) -> int:
-    """How many points and shapes it is made of."""
+def _svg_bytes(figure: Figure) -> int:
+    """About how large its SVG will be."""
+    from matplotlib.text import Text
+
+    texts = figure.findobj(lambda one: isinstance(one, Text) and one.get_visible())
+    size = _TEXT_BYTES * sum(len(text.get_text()) for text in texts if isinstance(text, Text))
+    return size + sum(map(_marks_bytes, figure.axes))
+
+
+def _marks_bytes(axes: Axes) -> int:
+    """The part of its points, shapes and lines."""
     import numpy as np
 
-    lines = [line for line in axes.lines if line.get_marker() not in ("None", "")]
-    points = sum(np.size(line.get_xdata()) for line in lines)
-    shapes = sum(
-        max(len(one.get_paths()), len(np.atleast_2d(one.get_offsets()))) for one in axes.collections
-    )
-    return points + shapes + len(axes.patches)
+    sizes = [(line, np.size(line.get_xdata())) for line in axes.lines]
+    points = sum(size for line, size in sizes if line.get_marker() not in ("None", ""))
+    drawn = sum(size for line, size in sizes if line.get_linestyle() != "None")
+    offsets = (np.asarray(one.get_offsets()).reshape(-1, 2) for one in axes.collections)
+    points += sum(len(places) for places in offsets)
+    shapes = (path for one in axes.collections for path in one.get_paths())
+    corners = sum(np.size(shape.vertices) // 2 for shape in shapes) + 5 * len(axes.patches)
+    return _POINT_BYTES * points + _CORNER_BYTES * corners + _LINE_BYTES * drawn
 
 
 def _address(picture: Picture) -> str:
@@ -141,5 +153,5 @@ def _opened(png: bytes) -> Image:
 def _few_colours(image: Image) -> bytes:
     """The picture as a PNG of few colours."""
     target = io.BytesIO()
-    image.convert("RGB").quantize(_COLOURS).save(target, "png", optimize=True)
+    image.convert("RGB").quantize(_COLOURS).save(target, "png")
     return target.getvalue()

@@ -149,7 +149,12 @@ def answering_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 def typed(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
     """Rows as a frame with exactly these columns, each of its one type, also when empty."""
-    frame = pd.DataFrame({name: _column(name, [row.get(name) for row in rows]) for name in columns})
+    return typed_columns({name: [row.get(name) for row in rows] for name in columns})
+
+
+def typed_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:
+    """Columns as a frame, each of its one type, also when empty."""
+    frame = pd.DataFrame({name: _column(name, values) for name, values in columns.items()})
     return frame.reset_index(drop=True)
 
 

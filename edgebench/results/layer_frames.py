@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,18 @@ import pandas as pd
 
 from edgebench.errors import ResultsError
 from edgebench.records import is_count, is_number
-from edgebench.results.frames import CARRIED, IDENTITY, SETTINGS, TEXTS, typed, with_trial
+from edgebench.results.frames import (
+    CARRIED,
+    IDENTITY,
+    SETTINGS,
+    TEXTS,
+    typed,
+    typed_columns,
+    with_trial,
+)
 from edgebench.results.stages import round_stages
 from edgebench.results.sweep_reader import Sweep
-from edgebench.spans import finished_spans
+from edgebench.spans import Span, finished_spans
 
 #: What ``networks.json`` knows of a layer.
 TABLE = ("type", "parameter_bytes", "buffer_bytes", "output_bytes", "flops", "file_bytes", "part")
@@ -37,7 +46,8 @@ def layers_frame(
     sweeps: Iterable[Sweep], trials: pd.DataFrame, warnings: list[str]
 ) -> pd.DataFrame:
     """One row per trial, round, network, layer, phase and pass."""
-    rows: list[dict[str, Any]] = []
+    spans: list[Span] = []
+    about: dict[str, list[Any]] = {"sweep": [], "trial": [], "stage": []}
     tables: list[dict[str, Any]] = []
     for sweep in sweeps:
         tables += _table_rows(sweep)
@@ -48,19 +58,25 @@ def layers_frame(
                 warnings.append(f"layers: {error.what} ({error.where})")
                 continue
             stages = round_stages(record)
-            about = {"sweep": sweep.name, "trial": record.trial}
-            rows += [
-                {**about, "stage": stages.get(span.round), **vars(span), "wall_s": span.wall_s}
-                for span in finished_spans(events)
-                if span.layer is not None
-            ]
-    frame = typed(rows, ("sweep", "trial", "network", *(n for n in _SPAN if n != "pass_number")))
+            own = [span for span in finished_spans(events) if span.layer is not None]
+            spans += own
+            about["sweep"] += [sweep.name] * len(own)
+            about["trial"] += [record.trial] * len(own)
+            about["stage"] += [stages.get(span.round) for span in own]
+    frame = typed_columns({**about, **_columns(spans)})
     same = ["sweep", "trial", "round", "network", "layer", "phase"]
     frame["pass_number"] = frame.groupby(same, dropna=False).cumcount()
     table = typed(tables, ("sweep", "network", "layer", *TABLE))
     frame = frame.merge(table, on=["sweep", "network", "layer"], how="left")
     frame = with_trial(frame, trials, LAYER_COLUMNS)
     return frame.astype({"layer": "int64", "start_ns": "int64", "end_ns": "int64"})
+
+
+def _columns(spans: Sequence[Span]) -> dict[str, list[Any]]:
+    """The columns that rows of layers take from their spans."""
+    names = ("network", *(name for name in _SPAN if name in Span._fields))
+    found = {name: list(map(attrgetter(name), spans)) for name in names}
+    return {**found, "wall_s": [span.wall_s for span in spans]}
 
 
 def networks_frame(sweeps: Iterable[Sweep]) -> pd.DataFrame:

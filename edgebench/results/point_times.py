@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from edgebench.kills import TOO_TIGHT
 from edgebench.results.spread import Spread, spread_of
 from edgebench.results.stages import STEADY
 from edgebench.results.steady import steadiness
 from edgebench.results.trial_lines import TIMES
 
 if TYPE_CHECKING:
+    from edgebench.records import TrialRecord
     from edgebench.results.sweep_reader import Sweep
 
 
@@ -35,3 +37,22 @@ def _rounds_of_one_walk(sweep: Sweep, rows: Sequence[int]) -> list[float]:
     if len({walk.walk for walk in walks}) != 1:
         return []
     return [walk.round_s[place] for walk in walks for place in steadiness(walk.round_s).rounds]
+
+
+def rounds_before_end(sweep: Sweep, rows: Sequence[int]) -> Spread | None:
+    """The steady rounds, in seconds, of trials that a limit ended later; None: there were none.
+
+    Of a walk that visited the limit with one round, that round.
+    """
+    ends = zip(rows, sweep.columns.words("outcome", rows), strict=True)
+    ended = (sweep.records[row] for row, outcome in ends if outcome in TOO_TIGHT)
+    return spread_of(round_s for record in ended for round_s in _steady_rounds(record))
+
+
+def _steady_rounds(record: TrialRecord) -> list[float]:
+    times = [phase.wall_s for phase in record.phases if phase.phase == "round"]
+    if not times:
+        return []
+    # A process that visits a further limit has long started.
+    single = (0,) if record.walk and record.walk.step else ()
+    return [times[place] for place in steadiness(times).rounds or single]

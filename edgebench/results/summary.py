@@ -15,7 +15,7 @@ from edgebench.measures.machine.noise import spread_warnings
 from edgebench.records import LimitSetting, limit_setting
 from edgebench.results.columns.table import NONE, ColumnTable
 from edgebench.results.point_energy import PointEnergy, point_energy
-from edgebench.results.point_times import point_times
+from edgebench.results.point_times import point_times, rounds_before_end
 from edgebench.results.record_types import is_whole_limit
 from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
 from edgebench.results.stages import START, STEADY
@@ -37,7 +37,8 @@ class PointSummary:
     rate; ``unit`` is what is counted. ``collections_s`` is what garbage collections took of each
     trial's rounds, where any did. ``noise`` says what puts the point's numbers in doubt.
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
-    there were none. ``energy_ratio`` is its energy over the unlimited one.
+    there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
+    ``energy_ratio`` is its energy over the unlimited one.
     """
 
     point: str
@@ -54,6 +55,7 @@ class PointSummary:
     saturated: bool | None = None
     swap_peak_bytes: Spread | None = None
     swap_free_bytes: Spread | None = None
+    rounds_before_end_s: Spread | None = None
     demand_bytes: float | None = None
     reasons: list[str] = field(default_factory=list)
     collections_s: list[float] = field(default_factory=list)
@@ -161,6 +163,7 @@ def _summary(
         saturated=any(columns.values("saturated", rows)) if rows else None,
         swap_peak_bytes=spread_of(columns.values("swap_peak_bytes", rows)),
         swap_free_bytes=spread_of(columns.values("kill_swap_free_bytes", killed_with_swap_free)),
+        rounds_before_end_s=rounds_before_end(sweep, rows),
         demand_bytes=demand.median if demand else None,
         reasons=_reasons(columns, rows),
         collections_s=[taken for taken in columns.values("collections_s", rows) if taken > 0],
@@ -219,13 +222,8 @@ def _with_slowdowns(point: PointSummary, points: Sequence[PointSummary]) -> Poin
     demand = point.demand_bytes if point.demand_bytes is not None else twin.demand_bytes
     slowdowns = {name: ratio.median for name, ratio in ratios.items()}
     energy = point.energy.ratio_to(twin.energy) if point.energy else None
-    return replace(
-        point,
-        slowdowns=slowdowns,
-        ratios=ratios,
-        demand_bytes=demand,
-        energy_ratio=energy,
-    )
+    made = replace(point, slowdowns=slowdowns, ratios=ratios, demand_bytes=demand)
+    return replace(made, energy_ratio=energy)
 
 
 def _held(at: LimitSetting) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from edgebench.slowdown.curves import FloatArray
 
@@ -52,6 +51,8 @@ class SlowdownFunction:
 def _between(values: FloatArray, from_point: bool, to_point: bool) -> FloatArray:
     """Values between two points, monotone as these are; beyond the outermost point never rising."""
     first, last = float(values[0]), float(values[-1])
+    from scipy.optimize import isotonic_regression
+
     rises = from_point and to_point and last > first
     least, most = min(first, last), max(first, last)
     if not from_point:
@@ -67,5 +68,7 @@ def never_rising(ln_limit: FloatArray, ln_slowdown: FloatArray) -> SlowdownFunct
 
     Nearest by least squares (isotonic regression): a bump is evened out with what lies beside it.
     """
+    from scipy.optimize import isotonic_regression
+
     falling = isotonic_regression(ln_slowdown, increasing=False).x
     return SlowdownFunction(ln_limit, np.clip(falling, 0.0, _NEVER))

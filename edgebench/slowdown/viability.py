@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import optimize
 
 from edgebench.kills import OBSERVER_EFFECT, TOO_TIGHT
 from edgebench.layers.names import family_of
@@ -121,6 +120,8 @@ def fit_viability(trials: Sequence[ViabilityTrial]) -> Viability:
 
     Penalised likelihood: without killed trials it is the prior.
     """
+    from scipy import optimize
+
     known = conclusive_trials(trials)
     rooms = np.array([trial.room for trial in known])
     viable = np.array([trial.viable for trial in known], dtype=bool)

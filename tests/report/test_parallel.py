@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -126,3 +127,17 @@ def test_after_a_fault_of_the_caller_none_goes_on(tmp_path: Path, monkeypatch: p
     assert written < 40
     time.sleep(0.6)
     assert len(list(tmp_path.iterdir())) == written
+
+
+@pytest.mark.parametrize("cores", [{0}, {0, 1}])
+def test_the_callers_garbage_collector_is_as_before(
+    cores: set[int], monkeypatch: pytest.MonkeyPatch
+):
+    """Within, what was there is left out of collections; after, the threshold and that are back."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+    before = gc.get_threshold()
+    with begun_in_parallel(lambda _: gc.get_freeze_count(), range(2)) as found:
+        assert all(count > 10_000 for count in found())
+        assert gc.get_threshold()[0] > before[0]
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0

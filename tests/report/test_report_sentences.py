@@ -186,6 +186,23 @@ def test_start_and_steady_are_two_answers():
     assert "a steady round takes 500.0 ms" in said[3]
 
 
+def test_rounds_before_a_kill_are_said():
+    """How slow they were stands beside the kill, where they were slower than steady rounds."""
+    free, killed = rounds("max", 1.0, 0.5), point("90M", outcomes=KILLED)
+
+    def ends(seconds: float, count: int, unlimited: PointSummary) -> str:
+        before = Spread(seconds, 0.98 * seconds, 1.02 * seconds, count)
+        workload = made(unlimited, replace(killed, rounds_before_end_s=before))
+        return workload_sentence(workload, "it").rpartition("; ")[2]
+
+    at = "killed at 90.0 MiB"
+    assert ends(1.75, 3, free) == f"{at}, after rounds that took 3.5 times as long."
+    assert ends(1.75, 1, free) == f"{at}, after a round that took 3.5 times as long."
+    assert ends(0.5, 3, free) == f"{at}."
+    assert ends(1.75, 3, FREE) == f"{at}."
+    assert workload_sentence(made(free, killed), "it").endswith(f"; {at}.")
+
+
 def test_one_round_is_a_start():
     """With one round a trial nothing is said of steady rounds, and that is said."""
     workload = made(rounds("max", 1.0, None), rounds("100M", 3.0, None))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from results_making import make_sweep
+from results_making import record as usual
 
 from edgebench.records import LimitSetting, PhaseSum, TrialRecord
 from edgebench.results.results import load
 from edgebench.results.stages import round_stages, rounds_repeat
 from edgebench.results.summary import summarise
 from edgebench.results.trial_lines import trial_times
+from edgebench.walk_report import WalkReport
 
 QUICKSTART = Path("results/vm-2core-24g/20261121T103950Z-quickstart-0491e2")
 
@@ -68,3 +71,37 @@ def test_a_kept_sweep_has_both_answers():
     assert trials["rounds_repeat"].isna().all()
     assert set(phases[phases["round"] == 0]["stage"]) == {"start"}
     assert phases[phases["phase"] == "import"]["stage"].isna().all()
+
+
+def test_rounds_before_a_kill_are_kept_beside_it(tmp_path: Path):
+    """A killed trial's steady rounds, and a walk's single round; its start alone is none of them.
+
+    They are in no time of the point: the trial did not finish.
+    """
+
+    def made(trial: str, label: str, block: int) -> TrialRecord:
+        times_s, step = {"max": ((1.0, 0.5), 0), "150M": ((9.0, 1.7, 1.8), 0), "100M": ((1.9,), 2)}[
+            label
+        ]
+        outcome = "ok" if label == "max" else "oom-killed"
+        rounds = [PhaseSum(n, "lenet", "round", s) for n, s in enumerate(times_s)]
+        walk = WalkReport(trial, step, list(times_s)) if step else None
+        return usual(trial, label=label, outcome=outcome, phases=rounds, walk=walk)  # type: ignore[arg-type]
+
+    path = make_sweep(tmp_path, labels=("max", "150M", "100M"), repeats=1, make=made)
+    free, killed, walked = summarise(load(path).sweeps[0])
+    assert free.rounds_before_end_s is None
+    assert killed.rounds_before_end_s is not None
+    assert walked.rounds_before_end_s is not None
+    assert (killed.rounds_before_end_s.median, killed.rounds_before_end_s.count) == (1.75, 2)
+    assert (walked.rounds_before_end_s.median, walked.rounds_before_end_s.count) == (1.9, 1)
+    assert killed.times_s == walked.times_s == {}
+    alone = make_sweep(
+        tmp_path / "alone",
+        labels=("max",),
+        repeats=1,
+        make=lambda trial, label, _: usual(
+            trial, label=label, outcome="oom-killed", phases=[PhaseSum(0, "lenet", "round", 9.0)]
+        ),
+    )
+    assert summarise(load(alone).sweeps[0])[0].rounds_before_end_s is None

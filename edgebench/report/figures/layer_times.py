@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -97,10 +96,9 @@ def _panel(axes: Axes, times: pd.DataFrame, names: dict[int, str]) -> None:
 def _bars(
     axes: Axes, places: _Numbers, below: _Numbers, above: _Numbers, width: float, colour: Any
 ) -> None:
-    """All bars of one phase at once: a rectangle of its own for each takes many times as long."""
-    left, right = places - width / 2, places + width / 2
-    corners = np.array([(left, below), (left, above), (right, above), (right, below)])
-    bars = PolyCollection(list(np.moveaxis(corners, 2, 0)), facecolor=colour, lw=0, zorder=2)
+    """All bars of one phase."""
+    boxes = np.stack([places - width / 2, below, places + width / 2, above], axis=1)
+    bars = scales.rectangles(boxes, facecolor=colour, lw=0, zorder=2)
     bars.sticky_edges.y.append(0)
     axes.add_collection(bars)
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
 from edgebench.errors import ResultsError
 from edgebench.measures.strategies.sampled import STATISTICS
-from edgebench.report.figures import naming, style
+from edgebench.report.figures import naming, scales, style
+from edgebench.report.figures.span_shapes import merged_spans, span_boxes
 from edgebench.spans import Span, finished_spans
 from edgebench.units import MIB
 
@@ -37,7 +37,7 @@ _KINDS: _Columns = (
     ("file_bytes", "#DE8F05", "page cache (memory.stat)"),
 )
 #: More samples than this can't be seen on a page.
-_MOST_SAMPLES = 4000
+_MOST_SAMPLES = 1500
 _MANY_SPANS = 150
 
 
@@ -126,7 +126,7 @@ def _draw(
         if kinds is not None:
             _lines(axes, kinds, _KINDS, start, begin, end)
         _marks(axes, row)
-        _phases(axes, strip, spans, start, lanes)
+        _phases(axes, strip, spans, start, (begin, end))
         axes.set_title(name)
         strip.set_xlabel("time (s)")
         strip.set_xlim((begin - start) / 1e9, (end - start) / 1e9)
@@ -194,48 +194,28 @@ def _highest(axes: Axes) -> float:
     return max((float(np.nanmax(line)) for line in lines if len(line)), default=1.0)
 
 
-def _phases(axes: Axes, strip: Axes, spans: Sequence[Span], start: int, lanes: int) -> None:
+def _phases(
+    axes: Axes, strip: Axes, spans: Sequence[Span], start: int, window: tuple[int, int]
+) -> None:
     """Phases shaded behind the lines; in the strip below each layer, a lane a thread."""
-    strip.set_ylim(-0.05, max(lanes, 1) + 0.05)
+    threads = sorted({span.thread or 0 for span in spans if span.layer is not None})
+    strip.set_ylim(-0.05, max(len(threads), 1) + 0.05)
     strip.set_yticks([])
     strip.grid(visible=False)
     strip.spines["left"].set_visible(False)
     # Among many layers, edges would be all one sees.
     edge = 0.3 if len(spans) < _MANY_SPANS else 0.0
-    threads = sorted({span.thread or 0 for span in spans if span.layer is not None})
     for phase in style.PHASE_COLOURS:
         own = [span for span in spans if span.phase == phase]
+        if not own:
+            continue
         layers = [span for span in own if span.layer is not None]
         colour = style.PHASE_COLOURS[phase]
-        shades = [
-            ((begin - start) / 1e9, (end - begin) / 1e9) for begin, end in _merged(layers or own)
-        ]
-        whole = axes.get_xaxis_transform()
-        axes.broken_barh(shades, (0, 1), color=colour, alpha=0.13, lw=0, transform=whole)
-        boxes = [_box(span, start, threads) for span in (layers or own)]
-        strip.add_collection(PolyCollection(boxes, fc=colour, ec="white", lw=edge))
-
-
-def _merged(spans: Sequence[Span]) -> list[tuple[int, int]]:
-    """Spans closer to one another than a figure can show, as one."""
-    merged: list[tuple[int, int]] = []
-    ordered = sorted(spans, key=lambda span: span.start_ns)
-    gap = (max(s.end_ns for s in spans) - ordered[0].start_ns) // _MOST_SAMPLES if spans else 0
-    for span in ordered:
-        if merged and span.start_ns <= merged[-1][1] + gap:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], span.end_ns))
-        else:
-            merged.append((span.start_ns, span.end_ns))
-    return merged
-
-
-def _box(span: Span, start: int, threads: Sequence[int]) -> list[tuple[float, float]]:
-    """The corners of its rectangle."""
-    lane = threads.index(span.thread or 0) if span.layer is not None else 0
-    height = 0.9 if span.layer is not None or not threads else 0.9 * len(threads)
-    begin, end = ((ns - start) / 1e9 for ns in (span.start_ns, span.end_ns))
-    low = lane + 0.05
-    return [(begin, low), (end, low), (end, low + height), (begin, low + height)]
+        shades = merged_spans(layers or own, start)
+        looks = {"color": colour, "alpha": 0.13, "lw": 0, "transform": axes.get_xaxis_transform()}
+        axes.add_collection(scales.rectangles(shades, **looks), autolim=False)
+        if boxes := span_boxes(layers or own, start, threads, window):
+            strip.add_collection(scales.rectangles(boxes, fc=colour, ec="white", lw=edge))
 
 
 def _keys(axes: Axes, spans: Sequence[Span]) -> list[Artist]:

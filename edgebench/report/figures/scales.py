@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import log2
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.collections import PathCollection
 from matplotlib.lines import Line2D
+from matplotlib.path import Path
 from matplotlib.ticker import (
     FixedLocator,
     FuncFormatter,
@@ -16,6 +18,7 @@ from matplotlib.ticker import (
     NullFormatter,
     NullLocator,
 )
+from numpy.typing import ArrayLike
 
 from edgebench.report.figures.style import FAINT, INK, MUTED, Colour
 from edgebench.units import MIB
@@ -199,3 +202,17 @@ def unfinished_keys(outcomes: Sequence[str]) -> list[Line2D]:
         if outcome in outcomes
         for word in [UNFINISHED_LABELS[outcome]]
     ]
+
+
+def rectangles(boxes: ArrayLike, **looks: Any) -> PathCollection:
+    """Rectangles from (left, low) to (right, high) as one shape, which is drawn faster than many.
+
+    Args:
+        boxes: left, low, right and high of each, one at least.
+        looks: of a collection.
+    """
+    left, low, right, high = np.asarray(boxes, dtype=float).reshape(-1, 4).T
+    corners = np.array([(left, low), (left, high), (right, high), (right, low), (left, low)])
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    path = Path(np.moveaxis(corners, 2, 0).reshape(-1, 2), np.tile(codes, len(left)))
+    return PathCollection([path], **looks)

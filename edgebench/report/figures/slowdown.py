@@ -115,7 +115,7 @@ def _curve(
 def _fit(axes: Axes, axis: scales.LimitAxis, fits: CurveFits, colour: style.Colour) -> None:
     drawn, lowest = fits.drawn, float(fits.curve.limits[0])
     assert drawn.fit is not None
-    limits = np.geomspace(lowest, axis.high * MIB, 300)
+    limits = np.geomspace(lowest, axis.high * MIB, 150)
     found = drawn.model.predict(drawn.fit, fits.curve, limits, Context({}))
     axes.plot(limits / MIB, found.slowdown, color=colour, lw=1.7, zorder=3)
     band = found.interval

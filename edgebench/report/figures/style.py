@@ -164,9 +164,7 @@ def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
 
 def figure_bytes(figure: Figure, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
     """The figure's bytes in each of these formats, without dates or versions; rgba: its pixels."""
-    # Once is enough: drawn again in another format it stays as it is.
-    if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
-        _freeze(figure, engine)
+    lay_out(figure)
     drawn = {}
     for kind in formats:
         data = io.BytesIO()
@@ -175,11 +173,13 @@ def figure_bytes(figure: Figure, formats: Sequence[str] = FORMATS) -> dict[str, 
     return drawn
 
 
-def _freeze(figure: Figure, engine: ConstrainedLayoutEngine) -> None:
-    """Lay the figure out once and round where things stand.
+def lay_out(figure: Figure) -> None:
+    """Lay the figure out once, for all formats, and round where things stand.
 
     The layout's solver differs in the last bits from one process to another, which shows in SVG.
     """
+    if not isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
+        return
     _take_literally(figure)
     for artist in (a for x in figure.axes for a in (*x.lines, *x.collections, *x.patches)):
         # What is cut off at the axes takes no room outside; to measure it takes long.

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from scipy.special import stdtrit
-
 from edgebench.slowdown import models as package
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, FloatArray
@@ -27,6 +25,8 @@ MODEL_SCHEMA = 3
 
 def reach_of_errors(free: int) -> float:
     """How many standard errors an interval of :data:`LEVEL` reaches to either side (Student)."""
+    from scipy.special import stdtrit
+
     return float(stdtrit(free, (1 + LEVEL) / 2))
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import leastsq
 
 from edgebench.slowdown.curves import FloatArray
 
@@ -63,6 +62,8 @@ def fit_bounded(
         low: the least value of each parameter.
         high: the largest.
     """
+    from scipy.optimize import leastsq
+
     span = high - low
 
     def inside(searched: FloatArray) -> FloatArray:

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, FloatArray
@@ -108,6 +107,8 @@ def fit_costs(rows: CostRows, context: Context, prior: MovementCosts) -> Movemen
     Raises:
         CannotPredictError: there is no calibration, and too few limits slow anything.
     """
+    from scipy.optimize import least_squares
+
     if context.calibration is None:
         _require_slowed(rows)
     spread = _ASSUMED if context.calibration is None else _CALIBRATED

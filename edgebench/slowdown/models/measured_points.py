@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from edgebench.slowdown.curves import Curve, FloatArray
 
@@ -41,6 +40,8 @@ def _repeats(curve: Curve) -> list[FloatArray]:
 
 def _evened(y: FloatArray, groups: list[FloatArray]) -> FloatArray:
     """Values that never rise, near to the medians ``y`` and within the repeats as far as can be."""
+    from scipy.optimize import isotonic_regression
+
     counts = np.array([len(group) for group in groups], dtype=float)
     # A single trial confirms nothing.
     low = np.array([group.min() if len(group) > 1 else -np.inf for group in groups])

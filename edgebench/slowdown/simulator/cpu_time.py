@@ -7,7 +7,6 @@ from dataclasses import astuple, dataclass, fields
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import nnls
 
 from edgebench.slowdown.simulator.references import FloatArray
 from edgebench.slowdown.simulator.tasks import Task, path_s, tasks_of
@@ -105,6 +104,8 @@ def relative_least_squares(
     rows: Sequence[Sequence[float]], seconds: Sequence[float]
 ) -> list[float]:
     """Seconds a unit of each column, none below 0; rows weigh the same, however long they took."""
+    from scipy.optimize import nnls
+
     relative = np.array(rows, dtype=float) / np.array(seconds, dtype=float)[:, None]
     scale = np.maximum(relative.max(axis=0), 1e-300)
     found, _ = nnls(relative / scale, np.ones(len(rows)))

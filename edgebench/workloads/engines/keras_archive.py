@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgebench.errors import WorkloadError
+from edgebench.errors import WorkloadError, error_words
 from edgebench.workloads.engines.file_inputs import FileInput
 
 CONFIG, WEIGHTS = "config.json", "model.weights.h5"
@@ -126,7 +126,7 @@ def _words(file: Path, error: Exception) -> str:
     with file.open("rb") as opened:
         if opened.read(8) == b"\x89HDF\r\n\x1a\n":
             return "it is an HDF5 file, as Keras 2 wrote them"
-    return " ".join(str(error).split()) or type(error).__name__
+    return error_words(error)
 
 
 def check_names(value: Any, file: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from edgebench.errors import error_words
 from edgebench.layers.table_row import LayerTableRow, table_with_sizes
 from edgebench.workloads.engines.keras_archive import WEIGHTS, KerasArchive, no_keras_file
 
@@ -74,7 +75,7 @@ def _weights(file: Path) -> dict[str, tuple[Shape, int]]:
         ):
             stored.visititems(see)
     except Exception as error:
-        words = " ".join(str(error).split())
+        words = error_words(error)
         raise no_keras_file(file, f"its weights are damaged: {words}") from error
     return found
 

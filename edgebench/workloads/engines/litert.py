@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.errors import WorkloadError
+from edgebench.errors import WorkloadError, error_words
 from edgebench.workloads.engines.engine import (
     WHOLE,
     EngineModel,
@@ -111,7 +111,7 @@ class _TfliteModel(WholeFileModel):
 
 def litert_refuses(error: Exception, where: str) -> WorkloadError:
     """LiteRT's own words."""
-    words = " ".join(str(error).split()) or type(error).__name__
+    words = error_words(error)
     return WorkloadError(
         f"LiteRT refuses it: {words}",
         where=where,

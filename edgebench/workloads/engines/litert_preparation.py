@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from edgebench.errors import WorkloadError
+from edgebench.errors import WorkloadError, error_words
 from edgebench.layers.table_row import LayerTableRow, table_with_sizes
 from edgebench.workloads.engines.engine import FileRequest
 from edgebench.workloads.engines.file_inputs import FileInput, concrete_shapes
@@ -61,7 +61,7 @@ def _opened(file: Path) -> Any:
             experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
         )
     except ValueError as error:
-        words = " ".join(str(error).split())
+        words = error_words(error)
         if "op" in words.lower().split() or "custom" in words.lower():
             raise litert_refuses(error, str(file)) from error
         raise _no_file(file, words) from error

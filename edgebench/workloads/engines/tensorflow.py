@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.errors import WorkloadError
+from edgebench.errors import WorkloadError, error_words
 from edgebench.workloads.engines.engine import (
     WHOLE,
     EngineModel,
@@ -109,7 +109,7 @@ class _KerasModel(WholeFileModel):
 
 def tensorflow_refuses(error: Exception, where: str) -> WorkloadError:
     """TensorFlow's own words, in one line."""
-    words = " ".join(str(error).split()) or type(error).__name__
+    words = error_words(error)
     if len(words) > _MOST_WORDS:
         words = f"{words[:_MOST_WORDS].rstrip()} …"
     return WorkloadError(
