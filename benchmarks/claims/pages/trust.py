@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from claims.kept import FIGURES, MIB, figures
+from claims.kept import FIGURES, MIB, figures, rows
 from claims.texts import Claim, says
 
 PAGE = "docs/explanation/trust.md"
@@ -19,9 +19,16 @@ def claims() -> Iterator[Claim]:
         *(rates["sweeps"], rates["pairs"]),
         *(f"{100 * rates[what] / rates['pairs']:.1f}" for what in ("wrong", "found")),
     )
+    yield from _fleet_losses()
     yield from _soak()
     yield from _million()
     yield _mutation()
+
+
+def _fleet_losses() -> Iterator[Claim]:
+    (rounds, whole), *_ = rows("fleet_losses")
+    yield says("{} sweeps shared by workers on one machine", rounds)
+    yield says("{} of them have each trial recorded once", whole)
 
 
 def _soak() -> Iterator[Claim]:
