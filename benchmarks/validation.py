@@ -1,55 +1,123 @@
 """How right the models are about what was held out, kept for README and docs.
 
-``python benchmarks/validation.py`` asks of each kept sweep in :data:`SWEEPS` what ``edgebench
-validate`` asks (minutes) and writes ``results/validation.json``: for each sweep the rows of that
-verb's table, of all phases, of steady rounds and of starts.
+``python benchmarks/validation.py`` predicts what is held out of each kept sweep in :data:`SWEEPS`
+(minutes) and writes ``results/validation.json``: for each sweep the rows of the table that ``edgebench
+validate`` prints, of all phases, of steady rounds and of starts. Words name some of the sweeps.
+
+``python benchmarks/validation.py --open-test`` predicts the test part: the networks of
+:data:`TEST`, by what :data:`LEARNT` shows. No choice may follow from it, so this is done once for a
+model; the model's commit is kept beside the scores.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from claims.kept import folder
+from claims.kept import ROOT, folder
 from report import RESULTS
 
-from edgebench.results.results import load
-from edgebench.slowdown.context import with_trainings
-from edgebench.slowdown.evaluation.evaluation import evaluate
+from edgebench.results.results import Results, load
+from edgebench.slowdown.context import device_data, with_trainings
+from edgebench.slowdown.evaluation.evaluation import cross_validate
 from edgebench.slowdown.evaluation.use_scores import use_scores
+from edgebench.slowdown.splits import family
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from edgebench.slowdown.evaluation.scores import HeldOutPrediction
 
 #: Scenarios, and the families that their sweeps keep out of all fitting.
 SWEEPS = {
-    "validation": ("convnext", "densenet"),
+    "validation": (),
+    "validation-walk": (),
     "quickstart": (),
     "edgecaffe": (),
     "training-limits": (),
 }
+#: The test part, and what is known when it is predicted.
+TEST, LEARNT = "validation-test", "validation-walk"
+#: Splits whose scores are in no use.
+_UNUSED = ("family", "schedule")
+_LIMITS = ("limit-inside", "limit-outside")
 _PHASES = ("all", "total", "start")
+_FILE = RESULTS / "validation.json"
 
 
 def main() -> None:
     """Ask, and write."""
-    made = {scenario: asked(scenario, held_out) for scenario, held_out in SWEEPS.items()}
-    text = json.dumps({"data": made}, separators=(",", ":"), allow_nan=False)
-    (RESULTS / "validation.json").write_text(text + "\n")
+    words = sys.argv[1:]
+    if words == ["--open-test"]:
+        keep(TEST, tested())
+        return
+    for scenario in words or SWEEPS:
+        keep(scenario, asked(scenario, SWEEPS[scenario]))
 
 
-def asked(scenario: str, held_out: tuple[str, ...]) -> dict[str, Any]:
+def keep(scenario: str, found: dict[str, Any]) -> None:
+    """Write a sweep's scores beside those of the others."""
+    made = json.loads(_FILE.read_text())["data"] if _FILE.exists() else {}
+    text = json.dumps({"data": {**made, scenario: found}}, separators=(",", ":"), allow_nan=False)
+    _FILE.write_text(text + "\n")
+
+
+def asked(scenario: str, held_out: Collection[str]) -> dict[str, Any]:
     """A sweep's scores, by phase."""
     path = folder(scenario)
     results, _ = with_trainings(load(path))
-    proof = evaluate(results, held_out, lambda text: print(text, file=sys.stderr))
+    answers = predictions(results, held_out, _UNUSED)
+    return {"sweep": path.name, "held_out": held_out, "uses": scored(answers)}
+
+
+def tested() -> dict[str, Any]:
+    """The test part's scores, and the commit of the model that predicted it.
+
+    Raises:
+        SystemExit: the model is not what is committed.
+    """
+    changed = git("status", "--porcelain", "edgebench")
+    if changed:
+        raise SystemExit(f"commit the model before the test part is opened:\n{changed}")
+    test = load(folder(TEST))
+    both = Results([*load(folder(LEARNT)).sweeps, *test.sweeps])
+    (data,), _ = device_data(test)
+    held_out = sorted({part for curve in data.curves for part in family(curve).split("+")})
+    answers = predictions(both, held_out, (*_UNUSED, *_LIMITS, "network"))
+    answers += predictions(test, (), (*_UNUSED, "network"))
     return {
-        "sweep": path.name,
+        "sweep": folder(TEST).name,
         "held_out": held_out,
-        "uses": {
-            phase: [rounded(asdict(s)) for s in use_scores(proof.answers, phase)]
-            for phase in _PHASES
-        },
+        "commit": git("rev-parse", "HEAD"),
+        "uses": scored(answers),
     }
+
+
+def predictions(
+    results: Results, held_out: Collection[str], without: Collection[str]
+) -> list[HeldOutPrediction]:
+    """All that is held out, of all devices and storages."""
+    known, _ = device_data(results)
+    return [one for data in known for one in cross_validate(data, held_out, _say, without)]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def git(*words: str) -> str:
+    """What git answers."""
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def scored(answers: list[HeldOutPrediction]) -> dict[str, list[dict[str, Any]]]:
+    """The scores of each use, by phase."""
+    return {phase: [rounded(asdict(s)) for s in use_scores(answers, phase)] for phase in _PHASES}
 
 
 def rounded(score: dict[str, Any]) -> dict[str, Any]:

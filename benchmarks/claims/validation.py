@@ -28,7 +28,9 @@ Bands = dict[str, dict[str, Any]]
 @cache
 def scores(scenario: str = "validation", phase: str = "all") -> dict[tuple[str, str], Bands]:
     """Those of each use and model, as ``edgebench validate`` prints them."""
-    kept = figures("validation")[scenario]
+    kept = figures("validation").get(scenario)
+    if kept is None:
+        return {}
     if not (DEVICE / kept["sweep"]).is_dir():
         raise LookupError(f"asked of {kept['sweep']}: run benchmarks/validation.py again")
     found: dict[tuple[str, str], Bands] = {}

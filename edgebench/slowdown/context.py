@@ -12,7 +12,7 @@ from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageEr
 from edgebench.identity import caller_identity
 from edgebench.slowdown.calibration.assumed import assumed_constants
 from edgebench.slowdown.calibration.device import Calibration, load_calibration
-from edgebench.slowdown.curves import Curve, curves, unlimited_curves
+from edgebench.slowdown.curves import WITH_ROUNDS, Curve, curves, unlimited_curves
 from edgebench.slowdown.simulator.training_workload import KIND, SHAPING, table_key
 from edgebench.slowdown.splits import unseen
 from edgebench.storage_speed import AS_IS, parse_storage
@@ -41,12 +41,14 @@ class Context:
 
     ``tables`` holds each network's layer table, as rows of ``networks.json``; ``calibration`` the
     constants of the curves' device with their kind of swap, None if it was never calibrated; then
-    ``assumed`` has constants to begin the search for costs with, if there are any.
+    ``assumed`` has constants to begin the search for costs with, if there are any. ``base_bytes`` is
+    the runtime's footprint as trials tell it.
     """
 
     tables: Mapping[str, Sequence[Mapping[str, Any]]]
     calibration: Calibration | None = None
     assumed: Calibration | None = None
+    base_bytes: float | None = None
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
@@ -84,28 +86,34 @@ def context_of(results: Results, curves: Sequence[Curve]) -> tuple[Context, list
     # Curves that are given together have one storage.
     storage = parse_storage(min(str(c.settings.get("storage", AS_IS)) for c in curves))
     ((device, kind),) = kinds
+    base = _base_bytes(results, str(device))
     try:
         found = load_calibration(_results_root(results), str(device), str(kind)).held_to(storage)
     except EdgebenchError as error:
-        assumed = _assumed(results, str(device), str(kind), storage)
-        return Context(tables, assumed=assumed), [str(error)]
-    return Context(tables, found), []
+        assumed = _assumed(results, str(device), str(kind), storage, base)
+        return Context(tables, assumed=assumed, base_bytes=base), [str(error)]
+    return Context(tables, found, base_bytes=base), []
+
+
+def _base_bytes(results: Results, device: str) -> float | None:
+    """The runtime's footprint: the median of torch's trials that show a demand; None without."""
+    trials = results.trials
+    own = (trials["device"] == device) & trials["engine"].isna() & trials["demand_bytes"].notna()
+    base = trials.loc[own & trials["kind"].isin(WITH_ROUNDS), "base_bytes"].median()
+    return None if pd.isna(base) else float(base)
 
 
 def _assumed(
-    results: Results, device: str, swap_kind: str, storage: StorageSpeed
+    results: Results, device: str, swap_kind: str, storage: StorageSpeed, base: float | None
 ) -> Calibration | None:
     """Constants where no calibration is; None where no trial tells the runtime's footprint."""
-    trials = results.trials
-    own = trials[(trials["device"] == device) & trials["engine"].isna()]
-    base = own.loc[own["memory_bytes"].isna(), "base_bytes"].median()
-    if pd.isna(base):
+    if base is None:
         return None
     environment = next(
         (one.environment for one in results.sweeps if one.device == device), dict[str, Any]()
     )
     try:
-        return assumed_constants(device, swap_kind, float(base), environment).held_to(storage)
+        return assumed_constants(device, swap_kind, base, environment).held_to(storage)
     except MachineError:
         return None
 

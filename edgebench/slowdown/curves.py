@@ -42,7 +42,7 @@ _WORKLOAD = (
     *("storage", "board", "accelerator_bytes", *ENGINE, *TRAINING, *GENERATION),
 )
 #: Kinds of workload with rounds; a training's are its steps.
-_WITH_ROUNDS = ("inference", "training")
+WITH_ROUNDS = ("inference", "training")
 _SWAP = ("swap_kind", "swap_bytes")
 _KEYS = [*_WORKLOAD, *_SWAP, "network", "phase"]
 #: The same as columns of the trials frame, where ``network`` is the whole pipeline.
@@ -59,7 +59,8 @@ class Curve:
     ``limit_bytes`` and ``seconds`` have one entry a trial that ended ``ok`` below a limit, in
     order of limits. ``lost_bytes`` has for each other outcome the limits of its trials.
     ``settings`` is all that sets this curve apart from others, ``demand_bytes`` the measured
-    demand of the unlimited trials.
+    demand of the unlimited trials. ``walked``: its limits are those of a living process, whose idle
+    runtime has long been written out.
     """
 
     network: str
@@ -70,6 +71,7 @@ class Curve:
     unlimited_seconds: FloatArray
     demand_bytes: float | None = None
     lost_bytes: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    walked: bool = False
 
     @property
     def unlimited_s(self) -> float:
@@ -145,7 +147,7 @@ class Curve:
 
 def shown_phase(phase: str, settings: Mapping[str, Any]) -> str:
     """A phase of a workload with these settings, as it is shown."""
-    if phase != "total" or settings.get("kind") not in _WITH_ROUNDS:
+    if phase != "total" or settings.get("kind") not in WITH_ROUNDS:
         return phase
     return START if settings.get("rounds") == 1 else STEADY
 
@@ -168,7 +170,7 @@ def curves(results: Results) -> list[Curve]:
 def unlimited_curves(results: Results) -> list[Curve]:
     """Every curve of a workload with rounds that finished without a limit and below none."""
     times = seconds_by_trial(results)
-    twins = UnlimitedTwins(times[times["kind"].isin(_WITH_ROUNDS)], _KEYS, _SWAP)
+    twins = UnlimitedTwins(times[times["kind"].isin(WITH_ROUNDS)], _KEYS, _SWAP)
     found = (_curve(group, rows[:0], rows) for group, rows in twins.alone())
     return with_variables(found, results)
 
@@ -184,7 +186,8 @@ def _curves(times: pd.DataFrame, trials: pd.DataFrame) -> Iterator[Curve]:
             continue
         alike = of_trial == places[rows["sweep"].iloc[0], rows["trial"].iloc[0]]
         lost = lost_limits(trials[alike])
-        yield _curve(group, rows.sort_values(["memory_bytes", "trial"]), unlimited, lost)
+        made = _curve(group, rows.sort_values(["memory_bytes", "trial"]), unlimited, lost)
+        yield replace(made, walked=bool((trials.loc[alike, "walk_step"] > 0).any()))
 
 
 def _curve(

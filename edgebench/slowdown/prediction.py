@@ -11,12 +11,11 @@ from edgebench.slowdown.context import CannotPredictError, DeviceData
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.models.base import CurvePrediction
 from edgebench.slowdown.models.fitted import FittedModels, ModelSource, WorkloadModel
+from edgebench.slowdown.models.own_memory import fit_own_memory
 from edgebench.slowdown.query import QueriedWorkload, limit_in_bytes
 from edgebench.slowdown.simulator.profile import (
     AddedLayerTime,
     added_layer_times,
-    demand_bytes,
-    device_for,
     device_with_demand,
     workload_for,
 )
@@ -187,11 +186,8 @@ class Predictor:
         known = [c.demand_bytes for c in subject.curves if c.demand_bytes is not None]
         if known:
             return known[0]
-        curve, context = subject.curves[0], self._data.context
-        try:
-            return demand_bytes(workload_for(curve, context), device_for(curve, context))
-        except CannotPredictError:
-            return None
+        own = fit_own_memory(self._data.curves, self._data.context)
+        return own.with_demand(subject.curves[0], self._data.context).demand_bytes
 
     def _edge(
         self, subject: QueriedWorkload, demand: float | None, swap_bytes: float | None

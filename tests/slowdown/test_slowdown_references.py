@@ -161,12 +161,14 @@ def test_rounds_use_little_of_the_runtime():
     """Some of it all the time; scattered pages when all is loaded, and when all is executed."""
     work = workload(table(1, 0, 1))
     found = references_of(work, tasks(work), 2, RuntimeBase(240 * MIB, 24 * MIB))
-    apart = found.scattered[found.piece] & (found.task >= 0)
+    apart = (found.scattered[found.piece] > 0) & (found.task >= 0)
     per_round = len(tasks(work))
     assert [tasks(work)[task % per_round].phase for task in found.task[apart]] == [
         *("load", "first") * 2
     ]
-    assert found.bytes[found.is_busy | found.scattered].sum() == pytest.approx(24 * MIB, abs=4)
+    assert found.bytes[found.is_busy | (found.scattered > 0)].sum() == pytest.approx(
+        24 * MIB, abs=4
+    )
 
 
 def test_a_containers_own_parameters_stay_for_all_in_it():
@@ -199,3 +201,26 @@ def test_settings_make_a_workload():
     assert work.input_bytes == 4 * 3 * 64 * 64 * 4
     assert work.passes == 3
     assert work.weight_bytes == 3 * MIB
+
+
+def test_a_mapped_file_is_read_when_it_is_opened():
+    """As far as read-ahead goes; the rest of it when it is used."""
+    work = workload(table(1, 30), loader="mmap", schedule="bulk")
+    found = references_of(work, tasks(work), 1, RuntimeBase(0, 0), ahead_bytes=8 * MIB)
+    loads = [n for n, task in enumerate(tasks(work)) if task.phase == "load"]
+    opened = np.unique(found.piece[np.isin(found.task, loads)])
+    assert found.is_file[opened].all()
+    assert found.bytes[opened].sum() / MIB == pytest.approx(1 + 8, abs=0.1)
+    every = np.unique(found.piece[found.task >= 0])
+    assert found.bytes[every][found.is_file[every]].sum() / MIB == pytest.approx(31, abs=0.1)
+
+
+def test_networks_share_own_memory_by_their_layers():
+    """Each uses its own part in every execution, warm ones too."""
+    work = workload(table(1), table(1, 1, 1), schedule="bulk", warm=1)
+    found = references_of(work, tasks(work), 1, RuntimeBase(0, 0, 40 * MIB))
+    own = (found.scattered[found.piece] > 0) & (found.task >= 0)
+    used = [0.0, 0.0]
+    for piece, task in zip(found.piece[own], found.task[own], strict=True):
+        used[tasks(work)[task].network] += found.bytes[piece] / MIB
+    assert used == pytest.approx([2 * 10, 2 * 30], abs=0.1)

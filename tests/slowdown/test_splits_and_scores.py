@@ -191,4 +191,8 @@ def test_the_cliff_is_where_steady_rounds_take_twice_as_long():
 
     near, far = (use_scores(shifted(by))[0] for by in (1.03, 1.3))
     assert (near.cliffs, near.cliff_within_6) == (1, 1.0)
+    nearest = use_scores(shifted(1.02))[0]
+    assert (nearest.cliff_within_3, far.cliff_within_3) == (1.0, 0.0)
     assert (far.cliffs, far.cliff_within_6) == (1, 0.0)
+    never = [replace(one, predicted_s=whole.unlimited_s) for one in shifted(1.0)]
+    assert (use_scores(never)[0].cliffs, use_scores(never)[0].cliff_within_6) == (1, 0.0)

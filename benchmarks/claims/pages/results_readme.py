@@ -16,6 +16,8 @@ ROWS = {
     "edgecaffe": "six schedules, eight limits, {} trials, of which {} were killed",
     AS_IS: "four schedules, on the disk as it is, {} trials",
     "validation": "both loaders, eight limits, {} trials",
+    "validation-walk": "200 MB/s, {} records of trials and visits, of which {} were killed",
+    "validation-test": "in the same way, {} records, of which {} were killed",
     "validation-edge": "with 64 MiB of it, {} trials, of which {} were killed",
     "operators": "spend their time in, {} trials",
     "training": "LeNet trained at four limits, {} trials",

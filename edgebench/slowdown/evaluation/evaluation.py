@@ -122,10 +122,15 @@ def cross_validate(
     data: DeviceData,
     held_out: Collection[str] = (),
     progress: Callable[[str], None] = lambda text: None,
+    without: Collection[str] = (),
 ) -> list[HeldOutPrediction]:
-    """All predictions, split by split, model by model; ``progress`` gets a line for each fold."""
+    """All predictions, split by split, model by model; ``progress`` gets a line for each fold.
+
+    Folds of the splits ``without`` are passed over.
+    """
     predictions: list[HeldOutPrediction] = []
-    every = [fold for own in by_engine(data.curves).values() for fold in folds(own, held_out)]
+    made = [fold for own in by_engine(data.curves).values() for fold in folds(own, held_out)]
+    every = [f for f in made if not {point.split for point in f.test} <= set(without)]
     for number, fold in enumerate(every, 1):
         of = f"swap {data.swap_kind} on {data.device}"
         progress(f"[{number}/{len(every)}] {of}: without {fold.left_out}")

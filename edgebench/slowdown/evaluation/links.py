@@ -14,7 +14,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +22,10 @@ import pandas as pd
 from edgebench.errors import ResultsError
 from edgebench.measures.strategies.sampled import STATISTICS
 from edgebench.results.frames import SETTINGS
-from edgebench.slowdown.calibration.device import Calibration
 from edgebench.slowdown.context import Context
-from edgebench.slowdown.simulator.simulation import Simulation, device_of, simulate
+from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.simulator.profile import device_with_demand
+from edgebench.slowdown.simulator.simulation import Device, Simulation, simulate
 from edgebench.slowdown.simulator.training_workload import any_workload_of
 from edgebench.slowdown.simulator.workload import Workload
 from edgebench.spans import finished_spans
@@ -95,7 +96,7 @@ def links(results: Results, context: Context) -> list[Link]:
     groups = with_kernel_counts(results, own).groupby(
         ["sweep", *SETTINGS, *_SWAP], dropna=False, sort=False
     )
-    return [link for _, rows in groups for link in _of_workload(rows, context, calibration)]
+    return [link for _, rows in groups for link in _of_workload(rows, context)]
 
 
 def with_kernel_counts(results: Results, trials: pd.DataFrame) -> pd.DataFrame:
@@ -152,7 +153,7 @@ def score_links(found: Sequence[Link]) -> list[LinkScore]:
     return [_score(name, group) for name, group in named.items() if group]
 
 
-def _of_workload(rows: pd.DataFrame, context: Context, calibration: Calibration) -> Iterator[Link]:
+def _of_workload(rows: pd.DataFrame, context: Context) -> Iterator[Link]:
     limited = rows[rows["memory_bytes"].notna()]
     unlimited = rows[rows["memory_bytes"].isna()]
     first = rows.iloc[0]
@@ -166,7 +167,7 @@ def _of_workload(rows: pd.DataFrame, context: Context, calibration: Calibration)
     by_limit = limited.groupby(limited["limit_bytes"].fillna(limited["memory_bytes"]))
     measured, base = by_limit[list(COUNTED)].median(), unlimited[list(COUNTED)].median()
     limits = measured.index.to_numpy(dtype=np.float64)
-    simulation = simulate(workload, device_of(calibration), limits)
+    simulation = simulate(workload, _device(first["network"], known, unlimited, context), limits)
     predicted = _predicted(simulation, workload)
     seen = _seen(measured - base)
     about = str(first["network"]), str(first["schedule"]), str(first["loader"])
@@ -175,6 +176,17 @@ def _of_workload(rows: pd.DataFrame, context: Context, calibration: Calibration)
             one, other = float(predicted[name][n]), float(seen[name][n])
             if np.isfinite(other) and max(one, other) >= _FLOORS[name]:
                 yield Link(name, *about, float(limit), one, max(other, 0.0))
+
+
+def _device(
+    network: str, settings: dict[str, Any], unlimited: pd.DataFrame, context: Context
+) -> Device:
+    """The constants, with the memory that the workload's demand shows."""
+    demand, nothing = unlimited["workload_demand_bytes"].median(), np.empty(0)
+    known = None if pd.isna(demand) else float(demand)
+    about = {**settings, "pipeline": network}
+    curve = Curve(network, "total", about, nothing, nothing, nothing, demand_bytes=known)
+    return device_with_demand(curve, context)
 
 
 def _predicted(simulation: Simulation, workload: Workload) -> dict[str, np.ndarray]:

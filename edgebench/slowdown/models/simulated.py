@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from edgebench.slowdown.models.device_costs import (
     fit_costs,
     prior_costs,
 )
+from edgebench.slowdown.models.own_memory import OwnMemory, fit_own_memory, own_memory_in
 from edgebench.slowdown.models.unlimited_time import (
     UnlimitedTimes,
     fit_unlimited_times,
@@ -47,16 +49,19 @@ class Learnt:
         costs: of what moves.
         times: how unlimited times follow from layers.
         weights: of the corrections, which only the model ``combined`` makes.
+        own: memory of networks whose demand was not measured.
     """
 
     costs: MovementCosts
     times: UnlimitedTimes
     weights: Weights
+    own: OwnMemory = field(default_factory=OwnMemory)
 
     def parameters(self) -> tuple[Parameter, ...]:
         """As a fit keeps them."""
         weights = (Parameter(_WEIGHT + name, value) for name, value in self.weights.items())
-        return (*cost_parameters(self.costs), *self.times.parameters(), *weights)
+        every = (self.times.parameters(), weights, self.own.parameters())
+        return (*cost_parameters(self.costs), *chain.from_iterable(every))
 
     def predict(self, curve: Curve, context: Context) -> tuple[float, SlowdownFunction]:
         """Unlimited seconds, and the slowdown that is simulated.
@@ -64,7 +69,7 @@ class Learnt:
         Raises:
             CannotPredictError: as :func:`simulated_slowdown`; or no unlimited time is known.
         """
-        unlimited_s = self.times.seconds(curve, context)
+        unlimited_s, curve = self._known(curve, context)
         return unlimited_s, simulated_slowdown(curve, unlimited_s, context, self.costs)
 
     def predict_corrected(self, curve: Curve, context: Context) -> tuple[float, SlowdownFunction]:
@@ -73,8 +78,13 @@ class Learnt:
         Raises:
             CannotPredictError: as :meth:`predict`.
         """
-        unlimited_s, function = self.predict(curve, context)
+        unlimited_s, curve = self._known(curve, context)
+        function = simulated_slowdown(curve, unlimited_s, context, self.costs)
         return unlimited_s, corrected(curve, function, unlimited_s, self.weights, context)
+
+    def _known(self, curve: Curve, context: Context) -> tuple[float, Curve]:
+        """Unlimited seconds, and the curve with a demand."""
+        return self.times.seconds(curve, context), self.own.with_demand(curve, context)
 
     def can_predict(self, curve: Curve, context: Context) -> bool:
         """Whether :meth:`predict` has all that it needs."""
@@ -87,7 +97,8 @@ class Learnt:
 
 def learnt_in(fit: Fit) -> Learnt:
     """What a fit keeps of it."""
-    return Learnt(costs_in(fit), unlimited_times_in(fit), dict(fit.starting(_WEIGHT)))
+    weights = dict(fit.starting(_WEIGHT))
+    return Learnt(costs_in(fit), unlimited_times_in(fit), weights, own_memory_in(fit))
 
 
 def learn(curves: Sequence[Curve], context: Context) -> tuple[Learnt, dict[str, Learnt]]:
@@ -135,7 +146,8 @@ def _learnt(
     rows: CostRows, curves: Sequence[Curve], context: Context, prior: MovementCosts
 ) -> Learnt:
     costs = fit_costs(rows, context, prior)
-    return Learnt(costs, fit_unlimited_times(curves, context), fit_correction(rows, costs))
+    times, own = fit_unlimited_times(curves, context), fit_own_memory(curves, context)
+    return Learnt(costs, times, fit_correction(rows, costs), own)
 
 
 def left_out(

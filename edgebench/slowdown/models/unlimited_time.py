@@ -15,7 +15,7 @@ from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import Fit, Parameter
 from edgebench.slowdown.simulator.cpu_time import Rates, fit_rates, predicted_s
-from edgebench.slowdown.simulator.profile import inference_for
+from edgebench.slowdown.simulator.profile import device_for, inference_for
 from edgebench.slowdown.simulator.workload import Workload
 from edgebench.slowdown.splits import workload_network
 
@@ -109,8 +109,17 @@ def _by_rates(curve: Curve, rates: Rates | None, context: Context) -> float | No
         workload = inference_for(curve, context)
     except CannotPredictError:
         return None
-    seconds = predicted_s(workload, rates, curve.phase, curve.network)
+    ahead = _ahead_bytes(curve, context)
+    seconds = predicted_s(workload, rates, curve.phase, curve.network, ahead)
     return float(np.log(seconds)) if seconds > 0 else None
+
+
+def _ahead_bytes(curve: Curve, context: Context) -> float:
+    """What is read of a mapped file when it is opened; 0 where the device is not known."""
+    try:
+        return device_for(curve, context).memory.ahead_bytes
+    except CannotPredictError:
+        return 0.0
 
 
 def _kind(curve: Curve) -> str:

@@ -42,17 +42,24 @@ class Rates:
 TYPICAL_RATES = Rates(file_s=2e-4, load_byte_s=1e-9, call_s=5e-5, flop_s=1e-10, byte_s=2e-10)
 
 
-def predicted_s(workload: Workload, rates: Rates, phase: str, network: str) -> float:
-    """Unlimited seconds of one pass of a network's phase, or of a whole round."""
+def predicted_s(
+    workload: Workload, rates: Rates, phase: str, network: str, ahead_bytes: float = 0.0
+) -> float:
+    """Unlimited seconds of one pass of a network's phase, or of a whole round.
+
+    Of a mapped file ``ahead_bytes`` are read when it is opened, the rest when it is used.
+    """
     if phase in WHOLES and workload.overlaps:
         tasks = tasks_of(workload, rates.seconds)
-        seconds = np.array([_amounts(task, workload) @ astuple(rates) for task in tasks])
+        seconds = np.array([_amounts(task, workload, ahead_bytes) @ astuple(rates) for task in tasks])
         return float(path_s(tasks, seconds[:, None])[0])
-    return float(_amounts_of(workload, phase, network) @ astuple(rates))
+    return float(_amounts_of(workload, phase, network, ahead_bytes) @ astuple(rates))
 
 
 @lru_cache(maxsize=2048)
-def _amounts_of(workload: Workload, phase: str, network: str) -> FloatArray:
+def _amounts_of(
+    workload: Workload, phase: str, network: str, ahead_bytes: float
+) -> FloatArray:
     """How much of each rate a pass takes, where one task follows another."""
     tasks = tasks_of(workload, TYPICAL_RATES.seconds)
     if phase not in WHOLES:
@@ -60,16 +67,17 @@ def _amounts_of(workload: Workload, phase: str, network: str) -> FloatArray:
         tasks = tuple(t for t, own in zip(tasks, here, strict=True) if own and t.phase == phase)
     passes = max(1, workload.passes - 1) if phase == "execute" else 1
     # A network without weights has nothing to load.
-    amounts = [_amounts(task, workload) for task in tasks] or [np.zeros(len(fields(Rates)))]
+    amounts = [_amounts(task, workload, ahead_bytes) for task in tasks] or [np.zeros(len(fields(Rates)))]
     return np.asarray(np.sum(amounts, axis=0) / passes)
 
 
-def _amounts(task: Task, workload: Workload) -> FloatArray:
-    """How much of each rate a task takes; a mapped file is read when it is first used."""
+def _amounts(task: Task, workload: Workload, ahead_bytes: float) -> FloatArray:
+    """How much of each rate a task takes; most of a mapped file is read when it is first used."""
     layer, mapped = task.layer, workload.loader == "mmap"
+    opened = min(layer.file_bytes, ahead_bytes) if mapped else layer.file_bytes
     if task.phase == "load":
-        return np.array([1.0, 0.0 if mapped else layer.file_bytes, 0.0, 0.0, 0.0])
-    read = layer.file_bytes if mapped and task.phase == "first" else 0.0
+        return np.array([1.0, opened, 0.0, 0.0, 0.0])
+    read = layer.file_bytes - opened if mapped and task.phase == "first" else 0.0
     return np.array([0.0, read, 1.0, layer.flops, layer.file_bytes + layer.output_bytes])
 
 

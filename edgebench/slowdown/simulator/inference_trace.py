@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from edgebench.slowdown.simulator.references import BEFORE, ReferenceRecorder, References
-from edgebench.slowdown.simulator.runtime_trace import RuntimeBase, RuntimePages, write_import
+from edgebench.slowdown.simulator.runtime_trace import (
+    APART,
+    RuntimeBase,
+    RuntimePages,
+    write_import,
+)
 from edgebench.slowdown.simulator.tasks import Task
 from edgebench.slowdown.simulator.training_trace import TrainingTrace
 from edgebench.slowdown.simulator.workload import Layer, Workload
 
 
 def references_of(
-    workload: Workload, round_tasks: tuple[Task, ...], rounds: int, base: RuntimeBase
+    workload: Workload,
+    round_tasks: tuple[Task, ...],
+    rounds: int,
+    base: RuntimeBase,
+    ahead_bytes: float = 0.0,
 ) -> References:
     """The string of ``rounds`` rounds of these tasks, after the runtime's import.
 
-    Task ``n`` of round ``r`` is number ``r · len(round_tasks) + n``.
+    Task ``n`` of round ``r`` is number ``r · len(round_tasks) + n``. Of a mapped file
+    ``ahead_bytes`` are read when it is opened.
     """
     script = ReferenceRecorder()
-    runtime = write_import(script, base)
+    runtime = write_import(script, base, [len(layers) for layers in workload.tables])
     trace = (
-        TrainingTrace(script, workload)
+        TrainingTrace(script, workload, runtime.own[0])
         if workload.training
-        else _InferenceTrace(script, workload, runtime)
+        else _InferenceTrace(script, workload, runtime, ahead_bytes)
     )
     for number in range(rounds):
         trace.write(round_tasks, number * len(round_tasks))
@@ -35,16 +47,22 @@ class _InferenceTrace:
     """
 
     def __init__(
-        self, script: ReferenceRecorder, workload: Workload, runtime: RuntimePages
+        self,
+        script: ReferenceRecorder,
+        workload: Workload,
+        runtime: RuntimePages,
+        ahead_bytes: float,
     ) -> None:
         self._script, self._workload, self._runtime = script, workload, runtime
         self._files: dict[tuple[int, str], list[int]] = {}
+        self._ahead_bytes = ahead_bytes
         inputs = script.new(workload.input_bytes * len(workload.networks))
         script.touch(inputs, BEFORE, write=True)
 
     def write(self, tasks: tuple[Task, ...], first: int) -> None:
         self._weights: dict[tuple[int, str], list[int]] = {}
         self._activation: dict[int, list[int]] = {}
+        self._begun: set[tuple[str, int, int]] = set()
         last = _last_uses(self._workload, tasks)
         # The last load and first execution of the round.
         ends = {task.phase: place for place, task in enumerate(tasks)}
@@ -72,18 +90,30 @@ class _InferenceTrace:
 
     def _load(self, task: Task, number: int) -> None:
         if self._workload.loader == "mmap":
+            self._script.touch(self._read_ahead(task), number)
             return
         key = task.network, task.layer.part
         if key in self._weights:
             return
         read = self._file(task.network, task.layer)
-        own = self._weights[key] = self._script.new(task.layer.file_bytes)
+        apart = APART if task.layer.in_panels else 0.0
+        own = self._weights[key] = self._script.new(task.layer.file_bytes, scattered=apart)
         for file_piece, piece in zip(read, own, strict=True):
             self._script.touch([file_piece], number)
             self._script.touch([piece], number, write=True)
 
+    def _read_ahead(self, task: Task) -> list[int]:
+        """What of a mapped file is read with its first page, as far as these are whole pieces."""
+        pieces = self._file(task.network, task.layer)
+        ends = accumulate(self._script.bytes[piece] for piece in pieces)
+        return [p for p, end in zip(pieces, ends, strict=True) if end <= self._ahead_bytes]
+
     def _execute(self, task: Task, number: int) -> None:
         layer, network = task.layer, task.network
+        execution = task.phase, task.number, network
+        if execution not in self._begun:
+            self._begun.add(execution)
+            self._script.touch(self._runtime.own[network], number, write=True)
         before = self._activation.get(network, [])
         self._script.touch(before, number)
         self._script.touch(self._used(task), number)

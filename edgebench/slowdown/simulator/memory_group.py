@@ -35,16 +35,18 @@ _MOST_LOOKS = 6
 
 @dataclass(frozen=True)
 class Memory:
-    """What the kind of swap decides.
+    """What the kind of swap and the disk's read-ahead decide.
 
     Attributes:
         swaps: whether anonymous memory can go to swap; if not, what does not fit is killed.
         rewrites: whether what came back from swap must be written anew to go there again (zram
             gives its copy up, a disk keeps it).
+        ahead_bytes: what is read of a mapped file with its first page.
     """
 
     swaps: bool = True
     rewrites: bool = False
+    ahead_bytes: float = 0.0
 
 
 class MemoryGroup:
@@ -61,7 +63,7 @@ class MemoryGroup:
         self._references, self._limit, self._memory = references, limit_bytes, memory
         self._size = references.bytes.tolist()
         self._is_file, self._is_busy = references.is_file.tolist(), references.is_busy.tolist()
-        self._mapped, self._is_scattered = references.mapped.tolist(), references.scattered.tolist()
+        self._mapped, self._scattered = references.mapped.tolist(), references.scattered.tolist()
         count = len(self._size)
         #: The lists that hold it; none if it is not in memory.
         self._where: list[PageLists | None] = [None] * count
@@ -139,8 +141,7 @@ class MemoryGroup:
             self._read[task] += self._size[piece]
             return
         self._back[task] += self._size[piece]
-        if self._is_scattered[piece]:
-            self._apart[task] += self._size[piece]
+        self._apart[task] += self._scattered[piece] * self._size[piece]
         if self._memory.rewrites:
             self._in_swap[piece] = 0
 

@@ -12,7 +12,6 @@ from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
 from edgebench.slowdown.simulator.movement_costs import FREE, MovementCosts
-from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.simulation import (
     Device,
     Simulation,
@@ -27,7 +26,11 @@ from edgebench.slowdown.trial_seconds import WHOLES
 from edgebench.workloads.engines.registry import TORCH
 
 #: Limits of a profile, as shares of the demand: close together where slowdown rises steeply.
-_SHARES = np.concatenate([np.geomspace(0.12, 0.38, 22), np.geomspace(0.4, 1.1, 70), [1.5]])
+_SHARES = np.concatenate(
+    [np.geomspace(0.12, 0.38, 48), np.geomspace(0.4, 1.1, 70), np.geomspace(1.115, 1.5, 20)]
+)
+#: Own memory is known to so many bytes: what differs by less is simulated once.
+_STEP = float(1 << 20)
 
 
 @dataclass(frozen=True)
@@ -99,24 +102,43 @@ def device_for(curve: Curve, context: Context) -> Device:
             f"the calibration is of {found.device} with swap {found.swap_kind}, "
             f"the trials are of {device} with swap {kind}"
         )
-    return context.once("device", lambda: device_of(found))
+    return context.once("device", lambda: _with_base(device_of(found), context.base_bytes))
+
+
+def _with_base(device: Device, base_bytes: float | None) -> Device:
+    """With the footprint that trials show: the calibration may be of other libraries."""
+    if base_bytes is None:
+        return device
+    base = device.base
+    return replace(device, base=replace(base, bytes=max(base_bytes, base.hot_bytes)))
 
 
 def device_with_demand(curve: Curve, context: Context) -> Device:
-    """The constants of the curve's device; of a training with the runtime that its demand shows.
+    """The constants of the curve's device, with the memory that its measured demand shows.
 
-    What a training's measured demand has beside what its steps are known to hold is the runtime:
-    its own, which is not the one that was calibrated, and libraries' memory.
+    What the demand has beside what the workload is known to hold is its own: kernels that were
+    compiled for it, libraries' memory, and what the allocator keeps. Every execution uses it.
 
     Raises:
         CannotPredictError: as :func:`device_for` and :func:`workload_for`.
     """
     workload, device = workload_for(curve, context), device_for(curve, context)
-    if not is_training(curve.settings) or curve.demand_bytes is None:
+    if curve.demand_bytes is None:
         return device
-    rest = curve.demand_bytes - (demand_bytes(workload, device) - device.base.bytes)
-    hot = device.base.hot_bytes
-    return replace(device, base=RuntimeBase(max(rest, hot), hot))
+    base = device.base
+    rest = curve.demand_bytes - demand_bytes(workload, device)
+    own = _STEP * round(max(rest, 0.0) / _STEP)
+    if is_training(curve.settings) and rest < 0:
+        base = replace(base, bytes=max(base.bytes + rest, base.hot_bytes))
+    return replace(device, base=replace(base, own_bytes=own))
+
+
+def _device_of_phase(curve: Curve, context: Context) -> Device:
+    """The same; once a walk has begun nothing is left in memory of what only the import used."""
+    device = device_with_demand(curve, context)
+    if curve.walked and curve.phase != START:
+        return replace(device, base=replace(device.base, bytes=device.base.hot_bytes))
+    return device
 
 
 def profile(
@@ -129,7 +151,7 @@ def profile(
     Raises:
         CannotPredictError: no table or no calibration.
     """
-    workload, device = workload_for(curve, context), device_with_demand(curve, context)
+    workload, device = workload_for(curve, context), _device_of_phase(curve, context)
     device = device if costs is None else replace(device, costs=costs)
     # What moves does not depend on what it costs.
     free = replace(device, costs=FREE, held_in_s=0.0, held_file_s=0.0)

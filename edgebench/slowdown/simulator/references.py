@@ -37,7 +37,8 @@ class References:
         mapped: for each piece, whether page tables show its use: anonymous memory and mapped files,
             not files that are read by calls.
         is_busy: for each piece, whether it is in use all the time, between references too.
-        scattered: for each piece, whether its pages lie apart: read-ahead brings none of them.
+        scattered: for each piece, the share of its pages that lie apart: read-ahead brings none of
+            these.
         freed: for each piece, the reference after which it is given back; ``n`` if never.
     """
 
@@ -48,7 +49,7 @@ class References:
     is_file: BoolArray
     mapped: BoolArray
     is_busy: BoolArray
-    scattered: BoolArray
+    scattered: FloatArray
     freed: IntArray
 
     def __len__(self) -> int:
@@ -92,7 +93,7 @@ class ReferenceRecorder:
     is_file: list[bool] = field(default_factory=list)
     mapped: list[bool] = field(default_factory=list)
     is_busy: list[bool] = field(default_factory=list)
-    scattered: list[bool] = field(default_factory=list)
+    scattered: list[float] = field(default_factory=list)
     freed: dict[int, int] = field(default_factory=dict)
 
     def new(
@@ -102,7 +103,7 @@ class ReferenceRecorder:
         is_file: bool = False,
         mapped: bool = True,
         is_busy: bool = False,
-        scattered: bool = False,
+        scattered: float = 0.0,
     ) -> list[int]:
         """A tensor (or a file) as pieces; none if it is empty."""
         count = -(-size // self.piece_bytes)
@@ -139,6 +140,6 @@ class ReferenceRecorder:
             is_file=np.array(self.is_file, dtype=bool),
             mapped=np.array(self.mapped, dtype=bool),
             is_busy=np.array(self.is_busy, dtype=bool),
-            scattered=np.array(self.scattered, dtype=bool),
+            scattered=np.array(self.scattered, dtype=np.float64),
             freed=freed,
         )

@@ -31,6 +31,9 @@ _ROUNDS = 3
 #: What it takes to reclaim memory, against touching it for the first time. Chosen on the seconds
 #: of training networks (decision 83).
 _RECLAIM_TOUCHES = 0.8
+#: Of what stays of the runtime while memory is scanned, the share that rounds use too: the rest is
+#: the scanning itself. Chosen on the limits at which walked networks become slow (decision 105).
+_USED_BY_ROUNDS = 0.3
 
 
 @dataclass(frozen=True)
@@ -100,13 +103,15 @@ def device_of(calibration: Calibration) -> Device:
         base=RuntimeBase(
             calibration.base_bytes.value,
             # What stayed under the heaviest pressure is nearest to what is needed.
-            min(calibration.hot_base_bytes.low, calibration.base_bytes.value),
+            min(_USED_BY_ROUNDS * calibration.hot_base_bytes.low, calibration.base_bytes.value),
         ),
         cores=cores if isinstance(cores, int) else None,
         memory=Memory(
             swaps=swap_in is not None,
             # A disk keeps what it gave back until it is written anew; zram gives it up.
             rewrites=calibration.swap_kind == "zram",
+            # A fault in order begins to read the next window too.
+            ahead_bytes=calibration.file_pages_per_fault.value * mmap.PAGESIZE / 2,
         ),
         held_in_s=1 / held_in.value if held_in else 0.0,
         held_file_s=1 / held_file.value if held_file else 0.0,
@@ -192,7 +197,7 @@ class Simulation:
 def simulate(workload: Workload, device: Device, limit_bytes: FloatArray) -> Simulation:
     """Simulate a workload at each limit."""
     limits = np.asarray(limit_bytes, dtype=np.float64)
-    tasks, _ = _string(workload, device.base)
+    tasks, _ = _string(workload, device.base, device.memory.ahead_bytes)
     rounds = min(workload.rounds, _ROUNDS)
     found = _missed(workload, device.base, device.memory, tuple(limits.tolist()))
     in_order = found.in_bytes - found.scattered_bytes
@@ -211,19 +216,22 @@ def _missed(
     workload: Workload, base: RuntimeBase, memory: Memory, limit_bytes: tuple[float, ...]
 ) -> Missed:
     """What does not depend on what anything costs."""
-    tasks, references = _string(workload, base)
+    tasks, references = _string(workload, base, memory.ahead_bytes)
     rounds = min(workload.rounds, _ROUNDS)
     return missed(references, rounds * len(tasks), np.array(limit_bytes), memory)
 
 
 def anonymous_peak_bytes(workload: Workload, device: Device) -> float:
     """The most anonymous memory alive at once: what must fit into RAM and swap together."""
-    _, references = _string(workload, device.base)
+    _, references = _string(workload, device.base, device.memory.ahead_bytes)
     return float(references.alive.max(initial=0.0))
 
 
 @lru_cache(maxsize=256)
-def _string(workload: Workload, base: RuntimeBase) -> tuple[tuple[Task, ...], References]:
+def _string(
+    workload: Workload, base: RuntimeBase, ahead_bytes: float
+) -> tuple[tuple[Task, ...], References]:
     """What does not depend on the limit."""
     tasks = tasks_of(workload, TYPICAL_RATES.seconds)
-    return tasks, references_of(workload, tasks, min(workload.rounds, _ROUNDS), base)
+    rounds = min(workload.rounds, _ROUNDS)
+    return tasks, references_of(workload, tasks, rounds, base, ahead_bytes)

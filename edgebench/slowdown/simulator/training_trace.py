@@ -22,11 +22,12 @@ _PIECES = 500
 class TrainingTrace:
     """Writes one step after another. Weights and the optimizer's state outlive a step."""
 
-    def __init__(self, script: ReferenceRecorder, workload: Workload) -> None:
+    def __init__(self, script: ReferenceRecorder, workload: Workload, own: list[int]) -> None:
         assert workload.training is not None
         operations = workload.training.operations
         script.piece_bytes = max(PIECE_BYTES, _most_alive(operations) // _PIECES)
         self._pages = HeapPages(script, workload.training.malloc)
+        self._script, self._own = script, own
         self._blocks: dict[int, HeapBlock] = {}
         self._step = 0
         self._operations = [
@@ -40,6 +41,8 @@ class TrainingTrace:
         """One step, whose tasks are numbered from ``first`` on."""
         places = {(t.phase, t.number, t.layer.order): first + n for n, t in enumerate(tasks)}
         task = first
+        forward = next((n for n, one in enumerate(tasks) if one.phase == "forward"), 0)
+        self._script.touch(self._own, first + forward, write=True)
         for operation in self._operations[min(self._step, 1)]:
             # What is no layer's own belongs to what came before it.
             task = places.get((operation.phase, operation.number, operation.layer), task)

@@ -41,6 +41,14 @@ class Layer:
     name: str = ""
     trained_bytes: int = 0
 
+    @property
+    def in_panels(self) -> bool:
+        """Whether its weights are multiplied with many positions at once.
+
+        Such a product takes rows of weights together, panel by panel, and not one after another.
+        """
+        return self.connected and self.flops > self.file_bytes
+
 
 @dataclass(frozen=True)
 class TrainingShape:

@@ -1,0 +1,82 @@
+"""The memory of its own that a network has: known by its demand, else from other networks.
+
+Beside its weights and activations a network needs kernels that are compiled for it, and what the
+allocator keeps. Of a network that never ran it is so many bytes a layer, as other networks show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from edgebench.slowdown.context import CannotPredictError, Context
+from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.models.base import Fit, Parameter
+from edgebench.slowdown.simulator.profile import (
+    demand_bytes,
+    device_for,
+    device_with_demand,
+    inference_for,
+    workload_for,
+)
+from edgebench.slowdown.simulator.workload import Workload
+
+_OWN = "own."
+
+
+@dataclass(frozen=True)
+class OwnMemory:
+    """Bytes a layer, by loader and schedule: the median of networks whose demand is known."""
+
+    by_kind: Mapping[str, float] = field(default_factory=dict)
+
+    def with_demand(self, curve: Curve, context: Context) -> Curve:
+        """The curve; without a measured demand, with the one that follows from its layers.
+
+        Of trainings that is what their steps are known to hold.
+        """
+        if curve.demand_bytes is not None:
+            return curve
+        try:
+            workload, device = workload_for(curve, context), device_for(curve, context)
+        except CannotPredictError:
+            return curve
+        own = self.by_kind.get(_kind(workload), 0.0) * _layers(workload)
+        return replace(curve, demand_bytes=demand_bytes(workload, device) + own)
+
+    def parameters(self) -> Iterator[Parameter]:
+        """As a fit keeps them."""
+        for kind, value in self.by_kind.items():
+            yield Parameter(_OWN + kind, value, "byte", fixed=True)
+
+
+def own_memory_in(fit: Fit) -> OwnMemory:
+    """What a fit keeps of it."""
+    return OwnMemory(dict(fit.starting(_OWN)))
+
+
+def fit_own_memory(curves: Sequence[Curve], context: Context) -> OwnMemory:
+    """What the demands of these curves show."""
+    groups: dict[str, dict[Workload, float]] = {}
+    for workload, own in _known(curves, context):
+        groups.setdefault(_kind(workload), {})[workload] = own / _layers(workload)
+    return OwnMemory({kind: median(each.values()) for kind, each in sorted(groups.items())})
+
+
+def _known(curves: Iterable[Curve], context: Context) -> Iterator[tuple[Workload, float]]:
+    for curve in curves:
+        if curve.demand_bytes is not None:
+            try:
+                workload = inference_for(curve, context)
+                yield workload, device_with_demand(curve, context).base.own_bytes
+            except CannotPredictError:
+                continue
+
+
+def _kind(workload: Workload) -> str:
+    return f"{workload.loader}/{workload.schedule}"
+
+
+def _layers(workload: Workload) -> int:
+    return max(1, sum(len(table) for table in workload.tables))
