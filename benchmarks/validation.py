@@ -1,8 +1,8 @@
 """How right the models are about what was held out, kept for README and docs.
 
 ``python benchmarks/validation.py`` predicts what is held out of each kept sweep in :data:`SWEEPS`
-(minutes) and writes ``results/validation.json``: for each sweep the rows of the table that ``edgebench
-validate`` prints, of all phases, of steady rounds and of starts. Words name some of the sweeps.
+(minutes) and writes ``results/validation.json``: for each sweep the rows of the table that
+``edgebench validate`` prints, of all phases, steady rounds and starts. Words name some sweeps.
 
 ``python benchmarks/validation.py --open-test`` predicts the test part: the networks of
 :data:`TEST`, by what :data:`LEARNT` shows. No choice may follow from it, so this is done once for a

@@ -72,7 +72,7 @@ def test_a_measured_demand_is_left_as_it_is():
 
 
 def test_in_a_walk_nothing_is_left_of_what_only_the_import_used():
-    """Its steady rounds need no more than weights and own memory; its start is a fresh process's."""
+    """Its steady rounds need no more than weights and own memory; its start is a fresh one's."""
     for phase, less in (("total", True), ("start", False)):
         asked = replace(with_own("resnet50", 10), phase=phase)
         walked = profile(replace(asked, walked=True), 0.2, CONTEXT)

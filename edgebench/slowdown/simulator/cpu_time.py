@@ -51,15 +51,15 @@ def predicted_s(
     """
     if phase in WHOLES and workload.overlaps:
         tasks = tasks_of(workload, rates.seconds)
-        seconds = np.array([_amounts(task, workload, ahead_bytes) @ astuple(rates) for task in tasks])
+        seconds = np.array(
+            [_amounts(task, workload, ahead_bytes) @ astuple(rates) for task in tasks]
+        )
         return float(path_s(tasks, seconds[:, None])[0])
     return float(_amounts_of(workload, phase, network, ahead_bytes) @ astuple(rates))
 
 
 @lru_cache(maxsize=2048)
-def _amounts_of(
-    workload: Workload, phase: str, network: str, ahead_bytes: float
-) -> FloatArray:
+def _amounts_of(workload: Workload, phase: str, network: str, ahead_bytes: float) -> FloatArray:
     """How much of each rate a pass takes, where one task follows another."""
     tasks = tasks_of(workload, TYPICAL_RATES.seconds)
     if phase not in WHOLES:
@@ -67,7 +67,9 @@ def _amounts_of(
         tasks = tuple(t for t, own in zip(tasks, here, strict=True) if own and t.phase == phase)
     passes = max(1, workload.passes - 1) if phase == "execute" else 1
     # A network without weights has nothing to load.
-    amounts = [_amounts(task, workload, ahead_bytes) for task in tasks] or [np.zeros(len(fields(Rates)))]
+    amounts = [_amounts(task, workload, ahead_bytes) for task in tasks] or [
+        np.zeros(len(fields(Rates)))
+    ]
     return np.asarray(np.sum(amounts, axis=0) / passes)
 
 
