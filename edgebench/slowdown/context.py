@@ -98,8 +98,10 @@ def context_of(results: Results, curves: Sequence[Curve]) -> tuple[Context, list
 def _base_bytes(results: Results, device: str) -> float | None:
     """The runtime's footprint: the median of torch's trials that show a demand; None without."""
     trials = results.trials
-    own = (trials["device"] == device) & trials["engine"].isna() & trials["demand_bytes"].notna()
-    base = trials.loc[own & trials["kind"].isin(WITH_ROUNDS), "base_bytes"].median()
+    own = (trials["device"] == device) & trials["engine"].isna() & trials["memory_bytes"].isna()
+    # A walk shows no demand, and its footprint is taken when it has long begun.
+    own &= trials["demand_bytes"].notna() & trials["kind"].isin(WITH_ROUNDS)
+    base = trials.loc[own, "base_bytes"].median()
     return None if pd.isna(base) else float(base)
 
 

@@ -50,12 +50,13 @@ def test_the_simulation_is_arithmetic_on_the_device_s_constants(network: str):
     """Nothing fitted: a warm pass over weights that don't fit reads all of them at 100 MB/s.
 
     They fit beside 10 MiB that the runtime always uses: a cyclic scan is missed whole where there
-    is room for half of it, and not at all where all fits. In between, the lists keep a part of it.
+    is room for less than half, and not at all where all fits. In between, the lists keep a part of it.
     """
     weights = sum(row["file_bytes"] for row in TABLES[network])
     needed = weights + 10 * MIB
-    asked = curve(network)
-    limits = np.array([needed - 0.65 * weights, needed - 0.5 * weights, 1.2 * needed, 1.5 * needed])
+    # No demand was measured: nothing is known to be the network's own.
+    asked = replace(curve(network), demand_bytes=None)
+    limits = np.array([needed - 0.65 * weights, needed - 0.55 * weights, 1.2 * needed, 1.5 * needed])
     seconds = told(Simulated(), [], asked, limits)
     slow = asked.unlimited_s + weights / 1e8
     assert seconds == pytest.approx([slow, slow, *[asked.unlimited_s] * 2], rel=0.02)
