@@ -56,7 +56,9 @@ def test_the_simulation_is_arithmetic_on_the_device_s_constants(network: str):
     needed = weights + 10 * MIB
     # No demand was measured: nothing is known to be the network's own.
     asked = replace(curve(network), demand_bytes=None)
-    limits = np.array([needed - 0.65 * weights, needed - 0.55 * weights, 1.2 * needed, 1.5 * needed])
+    limits = np.array(
+        [needed - 0.65 * weights, needed - 0.55 * weights, 1.2 * needed, 1.5 * needed]
+    )
     seconds = told(Simulated(), [], asked, limits)
     slow = asked.unlimited_s + weights / 1e8
     assert seconds == pytest.approx([slow, slow, *[asked.unlimited_s] * 2], rel=0.02)
