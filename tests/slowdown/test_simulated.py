@@ -50,7 +50,7 @@ def test_the_simulation_is_arithmetic_on_the_device_s_constants(network: str):
     """Nothing fitted: a warm pass over weights that don't fit reads all of them at 100 MB/s.
 
     They fit beside 10 MiB that the runtime always uses: a cyclic scan is missed whole where there
-    is room for less than half, and not at all where all fits. In between, the lists keep a part of it.
+    is room for less than half, and not at all where all fits. In between a part of it stays.
     """
     weights = sum(row["file_bytes"] for row in TABLES[network])
     needed = weights + 10 * MIB
