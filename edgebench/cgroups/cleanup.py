@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgebench.cgroups.disk_limits import lift_disk_limits
+from edgebench.cgroups.kernel_values import KIND, put_back
 from edgebench.cgroups.removal import remove_all
 from edgebench.errors import MachineError
 from edgebench.safe_files import remove_file, remove_folder
@@ -100,4 +101,5 @@ CLEARERS: dict[str, Callable[[Path], str | None]] = {
     "swap-file": clear_swap_file,
     "zram": clear_zram,
     "temp-folder": clear_temp_folder,
+    KIND: put_back,
 }

@@ -103,8 +103,8 @@ class Ownership:
         """Record what is about to be created, before it is created.
 
         Args:
-            kind: ``cgroup``, ``swap-file``, ``zram`` or ``temp-folder``.
-            value: its path.
+            kind: ``cgroup``, ``swap-file``, ``zram``, ``temp-folder`` or ``kernel-value``.
+            value: its path; of a value of the kernel ``FILE=VALUE``, which is put back.
 
         Raises:
             MachineError: it can't be written down, so it must not be made.

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgebench.cli import options
-from edgebench.cli.board_option import board_option, with_board
 from edgebench.cli.completion import offer_networks
+from edgebench.cli.search_settings import search_settings
 from edgebench.errors import UsageError
-from edgebench.units import parse_swap
 
 if TYPE_CHECKING:
     from edgebench.run.advice_request import AdviceRequest
+    from edgebench.run.sweep import SweepOptions
 
 #: What only a network has, only a program, and what a scenario says itself.
 _OF_NETWORKS = (*options.NETWORK_KEYS, "warm")
@@ -29,11 +27,12 @@ _EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
     "subject", nargs=-1, metavar="NETWORK | SCENARIO | -- COMMAND", shell_complete=offer_networks
 )
 @click.option("--memory", help="The limit, as 250M [default: the scenario's].")
-@options.swap_option
-@options.storage_option
-@board_option
+@options.place_options
 @click.option("--budget", default="5m", help="Time for trying; a slow workload takes more.")
 @click.option("--lossy", is_flag=True, help="Also try what changes results, as a smaller batch.")
+@click.option(
+    "--kernel", is_flag=True, help="Also try settings of the whole machine, each put back (root)."
+)
 @click.option("--timeout", default="2m", help="Time limit of a trial.")
 @options.files_option
 @options.reset_option
@@ -52,9 +51,7 @@ def advise(
     context: click.Context,
     /,
     subject: tuple[str, ...],
-    results: Path,
-    device: str | None,
-    fresh: bool,
+    where: SweepOptions,
     verbose: bool,
     as_json: bool,
     **settings: Any,
@@ -68,12 +65,11 @@ def advise(
     from edgebench.cli.advise_output import print_advice, print_advice_json
     from edgebench.cli.progress import shown_progress
     from edgebench.run.advice import find_advice
-    from edgebench.run.sweep import SweepOptions
 
     request = _request(context, subject, settings)
     with shown_progress(verbose) as progress:
         try:
-            found = find_advice(request, SweepOptions(results, device, fresh), progress)
+            found = find_advice(request, where, progress)
         except KeyboardInterrupt:
             click.echo("the same command continues this search (--fresh: a new one)", err=True)
             raise
@@ -99,12 +95,9 @@ def _request(
     from_file = bool(subject) and subject[0].endswith(".toml")
     _refuse_unfit(context, from_file=from_file, program=bool(command))
     if from_file:
-        kept = {name: settings[name] for name in ("memory", "budget", "lossy")}
+        kept = {name: settings[name] for name in ("memory", "budget", "lossy", "kernel")}
         return AdviceRequest(scenario=subject[0], **kept)
-    settings = with_board(context, settings)
-    if parse_swap(settings["swap"])[0] == "none":
-        settings["swap"] = "none"
-    settings["reset"] = tuple(shlex.split(settings["reset"] or ""))
+    settings = search_settings(context, settings)
     return AdviceRequest(network=None if command else subject[0], command=command, **settings)
 
 

@@ -83,6 +83,6 @@ def _print_by_hand(found: Advice) -> None:
     """Settings of the whole machine, each with its command, which is not wrapped."""
     by_hand = [one for one in found.untried if one.reason == BY_HAND] if found.pressed else []
     if by_hand:
-        click.echo("not tried, since they change the whole machine:")
+        click.echo("not tried, since they change the whole machine (--kernel tries most, as root):")
     for one in by_hand:
         click.echo(f"  {one.command}   # {one.title}")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.cli import options
-from edgebench.cli.board_option import board_option, with_board
 from edgebench.cli.completion import offer_networks
 from edgebench.cli.minimum_output import print_minimum, print_minimum_json, print_next_step
 from edgebench.cli.minimum_request import NetworkOrProgram, minimum_request, with_dashes
+from edgebench.cli.search_settings import search_settings
 from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
 from edgebench.text import printable
 from edgebench.units import format_size, parse_swap
@@ -58,9 +58,7 @@ _PHASES = ("total", "load", "first", "execute", "prefill", "decode")
 @click.option("--unit", metavar="WORD", help="What the throughput counts, as tokens.")
 @options.files_option
 @click.option("--for", "stop_after", metavar="DURATION", help="Stop a program that never ends.")
-@options.swap_option
-@options.storage_option
-@board_option
+@options.place_options
 @click.option(
     "--within", metavar="SIZE", help="Only try this limit; exit code 4 if it needs more, for CI."
 )
@@ -98,9 +96,7 @@ def minimum(
     context: click.Context,
     /,
     network: tuple[str, ...],
-    results: Path,
-    device: str | None,
-    fresh: bool,
+    where: SweepOptions,
     verbose: bool,
     as_json: bool,
     **settings: Any,
@@ -112,12 +108,10 @@ def minimum(
     apart. The search for a NETWORK starts at a predicted limit.
     """
     from edgebench.run.minimum import find_minimum
-    from edgebench.run.sweep import SweepOptions
 
-    wanted = minimum_request(context, network, with_board(context, settings))
-    where = SweepOptions(results, device, fresh)
+    wanted = minimum_request(context, network, search_settings(context, settings))
     guess = _guess(wanted, where)
-    with _kept(wanted, results, verbose) as progress:
+    with _kept(wanted, where.results, verbose) as progress:
         found = find_minimum(wanted, where, progress, guess)
     if as_json:
         print_minimum_json(found, wanted)

@@ -10,7 +10,6 @@ import click
 
 from edgebench.cli import options
 from edgebench.errors import UsageError
-from edgebench.units import parse_swap
 
 if TYPE_CHECKING:
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
@@ -60,24 +59,12 @@ def minimum_request(
     refused = _OF_NETWORKS if command else _OF_PROGRAMS
     options.refuse_given(context, refused, "networks" if command else "programs (after --)")
     settings = {key: value for key, value in settings.items() if key not in refused}
-    if parse_swap(settings["swap"])[0] == "none":
-        settings["swap"] = "none"
     if not command:
         timeout = settings.pop("timeout")
         more = {"timeout": timeout} if timeout else {}
         return MinimumRequest(network=network[0], **settings, **more)
     reset = settings.pop("reset")
-    return ProgramRequest(command, reset=_split(reset) if reset else None, **settings)
-
-
-def _split(reset: str) -> tuple[str, ...]:
-    try:
-        words = tuple(shlex.split(reset))
-    except ValueError as error:
-        raise UsageError(f"--reset: {error}", remedy="--reset 'rm -f out.bin'") from None
-    if not words:
-        raise UsageError("--reset: no command", remedy="--reset 'rm -f out.bin'")
-    return words
+    return ProgramRequest(command, reset=reset or None, **settings)
 
 
 def with_dashes(words: tuple[str, ...]) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
+from edgebench.cli.board_option import board_option
 from edgebench.cli.completion import offer_sweeps
 from edgebench.errors import UsageError
 from edgebench.scenario.plans import PLANS
@@ -125,9 +127,21 @@ def network_options(command: _Command) -> _Command:
     return _with(_OF_NETWORKS, command)
 
 
+def place_options(command: _Command) -> _Command:
+    """Where a trial runs: its swap, its storage, the board that is emulated."""
+    return _with((swap_option, storage_option, board_option), command)
+
+
 def search_options(command: _Command) -> _Command:
-    """Where a search is kept, and ``--fresh``."""
-    return _with(_OF_SEARCHES, command)
+    """Where a search is kept, and ``--fresh``; the verb gets them as ``where``."""
+
+    @functools.wraps(command)
+    def called(results: Path, device: str | None, fresh: bool, **settings: Any) -> Any:
+        from edgebench.run.sweep import SweepOptions
+
+        return command(where=SweepOptions(results, device, fresh), **settings)
+
+    return _with(_OF_SEARCHES, cast("_Command", called))
 
 
 def _with(added: Sequence[Callable[[_Command], _Command]], command: _Command) -> _Command:

@@ -19,6 +19,11 @@ CONFIGURATIONS = ("gpt2", "smollm2-135m")
 LOADERS = ("copy", "mmap")
 #: Types that weights may have in memory; without a word that of their files.
 HALF_PRECISIONS = ("bfloat16", "float16")
+#: Weights of linear layers are integers of one byte; activations become such in each execution.
+INT8 = "int8"
+WEIGHT_PRECISIONS = (*HALF_PRECISIONS, INT8)
+#: What the kernel is told of mapped weights (:mod:`edgebench.layers.advised_pages`).
+PAGE_ADVICE = ("sequential", "willneed", "cold", "pageout")
 _REGNET_SIZES = ("16gf", "1_6gf", "32gf", "3_2gf", "400mf", "800mf", "8gf")
 _VGG_DEPTHS = (11, 13, 16, 19)
 #: Family → its networks: torchvision's for classification, and :mod:`edgebench.layers.zoo`'s.

@@ -16,8 +16,8 @@ import torch
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PAGE = mmap.PAGESIZE
-#: Since Linux 5.4; the module ``mmap`` has no name for it.
-_MADV_PAGEOUT = 21
+#: Since Linux 5.4; the module ``mmap`` has no names for them.
+_MADV_COLD, _MADV_PAGEOUT = 20, 21
 _PAGE_TABLE = Path("/proc/self/pagemap")
 #: So many of its bytes are for a page.
 _ENTRY = 8
@@ -98,6 +98,11 @@ def expect_no_order(pages: PageRange) -> None:
 def read_ahead(pages: PageRange) -> None:
     """Have the kernel begin to read these pages of a file."""
     _advise(pages, mmap.MADV_WILLNEED)
+
+
+def let_go_first(pages: PageRange) -> None:
+    """When memory is short, these pages go before those that were not used for longer."""
+    _advise(pages, _MADV_COLD)
 
 
 def drop(pages: PageRange) -> None:

@@ -19,8 +19,9 @@ from edgebench.layers.examination import (
     sample_of,
     stored_cut,
 )
+from edgebench.layers.int8 import int8_loader, with_int8
 from edgebench.layers.loaders import LOADERS, map_file, map_read_only
-from edgebench.layers.names import GENERATE, STREAM
+from edgebench.layers.names import GENERATE, INT8, STREAM
 from edgebench.layers.network import LayeredNetwork
 from edgebench.layers.precision import chosen_precision, loader_in, with_precision
 from edgebench.layers.samples import Sample, moved_sample
@@ -85,7 +86,10 @@ def _network(
     loader = _named("loader", settings["loader"], LOADERS)
     if settings["schedule"] == STREAM and loader is map_file:
         loader = map_read_only
-    if precision := chosen_precision(settings):
+    if settings.get("precision") == INT8:
+        model = with_int8(model)
+        loader = int8_loader(model, weight_files(folder))
+    elif precision := chosen_precision(settings):
         model, sample = with_precision(model, sample, precision)
         loader = loader_in(precision)
     if accelerator is not None:

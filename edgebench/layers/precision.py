@@ -37,18 +37,22 @@ def loader_in(precision: torch.dtype) -> Callable[[Path], Tensors]:
     def load(path: Path) -> Tensors:
         stored = map_file(path)
         kinds = {k: precision if t.is_floating_point() else t.dtype for k, t in stored.items()}
-        sizes = {k: t.numel() * kinds[k].itemsize for k, t in stored.items()}
-        places, end = dict[str, int](), 0
-        for name, size in sizes.items():
-            places[name], end = end, -(-(end + size) // _ALIGNED) * _ALIGNED
-        pages = mmap.mmap(-1, max(end, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        hold_tensors(pages)
-        return {
-            name: _copied(tensor, pages, places[name], kinds[name])
-            for name, tensor in stored.items()
-        }
+        return in_own_mapping(stored, kinds)
 
     return load
+
+
+def in_own_mapping(stored: Tensors, kinds: Mapping[str, torch.dtype]) -> Tensors:
+    """Copies of these types in one piece of memory, which goes back with the last of them."""
+    sizes = {k: t.numel() * kinds[k].itemsize for k, t in stored.items()}
+    places, end = dict[str, int](), 0
+    for name, size in sizes.items():
+        places[name], end = end, -(-(end + size) // _ALIGNED) * _ALIGNED
+    pages = mmap.mmap(-1, max(end, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    hold_tensors(pages)
+    return {
+        name: _copied(tensor, pages, places[name], kinds[name]) for name, tensor in stored.items()
+    }
 
 
 def _copied(tensor: torch.Tensor, pages: mmap.mmap, place: int, kind: torch.dtype) -> torch.Tensor:

@@ -65,22 +65,26 @@ class RemedySetting:
         settings: settings of edgebench's own workloads.
         code: what does the same in a program of one's own, where no variable does.
         work: what a round does, as a part of what it did without the remedy.
+        kernel: file of the kernel's → value that it gets.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     code: tuple[str, ...] = ()
     work: float = 1.0
+    kernel: Mapping[str, str] = field(default_factory=dict)
 
     def with_other(self, other: RemedySetting) -> RemedySetting | None:
         """Both at once; None if they set the same thing."""
-        if self.env.keys() & other.env.keys() or self.settings.keys() & other.settings.keys():
+        pairs = (self.env, other.env), (self.settings, other.settings), (self.kernel, other.kernel)
+        if any(one.keys() & another.keys() for one, another in pairs):
             return None
         return RemedySetting(
             {**self.env, **other.env},
             {**self.settings, **other.settings},
             (*self.code, *other.code),
             self.work * other.work,
+            {**self.kernel, **other.kernel},
         )
 
 
@@ -93,7 +97,7 @@ class Remedy(ABC):
     nothing, so that outputs must stay the same to the last bit. ``lossy``: it changes them by its
     nature. ``early``: tried before the others, as time may be short; it mostly buys most.
     ``tolerance``: how far outputs of inference may be off if it changes them, as a part of them.
-    ``by_hand`` is the command for what changes the whole machine, which is never tried.
+    ``by_hand`` is the command for what changes the whole machine and can't be tried.
     """
 
     name: ClassVar[str]
@@ -146,17 +150,22 @@ class GlibcRemedy(VariableRemedy):
 
 
 class KernelRemedy(Remedy):
-    """A setting of the whole machine: root alone may change it, and it is never tried."""
+    """A setting of the whole machine: root alone may change it, and it is tried with --kernel only.
+
+    ``file`` and ``value``: what is written where.
+    """
 
     group = "kernel"
+    file: ClassVar[str] = ""
+    value: ClassVar[str] = ""
 
     def unfit(self, target: RemedyTarget) -> str | None:
         """What swap is used for is of no use without swap."""
         return "there is no swap" if target.swap_kind == "none" else None
 
     def setting(self, target: RemedyTarget) -> RemedySetting:
-        """Nothing: it is set by hand."""
-        return RemedySetting()
+        """The file's value; nothing of what is set by hand alone."""
+        return RemedySetting(kernel={self.file: self.value} if self.file else {})
 
 
 #: All remedies of the modules that were imported so far.

@@ -18,6 +18,8 @@ class HalfWeights(Remedy):
     effort = LINE
     lossy = True
     precision: ClassVar[str]
+    #: What does the same in a program; empty: converting the network.
+    line: ClassVar[str] = ""
 
     def unfit(self, target: RemedyTarget) -> str | None:
         """PyTorch alone has it, and nobody has chosen a type yet."""
@@ -31,7 +33,7 @@ class HalfWeights(Remedy):
         """The setting ``precision``, and weights in memory: in their file they are larger."""
         copied = target.settings.get("loader") == _COPIED
         loader = {} if copied else {"loader": _COPIED}
-        line = f"network.to(torch.{self.precision})   # the input too"
+        line = self.line or f"network.to(torch.{self.precision})   # the input too"
         return RemedySetting(settings={"precision": self.precision, **loader}, code=(line,))
 
 

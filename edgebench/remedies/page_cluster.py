@@ -13,4 +13,4 @@ class PageCluster(KernelRemedy):
     title = "reads one page from swap for each that is asked for, not eight"
     costs = "slower where neighbouring pages are needed next"
     source = "Documentation/admin-guide/sysctl/vm.rst, page-cluster"
-    by_hand = "echo 0 | sudo tee /proc/sys/vm/page-cluster"
+    file, value = "/proc/sys/vm/page-cluster", "0"

@@ -13,4 +13,4 @@ class Swappiness(KernelRemedy):
     title = "swaps the heap out before it drops pages of files"
     costs = "idle programs are swapped out sooner"
     source = "Documentation/admin-guide/sysctl/vm.rst, swappiness"
-    by_hand = "echo 100 | sudo tee /proc/sys/vm/swappiness"
+    file, value = "/proc/sys/vm/swappiness", "100"

@@ -36,6 +36,9 @@ _USUAL: dict[str, tuple[Any, str]] = {
     "accelerator": (None, "{}"),
     "threads": (None, "{} threads"),
     "malloc_trim": (False, "malloc_trim"),
+    "interop_threads": (None, "{} inter-op threads"),
+    "huge_pages": (True, "no huge pages"),
+    "page_advice": (None, "{}"),
     "remedy": (None, "{}"),
 }
 

@@ -51,7 +51,8 @@ def find_advice(request: AdviceRequest, options: SweepOptions, progress: Progres
     if request.command:
         check_command(request.command)
     unlimited, limited = both_points(scenario)
-    candidates, untried = candidates_of(unlimited, limited, lossy=request.lossy)
+    what = {"lossy": request.lossy, "kernel": request.kernel}
+    candidates, untried = candidates_of(unlimited, limited, **what)
     pace: Pace = (
         pace_of_program if limited.settings["kind"] == "command" else pace_of_phase("round")
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from edgebench.results.advice_file import TriedRemedy
 from edgebench.results.spread import SLIGHT
-from edgebench.run.advice_candidates import Candidate, UntriedRemedy
+from edgebench.run.advice_candidates import Candidate, UntriedRemedy, kernel_commands
 from edgebench.units import brief_size, format_duration
 
 #: A factor below this is told in percent.
@@ -202,6 +202,7 @@ def typed_lines(candidate: Candidate, plain: Mapping[str, Any]) -> Iterator[str]
     elif variables:
         yield f"export {variables}"
     yield from setting.code
+    yield from kernel_commands(setting)
     for key, value in setting.settings.items():
         yield f"{key} = {json.dumps(value)}   # in a scenario's [workload]"
 

@@ -75,20 +75,23 @@ def remedy_target(plain: Point) -> RemedyTarget:
 
 
 def candidates_of(
-    unlimited: Point, limited: Point, *, lossy: bool
+    unlimited: Point, limited: Point, *, lossy: bool, kernel: bool = False
 ) -> tuple[list[Candidate], list[UntriedRemedy]]:
     """What is tried, the plain workload first; and what is not, with the reasons.
 
-    ``lossy``: remedies that change results are tried too.
+    ``lossy``: remedies that change results are tried too; ``kernel``: so are settings of the whole
+    machine, where this process may make them.
     """
     target = remedy_target(limited)
     fit: list[tuple[Remedy, RemedySetting]] = []
     untried = []
     for remedy in all_remedies():
-        if reason := _reason(remedy, target, lossy=lossy):
-            untried.append(UntriedRemedy(remedy.name, remedy.title, reason, remedy.by_hand))
+        setting = remedy.setting(target) if remedy.unfit(target) is None else RemedySetting()
+        if reason := _reason(remedy, target, setting, lossy=lossy, kernel=kernel):
+            command = remedy.by_hand or "; ".join(kernel_commands(setting))
+            untried.append(UntriedRemedy(remedy.name, remedy.title, reason, command))
         else:
-            fit.append((remedy, remedy.setting(target)))
+            fit.append((remedy, setting))
     named: list[_Set] = [((), RemedySetting())]
     named += [((remedy,), setting) for remedy, setting in fit]
     named += _pairs(fit)
@@ -96,11 +99,14 @@ def candidates_of(
     return [replace(one, any_loss=lossy) for one in made], untried
 
 
-def _reason(remedy: Remedy, target: RemedyTarget, *, lossy: bool) -> str | None:
+def _reason(
+    remedy: Remedy, target: RemedyTarget, setting: RemedySetting, *, lossy: bool, kernel: bool
+) -> str | None:
     """Why it is not tried; None: it is."""
     if reason := remedy.unfit(target):
         return reason
-    if remedy.by_hand:
+    may_set = kernel and all(os.access(file, os.W_OK) for file in setting.kernel)
+    if remedy.by_hand or (setting.kernel and not may_set):
         return BY_HAND
     return _LOSSY if remedy.lossy and not lossy else None
 
@@ -126,4 +132,11 @@ def _with_points(named: Sequence[_Set], unlimited: Point, limited: Point) -> Ite
 def _settings(plain: Mapping[str, Any], name: str, setting: RemedySetting) -> dict[str, Any]:
     """The workload's settings with the remedy's, and its name, by which results tell it apart."""
     env = {**(plain.get("env") or {}), **setting.env}
-    return {**plain, **setting.settings, "remedy": name, **({"env": env} if env else {})}
+    own: dict[str, Any] = {**plain, **setting.settings, "remedy": name}
+    later = {"env": env, "kernel_values": dict(setting.kernel)}
+    return own | {key: value for key, value in later.items() if value}
+
+
+def kernel_commands(setting: RemedySetting) -> list[str]:
+    """What a person types to set the kernel's files."""
+    return [f"echo {value} | sudo tee {file}" for file, value in setting.kernel.items()]

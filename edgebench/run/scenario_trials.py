@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgebench.cgroups.kernel_values import kernel_values
 from edgebench.errors import MachineError, UnsafePathError
 from edgebench.extras import need
 from edgebench.layers.names import CUDA
@@ -21,6 +23,9 @@ from edgebench.run.trial_record import TrialRequest, harness_error_record, unava
 from edgebench.run.walked_limits import WalkedLimits, workload_points
 from edgebench.scenario.points import PlannedTrial, Point, libraries, limits_of, runtime_of
 from edgebench.scenario.scenario import Scenario
+
+#: The setting with what :mod:`edgebench.cgroups.kernel_values` sets for a trial.
+KERNEL_VALUES = "kernel_values"
 
 
 class ScenarioTrials:
@@ -109,9 +114,13 @@ class ScenarioTrials:
         if request.strategy in self.unavailable:
             return [unavailable_record(request, self.unavailable[request.strategy])]
         try:
-            return run_trials(session.setup, request, files)
+            wanted = request.settings.get(KERNEL_VALUES) or {}
+            with kernel_values(wanted, session.setup.storage.ownership) as values:
+                records = run_trials(session.setup, request, files)
         except (MachineError, UnsafePathError, OSError) as error:
             return [harness_error_record(request, error)]
+        notes = {KERNEL_VALUES: values} if values else {}
+        return [replace(one, notes={**one.notes, **notes}) for one in records]
 
 
 def need_accelerators(points: Iterable[Point]) -> None:

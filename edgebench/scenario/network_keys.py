@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from edgebench.layers.names import GENERATE, HALF_PRECISIONS
+from edgebench.layers.names import GENERATE, PAGE_ADVICE, WEIGHT_PRECISIONS
 from edgebench.layers.references import KNOWN, ModelReference, parse_reference
 from edgebench.scenario.accelerator_keys import AcceleratorAxis
 from edgebench.scenario.keys import Axis, InputKey, NetworkName, TomlTable, network_name, one_of
+from edgebench.scenario.process_keys import InteropThreads, process_settings
 from edgebench.workloads.engines.engine import Engine
 from edgebench.workloads.engines.onnxruntime import LEVELS
 from edgebench.workloads.engines.registry import TORCH, all_engines, engines_for, file_engine
@@ -49,8 +50,13 @@ class NetworkKeys(TomlTable):
     xla: Axis[bool] | None = Field(default=None, examples=["[true, false]"])
     malloc_trim: bool | None = Field(default=None, examples=["true"])
     accelerator: AcceleratorAxis | None = Field(default=None, examples=['["none", "cuda"]'])
-    precision: Annotated[str, one_of("precision", HALF_PRECISIONS)] | None = Field(
+    interop_threads: InteropThreads = Field(default=None, examples=["1"])
+    huge_pages: bool | None = Field(default=None, examples=["false"])
+    precision: Annotated[str, one_of("precision", WEIGHT_PRECISIONS)] | None = Field(
         default=None, examples=['"bfloat16"']
+    )
+    page_advice: Annotated[str, one_of("advice", PAGE_ADVICE)] | None = Field(
+        default=None, examples=['"cold"']
     )
 
     def networks(self) -> tuple[str, ...]:
@@ -122,8 +128,8 @@ class NetworkKeys(TomlTable):
         """What PyTorch alone is told; later keys, without which settings stay as they were."""
         if engine.name != TORCH:
             return {}
-        asked = {"malloc_trim": self.malloc_trim, "precision": self.precision}
-        return {key: value for key, value in asked.items() if value}
+        own = {"precision": self.precision, "page_advice": self.page_advice}
+        return process_settings(self) | {key: value for key, value in own.items() if value}
 
     def check_engines(self) -> list[Engine]:
         """The engines of all the networks; those of a pipeline run in one process.

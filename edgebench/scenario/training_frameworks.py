@@ -49,6 +49,7 @@ def _check_keys(workload: TrainingWorkload, framework: str) -> None:
         "precision": workload.precision != ("float32",),
         "checkpointing": True in workload.checkpointing,
         "per_layer": workload.per_layer,
+        "interop_threads": workload.interop_threads is not None,
     }
     if workload.loss is not None:
         raise ValueError(f"framework {framework} has a loss of its own; leave loss out")

@@ -25,6 +25,7 @@ from edgebench.scenario.keys import (
     network_name,
     one_of,
 )
+from edgebench.scenario.process_keys import InteropThreads, process_settings
 from edgebench.scenario.training_frameworks import check_frameworks
 from edgebench.scenario.training_values import (
     DataFolder,
@@ -104,6 +105,8 @@ class TrainingWorkload(TomlTable):
     gc: CollectorAxis = Field(default=(FROZEN,), examples=['"frozen"'])
     malloc_trim: bool | None = Field(default=None, examples=["true"])
     accelerator: AcceleratorAxis | None = Field(default=None, examples=['["none", "cuda"]'])
+    interop_threads: InteropThreads = Field(default=None, examples=["1"])
+    huge_pages: bool | None = Field(default=None, examples=["false"])
     per_layer: bool = Field(default=False, examples=["true"])
     evaluate: bool = Field(default=False, examples=["true"])
 
@@ -222,5 +225,9 @@ class TrainingWorkload(TomlTable):
     def _same_for_all(self) -> dict[str, Any]:
         steps = STEPS if self.steps is None and self.epochs is None else self.steps
         keys = {"epochs", "image", "classes", "data_folder", "threads"}
-        trim = {"malloc_trim": True} if self.malloc_trim else {}
-        return {**self.model_dump(include={*keys, "per_layer", "evaluate"}), "steps": steps, **trim}
+        process = process_settings(self)
+        return {
+            **self.model_dump(include={*keys, "per_layer", "evaluate"}),
+            "steps": steps,
+            **process,
+        }

@@ -95,6 +95,10 @@ class InferenceWorkload(NetworkKeys):
                 'weights of another precision are made in memory; write loader = "copy", '
                 'and no schedule "stream"'
             )
+        if self.page_advice and (self.loader != ("mmap",) or self.schedule != ("bulk",)):
+            raise ValueError(
+                'advice is for weights that stay mapped; write loader = "mmap", schedule = "bulk"'
+            )
         known = self.networks()
         for name in self.checkpoint:
             if name not in known:

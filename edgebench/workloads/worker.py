@@ -37,6 +37,11 @@ def main(words: list[str]) -> int:
     recorder = Recorder(spec["descriptors"], view)
     end_watch = record_collections(recorder)
     try:
+        if spec["settings"].get("huge_pages") is False:
+            # Its libraries are no part of the base of others.
+            from edgebench.workloads.huge_pages import refuse_huge_pages
+
+            refuse_huge_pages(recorder)
         module, _, name = WORKLOADS[spec["kind"]].partition(":")
         with accelerator_told(recorder):
             getattr(import_module(module), name)(dict(spec["settings"]), recorder)

@@ -98,6 +98,25 @@ def test_where_the_limit_costs_nothing_nothing_is_tried(tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "program",
+    [
+        ("sleep", "1"),
+        ("dd", "if=/dev/zero", "of=/dev/null", "bs=1M", "count=8000"),
+        (sys.executable, "-c", "sum(n * n for n in range(8_000_000))"),
+        (sys.executable, "-c", "b = bytearray(64 << 20); [b.count(0) for _ in range(30)]"),
+    ],
+    ids=["sleep", "dd", "numbers", "bytes"],
+)
+def test_without_pressure_there_is_no_advice(tmp_path: Path, program: tuple[str, ...]):
+    """Programs to which the limit is nothing: no remedy is advised, whatever the machine does."""
+    found = answer(tmp_path, "--memory", "500M", "--budget", "30s", "--", *program)
+    assert found["plain_end"] == "ok"
+    assert not (found["best"] and found["best"]["confirmed"])
+    assert found["pressed"] or not found["tried"]
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's allocator")
 def test_what_makes_it_fit_is_found_and_can_be_typed(tmp_path: Path):
     """Killed as it is; a variable makes it fit, and the line that is printed does that."""

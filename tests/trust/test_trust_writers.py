@@ -57,6 +57,7 @@ ALLOWED = {
     ("cgroups/delegation.py", "rmdir"): _KERNEL,
     ("cgroups/delegation.py", "write_text"): _KERNEL,
     ("cgroups/disk_limits.py", "write_text"): _KERNEL,
+    ("cgroups/kernel_values.py", "write_text"): _KERNEL,
     ("cgroups/removal.py", "rmdir"): _KERNEL,
     ("cgroups/removal.py", "write_text"): _KERNEL,
     ("cgroups/join.py", "open"): _KERNEL,

@@ -25,6 +25,8 @@ class Stream(Schedule):
 
     #: How much a limit leaves for weights; a schedule that was given none keeps all.
     room = MemoryRoom(None, swaps=False, free=lambda: None)
+    #: Whether there was a pass, in which the kernel had to find out what is idle.
+    _has_passed = False
     #: The most bytes of weights that were locked at a time.
     most_kept_bytes = 0
 
@@ -53,8 +55,9 @@ class Stream(Schedule):
         with (
             self.room.watching(lambda: weights.pages),
             self._whole(phase, network),
-            weights.reader(network.calls, by_kernel=phase == "first") as reader,
+            weights.reader(network.calls, by_kernel=not self._has_passed) as reader,
         ):
+            self._has_passed = True
             return self.forward(
                 network,
                 sample,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from edgebench.layers.names import HALF_PRECISIONS, STREAM
+from edgebench.layers.names import STREAM, WEIGHT_PRECISIONS
 from edgebench.slowdown.simulator.allocator import DEFAULTS, MallocSettings
 from edgebench.throughput import generates_text
 from edgebench.workloads.engines.engine import WHOLE
@@ -134,7 +134,9 @@ def workload_of(
         raise KeyError("text generation, which is not simulated")
     if settings["schedule"] == STREAM:
         raise KeyError("the schedule stream, which is not simulated")
-    if settings.get("precision") in HALF_PRECISIONS:
+    if settings.get("page_advice"):
+        raise KeyError("advice about pages, which is not simulated")
+    if settings.get("precision") in WEIGHT_PRECISIONS:
         raise KeyError("weights of another precision, which are not simulated")
     names = tuple(str(settings["pipeline"]).split("+"))
     batch = int(settings.get("batch") or 1)

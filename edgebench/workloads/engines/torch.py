@@ -12,6 +12,7 @@ from edgebench.workloads.heap_trim import heap_trimmer
 
 if TYPE_CHECKING:
     from edgebench.layers.pipeline import Pipeline
+    from edgebench.layers.schedules.bulk import Bulk
     from edgebench.layers.schedules.generate import Generate
     from edgebench.layers.schedules.stream import Stream
     from edgebench.workloads.recorder import Recorder
@@ -38,7 +39,7 @@ class Torch(Engine):
         own = settings.get("references") or {}
         networks = settings.get("networks")
         known = networks and [name for name in networks if name not in own]
-        import_torch(recorder, known, settings.get("threads"))
+        import_torch(recorder, known, settings.get("threads"), settings.get("interop_threads"))
         _import_code(own)
         start_accelerator(settings, recorder)
         if networks is not None:
@@ -57,6 +58,8 @@ class Torch(Engine):
         follows = recorder.accelerator
         pipeline = build_pipeline(settings, recorder, follows.accelerator if follows else None)
         pipeline.schedule.after_round = heap_trimmer(settings)
+        if advice := settings.get("page_advice"):
+            cast("Bulk", pipeline.schedule).page_advice = advice
         if settings["schedule"] == STREAM:
             return _Streamed(pipeline, recorder, settings)
         if settings.get("new_tokens"):
@@ -127,7 +130,10 @@ def _import_code(references: Mapping[str, Any]) -> None:
 
 
 def import_torch(
-    recorder: Recorder, networks: Sequence[str] | None = None, threads: int | None = None
+    recorder: Recorder,
+    networks: Sequence[str] | None = None,
+    threads: int | None = None,
+    interop_threads: int | None = None,
 ) -> None:
     """Import all the code the networks need, so that it counts as base; None is any network's."""
     import torch
@@ -137,4 +143,8 @@ def import_torch(
     if threads:
         torch.set_num_threads(threads)
     import_for(networks)
-    note_runtime(recorder, torch=torch.__version__, threads=torch.get_num_threads())
+    if interop_threads:
+        torch.set_num_interop_threads(interop_threads)
+    threads, interop_threads = torch.get_num_threads(), torch.get_num_interop_threads()
+    counts = {"threads": threads, "interop_threads": interop_threads}
+    note_runtime(recorder, torch=torch.__version__, **counts)

@@ -19,7 +19,8 @@ def import_runtime(settings: Settings, recorder: Recorder) -> None:
     """Import torch, torchvision where the network is built from it, and what trains."""
     network = settings["network"]
     own = own_network(settings)
-    import_torch(recorder, () if own or network in OWN else (network,), settings["threads"])
+    known: tuple[str, ...] = () if own or network in OWN else (network,)
+    import_torch(recorder, known, settings["threads"], settings.get("interop_threads"))
     import torch
 
     if own:

@@ -1,0 +1,131 @@
+"""Advice about mapped weights reaches the kernel, and changes no output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from kernel_view import becomes, cached_bytes, mapping_fields, resident_bytes
+from layers_making import SHAPE, SMALL, Told, layered, plain
+from torch import nn
+
+from edgebench.errors import ScenarioError
+from edgebench.layers.advised_pages import AdvisedPages
+from edgebench.layers.disk import evict
+from edgebench.layers.names import PAGE_ADVICE
+from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.page_advice import PageRange, pages_of
+from edgebench.layers.schedules import SCHEDULES
+from edgebench.scenario.scenario import load_scenario
+
+#: What was read to map a file, and pages that a processor has set aside to sort them later.
+FEW = 512 << 10
+
+
+class Pair(nn.Module):
+    """Two layers of 2.3 MiB each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(768, 768), nn.Linear(768, 768))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of each image's numbers."""
+        made: torch.Tensor = self.layers(x.flatten(1))
+        return made
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> LayeredNetwork:
+    """Mapped from files that are not in memory."""
+    made = layered(plain(Pair), tmp_path, "mmap")
+    files = list(tmp_path.iterdir())
+    # So nothing that is read ahead as they are mapped is on its way when they are evicted.
+    assert all(file.read_bytes() for file in files)
+    for call in made.first_calls():
+        made.load(call)
+    for file in files:
+        evict(file)
+    return made
+
+
+def pages(network: LayeredNetwork, order: int) -> PageRange:
+    """A layer's weights."""
+    return pages_of(network.calls[order].part.tensors().values())[0]
+
+
+def use(network: LayeredNetwork, order: int) -> None:
+    """Read all of a layer's weights."""
+    assert all(t.sum() is not None for t in network.calls[order].part.tensors().values())
+
+
+def test_sequential_is_told_once(network: LayeredNetwork):
+    """The mappings have the kernel's flag for it."""
+    assert "sr" not in mapping_fields(pages(network, 0))["VmFlags"].split()
+    AdvisedPages("sequential", network)
+    for order in (0, 1):
+        assert "sr" in mapping_fields(pages(network, order))["VmFlags"].split()
+
+
+def test_the_next_layer_is_read_before_this_one_runs(network: LayeredNetwork):
+    """Nobody has touched it."""
+    advised = AdvisedPages("willneed", network)
+    assert cached_bytes(pages(network, 1)) < FEW
+    advised.before(network.calls[0])
+    assert becomes(lambda: cached_bytes(pages(network, 1)) == pages(network, 1).length)
+    assert resident_bytes(pages(network, 1)) < FEW
+    # The last layer has none after it.
+    advised.before(network.calls[1])
+
+
+def test_what_was_used_is_the_first_to_go(network: LayeredNetwork):
+    """The kernel has forgotten that it was touched; it is in memory still."""
+    advised = AdvisedPages("cold", network)
+    use(network, 0)
+    assert mapping_fields(pages(network, 0))["Referenced"] != "0 kB"
+    advised.after(network.calls[0])
+    assert mapping_fields(pages(network, 0))["Referenced"] == "0 kB"
+    assert cached_bytes(pages(network, 0)) == pages(network, 0).length
+
+
+def test_what_was_used_is_dropped(network: LayeredNetwork):
+    """And nothing else is."""
+    advised = AdvisedPages("pageout", network)
+    use(network, 0)
+    use(network, 1)
+    advised.after(network.calls[0])
+    assert cached_bytes(pages(network, 0)) < FEW
+    assert cached_bytes(pages(network, 1)) == pages(network, 1).length
+
+
+@pytest.mark.parametrize("kind", SMALL)
+@pytest.mark.parametrize("advice", PAGE_ADVICE)
+def test_outputs_stay_the_same(kind: type[nn.Module], advice: str, tmp_path: Path):
+    """To the last bit, in the first pass and in warm ones."""
+    model = plain(kind)
+    made = SCHEDULES["bulk"]([layered(model, tmp_path, "mmap")], Told(), warm=2)
+    made.page_advice = advice  # type: ignore[attr-defined]
+    (output,) = made.run([torch.ones(SHAPE)], 0)
+    assert torch.equal(output, model(torch.ones(SHAPE)))
+
+
+SCENARIO = """
+schema = 1
+name = "advised"
+[workload]
+kind = "inference"
+network = "lenet"
+page_advice = "cold"
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    "more", ['schedule = "bulk"', 'loader = "mmap"', 'loader = "mmap"\nschedule = "linear"']
+)
+def test_advice_is_for_weights_that_stay_mapped(more: str, tmp_path: Path):
+    """Refused before anything runs, with what to write instead."""
+    (tmp_path / "s.toml").write_text(SCENARIO.format(more=more))
+    with pytest.raises(ScenarioError, match='write loader = "mmap", schedule = "bulk"'):
+        load_scenario(tmp_path / "s.toml")

@@ -1,0 +1,122 @@
+"""Remedies are set below the limit, as the workload itself sees it, and nothing stays changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgebench.measures.machine.disks import whole_disk
+from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.records import SCHEMA, TrialRecord
+from edgebench.remedies import all_remedies
+from edgebench.results.results import load
+from edgebench.run.advice_candidates import BY_HAND, candidates_of, remedy_target
+from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.scenario.planner import GridPlanner
+from edgebench.scenario.points import points
+from edgebench.scenario.scenario import Scenario, scenario_of
+
+pytestmark = pytest.mark.cgroup
+NETWORK = {"kind": "inference", "network": "lenet", "schedule": "bulk", "rounds": 2, "warm": 1}
+
+
+class Quiet:
+    """Progress that nobody sees."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+def scenario(workload: dict[str, Any], swap: str = "none") -> Scenario:
+    """It, without and with a limit."""
+    limits = {"memory": ["max", "700M"], "swap": swap}
+    tables = {"schema": SCHEMA, "name": "made", "repeats": 1, "timeout": "2m", "limits": limits}
+    return scenario_of({**tables, "workload": workload})
+
+
+def trial(workload: dict[str, Any], folder: Path) -> TrialRecord:
+    """Its trial below the limit."""
+    made = scenario(workload)
+    held = [point for point in points(made) if not point.unlimited]
+    planner = GridPlanner(held, 1, 1)
+    found = load(run_sweep(made, SweepOptions(folder, "here"), Quiet(), planner, held).folder)
+    (record,) = found.sweeps[0].records
+    assert record.outcome == "ok"
+    return record
+
+
+def setting(name: str, workload: dict[str, Any]) -> dict[str, Any]:
+    """What a remedy sets of this workload."""
+    (_, held) = points(scenario(workload))
+    (found,) = (one for one in all_remedies() if one.name == name)
+    return dict(found.setting(remedy_target(held)).settings)
+
+
+def test_threads_and_huge_pages(tmp_path: Path):
+    """What PyTorch and the kernel say in the trial; without the remedies it is otherwise."""
+    plain = trial(NETWORK, tmp_path).notes
+    assert "huge_pages" not in plain
+    more = setting("one-interop-thread", NETWORK) | setting("no-huge-pages", NETWORK)
+    found = trial({**NETWORK, **more}, tmp_path).notes
+    assert found["interop_threads"] == 1
+    assert found["huge_pages"] is False
+    assert plain["interop_threads"] > 1 or os.cpu_count() == 1
+    assert found["output_sha256"] == plain["output_sha256"]
+
+
+@pytest.mark.parametrize(
+    "name", ["sequential-weights", "next-layer-ahead", "cold-behind", "pageout-behind"]
+)
+def test_advice_about_pages_changes_no_output(name: str, tmp_path: Path):
+    """The trial finishes below the limit with the same outputs as the plain one."""
+    plain = trial(NETWORK, tmp_path)
+    found = trial({**NETWORK, **setting(name, NETWORK)}, tmp_path)
+    assert found.notes["output_sha256"] == plain.notes["output_sha256"]
+    assert found.settings["page_advice"]
+
+
+@pytest.fixture
+def read_ahead() -> Path:
+    """The kernel's file of the disk that this folder lies on."""
+    try:
+        disk = whole_disk(SystemFiles(), Path.cwd())
+    except UnreadableError as reason:
+        pytest.skip(f"no disk: {reason}")
+    return Path("/sys/block") / disk.name / "queue" / "read_ahead_kb"
+
+
+@pytest.mark.root
+def test_a_value_of_the_kernel_is_there_in_its_trial_alone(tmp_path: Path, read_ahead: Path):
+    """The program prints what it reads from the kernel's file below the limit."""
+    before = read_ahead.read_text()
+    program = ["cat", str(read_ahead)]
+    made = scenario({"kind": "command", "command": program, "throughput_pattern": "(.+)"})
+    free, held = points(made)
+    candidates, _ = candidates_of(free, held, lossy=False, kernel=True)
+    found = next(one for one in candidates if one.name.endswith("-read-ahead"))
+    ((file, value),) = found.setting.kernel.items()
+    assert (file, value) != (str(read_ahead), before.strip())
+    chosen = [candidates[0].limited, found.limited]
+    planner = GridPlanner(chosen, 1, 1)
+    folder = run_sweep(made, SweepOptions(tmp_path, "here"), Quiet(), planner, chosen).folder
+    records = {r.settings.get("remedy"): r for r in load(folder).sweeps[0].records}
+    assert records[None].throughput_per_s == float(before)
+    assert records[found.name].throughput_per_s == float(value)
+    assert records[found.name].notes["kernel_values"] == {file: value}
+    assert read_ahead.read_text() == before
+
+
+def test_without_being_asked_for_the_kernel_is_left_alone():
+    """Each is named with what to type; what this machine lacks says so."""
+    free, held = points(scenario({"kind": "command", "command": ["true"]}, "100M"))
+    candidates, untried = candidates_of(free, held, lossy=False)
+    assert not any(one.setting.kernel for one in candidates)
+    told = {one.name: one for one in untried}
+    assert told["page-cluster"].reason == BY_HAND
+    assert told["page-cluster"].command == "echo 0 | sudo tee /proc/sys/vm/page-cluster"
+    assert told["swap-order"].reason == "edgebench's own swap is one area"
+    for name in ("page-generations", "huge-pages-on-request"):
+        assert told[name].reason
