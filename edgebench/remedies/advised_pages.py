@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgebench.layers.names import CUDA
 from edgebench.remedies.base import REWRITE, Remedy, RemedySetting, RemedyTarget, registered_remedy
 from edgebench.workloads.engines.registry import TORCH
 
@@ -22,6 +23,8 @@ class _AdvisedPages(Remedy):
             return "edgebench does not map its weights layer by layer"
         if target.settings.get("schedule") != "bulk":
             return "its schedule gives weights back, or advises the kernel itself"
+        if target.settings.get("accelerator") == CUDA:
+            return "its weights are copied to the accelerator"
         if target.settings.get("precision"):
             return "its weights are converted, so they are in no file"
         return "the kernel is advised already" if target.settings.get("page_advice") else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edgebench.layers.names import INT8
-from edgebench.remedies.base import registered_remedy
+from edgebench.layers.names import CUDA, INT8
+from edgebench.remedies.base import RemedyTarget, registered_remedy
 from edgebench.remedies.half_weights import HalfWeights
 
 
@@ -19,3 +19,9 @@ class Int8Weights(HalfWeights):
     tolerance = 0.1
     precision = INT8
     line = "torch.ao.quantization.quantize_dynamic(network, {torch.nn.Linear})"
+
+    def unfit(self, target: RemedyTarget) -> str | None:
+        """Products of integers are the processor's here."""
+        if target.settings.get("accelerator") == CUDA:
+            return "it is computed on the accelerator"
+        return super().unfit(target)
