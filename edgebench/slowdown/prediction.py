@@ -115,6 +115,8 @@ class Predictor:
         """
         model = self._models.for_workload(subject.curves, subject.network)
         demand = self._demand(subject)
+        sizes = [limit_in_bytes(limit, demand) for limit in limits]
+        model.check(sizes, subject.network)
         edge = self._edge(subject, demand, subject.settings.get("swap_bytes"))
         fitted = self._fitted(subject)
         viable = edge.least_bytes(0.5) if edge else None
@@ -137,7 +139,7 @@ class Predictor:
                     phases=tuple(_phase_time(model, curve, size) for curve in subject.curves),
                     layers=self._layers(subject, size),
                 )
-                for size in (limit_in_bytes(limit, demand) for limit in limits)
+                for size in sizes
             ),
         )
 
@@ -177,6 +179,7 @@ class Predictor:
         if demand is None or curve is None:
             return None
         limits = _SEARCHED * demand
+        limits = limits[limits >= (model.least_bytes or 0.0)]
         # From that limit up none is slower: a model need not fall all the way.
         beyond = np.flatnonzero(model.predict(curve, limits).slowdown > slowdown)
         enough = limits[beyond[-1] + 1 :] if len(beyond) else limits

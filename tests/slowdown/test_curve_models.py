@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgebench.errors import ResultsError
-from edgebench.slowdown.context import Context
+from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import Fit, Model, TooFewLimitsError
 from edgebench.slowdown.models.fitting import HeldOut, errors_of, fit_all, fit_curve, fit_model
 from edgebench.slowdown.models.hinge import Hinge
-from edgebench.slowdown.models.measured import MeasuredLine
+from edgebench.slowdown.models.measured import MeasuredLine, fit_above_demand
 from edgebench.slowdown.models.measured_points import measured_points
 from edgebench.slowdown.models.not_slowed import Unslowed
 from edgebench.slowdown.shared_fits import fingerprint
@@ -165,12 +165,13 @@ def test_the_measured_line_meets_its_points():
 
 
 def test_one_limit_above_the_demand_says_what_lies_between():
-    """Nothing is slower between them; the demand is a point as fast as the limit."""
+    """From the demand up it is as fast; a curve with a limit below the demand is no such curve."""
     curve = made_curve((300,), demand=100)
-    x, y = measured_points(curve)
-    assert np.exp(x) / MIB == pytest.approx([100, 300])
-    assert y[0] == y[1]
-    assert fitted(MeasuredLine(), curve).starting("slowdown@")
+    points = fit_above_demand(curve).starting("slowdown@")
+    assert [float(at) / MIB for at, _ in points] == pytest.approx([100, 300])
+    assert {value for _, value in points} == {1.0}
+    with pytest.raises(CannotPredictError):
+        fit_above_demand(made_curve((300, 80), demand=100))
 
 
 def test_a_confirmed_point_is_never_passed_by():

@@ -13,7 +13,9 @@ from edgebench.slowdown.context import CannotPredictError, Context, DeviceData
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, predicting_models
 from edgebench.slowdown.models.fitting import fit_curve, nearest
+from edgebench.slowdown.models.measured import MeasuredLine, fit_above_demand
 from edgebench.slowdown.splits import by_engine
+from edgebench.units import format_size
 
 NO_MODEL_REMEDY = "edgebench calibrate, and then some networks: edgebench run quickstart"
 
@@ -47,9 +49,13 @@ class FittedModel:
 
 @dataclass(frozen=True)
 class WorkloadModel:
-    """What predicts a workload: a fitted model for each of its curves, by the curve's key."""
+    """What predicts a workload: a fitted model for each of its curves, by the curve's key.
+
+    ``least_bytes`` is the limit from which up it holds; None if it holds at any.
+    """
 
     fitted: Mapping[str, FittedModel]
+    least_bytes: float | None = None
 
     @property
     def name(self) -> str:
@@ -67,6 +73,19 @@ class WorkloadModel:
     def meets_points(self) -> bool:
         """Whether it passes by no point that was measured."""
         return all(one.model.meets_points for one in self.fitted.values())
+
+    def check(self, limit_bytes: Sequence[float], name: str) -> None:
+        """That it holds at these limits; ``name`` is the workload's in an error.
+
+        Raises:
+            ResultsError: one is below ``least_bytes``.
+        """
+        if self.least_bytes is not None and min(limit_bytes) < self.least_bytes:
+            least = format_size(self.least_bytes)
+            raise ResultsError(
+                f"no model can predict {name}: it ran at no limit below its demand, {least}",
+                remedy=NO_MODEL_REMEDY,
+            )
 
     def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
         """One of the workload's curves at these limits."""
@@ -108,6 +127,8 @@ class FittedModels:
             return nearest_for_workload(own, [one for one in found if one.meets_points])
         if found:
             return found[-1]
+        if above := _above_demand(curves):
+            return above
         why = "; ".join(dict.fromkeys([*reversed(unfitted), *reasons]))
         raise ResultsError(f"no model can predict {name}: {why}", remedy=NO_MODEL_REMEDY)
 
@@ -143,6 +164,17 @@ def of_many_curves(
 def nearest_for_workload(own: WorkloadModel, others: Sequence[WorkloadModel]) -> WorkloadModel:
     """The nearest to the curves' limits left out; the curves' own models if none has errors."""
     return nearest([own, *others], lambda one: one.error) or own
+
+
+def _above_demand(curves: Sequence[Curve]) -> WorkloadModel | None:
+    """What trials at limits above the demand tell; None if there are others, or none."""
+    nothing = Context({})
+    try:
+        fits = {curve.key: fit_above_demand(curve) for curve in curves}
+    except CannotPredictError:
+        return None
+    fitted = {key: FittedModel(MeasuredLine(), fit, nothing) for key, fit in fits.items()}
+    return WorkloadModel(fitted, max(curve.demand_bytes or 0.0 for curve in curves))
 
 
 def _own_models(curves: Sequence[Curve]) -> WorkloadModel | None:

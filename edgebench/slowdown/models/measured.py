@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgebench.slowdown.context import Context
+from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.models.base import (
     CurvePrediction,
@@ -79,6 +79,21 @@ class MeasuredLine(Model):
         bounds = None if noise is None else bracket((x, y), noise, limit_bytes)
         reach = fit.get(KNOWN_REACH)
         return conformal_prediction(unlimited_s, _line(x, y), limit_bytes, reach, bounds)
+
+
+def fit_above_demand(curve: Curve) -> Fit:
+    """From the demand up: as fast as at the tightest limit measured, which lies above it.
+
+    Raises:
+        CannotPredictError: it does not, or the demand is unknown.
+    """
+    demand = curve.demand_bytes
+    if demand is None or not len(curve.limits) or curve.limits.min() < demand:
+        raise CannotPredictError("it was measured at no limit above its demand alone")
+    slowdown = max(1.0, float(curve.medians[0]))
+    points = (demand, float(curve.limits.max()))
+    parameters = (Parameter(f"{_POINT}{at:.0f}", slowdown) for at in points)
+    return Fit(MeasuredLine.name, tuple(parameters))
 
 
 def _line(ln_limit: FloatArray, ln_slowdown: FloatArray) -> SlowdownFunction:

@@ -17,18 +17,14 @@ _WIDER, _LEAST_NOISE = 2.44 * 1.4, 0.01
 
 
 def measured_points(curve: Curve) -> tuple[FloatArray, FloatArray]:
-    """Logarithms of limits and slowdowns, in order of limits.
+    """Logarithms of limits and slowdowns, in order of limits; the demand is the last, with S = 1.
 
-    The demand is the last, with S = 1; below all limits it is the first, as fast as the next.
     Medians that rise with memory are evened out as far as their repeats allow: a point with
     repeats is never moved past the fastest or the slowest of them. None lies below S = 1.
     """
     x, y = np.log(curve.limits), _evened(np.log(curve.medians), _repeats(curve))
-    demand = curve.demand_bytes
-    if demand is not None and demand > curve.limits.max(initial=0):
-        x, y = np.append(x, np.log(demand)), np.append(y, 0.0)
-    elif demand is not None and demand < curve.limits.min():
-        x, y = np.append(np.log(demand), x), np.append(y[0], y)
+    if curve.demand_bytes is not None and curve.demand_bytes > curve.limits.max(initial=0):
+        x, y = np.append(x, np.log(curve.demand_bytes)), np.append(y, 0.0)
     return x, np.maximum(y, 0.0)
 
 
