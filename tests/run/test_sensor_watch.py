@@ -146,10 +146,18 @@ def session() -> Iterator[Session]:
         yield session
 
 
-def trial(session: Session, tree: Tree, files: TrialFiles, seconds: float = 0.3) -> TrialRecord:
-    """A trial of a program that sleeps, beside the tree's sensors."""
+def trial(
+    session: Session,
+    tree: Tree,
+    files: TrialFiles,
+    seconds: float = 0.3,
+    began: Path | None = None,
+) -> TrialRecord:
+    """A trial of a program that sleeps, beside the tree's sensors; it makes the file ``began``."""
     setup = replace(session.setup, sensors=bank_of(tree))
     code = f"import time; time.sleep({seconds})"
+    if began is not None:
+        code = f"open({str(began)!r}, 'w').close(); {code}"
     settings = {"kind": "command", "command": [sys.executable, "-I", "-S", "-c", code]}
     return run_trial(setup, TrialRequest("0001", "p", 0, 0, settings, LimitSetting()), files)
 
@@ -222,8 +230,9 @@ def test_throttling_too_short_to_time_is_still_said(session: Session, tmp_path: 
     tree = Tree("raspberry-pi-4", tmp_path / "tree")
     file = "devices/platform/soc/soc:firmware/get_throttled"
     tree.set(file, "0")
-    with changing(lambda count: tree.set(file, "80000" if count > 10 else "0")):
-        record = trial(session, tree, TrialFiles.scratch(tmp_path), 0.6)
+    began = tmp_path / "began"
+    with changing(lambda _: tree.set(file, "80000" if began.exists() else "0")):
+        record = trial(session, tree, TrialFiles.scratch(tmp_path), 0.6, began)
     assert record.sensors is not None
     assert record.sensors.throttled_s == {"the firmware's soft limit of temperature": 0.0}
     assert any("briefly" in words for words in record.warnings)
@@ -235,8 +244,9 @@ def test_events_of_throttling_are_counted(session: Session, tmp_path: Path):
     tree = Tree("jetson-orin-nano", tmp_path / "orin")
     file = "class/hwmon/hwmon3/oc3_event_cnt"
     tree.set(file, 100)
-    with changing(lambda count: tree.set(file, 107 if count > 10 else 100)):
-        record = trial(session, tree, TrialFiles.scratch(tmp_path))
+    began = tmp_path / "began"
+    with changing(lambda _: tree.set(file, 107 if began.exists() else 100)):
+        record = trial(session, tree, TrialFiles.scratch(tmp_path), began=began)
     assert record.sensors is not None
     assert record.sensors.throttle_events == {"over-current": 7}
     quiet = trial(session, Tree("x86-rapl", tmp_path / "x86"), TrialFiles.scratch(tmp_path))
