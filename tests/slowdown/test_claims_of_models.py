@@ -43,7 +43,7 @@ def test_from_a_limit_up_is_true_of_all_wider_ones():
 
     curve = SimpleNamespace(phase="total", demand_bytes=100.0 * MIB)
     subject: Any = SimpleNamespace(curves=(curve,), network="n")
-    model = SimpleNamespace(predict=predict)
+    model = SimpleNamespace(predict=predict, least_bytes=None)
     models: Any = SimpleNamespace(for_workload=lambda *_: model)
     nothing: Any = SimpleNamespace()
     least = Predictor(nothing, nothing, models).least_within(subject, 1.1, "total")
