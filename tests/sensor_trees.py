@@ -1,10 +1,11 @@
-"""A board's `/sys` served from a copy of its tree, with files that can be changed."""
+"""A board's `/sys` served from a copy of its tree, whose files can be changed; its numbers."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
+from edgebench.measures.machine.sensors.sensor import SensorReader, Sensors
 from edgebench.measures.machine.system_files import SystemFiles
 
 TREES = Path(__file__).parent / "trees"
@@ -31,3 +32,18 @@ class Tree:
         with path.open("r+") as opened:
             opened.write(f"{text}\n")
             opened.truncate()
+
+
+def numbers_of(found: Sensors) -> dict[str, int]:
+    """Each column's number now."""
+    told = {}
+    for sensor in found.sensors:
+        reader = SensorReader(sensor)
+        told[sensor.column] = reader.read()
+        reader.close()
+    return told
+
+
+def power_of(found: Sensors) -> dict[str, int]:
+    """Those of power and energy."""
+    return {k: v for k, v in numbers_of(found).items() if k.endswith(("_uw", "_uj"))}
