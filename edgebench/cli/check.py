@@ -53,7 +53,9 @@ def check(scenario: str, storage: str | None, plan: str | None, as_json: bool) -
     print_warnings(seen.warnings)
     given = {"storage": storage, "plan": plan}
     flags = "".join(f" --{name} {value}" for name, value in given.items() if value)
-    print_next(f"edgebench run {scenario}{flags}")
+    # What stops `run` is mended first, as the warning says.
+    verb = "check" if seen.obstacles else "run"
+    print_next(f"edgebench {verb} {scenario}{flags}")
 
 
 def _answer(seen: Preview) -> str:

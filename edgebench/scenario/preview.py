@@ -47,7 +47,8 @@ class Preview:
 
     ``own_trials`` are those of strategies, which are not timed; ``trials`` are the others.
     ``target_error``: of an adaptive plan, which makes so many ``trials`` at most; else None.
-    ``walks``: how many of the ``trials`` are walks.
+    ``walks``: how many of the ``trials`` are walks. ``obstacles``: those of the ``warnings`` for
+    which ``run`` would refuse here.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Preview:
     target_error: float | None = None
     walks: int = 0
     warnings: list[str] = field(default_factory=list)
+    obstacles: list[str] = field(default_factory=list)
 
 
 def this_machine() -> MachineCapacity:
@@ -83,6 +85,7 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
     looked_at = [pair for pair in asked if has_own_trial(*pair)]
     own = min(len(looked_at), len(scenario.strategies) * trials)
     own_s = scenario.memory.timeout_s or scenario.timeout_s
+    obstacles = list(_obstacles(scenario, made, machine))
     return Preview(
         name=scenario.name,
         fingerprint=scenario.fingerprint(),
@@ -95,13 +98,23 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
         warnings=[
             *_about_limits(scenario, machine),
             *_about_cpu(scenario, machine),
-            *_about_swap(scenario, machine),
             *_about_boards(scenario),
-            *_about_storage(scenario, machine),
-            *_about_programs(scenario, made),
-            *_about_accelerators(made),
+            *_about_programs(scenario),
+            *obstacles,
         ],
+        obstacles=obstacles,
     )
+
+
+def _obstacles(
+    scenario: Scenario, made: Sequence[Point], machine: MachineCapacity
+) -> Iterator[str]:
+    """What `run` would refuse for on this machine."""
+    yield from _about_swap(scenario, machine)
+    yield from _about_storage(scenario, machine)
+    yield from _about_libraries(made)
+    yield from _about_code(made)
+    yield from _about_accelerators(made)
 
 
 def _fresh_trials(scenario: Scenario, made: Sequence[Point]) -> int:
@@ -163,16 +176,18 @@ def _about_storage(scenario: Scenario, machine: MachineCapacity) -> Iterator[str
         yield f"storage can be held to {held[0]} only as root: use sudo, or {AS_IS_REMEDY}"
 
 
-def _about_programs(scenario: Scenario, made: Sequence[Point]) -> Iterator[str]:
+def _about_programs(scenario: Scenario) -> Iterator[str]:
     if isinstance(scenario.workload, CommandWorkload):
         yield from _about_command(scenario.workload)
-    wanted = {name for point in made for name in libraries(point.settings)}
-    if lacking := missing(wanted):
-        yield f"{' and '.join(lacking)} not installed: {install(*lacking)}"
-    yield from _about_code(made)
     for name in scenario.strategies:
         if reason := with_own_trial()[name].unavailable():
             yield f"strategy {name} will be left out: {reason}"
+
+
+def _about_libraries(made: Sequence[Point]) -> Iterator[str]:
+    wanted = {name for point in made for name in libraries(point.settings)}
+    if lacking := missing(wanted):
+        yield f"{' and '.join(lacking)} not installed: {install(*lacking)}"
 
 
 def _about_code(made: Sequence[Point]) -> Iterator[str]:
