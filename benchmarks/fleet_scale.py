@@ -1,9 +1,9 @@
 """How much a fleet's scheduling adds over the ideal finish, with made-up trials on 200 workers.
 
-``python benchmarks/fleet_scale.py [TRIALS] [WORKERS] [CLOCK]``: workers and Dask's scheduler run in
-one process, edgebench's controller in another. A made-up trial of 0.2 to 5 s sleeps a CLOCK-th of
-it, so what scheduling costs weighs CLOCK times as much as in a real fleet. The ideal finish is the
-trials' time divided by the workers.
+``python benchmarks/fleet_scale.py [TRIALS] [WORKERS] [CLOCK]``: Dask's scheduler, all workers, and
+edgebench's controller are three processes of this machine. A made-up trial of 0.2 to 5 s sleeps a
+CLOCK-th of it, so what scheduling costs weighs CLOCK times as much as in a real fleet. The ideal
+finish is the trials' time divided by the workers.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import report
 
 from edgebench.fleet import machine
+from edgebench.fleet.admission import FleetContext
 from edgebench.fleet.connection import CONTROLLER, connected
 from edgebench.fleet.controller import FleetController
 from edgebench.fleet.groups import FleetMachine, GroupOptions, MachineGroup
@@ -68,27 +69,37 @@ def made_up(clock: float) -> dict[str, Any]:
     }
 
 
-async def serve(workers: int, clock: float) -> None:
-    """The scheduler and all workers, until the scheduler is stopped."""
-    from distributed import Scheduler, Worker
+async def schedule() -> None:
+    """The scheduler, until it is stopped."""
+    from distributed import Scheduler
+
+    async with Scheduler(port=0, dashboard=False) as scheduler:
+        print(scheduler.address, flush=True)
+        await scheduler.finished()
+
+
+async def work(address: str, workers: int, clock: float) -> None:
+    """All workers, until the scheduler is stopped."""
+    from edgebench.fleet.quiet_worker import QuietWorker
 
     for name, function in made_up(clock).items():
         setattr(machine, name, function)
-    async with Scheduler(port=0, dashboard=False) as scheduler:
-        made = [
-            Worker(
-                scheduler.address,
-                nthreads=1,
-                name=name,
-                resources=worker_resources(name, [LABEL]),
-                memory_limit=0,
-                dashboard=False,
-            )
-            for name in names(workers)
-        ]
-        await asyncio.gather(*made)
-        print(scheduler.address, flush=True)
-        await scheduler.finished()
+    # In a fleet no trial waits for the interpreter of another one's worker.
+    sys.setswitchinterval(0.0005)
+    made = [
+        QuietWorker(
+            address,
+            nthreads=1,
+            name=name,
+            resources=worker_resources(name, [LABEL]),
+            memory_limit=0,
+            dashboard=False,
+        )
+        for name in names(workers)
+    ]
+    await asyncio.gather(*made)
+    print("up", flush=True)
+    await asyncio.gather(*(one.finished() for one in made))
 
 
 def names(workers: int) -> list[str]:
@@ -131,8 +142,10 @@ def run(address: str, trials: int, workers: int, clock: float) -> dict[str, Any]
         scenario = scenario_of(tables)
         group = MachineGroup(LABEL, label_resource(LABEL), machines, scenario, tables, options)
         with connected(inventory, CONTROLLER) as connection:
-            FleetController(connection, [group], {}, watch).run()
+            FleetController(FleetContext(connection, {}, watch), [group]).run()
             assert group.sweep
+            # What follows checks the results, which is not the controller's.
+            used = resource.getrusage(resource.RUSAGE_SELF)
             planned = [f"{n:0{len(str(trials))}d}" for n in range(1, trials + 1)]
             recorded = sorted(record.trial for record in group.sweep.folder.records())
             connection.shut_down()
@@ -148,27 +161,39 @@ def run(address: str, trials: int, workers: int, clock: float) -> dict[str, Any]
         "overhead": took_s / ideal_s - 1,
         # Of a real fleet: scheduling's seconds over trials that are not made shorter.
         "overhead_unscaled": (took_s - ideal_s) / (ideal_s * clock),
-        "controller_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "controller_rss_bytes": used.ru_maxrss * 1024,
+        "controller_share": (used.ru_utime + used.ru_stime) / took_s,
     }
 
 
-def main(words: list[str]) -> int:
-    """Start the workers in a process of their own, run, and print the figures."""
-    if words[:1] == ["serve"]:
-        asyncio.run(serve(int(words[1]), float(words[2])))
-        return 0
-    trials, workers, clock = (*map(int, words), *(10_000, 200, 4)[len(words) :])
-    command = [sys.executable, __file__, "serve", str(workers), str(clock)]
+def started(*words: str) -> tuple[subprocess.Popen[str], str]:
+    """A process of this program, and the first line that it prints: then it is ready."""
     quiet = Inventory.model_validate({"schema": 1, "hosts": {"m": {"local": True}}})
     environment = os.environ | start_order("worker", "m", [], quiet)["environment"]
-    served = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
+    command = [sys.executable, __file__, *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
+    assert process.stdout
+    return process, process.stdout.readline().strip()
+
+
+def main(words: list[str]) -> int:
+    """Start the scheduler and the workers, run, and print the figures."""
+    if words[:1] == ["schedule"]:
+        asyncio.run(schedule())
+        return 0
+    if words[:1] == ["work"]:
+        asyncio.run(work(words[1], int(words[2]), float(words[3])))
+        return 0
+    trials, workers, clock = (*map(int, words), *(10_000, 200, 4)[len(words) :])
+    scheduler, address = started("schedule")
+    processes = [scheduler]
     try:
-        assert served.stdout
-        address = served.stdout.readline().strip()
+        processes.append(started("work", address, str(workers), str(clock))[0])
         data = run(address, trials, workers, clock)
     finally:
-        served.kill()
-        served.wait()
+        for one in processes:
+            one.kill()
+            one.wait()
     says = "Made-up trials of 0.2 to 5 s, made shorter by the clock, shared by simulated workers."
     shown = [trials, workers, clock, f"{data['overhead']:.1%}", f"{data['overhead_unscaled']:.1%}"]
     row = [*shown, f"{data['controller_rss_bytes'] / 1e6:.0f} MB", data["once_each"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,6 +30,20 @@ class FleetProgress(Protocol):
         """A trial is recorded."""
 
 
+@dataclass(frozen=True)
+class FleetContext:
+    """What all parts of a run on a fleet use.
+
+    ``connection``: to the scheduler. ``files``: what the scenario names: digest → path.
+    ``progress``: gets what happens. ``tasks``: where answers are waited for.
+    """
+
+    connection: FleetConnection
+    files: Mapping[str, Path]
+    progress: FleetProgress
+    tasks: OpenTasks = field(default_factory=OpenTasks)
+
+
 def guarded(group: MachineGroup, tasks: OpenTasks, act: Callable[[], None]) -> None:
     """What fails for one sweep ends that one alone."""
     try:
@@ -49,30 +64,16 @@ def is_opening(name: str) -> bool:
 
 
 class MachineAdmission:
-    """Makes machines ready, and leaves out those that are not fit or not equal.
+    """Makes machines ready, and leaves out those that are not fit or not equal."""
 
-    Args:
-        connection: to the scheduler.
-        tasks: where answers are waited for.
-        files: what the scenario names: digest → path.
-        progress: gets what happens.
-    """
-
-    def __init__(
-        self,
-        connection: FleetConnection,
-        tasks: OpenTasks,
-        files: Mapping[str, Path],
-        progress: FleetProgress,
-    ) -> None:
-        self._connection, self._tasks = connection, tasks
-        self._files, self._progress = files, progress
+    def __init__(self, context: FleetContext) -> None:
+        self._context = context
         self._described: dict[str, Any] = {}
 
     def welcome(self, new: Sequence[tuple[MachineGroup, FleetMachine, FleetWorker]]) -> None:
         """Machines whose worker is new: they are left out, or get ready."""
-        inventory = self._connection.inventory
-        self._described |= self._connection.describe([worker for *_, worker in new])
+        inventory = self._context.connection.inventory
+        self._described |= self._context.connection.describe([worker for *_, worker in new])
         order = [name for name in inventory.hosts if name in self._described]
         twice = same_machines({name: self._described[name] for name in order})
         for group, machine, worker in new:
@@ -87,13 +88,13 @@ class MachineAdmission:
                 self.leave_out(group, machine, reason)
             else:
                 machine.state = "opening"
-                self._progress.tell(f"{machine.name} gets ready")
+                self._context.progress.tell(f"{machine.name} gets ready")
                 self._ask(group, machine, open_sweep, group.key, group.tables)
 
     def _sent(self, worker: FleetWorker) -> str | None:
         """Send the scenario's files; why that can't be."""
         try:
-            self._connection.send_files(worker, self._files)
+            self._context.connection.send_files(worker, self._context.files)
         except EdgebenchError as error:
             return error.what
         return None
@@ -101,9 +102,9 @@ class MachineAdmission:
     def _ask(
         self, group: MachineGroup, machine: FleetMachine, function: Callable[..., Any], *args: Any
     ) -> None:
-        future = self._connection.on_machine(function, machine.name, *args)
+        future = self._context.connection.on_machine(function, machine.name, *args)
         answered = partial(self._answered, group, machine)
-        self._tasks.watch(
+        self._context.tasks.watch(
             (group.key, opening(machine)), future, answered, partial(self._lost, group, machine)
         )
 
@@ -142,15 +143,15 @@ class MachineAdmission:
     def _change(self, group: MachineGroup, act: Callable[[], None]) -> None:
         """What changes a machine's state may decide on others too: tell, and tell Dask."""
         before = {one.name for one in group.of("left-out")}
-        guarded(group, self._tasks, act)
+        guarded(group, self._context.tasks, act)
         for one in group.of("working", "left-out"):
             if one.state == "left-out" and one.name not in before:
-                self._progress.tell(f"{one.name} is left out: {one.reason}")
+                self._context.progress.tell(f"{one.name} is left out: {one.reason}")
             self._switch(group, one, 1 if one.state == "working" else 0)
 
     def _switch(self, group: MachineGroup, machine: FleetMachine, amount: int) -> None:
         """Give a machine the label of its group, or take it, so that Dask gives it no trial."""
         if group.options.shared and machine.address and machine.label != amount:
             worker = FleetWorker(machine.name, machine.address, 0.0)
-            self._connection.set_resource(worker, group.resource, amount)
+            self._context.connection.set_resource(worker, group.resource, amount)
             machine.label = amount

@@ -120,22 +120,30 @@ class FleetConnection:
         """Give a worker so much of a Dask resource."""
         self._asked(_set_resource, [worker.address], resource, amount)
 
-    def submit(
-        self, function: Callable[..., Any], *arguments: Any, key: str, resource: str
-    ) -> Future:
-        """A task on a machine that has the resource, alone on it."""
-        return self.client.submit(
+    def submit_each(
+        self, function: Callable[[Any], Any], arguments: Mapping[str, Any], resource: str
+    ) -> list[Future]:
+        """A task for each argument (key → argument), on machines that have the resource.
+
+        Each is alone on its machine. All go in one message, since each message costs the scheduler
+        more than a task does.
+        """
+        if not arguments:
+            return []
+        made: list[Future] = self.client.map(
             function,
-            *arguments,
-            key=key,
+            list(arguments.values()),
+            key=list(arguments),
             resources={MACHINE: 1, resource: 1},
             pure=False,
         )
+        return made
 
     def on_machine(self, function: Callable[..., Any], name: str, *arguments: Any) -> Future:
         """A task on this machine, between its trials."""
         key = f"{function.__name__}-{name}-{os.urandom(6).hex()}"
-        return self.submit(function, *arguments, key=key, resource=host_resource(name))
+        resources = {MACHINE: 1, host_resource(name): 1}
+        return self.client.submit(function, *arguments, key=key, resources=resources, pure=False)
 
     def other_controllers(self) -> list[str]:
         """Clients that run a sweep on this fleet and began before this one."""

@@ -11,22 +11,19 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from edgebench.errors import FleetError
 from edgebench.fleet.admission import (
-    FleetProgress,
+    FleetContext,
     MachineAdmission,
     guarded,
     is_opening,
     opening,
 )
-from edgebench.fleet.connection import FleetConnection
 from edgebench.fleet.groups import FleetMachine, MachineGroup
 from edgebench.fleet.machine import close_sweep, make_trial
 from edgebench.fleet.messages import told_error
-from edgebench.fleet.tasks import OpenTasks
 
 #: Trials that are handed out for each machine: one that it makes, one that waits for it.
 _AHEAD = 2
@@ -37,25 +34,12 @@ _GONE_S = 4.0
 
 
 class FleetController:
-    """Runs the sweeps of some groups of machines to their ends.
+    """Runs the sweeps of some groups of machines to their ends."""
 
-    Args:
-        connection: to the scheduler.
-        groups: the sweeps and their machines.
-        files: what the scenario names: digest → path.
-        progress: gets what happens.
-    """
-
-    def __init__(
-        self,
-        connection: FleetConnection,
-        groups: Sequence[MachineGroup],
-        files: Mapping[str, Path],
-        progress: FleetProgress,
-    ) -> None:
-        self._connection, self._groups = connection, groups
-        self._progress, self._tasks = progress, OpenTasks()
-        self._admission = MachineAdmission(connection, self._tasks, files, progress)
+    def __init__(self, context: FleetContext, groups: Sequence[MachineGroup]) -> None:
+        self._context, self._groups = context, groups
+        self._connection, self._tasks = context.connection, context.tasks
+        self._admission = MachineAdmission(context)
         self._looked_s = 0.0
 
     def run(self) -> None:
@@ -109,7 +93,7 @@ class FleetController:
         self._looked_s = time.monotonic()
 
     def _lose(self, group: MachineGroup, machine: FleetMachine) -> None:
-        self._progress.tell(f"{machine.name} is gone; what it did is done again")
+        self._context.progress.tell(f"{machine.name} is gone; what it did is done again")
         self._tasks.take_back(group.key, lambda name: name == opening(machine))
         self._admission.lose(group, machine)
         # Trials that are shared Dask itself gives to other machines.
@@ -127,15 +111,24 @@ class FleetController:
         sweep, working = group.sweep, group.of("working")
         if sweep is None or not working:
             return
+        orders = []
         while sweep.out < _AHEAD * len(working) and (order := sweep.next_trial()):
-            trial = order["planned"]["trial"]
-            key = f"{group.device} {trial} {secrets.token_hex(4)}"
-            order["sweep"] = group.key
-            future = self._connection.submit(make_trial, order, key=key, resource=group.resource)
-            made, lost = partial(self._made, group, trial), partial(self._lost, group, trial)
-            self._tasks.watch((group.key, trial), future, made, lost)
+            orders.append({**order, "sweep": group.key})
+        self._hand_out(group, orders)
         if not sweep.plan_further():
             group.over = True
+
+    def _hand_out(self, group: MachineGroup, orders: Sequence[Mapping[str, Any]]) -> None:
+        # Dask keeps statistics of what stands before the hyphen, for good.
+        keyed = {
+            f"trial-{order['planned']['trial']} of {group.device} {secrets.token_hex(4)}": order
+            for order in orders
+        }
+        futures = self._connection.submit_each(make_trial, keyed, resource=group.resource)
+        for order, future in zip(orders, futures, strict=True):
+            trial = order["planned"]["trial"]
+            made, lost = partial(self._made, group, trial), partial(self._lost, group, trial)
+            self._tasks.watch((group.key, trial), future, made, lost)
 
     def _made(self, group: MachineGroup, trial: str, answer: Any) -> None:
         machine = next(one for one in group.machines if one.name == answer["machine"])
@@ -160,7 +153,7 @@ class FleetController:
         if group.is_failing(machine, record.outcome):
             self._admission.leave_out(group, machine, record.reason or record.outcome)
         if record.outcome != "harness-error":
-            self._progress.made(group, record)
+            self._context.progress.made(group, record)
 
     def _failed(
         self, group: MachineGroup, machine: FleetMachine, trial: str, error: FleetError
@@ -176,7 +169,7 @@ class FleetController:
         """A trial has no answer: it was lost on its way, or several machines with it."""
         assert group.sweep
         if final:
-            self._progress.tell(f"trial {trial} of {group.device} is given up: {reason}")
+            self._context.progress.tell(f"trial {trial} of {group.device} is given up: {reason}")
             guarded(group, self._tasks, partial(group.sweep.give_up, trial, reason))
         else:
             group.sweep.give_back(trial)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgebench.errors import EdgebenchError
-from edgebench.fleet.admission import FleetProgress
+from edgebench.fleet.admission import FleetContext, FleetProgress
 from edgebench.fleet.connection import CONTROLLER, connected
 from edgebench.fleet.content import sent_scenario
 from edgebench.fleet.controller import FleetController
@@ -75,7 +75,8 @@ def run_on_fleet(
         machines = [FleetMachine(name) for name in own]
         groups.append(MachineGroup(device, resource, machines, loaded, sent.tables, options))
     with connected(inventory, CONTROLLER) as connection:
-        FleetController(connection, groups, sent.files, progress).run()
+        context = FleetContext(connection, sent.files, progress)
+        FleetController(context, groups).run()
     return [_summary(group) for group in groups]
 
 

@@ -22,6 +22,8 @@ from typing import Any
 
 import pytest
 
+from edgebench.fleet.connection import connected
+from edgebench.fleet.inventory import load_inventory
 from edgebench.identity import python_path
 
 pytest.importorskip("distributed")
@@ -169,6 +171,17 @@ def test_each_machine_runs_the_whole_sweep(fleet: Fleet):
         assert {line["outcome"] for line in lines} == {"ok"}
         assert len(list(fleet.folder.glob(f"results/{device}/*-each-*/complete.json"))) == 1
         assert len(list(fleet.folder.glob(f"results/{device}/*-each-*/samples/*.npz"))) == 6
+
+
+def test_the_scheduler_remembers_no_single_trial(fleet: Fleet):
+    """Its statistics are of what trials have in common: a long sweep doesn't fill its memory."""
+    fleet.ask("run", fleet.scenario("remembered", 1, 0.1), "--host", "one")
+    with connected(load_inventory(fleet.folder / "fleet.toml")) as connection:
+        known = connection.client.run_on_scheduler(
+            lambda dask_scheduler: list(dask_scheduler.task_prefixes)
+        )
+    assert "trial" in known
+    assert not [name for name in known if set(name) & set("0123456789")]
 
 
 def test_files_that_the_scenario_names_are_sent_once(fleet: Fleet):
