@@ -7,7 +7,7 @@ from statistics import median
 
 from pairing import interval
 
-from claims.kept import figures
+from claims.kept import MIB, figures
 from claims.texts import Claim, says
 
 PAGE = "docs/explanation/cost.md"
@@ -18,6 +18,7 @@ def claims() -> Iterator[Claim]:
     yield from _costs()
     yield from _first_minutes()
     yield from _dashboard()
+    yield from _fleet_worker()
 
 
 def _costs() -> Iterator[Claim]:
@@ -145,3 +146,19 @@ def _dashboard() -> Iterator[Claim]:
         "while it shows a trial | {} MiB; {} MiB",
         *(f"{figures('serve_cost')['reconnecting']['measured']['largest_mib']:.1f}", showing),
     )
+
+
+def _fleet_worker() -> Iterator[Claim]:
+    found = figures("worker_cost")
+    both, alone = found["cores"]
+    yield says(
+        "at rest and during a trial | {} MiB; {} and {} %",
+        f"{both['rss_bytes'] / MIB:.1f}",
+        *(f"{one['share'] * 100:.2f}" for one in (found["rest"], both)),
+    )
+    for words, one in (("that worker is frozen", both), ("worker and trial share one core", alone)):
+        ratios = one["ratios"]
+        yield says(
+            words + " | {}, median of {} pairs (95 % interval {} to {})",
+            *(f"{median(ratios):.3f}", len(ratios), *(f"{end:.3f}" for end in interval(ratios))),
+        )

@@ -1,0 +1,21 @@
+"""docs/how-to/fleet.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from claims.kept import figures
+from claims.texts import Claim, says
+
+PAGE = "docs/how-to/fleet.md"
+
+
+def claims() -> Iterator[Claim]:
+    """In the page's order."""
+    rounds = figures("fleet_losses")["rounds"]
+    most = max(one["recorded"] for one in rounds)
+    whole = [one for one in rounds if one["recorded"] == most and not one["twice"]]
+    yield says(
+        "In {} of {} shared sweeps of {} trials each trial was recorded once",
+        *(len(whole), len(rounds), most),
+    )
