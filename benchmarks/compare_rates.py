@@ -3,7 +3,9 @@
 ``python benchmarks/compare_rates.py [SWEEPS [SCENARIO]]`` runs the scenario so many times on this
 machine (cut short, the next start makes what is missing; ``python benchmarks/compare_rates.py
 RESULTS`` takes sweeps that are there) and compares every sweep with every other: as they are, and
-with the second one's times 10 % and 5 % longer. The default scenario declares its storage.
+with the second one's times 10 % and 5 % longer. The default scenario declares its storage. The same
+is counted of one kept sweep whose blocks are divided in two in each possible way: two halves that
+differ by chance and by what the machine did between blocks, but not from sweep to sweep.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import report
 
 from edgebench.analysis.compare import compare_sweeps
+from edgebench.analysis.comparison import SweepComparison
 from edgebench.cli.progress import LineProgress
 from edgebench.records import TrialRecord
 from edgebench.results.results import load
@@ -28,6 +32,12 @@ from edgebench.scenario.scenario import load_scenario
 CHANGES = (10, 5)
 _ROOT = Path("results-of-compare-rates")
 _SCENARIO = Path(__file__).with_name("rates.toml")
+#: Five blocks of 32 points.
+_DIVIDED = Path(__file__).parents[1] / "results/vm-2core-24g/20261121T072843Z-edgecaffe-f7f2d1"
+#: What the interval over all times can be the widest of.
+_OVERS = ("kinds", "points", "blocks")
+
+Pair = tuple[Sweep, Sweep]
 
 
 def slower(sweep: Sweep, factor: float) -> Sweep:
@@ -55,16 +65,57 @@ def whole() -> list[Sweep]:
     return [sweep for sweep in made if sweep.complete]
 
 
-def _found(pairs: Sequence[tuple[Sweep, Sweep]], percent: int) -> int:
-    """In how many pairs a second sweep that is slower by so much is called slower.
+def divided(sweep: Sweep) -> list[Pair]:
+    """The sweep's blocks divided in two in each way, both ways round."""
+    blocks = sorted({record.block for record in sweep.records})
+    chosen = itertools.combinations(blocks, len(blocks) // 2)
+    halves = [(_of_blocks(sweep, c), _of_blocks(sweep, set(blocks) - set(c))) for c in chosen]
+    return [pair for a, b in halves for pair in ((a, b), (b, a))]
+
+
+def _of_blocks(sweep: Sweep, blocks: Sequence[int] | set[int]) -> Sweep:
+    return replace(sweep, records=[record for record in sweep.records if record.block in blocks])
+
+
+def counted(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Of equal pairs and of pairs made unequal: how many are called slower, and by what.
 
     The threshold is half of the change, as the default one is of 10 %.
     """
-    return sum(_is_slower(a, slower(b, 1 + percent / 100), percent) for a, b in pairs)
+    trials = sum(len(sweep.records) for sweep in pairs[0])
+    found: dict[str, Any] = {"pairs": len(pairs), "trials": trials}
+    for percent in CHANGES:
+        equal = [compare_sweeps(a, b, threshold=percent / 200) for a, b in pairs]
+        changed = [
+            compare_sweeps(a, slower(b, 1 + percent / 100), threshold=percent / 200)
+            for a, b in pairs
+        ]
+        found[str(percent)] = {"wrong": _called(equal), "found": _called(changed)}
+    overall = [one.overall for one in equal if one.overall is not None]
+    found["rows"], found["times"] = len(equal[0].rows), overall[0].times
+    found["widths"] = report.spread([o.ratio_high / o.ratio - 1 for o in overall])
+    found["ratios"] = report.spread([o.ratio for o in overall])
+    found["widest"] = {over: sum(o.widest == over for o in overall) for over in _OVERS}
+    found["held"] = sum(o.ratio_low <= 1 <= o.ratio_high for o in overall)
+    return found
 
 
-def _is_slower(a: Sweep, b: Sweep, percent: int) -> bool:
-    return bool(compare_sweeps(a, b, threshold=percent / 200).regressions)
+def _called(compared: Sequence[SweepComparison]) -> dict[str, int]:
+    return {
+        "single": sum(bool(one.regressions) for one in compared),
+        "overall": sum(one.is_slower_overall for one in compared),
+        "either": sum(bool(one.regressions) or one.is_slower_overall for one in compared),
+    }
+
+
+def table(what: str, found: dict[str, Any]) -> list[list[str]]:
+    """The rows of one kind of pairs."""
+    return [
+        [f"{what}: {words}, threshold {percent / 2:g} %"]
+        + [f"{n} of {found['pairs']}" for n in found[str(percent)][key].values()]
+        for percent in CHANGES
+        for key, words in (("wrong", "equal, called slower"), ("found", f"{percent} % slower"))
+    ]
 
 
 def main(words: Sequence[str]) -> None:
@@ -74,23 +125,21 @@ def main(words: Sequence[str]) -> None:
     else:
         count, scenario = int((*words, 20)[0]), ([*words[1:], str(_SCENARIO)])[0]
         sweeps = run(count, scenario)
-    pairs = list(itertools.permutations(sweeps, 2))
-    alarms = {percent: sum(_is_slower(a, b, percent) for a, b in pairs) for percent in CHANGES}
-    wrong = alarms[10]
-    found = {percent: _found(pairs, percent) for percent in CHANGES}
-    tests = sum(len(compare_sweeps(a, b).rows) for a, b in pairs[:1])
-    says = f"{len(sweeps)} sweeps, each with each: {len(pairs)} pairs of {tests} comparisons."
-    rows = [
-        [f"{words}, threshold {percent / 2:g} %", f"{n} of {len(pairs)}", f"{n / len(pairs):.1%}"]
-        for percent in CHANGES
-        for words, n in (
-            ("equal sweeps, called a regression", alarms[percent]),
-            (f"{percent} % slower, found", found[percent]),
-        )
-    ]
-    data = {"sweeps": len(sweeps), "pairs": len(pairs), "wrong": wrong, "found": found[10]}
-    data |= {"found_by_percent": found, "wrong_by_percent": alarms}
-    report.write("compare_rates", says, ["what", "pairs", "rate"], rows, data)
+    kinds = {
+        "sweeps": counted(list(itertools.permutations(sweeps, 2))),
+        "halves": counted(divided(load(_DIVIDED).sweeps[0])),
+    }
+    says = (
+        f"{len(sweeps)} sweeps, each with each: {kinds['sweeps']['pairs']} pairs of "
+        f"{kinds['sweeps']['rows']} comparisons. Halves of one sweep's blocks: "
+        f"{kinds['halves']['pairs']} pairs of {kinds['halves']['rows']}. Median width of the "
+        "interval over all times, to one side: "
+        + ", ".join(f"{100 * found['widths']['median']:.1f} %" for found in kinds.values())
+        + "."
+    )
+    rows = [row for what, found in kinds.items() for row in table(what, found)]
+    header = ["pairs", "a single comparison", "all times together", "either"]
+    report.write("compare_rates", says, header, rows, {"count": len(sweeps), **kinds})
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ def _whole(number: float) -> str:
 
 
 def _compare() -> Iterator[Claim]:
-    from edgebench.analysis.compare import ALPHA
-    from edgebench.cli.compare import _WANTED
+    from edgebench.analysis.verdicts import ALPHA
+    from edgebench.cli.compare_output import _WANTED
 
     yield says("repeats has p ≤ {} after Holm's correction", f"{ALPHA:g}")
     yield says("Where that is more than {} %, they say how", _whole(100 * _WANTED))

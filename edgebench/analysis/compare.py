@@ -3,7 +3,8 @@
 Points are paired by workload settings and limits. A time is called slower only if the ratio of
 medians passes the threshold *and* a t-test on the logarithms of the repeats
 (:mod:`edgebench.analysis.significance`), corrected (Holm) for how many comparisons were made,
-says chance would seldom do that. Repeats are trials: rounds within a trial share one process and
+says chance would seldom do that. All times together are one more question
+(:mod:`edgebench.analysis.overall`). Repeats are trials: rounds within a trial share one process and
 are none.
 """
 
@@ -11,12 +12,19 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from edgebench.analysis.comparison import PointComparison, SweepComparison, Verdict
+from edgebench.analysis.comparison import (
+    OverallComparison,
+    PointComparison,
+    SweepComparison,
+    Verdict,
+)
 from edgebench.analysis.environments import environment_differences
+from edgebench.analysis.overall import PointTime, compare_overall
 from edgebench.analysis.significance import moderated_t_tests
+from edgebench.analysis.verdicts import ALPHA, judged_rows
 from edgebench.errors import ResultsError, UsageError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.kill_rate import how_watched
@@ -27,8 +35,6 @@ from edgebench.results.workload_labels import workload_key, workload_label
 from edgebench.storage_speed import AS_IS, storage_words
 from edgebench.throughput import THROUGHPUT, throughput_unit
 
-#: How seldom chance alone may call anything a change, over all of the comparisons together.
-ALPHA = 0.05
 #: Changes up to this share are ignored. Half of the least change that the default repeats must
 #: find: at the change itself every second one would fall short of it by chance.
 THRESHOLD = 0.05
@@ -74,7 +80,8 @@ def compare_sweeps(
     made = [row for key in common for row in _compare_point(points_a[key], points_b[key])]
     rows = _tested(made)
     return SweepComparison(
-        rows=_judged(rows, threshold),
+        rows=judged_rows(rows, threshold),
+        overall=_overall(made, threshold),
         only_a=[_words(points_a[key]) for key in points_a if key not in points_b],
         only_b=[_words(points_b[key]) for key in points_b if key not in points_a],
         warnings=_watched_differently(a, b),
@@ -135,11 +142,19 @@ def _words(records: Sequence[TrialRecord]) -> str:
 
 @dataclass(frozen=True)
 class _Made:
-    """A comparison not tested yet, with the repeats of both sides; none: there is no test."""
+    """A comparison not tested yet, with the repeats of both sides; none: there is no test.
+
+    A repeat is its trial's block and its value.
+    """
 
     row: PointComparison
-    before: Sequence[float] = ()
-    after: Sequence[float] = ()
+    before: Sequence[tuple[int, float]] = ()
+    after: Sequence[tuple[int, float]] = ()
+
+    @property
+    def is_testable(self) -> bool:
+        """Whether both sides have enough repeats."""
+        return min(len(self.before), len(self.after)) >= LEAST_REPEATS
 
 
 def _compare_point(a: Sequence[TrialRecord], b: Sequence[TrialRecord]) -> list[_Made]:
@@ -149,22 +164,25 @@ def _compare_point(a: Sequence[TrialRecord], b: Sequence[TrialRecord]) -> list[_
     same_as_total = STEADY if _values(a, STEADY) and _values(b, STEADY) else START
     times = [name for name in TIMES if name != same_as_total]
     for quantity in (*times, THROUGHPUT, "demand"):
-        values_a, values_b = _values(a, quantity), _values(b, quantity)
-        if values_a and values_b:
-            medians = statistics.median(values_a), statistics.median(values_b)
-            repeats = len(values_a), len(values_b)
-            row = PointComparison(workload, limits, quantity, *medians, *repeats, "unsure")
+        repeats_a, repeats_b = _values(a, quantity), _values(b, quantity)
+        if repeats_a and repeats_b:
+            middles = _middle(repeats_a), _middle(repeats_b)
+            counts = len(repeats_a), len(repeats_b)
+            row = PointComparison(workload, limits, quantity, *middles, *counts, "unsure")
             unit = throughput_unit(a[0].settings) if quantity == THROUGHPUT else ""
             row = replace(row, ratio=row.b / row.a, unit=unit)
-            rows.append(_Made(row, values_a, values_b))
+            rows.append(_Made(row, repeats_a, repeats_b))
     return rows
+
+
+def _middle(repeats: Sequence[tuple[int, float]]) -> float:
+    return statistics.median(value for _, value in repeats)
 
 
 def _tested(made: Sequence[_Made]) -> list[PointComparison]:
     """The rows with their test; demand apart from times and throughput: it spreads differently."""
     rows = [one.row for one in made]
-    repeats = [min(len(one.before), len(one.after)) for one in made]
-    testable = [index for index, count in enumerate(repeats) if count >= LEAST_REPEATS]
+    testable = [index for index, one in enumerate(made) if one.is_testable]
     for kind in (True, False):
         chosen = [i for i in testable if (made[i].row.quantity == "demand") == kind]
         pairs = [(_logs(made[i].before), _logs(made[i].after)) for i in chosen]
@@ -174,18 +192,33 @@ def _tested(made: Sequence[_Made]) -> list[PointComparison]:
     return rows
 
 
-def _logs(values: Sequence[float]) -> list[float]:
-    return [math.log(value) for value in values]
+def _logs(repeats: Sequence[tuple[int, float]]) -> list[float]:
+    return [math.log(value) for _, value in repeats]
 
 
-def _values(records: Iterable[TrialRecord], quantity: str) -> list[float]:
+def _overall(made: Sequence[_Made], threshold: float) -> OverallComparison | None:
+    times = [
+        PointTime(
+            one.row.quantity,
+            (one.row.workload, one.row.limits),
+            [(block, math.log(value)) for block, value in one.before],
+            [(block, math.log(value)) for block, value in one.after],
+        )
+        for one in made
+        if one.row.quantity in TIMES and one.is_testable
+    ]
+    return compare_overall(times, threshold)
+
+
+def _values(records: Iterable[TrialRecord], quantity: str) -> list[tuple[int, float]]:
+    found: list[tuple[int, float | None]]
     if quantity == "demand":
-        found: list[float | None] = [record.demand_bytes for record in records]
+        found = [(record.block, record.demand_bytes) for record in records]
     elif quantity == THROUGHPUT:
-        found = [record.throughput_per_s for record in records if record.outcome == "ok"]
+        found = [(r.block, r.throughput_per_s) for r in records if r.outcome == "ok"]
     else:
-        found = [trial_times(record).get(quantity) for record in records]
-    return [value for value in found if value is not None and value > 0]
+        found = [(record.block, trial_times(record).get(quantity)) for record in records]
+    return [(block, value) for block, value in found if value is not None and value > 0]
 
 
 def _viable(a: Sequence[TrialRecord], b: Sequence[TrialRecord]) -> PointComparison:
@@ -199,44 +232,3 @@ def _viable(a: Sequence[TrialRecord], b: Sequence[TrialRecord]) -> PointComparis
     shares, repeats = (share_a, share_b), (len(a), len(b))
     workload = workload_label(a[0].settings)
     return PointComparison(workload, a[0].limits, "viable", *shares, *repeats, verdict)
-
-
-def holm_correction(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: each p as if it were the only comparison made."""
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    corrected, floor = [0.0] * len(p_values), 0.0
-    for rank, index in enumerate(order):
-        floor = max(floor, min(1.0, (len(p_values) - rank) * p_values[index]))
-        corrected[index] = floor
-    return corrected
-
-
-def _judged(rows: Sequence[PointComparison], threshold: float) -> list[PointComparison]:
-    tested = [index for index, row in enumerate(rows) if row.p is not None]
-    corrected = dict(zip(tested, holm_correction([rows[i].p or 0.0 for i in tested]), strict=True))
-    judged = []
-    for index, row in enumerate(rows):
-        if index in corrected:
-            row = replace(row, p=corrected[index])
-        judged.append(row if row.quantity == "viable" else _with_verdict(row, threshold))
-    return judged
-
-
-def _with_verdict(row: PointComparison, threshold: float) -> PointComparison:
-    ratio = row.ratio or 1.0
-    low, high = row.ratio_low, row.ratio_high
-    if row.p is None or low is None or high is None:
-        return replace(row, verdict="unsure")
-    worse, better = ratio > 1 + threshold, ratio < 1 / (1 + threshold)
-    words: Mapping[bool, tuple[Verdict, Verdict]]
-    words = {True: ("more", "less"), False: ("slower", "faster")}
-    up, down = words[row.quantity == "demand"]
-    if row.quantity == THROUGHPUT:
-        up, down = down, up
-    if not (worse or better):
-        # Threshold is half of the change that repeats must be able to tell.
-        most = 1 + 2 * threshold
-        return replace(row, verdict="same" if 1 / most <= low <= high <= most else "unsure")
-    # An outlier can move the mean one way and the median the other.
-    sure = row.p <= ALPHA and (low > 1 if worse else high < 1)
-    return replace(row, verdict=(up if worse else down) if sure else "unsure")

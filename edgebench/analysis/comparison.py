@@ -53,15 +53,34 @@ class PointComparison:
 
 
 @dataclass(frozen=True)
+class OverallComparison:
+    """All times of both sweeps together, ``times`` of them.
+
+    ``ratio`` is how many times as long b takes, with a 95 % interval. ``verdict`` is ``slower``,
+    ``faster``, ``same`` or ``unsure``. The interval is the widest of those made by leaving out
+    kinds of time, points and blocks: ``widest`` says of which.
+    """
+
+    times: int
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    verdict: Verdict
+    widest: str
+
+
+@dataclass(frozen=True)
 class SweepComparison:
     """All comparisons, and the points that only one of the sweeps has.
 
-    ``warnings`` is what else the sweeps differ in, ``machine`` where their machines differed.
+    ``overall`` is None where there is but one time or block, or single repeats. ``warnings`` is
+    what else the sweeps differ in, ``machine`` where their machines differed.
     """
 
     rows: list[PointComparison]
     only_a: list[str]
     only_b: list[str]
+    overall: OverallComparison | None = None
     warnings: list[str] = field(default_factory=list)
     machine: list[str] = field(default_factory=list)
 
@@ -69,6 +88,11 @@ class SweepComparison:
     def regressions(self) -> list[PointComparison]:
         """What got worse beyond threshold and chance."""
         return [row for row in self.rows if row.is_regression]
+
+    @property
+    def is_slower_overall(self) -> bool:
+        """Whether all times together got slower beyond threshold and chance."""
+        return self.overall is not None and self.overall.verdict in REGRESSIONS
 
     @property
     def least_times_ratio(self) -> float | None:

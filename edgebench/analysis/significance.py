@@ -46,17 +46,23 @@ class RatioTest:
     least_ratio: float
 
 
-def moderated_t_tests(pairs: Sequence[Pair], alpha: float = 0.05) -> list[RatioTest]:
-    """Test each pair; each side has two values or more, logarithms.
+@dataclass(frozen=True)
+class ModeratedDifferences:
+    """Of each pair: mean after less mean before, its standard error, its degrees of freedom."""
 
-    ``alpha`` is what p must stay below for a change, corrected for all comparisons made.
+    difference: FloatArray
+    error: FloatArray
+    freedom: FloatArray
+
+
+def moderated_differences(pairs: Sequence[Pair]) -> ModeratedDifferences:
+    """The differences of the pairs with errors that share what all repeats tell of spread.
 
     Raises:
         MachineError: scipy isn't installed.
     """
     need("numpy", "scipy")
     import numpy as np
-    from scipy import stats
 
     difference = np.array([_mean(after) - _mean(before) for before, after in pairs])
     freedom = np.array([len(before) + len(after) - 2.0 for before, after in pairs])
@@ -65,6 +71,22 @@ def moderated_t_tests(pairs: Sequence[Pair], alpha: float = 0.05) -> list[RatioT
     common, own = _prior(spread, freedom)
     total = freedom + own
     error = np.sqrt((freedom * spread + own * common) / total * weight)
+    return ModeratedDifferences(difference, error, total)
+
+
+def moderated_t_tests(pairs: Sequence[Pair], alpha: float = 0.05) -> list[RatioTest]:
+    """Test each pair; each side has two values or more, logarithms.
+
+    ``alpha`` is what p must stay below for a change, corrected for all comparisons made.
+
+    Raises:
+        MachineError: scipy isn't installed.
+    """
+    found = moderated_differences(pairs)
+    import numpy as np
+    from scipy import stats
+
+    difference, error, total = found.difference, found.error, found.freedom
     # Repeats that are all alike: any difference is one.
     size = np.abs(difference) / np.where(error > 0, error, _TINY)
     p = np.asarray(2 * stats.t.sf(size, total))

@@ -15,8 +15,9 @@ from click.testing import CliRunner, Result
 from results_making import MIB, make_sweep, record, usual_record
 from scipy import stats
 
-from edgebench.analysis.compare import compare_sweeps, holm_correction
+from edgebench.analysis.compare import compare_sweeps
 from edgebench.analysis.significance import moderated_t_tests
+from edgebench.analysis.verdicts import holm_correction
 from edgebench.cli.compare import compare
 from edgebench.cli.show import show
 from edgebench.errors import RegressionError, ResultsError, UsageError
@@ -56,6 +57,44 @@ def test_an_improvement_is_no_regression(tmp_path: Path):
     done = run_compare(a, b)
     assert done.exit_code == 0
     assert "faster" in done.stdout
+
+
+def test_a_change_of_all_times_is_found_where_no_single_one_shows_it(tmp_path: Path):
+    """A tenth longer in noise: the first sentence, JSON and the exit code are of all times."""
+    chance = random.Random(8)
+
+    def noisy(factor: float) -> Callable[[str, str, int], TrialRecord]:
+        def made(trial: str, label: str, block: int) -> TrialRecord:
+            usual = usual_record(trial, label, block)
+            phases = [
+                replace(phase, wall_s=phase.wall_s * factor * chance.lognormvariate(0, 0.06))
+                for phase in usual.phases
+            ]
+            return replace(usual, phases=phases)
+
+        return made
+
+    labels = ("max", "150M", "140M", "130M", "120M", "110M")
+    a, b = (make_sweep(tmp_path, labels=labels, make=noisy(factor)) for factor in (1.0, 1.1))
+    compared = compare_sweeps(load(a).sweeps[0], load(b).sweeps[0])
+    overall = compared.overall
+    assert overall
+    assert not compared.regressions
+    assert (overall.verdict, overall.times) == ("slower", 24)
+    assert overall.ratio_low < 1.1 < overall.ratio_high
+    done = run_compare(a, b)
+    numbers = f"{overall.ratio:.2f} times as long as a ({overall.ratio_low:.2f} to"
+    assert done.stdout.startswith(f"Over all 24 times compared, b takes {numbers}")
+    assert "No single one got worse in " in done.stdout
+    assert isinstance(done.exception, RegressionError)
+    assert "Over all 24 times" in str(done.exception)
+    told = json.loads(run_compare(a, b, "--json").stdout)
+    assert told["overall"]["verdict"] == "slower"
+    assert told["overall"]["ratio"] == pytest.approx(overall.ratio)
+    back = run_compare(b, a)
+    assert back.exit_code == 0
+    assert ": faster." in " ".join(back.stdout.split())
+    assert json.loads(run_compare(a, a, "--json").stdout)["overall"]["verdict"] == "same"
 
 
 def test_a_sweep_equals_itself(tmp_path: Path):

@@ -1,0 +1,141 @@
+"""What ``edgebench compare`` prints of two sweeps: two sentences, tables, and what is not told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from edgebench.cli.output import print_answer, print_lines, print_table, print_title
+from edgebench.report.workload import brief_names
+from edgebench.throughput import THROUGHPUT, throughput_words
+from edgebench.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from edgebench.analysis.comparison import (
+        OverallComparison,
+        PointComparison,
+        SweepComparison,
+    )
+    from edgebench.results.results import Sweep
+
+_COLOURS = {"slower": "red", "more": "red", "lost": "red", "unsure": "yellow"}
+_COLOURS |= {"faster": "green", "less": "green", "gained": "green"}
+#: Verdicts that are listed with --all only.
+_UNCHANGED = ("same", "unsure")
+#: How the sentence about all times ends.
+_OVERALL = {"same": "no change above the threshold", "unsure": "too uncertain to call a change"}
+#: More points of one sweep alone are counted.
+_MOST_POINTS = 4
+#: The smallest change that users usually want to detect.
+_WANTED = 0.1
+
+
+def print_comparisons(
+    sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: bool, verbose: bool
+) -> None:
+    """The answer over all times, the answer of single ones, then tables of what changed."""
+    overall = [] if compared.overall is None else [overall_sentence(compared.overall)]
+    print_answer([*overall, _answer(compared)])
+    print_lines(
+        f"{n}: {sweep.name} on {sweep.device}" for n, sweep in zip("ab", sweeps, strict=True)
+    )
+    groups: dict[str, list[PointComparison]] = {}
+    for row in compared.rows:
+        if all_rows or row.verdict not in _UNCHANGED:
+            groups.setdefault(row.workload, []).append(row)
+    titles = ["limit", "swap", "of", "a", "b", "b / a", "verdict", "95 %", "p"]
+    titles = titles if verbose else titles[:-2]
+    for workload, rows in groups.items():
+        print_title(workload)
+        cells = [_row(row, compared.rows)[: len(titles)] for row in rows]
+        print_table(titles, cells, words=("limit", "swap", "of", "verdict"), gap=1, keys=3)
+    print_lines(_summary(compared, verbose))
+
+
+def overall_sentence(overall: OverallComparison) -> str:
+    """How many times as long b takes as a whole, with the interval."""
+    verdict = _OVERALL.get(overall.verdict, overall.verdict)
+    return (
+        f"Over all {overall.times} times compared, b takes {overall.ratio:.2f} times as long as "
+        f"a ({overall.ratio_low:.2f} to {overall.ratio_high:.2f}): {verdict}."
+    )
+
+
+def _answer(compared: SweepComparison) -> str:
+    """What got worse and the worst of it; else that nothing did, and how much can't be told."""
+    counts = Counter(row.verdict for row in compared.rows)
+    total, worse = len(compared.rows), compared.regressions
+    if worse:
+        found = max(worse, key=lambda row: row.factor)
+        factor = f", {found.ratio:.3g}×" if found.ratio else ""
+        name = brief_names(row.workload for row in compared.rows)[found.workload]
+        what = f"{_quantity(found, compared.rows)} {found.verdict}"
+        where = f"{name} at {found.limits.label}: {what}{factor}"
+        return f"b is worse than a in {len(worse)} of {total} comparisons; most: {where}."
+    unsure = f"; {counts['unsure']} can't be told: repeats differ too much"
+    better = total - counts["same"] - counts["unsure"]
+    nothing = "No single one got worse" if compared.is_slower_overall else "Nothing got worse"
+    words = f"{nothing} in {total} comparisons: {counts['same']} same, {better} better"
+    return f"{words}{unsure if counts['unsure'] else ''}."
+
+
+def _row(row: PointComparison, among: Sequence[PointComparison]) -> list[str | Text]:
+    from rich.text import Text
+
+    verdict = Text(row.verdict, style=_COLOURS.get(row.verdict, ""))
+    a, b, ratio, *statistics = _numbers(row)
+    about = [row.limits.label, row.limits.swap_kind, _quantity(row, among)]
+    return [*about, a, b, ratio, verdict, *statistics]
+
+
+def _quantity(row: PointComparison, among: Sequence[PointComparison]) -> str:
+    """``total`` as ``steady`` where there is a start beside it."""
+    starts = {(one.workload, one.limits) for one in among if one.quantity == "start"}
+    is_steady = row.quantity == "total" and (row.workload, row.limits) in starts
+    return "steady" if is_steady else row.quantity
+
+
+def _numbers(row: PointComparison) -> tuple[str, ...]:
+    if row.quantity == "viable":
+        ends = ((row.a, row.repeats_a), (row.b, row.repeats_b))
+        return (*(f"{share * count:.0f}/{count}" for share, count in ends), "", "", "")
+    a, b = (_value(row, number) for number in (row.a, row.b))
+    interval = "" if row.ratio_low is None else f"{row.ratio_low:.2f}–{row.ratio_high:.2f}"
+    chance = "" if row.p is None else f"{row.p:.2g}"
+    return (a, b, f"{row.ratio:.2f}", interval, chance)
+
+
+def _value(row: PointComparison, number: float) -> str:
+    """Bytes, seconds, or what is done in a second."""
+    if row.quantity == THROUGHPUT:
+        return throughput_words(number, row.unit)
+    return format_size(number) if row.quantity == "demand" else format_duration(number)
+
+
+def _summary(compared: SweepComparison, verbose: bool) -> list[str]:
+    counts = Counter(row.verdict for row in compared.rows)
+    lines = ["", ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))]
+    if counts["unsure"]:
+        lines.append("unsure: the repeats differ too much to tell; raise `repeats` in the scenario")
+    if verbose:
+        lines += _smallest_change(compared)
+    for name, points in (("a", compared.only_a), ("b", compared.only_b)):
+        if points and (verbose or len(points) <= _MOST_POINTS):
+            lines.append(f"only in {name}: {'; '.join(points)}")
+        elif points:
+            lines.append(f"only in {name}: {len(points)} points (--verbose lists them)")
+    return lines + [f"the machines differ: {words}" for words in compared.machine]
+
+
+def _smallest_change(compared: SweepComparison) -> list[str]:
+    """The smallest change that these repeats can show, so that "same" isn't overrated."""
+    least, wanted = compared.least_times_ratio, compared.repeats_for(1 + _WANTED)
+    if least is None or wanted is None:
+        return []
+    lines = [f"with these repeats, half of the times would show a change of {least - 1:.0%}"]
+    if least > 1 + _WANTED:
+        lines.append(f"to show a change of {_WANTED:.0%}, about {wanted} repeats are needed")
+    return lines
