@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.parent import ParentCgroup
@@ -38,6 +39,14 @@ def asleep(cgroup: Cgroup) -> Iterator[subprocess.Popen[bytes]]:
             time.sleep(0.001)
         yield process
         process.kill()
+
+
+def settled(cgroup: Cgroup) -> Counters:
+    """The counters, once a process that ended has been charged for its last steps."""
+    before, now = None, cgroup.read()
+    while before is None or before.cpu_ns != now.cpu_ns:
+        before, now = now, cgroup.read()
+    return now
 
 
 def test_limits_are_set_and_read_back(cgroup: Cgroup):
@@ -160,7 +169,7 @@ def test_the_peak_can_be_reset(cgroup: Cgroup, python: Run):
 def test_the_hot_files_hold_what_read_tells(cgroup: Cgroup, python: Run):
     """Each is readable and, once all is quiet, agrees with the counters."""
     python(TOUCH, "8")
-    hot, counters = cgroup.hot_files(), cgroup.read()
+    hot, counters = cgroup.hot_files(), settled(cgroup)
     for path in (hot.usage, hot.peak, hot.swap, hot.swap_peak, hot.stat, hot.cpu, hot.pressure):
         assert path is None or path.read_text()
     assert hot.cpu
