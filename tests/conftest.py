@@ -9,7 +9,7 @@ import signal
 import sys
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from edgebench.errors import EdgebenchError
 
@@ -56,8 +56,14 @@ ONE_AT_A_TIME = ("browser", "cgroup", "gpu", "root", "swap")
 NEEDS = {"cgroup": why_no_cgroup, "gpu": why_no_gpu, "root": why_no_root, "swap": why_no_swap}
 
 
-# No test asserts seconds, and a second worker or a small board makes any of them slow.
-settings.register_profile("any-speed", deadline=None)
+# No test asserts seconds, and a second worker or a small board makes any of them slow. Inputs are
+# the same each time; with EDGEBENCH_FUZZ they are others.
+settings.register_profile(
+    "any-speed",
+    deadline=None,
+    derandomize="EDGEBENCH_FUZZ" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("any-speed")
 
 

@@ -116,7 +116,10 @@ def test_odd_values_are_judged_alike(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert repr(other) == repr(small), value
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_any_damage_is_judged_alike(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, data: st.DataObject

@@ -1,7 +1,8 @@
 """Fuzzing that follows coverage (atheris): whatever reads bytes that come from elsewhere.
 
-``python -m tests.trust.guided_fuzz TARGET [SECONDS]``; without words, the targets. A reader may
-refuse in words; with anything else it fails, and the input is kept in the working folder.
+``python -m tests.trust.guided_fuzz TARGET [SECONDS [SEED]]``; without words, the targets; without a
+seed, other inputs each time. A reader may refuse in words; with anything else it fails, and the
+input is kept in the working folder.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ TARGETS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
 }
 
 
-def main(name: str, seconds: int) -> None:
+def main(name: str, seconds: int, seed: int) -> None:
     """Feed one target for so long; atheris ends the process."""
     feed, good = TARGETS[name]
     corpus = Path(tempfile.mkdtemp(prefix="guided-"))
@@ -84,7 +85,7 @@ def main(name: str, seconds: int) -> None:
     # A process begins with its starter's high-water mark: libFuzzer would take that for its own.
     inherited_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     words = [
-        *(f"-max_total_time={seconds}", f"-max_len={_LONGEST}"),
+        *(f"-max_total_time={seconds}", f"-max_len={_LONGEST}", f"-seed={seed}"),
         *(f"-rss_limit_mb={inherited_mb + _MOST_MB}", str(corpus)),
     ]
     atheris.Setup([sys.argv[0], *words], once)
@@ -94,4 +95,6 @@ def main(name: str, seconds: int) -> None:
 if __name__ == "__main__":
     if not sys.argv[1:]:
         sys.exit(" ".join(TARGETS))
-    main(sys.argv[1], int(sys.argv[2]) if sys.argv[2:] else 60)
+    given = [int(word) for word in sys.argv[2:]]
+    # libFuzzer takes 0 for none.
+    main(sys.argv[1], *given, *(60, 0)[len(given) :])
