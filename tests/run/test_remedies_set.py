@@ -55,9 +55,14 @@ def setting(name: str, workload: dict[str, Any]) -> dict[str, Any]:
     return dict(found.setting(remedy_target(held)).settings)
 
 
-def test_threads_and_huge_pages(tmp_path: Path):
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the trial without a remedy noted."""
+    return trial(NETWORK, tmp_path_factory.mktemp("plain")).notes
+
+
+def test_threads_and_huge_pages(plain: dict[str, Any], tmp_path: Path):
     """What PyTorch and the kernel say in the trial; without the remedies it is otherwise."""
-    plain = trial(NETWORK, tmp_path).notes
     assert "huge_pages" not in plain
     more = setting("one-interop-thread", NETWORK) | setting("no-huge-pages", NETWORK)
     found = trial({**NETWORK, **more}, tmp_path).notes
@@ -70,11 +75,10 @@ def test_threads_and_huge_pages(tmp_path: Path):
 @pytest.mark.parametrize(
     "name", ["sequential-weights", "next-layer-ahead", "cold-behind", "pageout-behind"]
 )
-def test_advice_about_pages_changes_no_output(name: str, tmp_path: Path):
+def test_advice_about_pages_changes_no_output(name: str, plain: dict[str, Any], tmp_path: Path):
     """The trial finishes below the limit with the same outputs as the plain one."""
-    plain = trial(NETWORK, tmp_path)
     found = trial({**NETWORK, **setting(name, NETWORK)}, tmp_path)
-    assert found.notes["output_sha256"] == plain.notes["output_sha256"]
+    assert found.notes["output_sha256"] == plain["output_sha256"]
     assert found.settings["page_advice"]
 
 

@@ -67,12 +67,13 @@ def _if_has(text: str, words: str) -> str | None:
     return text if words in text else None
 
 
-@pytest.fixture
-def with_results(tmp_path: Path) -> Iterator[Served]:
+@pytest.fixture(scope="module")
+def with_results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server over a finished sweep, and one whose texts are markup."""
-    make(tmp_path, Shape(repeats=2, networks={"alexnet": 8, "lenet": 4}))
-    make(tmp_path, Shape(command="<img/src=x/onerror=document.title='taken'>", with_files=False))
-    with serving(tmp_path) as server:
+    root = tmp_path_factory.mktemp("results")
+    make(root, Shape(repeats=2, networks={"alexnet": 8, "lenet": 4}))
+    make(root, Shape(command="<img/src=x/onerror=document.title='taken'>", with_files=False))
+    with serving(root) as server:
         yield server
 
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from made_sweep import make
 from verb_making import DEVICE, SHAPE, calibration
 
 from edgebench.cli import main
+from edgebench.cli.fit import fit
 from edgebench.slowdown.calibration.device import calibration_path, save_calibration
 
 Told = tuple[int, str, str]
@@ -54,6 +56,13 @@ def say(
 
     yield program
     signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="module")
+def fitted(bare: Path) -> Path:
+    """With fits beside its results."""
+    assert CliRunner().invoke(fit, [str(bare)]).exit_code == 0
+    return bare
 
 
 def refused(told: Told, code: int, *fragments: str) -> None:
@@ -157,11 +166,10 @@ def test_networks_and_devices_that_are_not_there(
     ids=["torn", "list", "empty", "newer", "no models", "models", "no limits", "no data"],
 )
 def test_fits_that_are_damaged(
-    say: Say, bare: Path, tmp_path: Path, change: str | dict[str, Any], fragment: str
+    say: Say, fitted: Path, tmp_path: Path, change: str | dict[str, Any], fragment: str
 ):
     """A fit's file that is torn, of another make or newer: said of which file, and what to do."""
-    assert say("fit", bare)[0] == 0
-    whole = next(file for file in bare.glob("*/*/fits/alexnet*.json"))
+    whole = next(file for file in fitted.glob("*/*/fits/alexnet*.json"))
     file = tmp_path / "one.json"
     if isinstance(change, dict):
         change = json.dumps({**json.loads(whole.read_text()), **change})
@@ -169,12 +177,11 @@ def test_fits_that_are_damaged(
     refused(say("predict", file, "--memory", "90M"), 1, fragment, "one.json", "fit again")
 
 
-def test_fits_that_are_not_there_or_not_enough(say: Say, bare: Path, tmp_path: Path):
+def test_fits_that_are_not_there_or_not_enough(say: Say, fitted: Path, tmp_path: Path):
     """An empty folder of fits, a network that was not fitted, and a figure without trials."""
     (tmp_path / "fits").mkdir()
     refused(say("predict", tmp_path / "fits"), 1, "no fits here", "edgebench fit")
-    assert say("fit", bare)[0] == 0
-    (folder,) = bare.glob("*/*/fits")
+    (folder,) = fitted.glob("*/*/fits")
     refused(say("predict", folder, "--network", "vgg11"), 1, "vgg11")
     refused(say("predict", folder, "--figure", "--memory", "90M"), 2, "can't be drawn")
 

@@ -7,7 +7,9 @@ plant, it runs again; what was found is printed as JSON.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import importlib
 import json
 import os
 import secrets
@@ -17,7 +19,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,7 @@ class World:
 
     def __init__(self, top: Path) -> None:
         self.own, self.outside, self._kept = top / "own", top / "outside", top / "kept"
-        self.said, self.log = top / "said", top / "log"
+        self.said, self.log, self.imported = top / "said", top / "log", top / "imported"
         (self.outside / "folder").mkdir(parents=True)
         for file in (self.outside / "file", self.outside / "folder" / "file"):
             file.write_text("precious")
@@ -129,6 +131,16 @@ def noting(log: Path) -> None:
     os.replace = noted(os.replace, 1, "dst_dir_fd")
 
 
+@contextlib.contextmanager
+def importing(told: Path) -> Iterator[None]:
+    """Tell in this file which modules the block imports."""
+    known = set(sys.modules)
+    try:
+        yield
+    finally:
+        told.write_text("\n".join(name for name in sys.modules if name not in known))
+
+
 class _Noon(datetime.datetime):
     @classmethod
     def now(cls, tz: Any = None) -> _Noon:
@@ -166,11 +178,12 @@ def start(world: World, body: Callable[[], Any], *, note: bool = False) -> int |
             os.dup2(said, 1)
             os.dup2(said, 2)
             os.chdir(world.own)
-            _same_again()
-            _quick()
-            if note:
-                noting(world.log)
-            body()
+            with importing(world.imported) if note else contextlib.nullcontext():
+                _same_again()
+                _quick()
+                if note:
+                    noting(world.log)
+                body()
         except (EdgebenchError, OSError) as error:
             # Of what is no verb; those word it themselves.
             sys.stdout.write(str(error))
@@ -363,11 +376,12 @@ def cases(paths: list[Path], at_most: int, step: int) -> list[tuple[Path, str]]:
     return every[::step]
 
 
-def _load() -> None:
-    """Once for all runs."""
-    import edgebench.report.builder
-    import edgebench.report.figures.gallery
-    import edgebench.slowdown.models.fitting  # noqa: F401
+def _load(world: World) -> None:
+    """What the verb imported in its first run, once for all others."""
+    for name in world.imported.read_text().splitlines():
+        # Of what was imported from elsewhere, or by another name.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
 
 
 def main(words: list[str]) -> None:
@@ -380,7 +394,8 @@ def main(words: list[str]) -> None:
         # A reader may have nothing to say of this sweep.
         paths = paths_of(world, body, (0, 1) if name in READERS else (0,))
         tried = cases(paths, int(at_most), int(step))
-        _load()
+        if tried:
+            _load(world)
         wrong = [words for path, kind in tried for words in one(world, body, path, kind)]
         told = [str(path.relative_to(world.own)) for path in paths]
     sys.stdout.write(json.dumps({"paths": told, "tried": len(tried), "wrong": wrong}))

@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +59,20 @@ def worker(
 
 def worker_here(settings: dict[str, Any]) -> tuple[int, list[dict[str, Any]]]:
     """The same in this process, where torch is imported already: its exit code and events."""
-    read, write = os.pipe()
-    descriptors = {**NO_DESCRIPTORS, "events": write}
-    with os.fdopen(read) as events:
-        try:
-            spec = {"kind": "inference", "settings": settings, "descriptors": descriptors}
-            code = main([json.dumps(spec)])
-        finally:
-            os.close(write)
+    with tempfile.TemporaryFile() as events:
+        descriptors = {**NO_DESCRIPTORS, "events": events.fileno()}
+        spec = {"kind": "inference", "settings": settings, "descriptors": descriptors}
+        code = main([json.dumps(spec)])
+        events.seek(0)
         return code, [json.loads(line) for line in events]
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    """A worker here sets how many threads torch has; they are put back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
 
 
 def settings(folder: Path, **changes: Any) -> dict[str, Any]:
@@ -107,8 +114,21 @@ def plain_digest(weights: Path) -> str:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_worker_runs_its_rounds_and_tells_all(schedule: str, loader: str, weights: Path) -> None:
     """Every phase of every round ends, and the output is that of a plain network."""
+    code, events = worker_here(settings(weights, schedule=schedule, loader=loader))
+    assert code == 0
+    check_rounds(events, schedule, weights)
+
+
+@pytest.mark.parametrize(("schedule", "loader"), [("linear", "copy"), ("stream", "mmap")])
+def test_so_it_does_in_a_process_of_its_own(schedule: str, loader: str, weights: Path) -> None:
+    """As the harness starts it, with torch yet to be imported."""
     done, events = worker(settings(weights, schedule=schedule, loader=loader))
     assert done.returncode == 0, done.stderr
+    check_rounds(events, schedule, weights)
+
+
+def check_rounds(events: list[dict[str, Any]], schedule: str, weights: Path) -> None:
+    """All phases of two rounds are there and at their end, with the plain network's output."""
     assert unfinished_span(events) is None
     phases = {(p.round, p.network, p.phase) for p in events_to_phases(events)}
     in_rounds = (
@@ -172,17 +192,33 @@ def test_what_cannot_be_run_is_told(
     assert what in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_weights_that_vanish_end_the_trial_with_their_name(
-    schedule: str, weights: Path, tmp_path: Path
-) -> None:
-    """In whatever thread they are loaded: an error, never a hang, and no traceback."""
+@pytest.fixture
+def gone(weights: Path, tmp_path: Path) -> Path:
+    """A file that the weights beside it lack."""
     for file in weights.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     gone = weight_files(tmp_path)["classifier.2"]
     gone.unlink()
-    done, events = worker(settings(tmp_path, schedule=schedule))
+    return gone
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_weights_that_vanish_end_the_trial_with_their_name(
+    schedule: str, gone: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In whatever thread they are loaded: an error, never a hang, and no traceback."""
+    code, events = worker_here(settings(gone.parent, schedule=schedule))
+    assert code == 1
+    assert notes(events)["error"]["where"] == str(gone)
+    assert "Traceback" not in capfd.readouterr().err
+    assert unfinished_span(events) is not None
+
+
+def test_a_worker_that_fails_says_so_in_a_process_of_its_own(gone: Path) -> None:
+    """Its exit code is 1, and its stderr has no traceback."""
+    done, events = worker(settings(gone.parent, schedule="partial"))
     assert done.returncode == 1
     assert notes(events)["error"]["where"] == str(gone)
+    assert str(gone) in done.stderr
     assert "Traceback" not in done.stderr
     assert unfinished_span(events) is not None
