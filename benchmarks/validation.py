@@ -2,7 +2,9 @@
 
 ``python benchmarks/validation.py`` predicts what is held out of each kept sweep in :data:`SWEEPS`
 (minutes) and writes ``results/validation.json``: for each sweep the rows of the table that
-``edgebench validate`` prints, of all phases, steady rounds and starts. Words name some sweeps.
+``edgebench validate`` prints, of all phases, steady rounds and starts; the bytes of steady rounds,
+where `steady_bytes.py` read their counts; and of the sweep :data:`EDGES` which limits kill. Words name
+some sweeps.
 
 ``python benchmarks/validation.py --open-test`` predicts the test part: the networks of
 :data:`TEST`, by what :data:`LEARNT` shows. No choice may follow from it, so this is done once for a
@@ -18,6 +20,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from claims.kept import ROOT, folder
+from counts import bytes_scores, edges_score
 from report import RESULTS
 
 from edgebench.results.results import Results, load
@@ -41,6 +44,8 @@ SWEEPS = {
 }
 #: The test part, and what is known when it is predicted.
 TEST, LEARNT = "validation-test", "validation-walk"
+#: Where limits kill.
+EDGES = "validation-edge"
 #: Splits whose scores are in no use.
 _UNUSED = ("family", "schedule")
 _LIMITS = ("limit-inside", "limit-outside")
@@ -54,8 +59,11 @@ def main() -> None:
     if words == ["--open-test"]:
         keep(TEST, tested())
         return
-    for scenario in words or SWEEPS:
-        keep(scenario, asked(scenario, SWEEPS[scenario]))
+    for scenario in words or (*SWEEPS, EDGES):
+        if scenario == EDGES:
+            keep(EDGES, killing())
+        else:
+            keep(scenario, asked(scenario, SWEEPS[scenario]))
 
 
 def keep(scenario: str, found: dict[str, Any]) -> None:
@@ -70,7 +78,19 @@ def asked(scenario: str, held_out: Collection[str]) -> dict[str, Any]:
     path = folder(scenario)
     results, _ = with_trainings(load(path))
     answers = predictions(results, held_out, _UNUSED)
-    return {"sweep": path.name, "held_out": held_out, "uses": scored(answers)}
+    about = {"sweep": path.name, "held_out": held_out, "uses": scored(answers)}
+    return {**about, "bytes": counts_of(results)}
+
+
+def counts_of(results: Results) -> dict[str, dict[str, Any]]:
+    """The scores of bytes, by loader."""
+    return {loader: rounded(score) for loader, score in bytes_scores(results).items()}
+
+
+def killing() -> dict[str, Any]:
+    """Which limits kill networks that never ran."""
+    path = folder(EDGES)
+    return {"sweep": path.name, "edges": rounded(edges_score(load(path)))}
 
 
 def tested() -> dict[str, Any]:
@@ -93,6 +113,7 @@ def tested() -> dict[str, Any]:
         "held_out": held_out,
         "commit": git("rev-parse", "HEAD"),
         "uses": scored(answers),
+        "bytes": counts_of(test),
     }
 
 

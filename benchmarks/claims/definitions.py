@@ -81,7 +81,7 @@ def _ledgers() -> Iterator[Claim]:
 def _model() -> Iterator[Claim]:
     from edgebench.slowdown.simulator.references import PIECE_BYTES
 
-    yield says("Pieces are at most {} MiB", PIECE_BYTES >> 20)
+    yield says("in pieces of at most {} MiB", PIECE_BYTES >> 20)
 
 
 def _knee() -> Iterator[Claim]:

@@ -15,6 +15,7 @@ from edgebench.slowdown.calibration.device import Calibration, load_calibration
 from edgebench.slowdown.curves import WITH_ROUNDS, Curve, curves, unlimited_curves
 from edgebench.slowdown.simulator.training_workload import KIND, SHAPING, table_key
 from edgebench.slowdown.splits import unseen
+from edgebench.slowdown.unsimulated import kernel_warnings
 from edgebench.storage_speed import AS_IS, parse_storage
 from edgebench.workloads.preparation import describe_trainings
 
@@ -147,7 +148,7 @@ def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
     for (device, kind, _), own in groups.items():
         context, why = context_of(results, own)
         found.append(DeviceData(device, kind, tuple(own), context))
-        warnings += why
+        warnings += [*why, *kernel_warnings(results, device)]
     if why_none and all(one.context.calibration is None for one in found):
         raise why_none
     return found, warnings

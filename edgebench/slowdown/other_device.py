@@ -23,6 +23,7 @@ from edgebench.slowdown.models.conformal import REACH, UNRUN_REACH
 from edgebench.slowdown.models.device_costs import prior_costs, with_costs
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
 from edgebench.slowdown.splits import by_engine, unseen
+from edgebench.slowdown.unsimulated import unsimulated_words
 
 if TYPE_CHECKING:
     from edgebench.storage_speed import StorageSpeed
@@ -99,7 +100,8 @@ def device_of_file(path: Path, here: Calibration | None) -> OtherDevice:
         raise ResultsError(what, where=str(path), remedy="name a calibration-….json")
     made = Calibration.from_json(data, str(path))
     says = f"{made.device}, on which no network was run: constants of {path.name}"
-    return OtherDevice(made.device, made, None, (says, *_common(here)))
+    kernel = unsimulated_words(made.device, [made.environment])
+    return OtherDevice(made.device, made, None, (says, *_common(here), *kernel))
 
 
 def _common(here: Calibration | None) -> tuple[str, ...]:

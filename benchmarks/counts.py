@@ -1,0 +1,205 @@
+"""What is simulated of bytes and of kills, against what was counted."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from claims.kept import figures
+from steady_bytes import MANY_BYTES
+
+from edgebench.slowdown.context import CannotPredictError, device_data
+from edgebench.slowdown.evaluation.viability_scores import (
+    ViabilityEdge,
+    ViabilityPrediction,
+    predict_viability,
+    score_viability,
+)
+from edgebench.slowdown.models.own_memory import fit_own_memory
+from edgebench.slowdown.simulator.profile import profile, workload_for
+from edgebench.slowdown.splits import unseen, workload_network
+from edgebench.slowdown.viability import (
+    ViabilityTrial,
+    conclusive_trials,
+    mapped_bytes,
+    viability_trials,
+)
+
+if TYPE_CHECKING:
+    from edgebench.results.results import Results
+    from edgebench.slowdown.context import Context, DeviceData
+    from edgebench.slowdown.curves import Curve
+
+#: Network → bytes of each round at each limit; that of no limit is infinite.
+_Rounds = dict[float, list[float]]
+#: Edges this near are right.
+_NEAR = math.log(1.03)
+
+
+@dataclass(frozen=True)
+class SteadyBytes:
+    """Bytes of a steady round beyond those of unlimited ones, at one limit of a workload.
+
+    Attributes:
+        workload: which.
+        loader: its loader: ``copy`` reads swap again, ``mmap`` the weights' file.
+        measured: the median of its rounds.
+        predicted: as simulated, its unlimited trials known.
+        weights: what it would be if every execution read all weights.
+        repeats: each round.
+    """
+
+    workload: str
+    loader: str
+    measured: float
+    predicted: float
+    weights: float
+    repeats: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        """Of what is simulated, as a share."""
+        return abs(self.predicted / self.measured - 1)
+
+    @property
+    def weights_error(self) -> float:
+        """Of all weights in each execution."""
+        return abs(self.weights / self.measured - 1)
+
+
+def bytes_scores(results: Results) -> dict[str, dict[str, Any]]:
+    """By loader, how near simulated bytes of steady rounds are; empty where none were counted."""
+    points = [point for point in steady_bytes(results) if point.measured > MANY_BYTES]
+    return {
+        loader: _scored([point for point in points if point.loader == loader])
+        for loader in sorted({point.loader for point in points})
+    }
+
+
+def steady_bytes(results: Results) -> Iterator[SteadyBytes]:
+    """Every limit of every workload whose rounds were counted."""
+    counted: dict[tuple[Any, ...], _Rounds] = defaultdict(lambda: defaultdict(list))
+    for row in figures("steady_bytes"):
+        key = row["sweep"], row["network"], row["schedule"], row["loader"]
+        counted[key][row["limit_bytes"] or math.inf] += row["bytes"]
+    for data in device_data(results)[0]:
+        for curve in data.curves:
+            at = curve.settings
+            key = at["sweep"], workload_network(curve), at.get("schedule"), at.get("loader")
+            if curve.phase == "total" and len(curve.limits) and key in counted:
+                yield from _of_curve(curve, counted[key], data.context)
+
+
+def _of_curve(curve: Curve, rounds: _Rounds, context: Context) -> Iterator[SteadyBytes]:
+    try:
+        found = profile(curve, curve.unlimited_s, context)
+        workload = workload_for(curve, context)
+    except CannotPredictError:
+        return
+    if not rounds.get(math.inf):
+        return
+    copied = workload.loader == "copy"
+    # Mapped weights are read once in any case.
+    weights = workload.weight_bytes * (workload.passes - (not copied))
+    free = float(np.median(rounds[math.inf]))
+    back = np.interp(np.log(curve.limits), found.ln_limit, found.moved[1] + found.moved[3])
+    for limit, predicted in zip(curve.limits.tolist(), back.tolist(), strict=True):
+        if read := rounds.get(limit):
+            beyond = np.array(read) - free
+            yield SteadyBytes(
+                workload=f"{curve.network} {workload.schedule} {workload.loader}",
+                loader=workload.loader,
+                measured=float(np.median(beyond)),
+                predicted=predicted,
+                weights=weights,
+                repeats=tuple(beyond.tolist()),
+            )
+
+
+def _scored(points: Sequence[SteadyBytes]) -> dict[str, Any]:
+    noise = [abs(size / point.measured - 1) for point in points for size in point.repeats]
+    return {
+        "points": len(points),
+        "workloads": len({point.workload for point in points}),
+        "error": _of_workloads([(point.workload, point.error) for point in points]),
+        "weights_error": _of_workloads([(p.workload, p.weights_error) for p in points]),
+        "within_25": float(np.mean([point.error <= 0.25 for point in points])),
+        "noise": float(np.median(noise)),
+    }
+
+
+def _of_workloads(errors: Sequence[tuple[str, float]]) -> float:
+    """The median over workloads of their medians."""
+    groups: dict[str, list[float]] = defaultdict(list)
+    for workload, error in errors:
+        groups[workload].append(error)
+    return float(np.median([np.median(group) for group in groups.values()]))
+
+
+def edges_score(results: Results) -> dict[str, Any]:
+    """Limits that kill networks which never ran, from their layer tables; beside the plain rule.
+
+    The rule, "limit + swap ≥ demand", knows the measured demand.
+    """
+    known = conclusive_trials(viability_trials(results))
+    needs = {
+        (name, data.swap_kind != "none"): need
+        for data in device_data(results)[0]
+        for name, need in _simulated_needs(data)
+    }
+    judged: list[ViabilityPrediction] = []
+    edges: list[ViabilityEdge] = []
+    by_rule: list[ViabilityEdge] = []
+    for name in sorted({trial.network for trial in known}):
+        others = [trial for trial in known if trial.network != name]
+        own = [trial for trial in known if trial.network == name]
+        told, found = predict_viability(
+            others,
+            [replace(one, need_bytes=needs[name, one.swap_bytes > 0]) for one in own],
+        )
+        judged += told
+        edges += found
+        by_rule += [_by_rule(edge, own) for edge in found]
+    score = score_viability("network", judged, edges)
+    rule_right = np.mean([(trial.room >= 0) == trial.viable for trial in known])
+    return {
+        "trials": score.trials,
+        "killed": score.killed,
+        "right": score.right,
+        "dangerous": score.dangerous,
+        "edges": len(edges),
+        "within_3": _near(edges),
+        "median_error": score.median_error,
+        "rule_right": float(rule_right),
+        "rule_within_3": _near(by_rule),
+    }
+
+
+def _simulated_needs(data: DeviceData) -> Iterator[tuple[str, float]]:
+    """Each network's need of anonymous memory, as if it had never run."""
+    for name in sorted({workload_network(curve) for curve in data.curves}):
+        others = [curve for curve in data.curves if workload_network(curve) != name]
+        own = next(curve for curve in data.curves if workload_network(curve) == name)
+        bare = unseen(own, with_unlimited=False)
+        demand = fit_own_memory(others, data.context).with_demand(bare, data.context).demand_bytes
+        assert demand is not None
+        schedule = str(own.settings.get("schedule"))
+        mapped = own.settings.get("loader") == "mmap"
+        yield name, demand - mapped * mapped_bytes(data.context.tables, name, schedule)
+
+
+def _by_rule(edge: ViabilityEdge, own: Sequence[ViabilityTrial]) -> ViabilityEdge:
+    need = next(
+        trial.need_bytes
+        for trial in own
+        if (trial.swap_bytes, trial.limit_bytes) == (edge.swap_bytes, edge.killed_bytes)
+    )
+    return replace(edge, predicted_bytes=max(need - edge.swap_bytes, 1.0))
+
+
+def _near(edges: Sequence[ViabilityEdge]) -> float:
+    return float(np.mean([edge.error <= _NEAR for edge in edges]))
