@@ -12,26 +12,21 @@ import numpy as np
 from claims.kept import figures
 from steady_bytes import MANY_BYTES
 
-from edgebench.slowdown.context import CannotPredictError, device_data
+from edgebench.slowdown.context import CannotPredictError, choose_device_data, device_data
 from edgebench.slowdown.evaluation.viability_scores import (
     ViabilityEdge,
     ViabilityPrediction,
     predict_viability,
     score_viability,
 )
-from edgebench.slowdown.models.own_memory import fit_own_memory
+from edgebench.slowdown.learnt_viability import as_never_run
 from edgebench.slowdown.simulator.profile import profile, workload_for
-from edgebench.slowdown.splits import unseen, workload_network
-from edgebench.slowdown.viability import (
-    ViabilityTrial,
-    conclusive_trials,
-    mapped_bytes,
-    viability_trials,
-)
+from edgebench.slowdown.splits import workload_network
+from edgebench.slowdown.viability import ViabilityTrial, conclusive_trials, viability_trials
 
 if TYPE_CHECKING:
     from edgebench.results.results import Results
-    from edgebench.slowdown.context import Context, DeviceData
+    from edgebench.slowdown.context import Context
     from edgebench.slowdown.curves import Curve
 
 #: Network → bytes of each round at each limit; that of no limit is infinite.
@@ -145,22 +140,17 @@ def edges_score(results: Results) -> dict[str, Any]:
 
     The rule, "limit + swap ≥ demand", knows the measured demand.
     """
+    data, _ = choose_device_data(results)
     known = conclusive_trials(viability_trials(results))
-    needs = {
-        (name, data.swap_kind != "none"): need
-        for data in device_data(results)[0]
-        for name, need in _simulated_needs(data)
-    }
     judged: list[ViabilityPrediction] = []
     edges: list[ViabilityEdge] = []
     by_rule: list[ViabilityEdge] = []
     for name in sorted({trial.network for trial in known}):
         others = [trial for trial in known if trial.network != name]
         own = [trial for trial in known if trial.network == name]
-        told, found = predict_viability(
-            others,
-            [replace(one, need_bytes=needs[name, one.swap_bytes > 0]) for one in own],
-        )
+        rest = tuple(curve for curve in data.curves if workload_network(curve) != name)
+        learnt = as_never_run(others, replace(data, curves=rest))
+        told, found = predict_viability(learnt, as_never_run(own, data))
         judged += told
         edges += found
         by_rule += [_by_rule(edge, own) for edge in found]
@@ -177,19 +167,6 @@ def edges_score(results: Results) -> dict[str, Any]:
         "rule_right": float(rule_right),
         "rule_within_3": _near(by_rule),
     }
-
-
-def _simulated_needs(data: DeviceData) -> Iterator[tuple[str, float]]:
-    """Each network's need of anonymous memory, as if it had never run."""
-    for name in sorted({workload_network(curve) for curve in data.curves}):
-        others = [curve for curve in data.curves if workload_network(curve) != name]
-        own = next(curve for curve in data.curves if workload_network(curve) == name)
-        bare = unseen(own, with_unlimited=False)
-        demand = fit_own_memory(others, data.context).with_demand(bare, data.context).demand_bytes
-        assert demand is not None
-        schedule = str(own.settings.get("schedule"))
-        mapped = own.settings.get("loader") == "mmap"
-        yield name, demand - mapped * mapped_bytes(data.context.tables, name, schedule)
 
 
 def _by_rule(edge: ViabilityEdge, own: Sequence[ViabilityTrial]) -> ViabilityEdge:

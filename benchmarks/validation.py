@@ -3,8 +3,8 @@
 ``python benchmarks/validation.py`` predicts what is held out of each kept sweep in :data:`SWEEPS`
 (minutes) and writes ``results/validation.json``: for each sweep the rows of the table that
 ``edgebench validate`` prints, of all phases, steady rounds and starts; the bytes of steady rounds,
-where `steady_bytes.py` read their counts; and of the sweep :data:`EDGES` which limits kill. Words name
-some sweeps.
+where ``steady_bytes.py`` read their counts; and of the sweep :data:`EDGES` which limits kill.
+Words name some sweeps.
 
 ``python benchmarks/validation.py --open-test`` predicts the test part: the networks of
 :data:`TEST`, by what :data:`LEARNT` shows. No choice may follow from it, so this is done once for a

@@ -9,6 +9,7 @@ import numpy as np
 
 from edgebench.slowdown.context import CannotPredictError, DeviceData
 from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.learnt_viability import LearntViability
 from edgebench.slowdown.models.base import CurvePrediction
 from edgebench.slowdown.models.fitted import FittedModels, ModelSource, WorkloadModel
 from edgebench.slowdown.models.own_memory import fit_own_memory
@@ -20,7 +21,7 @@ from edgebench.slowdown.simulator.profile import (
     workload_for,
 )
 from edgebench.slowdown.splits import by_engine
-from edgebench.slowdown.viability import CONFIDENT, Viability, WorkloadViability, mapped_bytes
+from edgebench.slowdown.viability import CONFIDENT, WorkloadViability, mapped_bytes
 
 #: A round that is slower by no more than this factor is not slowed.
 UNSLOWED = 1.1
@@ -99,7 +100,7 @@ class Predictor:
     """Predicts workloads from a device's data; fitted once."""
 
     def __init__(
-        self, data: DeviceData, viability: Viability, models: ModelSource | None = None
+        self, data: DeviceData, viability: LearntViability, models: ModelSource | None = None
     ) -> None:
         """``models`` are stored fits; None fits all models to the data."""
         self._data = data
@@ -203,7 +204,7 @@ class Predictor:
         mapped = 0.0
         if settings.get("loader") == "mmap":
             mapped = mapped_bytes(tables, subject.network, str(settings.get("schedule")))
-        return WorkloadViability(self._viability, float(swap), demand - mapped)
+        return WorkloadViability(self._viability.of(subject.curves), float(swap), demand - mapped)
 
     def _fitted(self, subject: QueriedWorkload) -> tuple[float, float] | None:
         """Shares of demand between which trials were made: the subject's own, else all."""

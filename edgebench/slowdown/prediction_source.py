@@ -11,6 +11,7 @@ from edgebench.identity import caller_identity
 from edgebench.results.planned_networks import may_have
 from edgebench.results.results import load
 from edgebench.slowdown.context import DeviceData, choose_device_data, with_trainings
+from edgebench.slowdown.learnt_viability import LearntViability
 from edgebench.slowdown.other_device import (
     OtherDevice,
     TransferredModels,
@@ -21,7 +22,7 @@ from edgebench.slowdown.other_device import (
 from edgebench.slowdown.prediction import Prediction, Predictor
 from edgebench.slowdown.query import WorkloadQuery, find_workloads, has_layer_tables
 from edgebench.slowdown.stored_fits import StoredFits, is_stored
-from edgebench.slowdown.viability import fit_viability, viability_trials
+from edgebench.slowdown.viability import viability_trials
 from edgebench.workloads.engines.registry import file_engine
 from edgebench.workloads.preparation import describe_networks
 
@@ -78,7 +79,8 @@ def source_of(
     """
     if is_stored(path):
         fits = StoredFits(path)
-        return PredictionSource(fits.data, Predictor(fits.data, fit_viability(()), fits), None, [])
+        predictor = Predictor(fits.data, LearntViability((), fits.data), fits)
+        return PredictionSource(fits.data, predictor, None, [])
     network, tables = query.network, None
     if network and query.reference and not may_have(path, network):
         # Refused before all results are read, if it can't be built.
@@ -86,8 +88,9 @@ def source_of(
     results, no_tables = with_trainings(load(path))
     known, lacking = choose_device_data(results, device, swap_kind)
     known = known.with_tables(tables) if tables else _with_layers(known, query)
-    viability = fit_viability(viability_trials(results))
-    warnings = [*results.warnings, *lacking, *no_tables, *viability.left_out_words]
+    viability = LearntViability(viability_trials(results), known)
+    left_out = viability.measured.left_out_words
+    warnings = [*results.warnings, *lacking, *no_tables, *left_out]
     return PredictionSource(known, Predictor(known, viability), results, warnings)
 
 
@@ -112,7 +115,7 @@ def elsewhere(
         assert board is not None
         device = device_of_board(board, here)
     data = data_of(source.data, device)
-    viability = fit_viability(viability_trials(source.results))
+    viability = LearntViability(viability_trials(source.results), source.data)
     models = TransferredModels(source.data, data)
     found = PredictionSource(
         data, Predictor(data, viability, models), source.results, source.warnings

@@ -52,6 +52,8 @@ class ViabilityTrial:
     need_bytes: float
     viable: bool
     swap_was_free: bool = False
+    schedule: str = ""
+    loader: str = ""
 
     @property
     def family(self) -> str:
@@ -174,6 +176,8 @@ def _trial(row: dict[Any, Any], tables: Tables) -> ViabilityTrial | None:
         need_bytes=float(demand) - mapped,
         viable=row["outcome"] == "ok",
         swap_was_free=row["killed_with_swap_free"] is True,
+        schedule=str(row["schedule"]),
+        loader=str(row["loader"]),
     )
 
 

@@ -58,8 +58,22 @@ def own_memory_in(fit: Fit) -> OwnMemory:
 
 def fit_own_memory(curves: Sequence[Curve], context: Context) -> OwnMemory:
     """What the demands of these curves show."""
+    return _median(_known(curves, context))
+
+
+def left_out_own_memory(curves: Sequence[Curve], context: Context) -> dict[str, OwnMemory]:
+    """For each network whose demand is known, what the demands of all others show."""
+    every = _known(curves, context)
+    known = [("+".join(workload.networks), workload, own) for workload, own in every]
+    return {
+        left_out: _median((workload, own) for name, workload, own in known if name != left_out)
+        for left_out in sorted({name for name, *_ in known})
+    }
+
+
+def _median(known: Iterable[tuple[Workload, float]]) -> OwnMemory:
     groups: dict[str, dict[Workload, float]] = {}
-    for workload, own in _known(curves, context):
+    for workload, own in known:
         groups.setdefault(_kind(workload), {})[workload] = own / _layers(workload)
     return OwnMemory({kind: median(each.values()) for kind, each in sorted(groups.items())})
 
