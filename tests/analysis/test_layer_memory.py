@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -10,7 +10,7 @@ from layer_cost_results import Made, make
 
 from edgebench.analysis.layer_costs.builder import layer_cost_tables
 from edgebench.analysis.layer_costs.peaks import layer_peak_tables
-from edgebench.results.results import load
+from edgebench.results.results import Results, load
 
 
 def seen(trial: str, own: bool, strategy: str, layer: int, phase: str, peak: float) -> Any:
@@ -38,12 +38,11 @@ def test_timed_trials_tell_what_they_can_and_own_trials_the_rest(tmp_path: Any) 
     ]
     frame = pd.DataFrame(rows).assign(sweep=results.sweeps[0].name, point=point)
     elsewhere = frame.assign(point="another", peak_bytes=888.0)
-    fake: Any = SimpleNamespace(
-        sweeps=[SimpleNamespace(strategy_records=[object()])],
-        trials=trials,
-        memory=pd.concat([frame, elsewhere]),
-    )
-    (found,) = layer_peak_tables(fake, [table])
+    (sweep,) = results.sweeps
+    told = Results([replace(sweep, strategy_records=sweep.records[:1])])
+    # In the place of what is read from the files.
+    told.memory = pd.concat([frame, elsewhere])
+    (found,) = layer_peak_tables(told, [table])
     assert found is not None
     assert found.peaks == {("duo", 0): {"kernel": 40.0, "process": 40.0}}
     assert {m.strategy: m.error_bytes for m in found.methods} == {"kernel": 5.0, "process": 5.0}

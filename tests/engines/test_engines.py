@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -16,10 +15,8 @@ from edgebench.errors import ResultsError, WorkloadError
 from edgebench.layers.disk import weights_in
 from edgebench.measures.strategies.operators import Operators
 from edgebench.measures.strategy import TrialData
+from edgebench.records import LimitSetting, TrialRecord
 from edgebench.workloads.engines.registry import engine_of
-
-if TYPE_CHECKING:
-    from edgebench.records import TrialRecord
 
 
 @pytest.mark.parametrize("loader", LOADERS)
@@ -92,9 +89,10 @@ def test_an_engine_without_a_profiler_says_so(tmp_path: Path):
     """The strategy ``operators`` gives LiteRT's reason, and no word of torch."""
     folder = Path(prepared(made_tflite(tmp_path), tmp_path / "cache")["folder"])
     notes = run("small.tflite", "litert", folder, profile=tmp_path).notes
-    record = SimpleNamespace(notes=notes)
+    about = ("0001", "p1", 0, 0, {}, LimitSetting())
+    record = TrialRecord(*about, outcome="ok", started_utc="", notes=notes)
     with pytest.raises(ResultsError, match=r"^LiteRT's Python package has no profiler$"):
-        Operators().read(TrialData([], cast("TrialRecord", record), tmp_path))
+        Operators().read(TrialData([], record, tmp_path))
     assert "no_operator_times" not in run("small.tflite", "litert", folder).notes
 
 

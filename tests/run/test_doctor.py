@@ -3,10 +3,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
+from edgebench.cgroups.support import Finding
 from edgebench.run.checks import CheckResult, finding_result
 
 
@@ -42,10 +42,10 @@ def test_an_unfit_machine_is_told_why(
     """A failing check gives exit code 5, its name on stderr and its remedy in the table."""
     from edgebench import cli
 
-    finding = SimpleNamespace(name="memory controller", ok=False, says="off", remedy="boot with it")
+    finding = Finding("memory controller", False, "off", "boot with it")
 
     def results() -> list[CheckResult]:
-        return [finding_result(finding)]  # type: ignore[arg-type]
+        return [finding_result(finding)]
 
     monkeypatch.setattr("edgebench.run.checks.check_machine", results)
     monkeypatch.setattr(sys, "argv", ["edgebench", "doctor"])
