@@ -77,8 +77,9 @@ def test_a_killed_demo_is_cleaned_up_after(tmp_path: Path):
         assert run.stdout is not None
         run.stdout.readline()
         (folder,) = tmp_path.glob("edgebench-[!s]*")
+        # Looked at now: once it is dead, a harness that another test starts may clean up after it.
+        assert folder.is_dir()
         run.kill()
-    assert folder.is_dir()
     code = "from edgebench.cgroups.leftovers import clear_leftovers; clear_leftovers()"
     subprocess.run([sys.executable, "-c", code], env=env, check=True)
     assert not folder.exists()

@@ -29,7 +29,7 @@ from edgebench.workloads.recorder import Recorder
 MIB = 1 << 20
 KIND = "made-up layers"
 SIZES_MIB = (1, 8, 64, 256)
-_HELD_S, _PAUSE_S = 0.002, 0.05
+_HELD_S, _PAUSE_S = 0.002, 0.2
 #: Bytes of a page table's entry for each page that is held (x86-64, aarch64).
 _ENTRY = 8
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,16 @@ from edgebench.record_view import record_html, record_sentence
 from edgebench.run.asked_limits import asked_limits
 
 MIB = 1 << 20
-#: It holds what it took for a while: demand is read every 10 ms.
-ALLOCATE = "import sys, time; area = bytearray(int(sys.argv[1]) << 20); time.sleep(0.05)"
+#: They hold what they took for a while: demand is read every 10 ms, later on a busy machine.
+HELD_S = 0.2
+ALLOCATE = f"import sys, time; area = bytearray(int(sys.argv[1]) << 20); time.sleep({HELD_S})"
 
 
 def allocate(mebibytes: int) -> None:
     """A function as a person writes it."""
-    bytearray(mebibytes * MIB)
+    area = bytearray(mebibytes * MIB)
+    time.sleep(HELD_S)
+    area.clear()
 
 
 @pytest.mark.cgroup

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -92,7 +93,7 @@ def test_a_machine_without_sensors_starts_no_thread():
 def test_a_sensor_that_vanishes_is_said_and_the_others_go_on():
     """A real file of the kernel's whose device goes away: the readings before it stay."""
     with Ownership() as ownership:
-        cgroup = find_parent(ownership).create("sensors-gone")
+        cgroup = find_parent(ownership).create(f"{os.getpid()}-sensors-gone")
         try:
             names = ("pids.current", "notify_on_release", "cgroup.freeze")
             file = next(path for name in names if (path := cgroup.path / name).exists())

@@ -34,7 +34,7 @@ _IN_ACCESS, _IN_OPEN = 0x1, 0x20
 #: Fills memory beyond its limit, and tells when it begins and when it ends.
 FILL = (
     "import sys, time; print(time.monotonic_ns(), flush=True); b = bytearray(60 << 20)\n"
-    "for _ in range(3): b[::4096] = b'x' * len(b[::4096]); time.sleep(0.1)\n"
+    "for _ in range({times}): b[::4096] = b'x' * len(b[::4096]); time.sleep(0.1)\n"
     "print(time.monotonic_ns())"
 )
 
@@ -81,14 +81,16 @@ def looks(place: Path) -> Iterator[list[int]]:
         os.close(inotify)
 
 
-def trial(setup: TrialSetup, folder: Path, **asked: object) -> tuple[TrialRecord, list[int]]:
-    """A trial, and the looks at flushing files while its workload ran."""
+def trial(
+    setup: TrialSetup, folder: Path, times: int = 3, **asked: object
+) -> tuple[TrialRecord, list[int]]:
+    """A trial that fills memory so many times, and the looks at flushing files while it ran."""
     files = TrialFiles(
         folder / "s.npz", folder / "e.gz", folder / "log", folder, live=folder / "live.json"
     )
     settings = {
         "kind": "command",
-        "command": [sys.executable, "-I", "-S", "-c", FILL],
+        "command": [sys.executable, "-I", "-S", "-c", FILL.format(times=times)],
         "env": {"PYTHONPATH": python_path()},
     }
     limits = LimitSetting("100M", 100 * MIB)
@@ -149,7 +151,8 @@ def test_nor_does_a_worker_that_tells_its_phases(session: Session, tmp_path: Pat
 def test_the_look_itself_is_seen_where_it_is_asked_for(session: Session, tmp_path: Path) -> None:
     """The same test sees the readings of a trial that is to be watched with ``memory.stat``."""
     setup = replace(session.setup, statistics_always=True)
-    record, looked = trial(setup, tmp_path)
+    # Looks come every 50 ms while the program rests.
+    record, looked = trial(setup, tmp_path, times=20)
     assert len(looked) > 10
     assert record.watched is not None
     assert record.watched.flushes is True

@@ -62,7 +62,8 @@ def scenario(tmp_path: Path) -> Path:
 def lines(root: Path) -> list[dict[str, Any]]:
     """All records of the one sweep below this folder."""
     (file,) = root.glob("results/*/*/trials.jsonl")
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    # What follows the last whole line is being written.
+    return [json.loads(line) for line in file.read_text().split("\n")[:-1]]
 
 
 def plan(root: Path) -> list[dict[str, Any]]:

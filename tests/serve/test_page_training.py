@@ -21,7 +21,7 @@ def test_train_watch_and_compare_with_an_earlier_training(browser: Any, tmp_path
         page.find("[id='field-workload.kind'] option[value='training']").click()
         page.choose("workload.network", "mlp")
         page.fill_in("workload.learning_rate", "0.1, 0.01")
-        page.fill_in("workload.steps", "1500")
+        page.fill_in("workload.steps", "3000")
         page.fill_in("workload.threads", "1")
         page.fill_in("limits.memory", "max")
         page.fill_in("scenario.repeats", "1")
