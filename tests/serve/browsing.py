@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,44 @@ class Page:
 
     def find(self, css: str, patience_s: float = 30.0) -> Any:
         """The first element that fits, once it is there and shown."""
-        return wait_for(
-            lambda: next((e for e in self.all(css) if e.is_displayed()), None), patience_s
-        )
+        return self._told(lambda: self._shown(css), patience_s)
+
+    def press(self, css: str, which: int = 0) -> None:
+        """Click on the first element that fits, or on a later one, once it is there and shown."""
+
+        def pressed() -> bool:
+            if found := self._shown(css, which):
+                found.click()
+            return bool(found)
+
+        self._told(pressed)
+
+    def words(self, css: str) -> str:
+        """What the first element that fits says, once it is there and shown."""
+        return str(self._told(lambda: (found := self._shown(css)) and found.text))
+
+    def attribute(self, css: str, name: str) -> str:
+        """The same of one of its attributes."""
+        found = self._told(lambda: (found := self._shown(css)) and found.get_attribute(name))
+        return str(found)
+
+    def _shown(self, css: str, which: int = 0) -> Any:
+        return next((e for e in self.all(css)[which:] if e.is_displayed()), None)
+
+    def _told(self, question: Callable[[], Any], patience_s: float = 30.0) -> Any:
+        """What it comes to, once it is something.
+
+        A page that draws anew replaces elements, also between two questions about one: the next
+        look finds the new one.
+        """
+        from selenium.common.exceptions import StaleElementReferenceException
+
+        def look() -> Any:
+            with contextlib.suppress(StaleElementReferenceException):
+                return question()
+            return None
+
+        return wait_for(look, patience_s)
 
     def all(self, css: str) -> list[Any]:
         """Every element that fits."""

@@ -31,30 +31,30 @@ def test_fill_in_start_watch_stop_and_compare(browser: Any, tmp_path: Path):
         page.choose("workload.network", "lenet")
         page.fill_in("limits.memory", "max")
         page.fill_in("scenario.repeats", "0")
-        page.find("button.main").click()
+        page.press("button.main")
         page.find("[id='field-scenario.repeats'][aria-invalid='true']")
         page.shoot("form-fault")
         page.fill_in("scenario.repeats", "40")
         page.fill_in("scenario.name", "by-hand")
-        page.find("#check").click()
+        page.press("#check")
         wait_for(lambda: "40 trials" in page.text("#form-status"))
         page.shoot("form")
-        page.find("button.main").click()
+        page.press("button.main")
         page.find("#jobs li[data-state='running']")
         usage = "#trial-figures [data-name='usage'] dd"
         wait_for(lambda: page.all(usage) and mebibytes(page.text(usage)) > 60, 90)
         page.shoot("live")
         wait_for(lambda: re.search(r"\b[2-9] of 40 trials", page.text("#sweep-words")), 90)
         page.open()
-        page.find("#jobs li[data-state='running'] button").click()
+        page.press("#jobs li[data-state='running'] button")
         page.find("#jobs li[data-state='stopped']")
         assert "kept" in wait_for(lambda: _if_has(page.text("#sweep-words"), "stopped after"))
-        page.find("nav a[href='#history']").click()
-        page.find("#sweeps input").click()
+        page.press("nav a[href='#history']")
+        page.press("#sweeps input")
         page.find("#trials input")
         for box in page.all("#trials input")[:2]:
             box.click()
-        page.find("#compare").click()
+        page.press("#compare")
         wait_for(lambda: "2 trials drawn from" in page.text("#status"))
         assert len(page.all("#comparison-charts canvas")) == 2
         assert page.all("#comparison tr.differs")
@@ -86,9 +86,9 @@ def test_sort_and_filter(browser: Any, with_results: Served):
     rows[0].find_element("css selector", "input").click()
     page.find("#trials tbody tr")
     assert len(page.all("#trials tbody tr")) == 20
-    page.find("select[data-filter='network'] option[value='lenet']").click()
+    page.press("select[data-filter='network'] option[value='lenet']")
     wait_for(lambda: len(page.all("#trials tbody tr")) == 10)
-    page.find("#trials button[data-column='wall_s']").click()
+    page.press("#trials button[data-column='wall_s']")
     assert page.find("#trials th[aria-sort='ascending']")
     page.shoot("history")
     assert page.faults() == []
@@ -107,7 +107,7 @@ def test_odd_kills_are_told_in_words(browser: Any, tmp_path: Path):
     with serving(tmp_path) as server:
         page = Page(browser, server.address)
         page.open("history")
-        page.find("#sweeps input").click()
+        page.press("#sweeps input")
         wait_for(lambda: "killed for memory" in page.text("#trials"))
         told = [element.text for element in page.all("#trials .fault")]
         assert sorted(told) == ["killed in some odd way", "the command itself ended with 0"]

@@ -41,7 +41,7 @@ def test_it_opens_on_the_answer(browser: Any, answered: Served):
     page.find("#hero-words")
     assert "It needs 200.0 MiB without a limit" in page.text("#hero-words")
     assert page.find("#curve canvas")
-    assert "killed at 50 MiB" in page.find("#curve [role='img']").get_attribute("aria-label")
+    assert "killed at 50 MiB" in page.attribute("#curve [role='img']", "aria-label")
     assert "fits: it needs 200.0 MiB" in page.text("#board-list")
     wait_for(lambda: "line: predicted" in page.text("#curve"), 120)
     page.shoot("answer")
@@ -94,11 +94,11 @@ def test_the_boards_follow_what_their_system_keeps(browser: Any, answered: Serve
     page = Page(browser, answered.address)
     page.open("answer")
     reserve = page.find("#reserve")
-    assert "✓" in page.find("#board-list li").text
+    assert "✓" in page.words("#board-list li")
     reserve.clear()
     reserve.send_keys("364")
-    wait_for(lambda: "✕" in page.find("#board-list li").text)
-    assert "killed with 52.1 MiB" in page.find("#board-list li").text
+    wait_for(lambda: "✕" in page.words("#board-list li"))
+    assert "killed with 52.1 MiB" in page.words("#board-list li")
 
 
 def test_another_workload_and_another_sweep(browser: Any, answered: Served):
@@ -106,10 +106,10 @@ def test_another_workload_and_another_sweep(browser: Any, answered: Served):
     page = Page(browser, answered.address)
     page.open("answer")
     page.find("#workloads button")
-    page.all("#workloads button")[1].click()
+    page.press("#workloads button", which=1)
     assert page.text("#hero-title") == "lenet"
-    page.find("nav a[href='#history']").click()
-    page.find("#sweeps a").click()
+    page.press("nav a[href='#history']")
+    page.press("#sweeps a")
     page.find("#hero-words")
     assert "#answer/jetson-nano/" in browser.current_url
 
@@ -138,15 +138,15 @@ def test_axe_finds_nothing_grave(browser: Any, answered: Served, view: str, them
     ready = {"answer": "#curve canvas", "live": "#system-figures dd", "new": "button.main"}
     page.find(ready.get(view, "#sweeps input"))
     if view == "history":
-        page.find("#sweeps input").click()
-        page.find("#trials input").click()
-        page.find("#compare").click()
+        page.press("#sweeps input")
+        page.press("#trials input")
+        page.press("#compare")
         page.find("#comparison td")
     elif view == "new":
-        page.find("[id='field-workload.network']").click()
+        page.press("[id='field-workload.network']")
         page.find("[id='field-workload.network-list']")
     assert _grave(page) == []
-    assert JARGON.findall(page.find("body").text) == []
+    assert JARGON.findall(page.words("body")) == []
 
 
 def _grave(page: Page) -> list[tuple[str, list[str]]]:
@@ -178,7 +178,7 @@ def test_a_network_is_found_by_typing(browser: Any, answered: Served):
     field.send_keys("\ue003")
     assert len(page.all(chips)) == 1
     field.send_keys("no_such_network", "\ue007")
-    page.find("#check").click()
+    page.press("#check")
     page.find(".field .fault")
     assert "no_such_network" in page.text(".field .fault")
 
@@ -188,10 +188,10 @@ def test_a_preset_fills_in_the_form(browser: Any, answered: Served):
     page = Page(browser, answered.address)
     page.open("new")
     page.choose("workload.network", "lenet")
-    page.find("button.preset").click()
-    assert page.find("[id='field-limits.memory']").get_attribute("value").startswith("max, 85%")
-    assert page.find("fieldset .chosen li").text.startswith("lenet")
-    page.find("#check").click()
+    page.press("button.preset")
+    assert page.attribute("[id='field-limits.memory']", "value").startswith("max, 85%")
+    assert page.words("fieldset .chosen li").startswith("lenet")
+    page.press("#check")
     wait_for(lambda: "5 points" in page.text("#form-status"))
 
 
@@ -201,8 +201,8 @@ def test_tokens_boards_and_storage_are_on_the_form(browser: Any, answered: Serve
     page.open("new")
     page.find("button.preset")
     next(one for one in page.all("button.preset") if "tokens" in one.text).click()
-    assert page.find("fieldset .chosen li").text.startswith("transformers:gpt2")
+    assert page.words("fieldset .chosen li").startswith("transformers:gpt2")
     page.choose("limits.board", "raspberry-pi-4-4g")
     page.fill_in("limits.storage", "as-is; read=90MB/s,read_iops=2000")
-    page.find("#check").click()
+    page.press("#check")
     wait_for(lambda: "6 points" in page.text("#form-status"))

@@ -32,10 +32,10 @@ def test_a_hundred_thousand_samples_do_not_freeze_the_page(browser: Any, tmp_pat
     with serving(tmp_path) as served:
         page = Page(browser, served.address)
         page.open("history")
-        page.find("#sweeps input").click()
-        page.find("#trials input").click()
+        page.press("#sweeps input")
+        page.press("#trials input")
         page.driver.execute_script(WATCH_TASKS)
-        page.find("#compare").click()
+        page.press("#compare")
         wait_for(lambda: "1 trial drawn from 100,000 samples" in page.text("#status"))
         assert max(page.driver.execute_script("return window.tasks"), default=0) < 500
         assert 0 < page.driver.execute_script(SENT) < 200_000
@@ -49,10 +49,10 @@ def test_a_trial_that_vanished_is_said(browser: Any, tmp_path: Path):
     with serving(tmp_path) as served:
         page = Page(browser, served.address)
         page.open("history")
-        page.find("#sweeps input").click()
-        page.find("#trials input").click()
+        page.press("#sweeps input")
+        page.press("#trials input")
         sweep.rename(tmp_path / "elsewhere")
-        page.find("#compare").click()
+        page.press("#compare")
         wait_for(lambda: "no such sweep here" in page.text("#status"))
-        page.find("nav a[href='#live']").click()
+        page.press("nav a[href='#live']")
         page.find("#system-figures dd")
