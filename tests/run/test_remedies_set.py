@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from edgebench.scenario.scenario import Scenario, scenario_of
 
 pytestmark = pytest.mark.cgroup
 NETWORK = {"kind": "inference", "network": "lenet", "schedule": "bulk", "rounds": 2, "warm": 1}
+PLAIN, TOGETHER = "plain", "threads-and-pages"
+PAGE_ADVICE = ("sequential-weights", "next-layer-ahead", "cold-behind", "pageout-behind")
 
 
 class Quiet:
@@ -37,17 +40,6 @@ def scenario(workload: dict[str, Any], swap: str = "none") -> Scenario:
     return scenario_of({**tables, "workload": workload})
 
 
-def trial(workload: dict[str, Any], folder: Path) -> TrialRecord:
-    """Its trial below the limit."""
-    made = scenario(workload)
-    held = [point for point in points(made) if not point.unlimited]
-    planner = GridPlanner(held, 1, 1)
-    found = load(run_sweep(made, SweepOptions(folder, "here"), Quiet(), planner, held).folder)
-    (record,) = found.sweeps[0].records
-    assert record.outcome == "ok"
-    return record
-
-
 def setting(name: str, workload: dict[str, Any]) -> dict[str, Any]:
     """What a remedy sets of this workload."""
     (_, held) = points(scenario(workload))
@@ -56,30 +48,35 @@ def setting(name: str, workload: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the trial without a remedy noted."""
-    return trial(NETWORK, tmp_path_factory.mktemp("plain")).notes
+def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrialRecord]:
+    """A trial below the limit without a remedy, and one with each of these, of one sweep."""
+    own = {PLAIN: {}, **{name: setting(name, NETWORK) for name in PAGE_ADVICE}}
+    own[TOGETHER] = setting("one-interop-thread", NETWORK) | setting("no-huge-pages", NETWORK)
+    held = {name: points(scenario({**NETWORK, **more}))[1] for name, more in own.items()}
+    chosen = [replace(point, id=name) for name, point in held.items()]
+    options = SweepOptions(tmp_path_factory.mktemp("tried"), "here")
+    planner = GridPlanner(chosen, 1, 1)
+    made = load(run_sweep(scenario(NETWORK), options, Quiet(), planner, chosen).folder)
+    records = {record.point: record for record in made.sweeps[0].records}
+    assert {record.outcome for record in records.values()} == {"ok"}
+    return records
 
 
-def test_threads_and_huge_pages(plain: dict[str, Any], tmp_path: Path):
+def test_threads_and_huge_pages(tried: dict[str, TrialRecord]):
     """What PyTorch and the kernel say in the trial; without the remedies it is otherwise."""
+    plain, found = tried[PLAIN].notes, tried[TOGETHER].notes
     assert "huge_pages" not in plain
-    more = setting("one-interop-thread", NETWORK) | setting("no-huge-pages", NETWORK)
-    found = trial({**NETWORK, **more}, tmp_path).notes
     assert found["interop_threads"] == 1
     assert found["huge_pages"] is False
     assert plain["interop_threads"] > 1 or os.cpu_count() == 1
     assert found["output_sha256"] == plain["output_sha256"]
 
 
-@pytest.mark.parametrize(
-    "name", ["sequential-weights", "next-layer-ahead", "cold-behind", "pageout-behind"]
-)
-def test_advice_about_pages_changes_no_output(name: str, plain: dict[str, Any], tmp_path: Path):
+@pytest.mark.parametrize("name", PAGE_ADVICE)
+def test_advice_about_pages_changes_no_output(name: str, tried: dict[str, TrialRecord]):
     """The trial finishes below the limit with the same outputs as the plain one."""
-    found = trial({**NETWORK, **setting(name, NETWORK)}, tmp_path)
-    assert found.notes["output_sha256"] == plain["output_sha256"]
-    assert found.settings["page_advice"]
+    assert tried[name].notes["output_sha256"] == tried[PLAIN].notes["output_sha256"]
+    assert tried[name].settings["page_advice"]
 
 
 @pytest.fixture
