@@ -23,6 +23,8 @@ from edgebench.layers.zoo import ZOO
 #: Cheap to make and run: in the quick tests.
 LIGHT = ("lenet", "squeezenet1_1", "shufflenet_v2_x0_5", "mobilenet_v3_small", "googlenet")
 WARM, WORKERS = 1, 2
+#: ``stream`` with copies is refused by scenarios; light networks compute it all the same.
+ALLOWED = [(s, kind) for s in SCHEDULES for kind in LOADERS if (s, kind) != (STREAM, "copy")]
 
 
 def plain(name: str, folder: Path) -> nn.Module:
@@ -104,8 +106,7 @@ def test_light_networks_compute_what_they_always_compute(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loader", LOADERS)
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("schedule", "loader"), ALLOWED)
 @pytest.mark.parametrize("name", sorted(set(ONE_OF_EACH) - set(LIGHT)))
 def test_each_family_computes_what_it_always_computes(
     name: str, schedule: str, loader: str, cache: Path
