@@ -51,6 +51,12 @@ def is_plain(line: bytes) -> bool:
     return line.count(b"[") + line.count(b"{") <= _DEEPEST and not may_have_controls(line)
 
 
+def are_plain(lines: bytes) -> bool:
+    """The same of objects, one a line: whether all of them surely are."""
+    nested = lines.count(b"[") + lines.count(b"{") - lines.count(b"\n")
+    return nested < _DEEPEST and not may_have_controls(lines)
+
+
 def may_have_controls(line: bytes) -> bool:
     """Whether JSON may hold control characters."""
     if not line.isascii() or b"\x7f" in line:

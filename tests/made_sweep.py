@@ -42,6 +42,7 @@ class Shape:
     b: float = 1.5
     noise: float = 0.02
     killed_below: float = 0.0
+    rounds_before_kill: int = 0
     swap_bytes: int = 2048 * MIB
     storage: str = AS_IS
     with_files: bool = True
@@ -193,11 +194,11 @@ def _events(
     clock = _Clock()
     for phase, seconds in (("import", 0.4), ("init", 0.05)):
         clock.end(clock.start(phase), seconds)
-    for number in range(1 if killed else shape.rounds):
+    for number in range(shape.rounds_before_kill + 1 if killed else shape.rounds):
         whole = clock.start("round", round=number)
         for name in networks:
             _network(clock, shape, chance, name, number, schedule, limit)
-        if killed:
+        if killed and number == shape.rounds_before_kill:
             clock.start("load", round=number, network=networks[0], layer=1)
             break
         clock.end(whole, 0.0)

@@ -15,6 +15,7 @@ from edgebench.cli.output import (
     print_warnings,
     shown_path,
 )
+from edgebench.cli.pandas_import import import_pandas
 
 
 @click.command()
@@ -27,6 +28,7 @@ def plot(results: Path, trial: str | None, as_json: bool) -> None:
     Each figure is written as PNG and SVG to figures/ in the sweep's folder. A figure that can't be
     drawn is named with the reason.
     """
+    import_pandas()
     from edgebench.report.figures.gallery import WrittenFigures, draw_all, draw_trial
     from edgebench.results.results import latest, load
 

@@ -17,6 +17,7 @@ from edgebench.cli.output import (
     print_warnings,
     shown_path,
 )
+from edgebench.cli.pandas_import import import_pandas
 from edgebench.extras import need
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def report(
     """
     # Checked together, so that one command installs everything.
     need("jinja2", "pandas", *(["typst"] if pdf else []))
+    import_pandas()
     from edgebench.report.builder import make_report, without_repeats
     from edgebench.report.pictures import Pngs
     from edgebench.results.results import latest, load

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from edgebench.errors import ResultsError
-from edgebench.report.one_sentence import is_slower
+from edgebench.report.slowness import is_slower
 from edgebench.report.workload import WorkloadPoints
 from edgebench.results.summary import PointSummary
 from edgebench.units import MIB

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from edgebench.kills import LOST
-from edgebench.report.sentences import tightest_fast_limit
+from edgebench.report.slowness import tightest_fast_limit
 from edgebench.report.workload import WorkloadPoints, limit_label, limit_size
 from edgebench.results.spread import SLIGHT, ratio_of
 from edgebench.results.summary import PointSummary

@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from edgebench.kills import LOST
-from edgebench.report.sentences import tightest_fast_limit
+from edgebench.report.slowness import (
+    is_slower,
+    is_surely_more,
+    slow_rounds_before_end,
+    tightest_fast_limit,
+)
 from edgebench.report.workload import WorkloadPoints, limit_label
-from edgebench.results.spread import SLIGHT, Ratio, ratio_of
-from edgebench.results.stages import START, STEADY
+from edgebench.results.spread import SLIGHT
+from edgebench.results.stages import START
 from edgebench.results.summary import PointSummary
 from edgebench.text import joined_words
 from edgebench.units import format_duration, format_size, format_times, times_as_long
@@ -116,33 +121,12 @@ def _ends(workload: WorkloadPoints) -> str:
     outcomes, where = lost[0].outcomes, limit_label(lost[0])
     made = sum(outcomes.values())
     counts = {LOST.get(name, name): n for name, n in outcomes.items() if name != "ok"}
-    rounds = _rounds_before(workload, lost[0])
+    rounds = slow_rounds_before_end(workload, lost[0])
+    after = f", {rounds}" if rounds else ""
     if len(outcomes) == 1:
-        return f"{next(iter(counts))} at {where}{rounds}"
+        return f"{next(iter(counts))} at {where}{after}"
     ends = joined_words(f"{how} in {n}" for how, n in counts.items())
-    return f"{ends} of {made} trials at {where}{rounds}"
-
-
-def _rounds_before(workload: WorkloadPoints, lost: PointSummary) -> str:
-    """How slow its rounds were before the limit ended it; empty if not slower, or not known."""
-    rounds, unlimited = lost.rounds_before_end_s, workload.unlimited
-    if rounds is None or unlimited is None or STEADY not in unlimited.times_s:
-        return ""
-    ratio = ratio_of(rounds, unlimited.times_s[STEADY])
-    which = "rounds" if rounds.count > 1 else "a round"
-    took = f", after {which} that took {times_as_long(ratio.median)}"
-    return took if is_surely_more(ratio) else ""
-
-
-def is_slower(point: PointSummary) -> bool:
-    """Whether it is slower than unlimited: proved by the repeats, where there are any."""
-    return is_surely_more(point.ratio)
-
-
-def is_surely_more(ratio: Ratio | None) -> bool:
-    """Whether a ratio of times is above 1: proved by the repeats, where there are any."""
-    # One repeat has no interval: its ratio is all there is.
-    return ratio is not None and (ratio.is_more if ratio.low is not None else ratio.median > SLIGHT)
+    return f"{ends} of {made} trials at {where}{after}"
 
 
 def _factor_at(point: PointSummary, words: Callable[[float], str] = format_times) -> str:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from edgebench.kills import OBSERVER_EFFECT
+from edgebench.report.slowness import slow_rounds_before_end, tightest_fast_limit
 from edgebench.report.workload import WorkloadPoints, limit_label, limit_size
 from edgebench.results.kill_rate import kill_rate
 from edgebench.results.spread import SLIGHT, Spread
@@ -51,12 +52,13 @@ def viability_sentences(workload: WorkloadPoints) -> list[str]:
         said.append(_finished(workload))
     said += [
         f"At {limit_label(p)} only {p.outcomes['ok']} of {_made(p)} trials finished "
-        f"({_outcomes([p])}): don't rely on this limit."
+        f"({_outcomes([p])}{_before_end(workload, [p])}): don't rely on this limit."
         for p in torn
     ]
     if lost:
         where = joined_words(map(limit_label, lost))
-        said.append(f"No trial finished at {where}: {_outcomes(lost)}.")
+        ends = _outcomes(lost) + _before_end(workload, lost)
+        said.append(f"No trial finished at {where}: {ends}.")
     killed = any("oom-killed" in point.outcomes for point in lost)
     if killed and workload.limits.swap_kind == "none":
         said.append("It had no swap: with swap it might finish there, slowly.")
@@ -90,20 +92,6 @@ def slowdown_sentences(workload: WorkloadPoints) -> list[str]:
     return [*said, *_down_to(workload, timed)] if len(timed) > 1 else said
 
 
-def tightest_fast_limit(workload: WorkloadPoints) -> PointSummary | None:
-    """The tightest limit at which, and above which, the slowdown is surely below :data:`SLIGHT`.
-
-    Every trial finished there and at all wider limits. None: not even at the widest limit.
-    """
-    found = None
-    for point in workload.viable:
-        ratio = point.ratio
-        if ratio is None or not ratio.is_within(SLIGHT):
-            break
-        found = point
-    return found
-
-
 def _demand(workload: WorkloadPoints) -> str:
     demand = workload.demand_bytes
     if demand is None:
@@ -133,6 +121,13 @@ def _finished(workload: WorkloadPoints) -> str:
     if swap.swap_kind == "none":
         return f"{words}{share}, without swap."
     return f"{words}{share}, with {swap_words(swap.swap_kind, swap.swap_bytes)}."
+
+
+def _before_end(workload: WorkloadPoints, lost: Sequence[PointSummary]) -> str:
+    """How slow rounds were before the widest of these limits ended its trials."""
+    rounds = slow_rounds_before_end(workload, lost[0])
+    where = f" at {limit_label(lost[0])}" if len(lost) > 1 else ""
+    return f",{where} {rounds}" if rounds else ""
 
 
 def _killed_with_swap_free(workload: WorkloadPoints) -> list[str]:

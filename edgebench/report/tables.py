@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.environments import NAMES, value_text
 from edgebench.report.content import ReportTable
-from edgebench.report.sentences import tightest_fast_limit
+from edgebench.report.slowness import tightest_fast_limit
 from edgebench.report.workload import (
     WorkloadPoints,
     energy_column,

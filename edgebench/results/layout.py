@@ -21,7 +21,7 @@ import msgspec
 from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
 from edgebench.safe_files import open_file
-from edgebench.text import is_plain, safe_json
+from edgebench.text import are_plain, is_plain, safe_json
 
 TRIALS = "trials.jsonl"
 SCENARIO = "scenario.toml"
@@ -38,6 +38,7 @@ LIVE = "live.json"
 ADVICE = "advice.json"
 #: What readers keep for the next one (:mod:`edgebench.results.columns.cache`); no result.
 COLUMNS = "trials.columns"
+_DECODER = msgspec.json.Decoder()
 NEWER_REMEDY = "read it with the edgebench that made it, or a newer one: pip install -U edgebench"
 LOCKED_REMEDY = "wait until that sweep ends, or stop it; see what runs with: edgebench watch"
 DAMAGED_REMEDY = "move this folder away; then start the scenario again: edgebench run"
@@ -124,6 +125,17 @@ def parse_lines(data: bytes) -> Iterator[tuple[int, dict[str, Any] | None]]:
     for number, line in enumerate(data.split(b"\n"), start=1):
         if line:
             yield number, parse_line(line)
+
+
+def parse_objects(data: bytes) -> list[dict[str, Any]]:
+    """The objects of all lines; damaged ones are left out."""
+    if are_plain(data):
+        # All at once, which is faster; if one is damaged, line by line.
+        with contextlib.suppress(msgspec.MsgspecError):
+            found = _DECODER.decode_lines(data)
+            if len(found) == data.count(b"\n") + (not data.endswith(b"\n")):
+                return [one for one in found if isinstance(one, dict)]
+    return [one for _, one in parse_lines(data) if one is not None]
 
 
 def is_being_written(path: Path) -> bool:

@@ -36,7 +36,7 @@ from edgebench.results.layout import (
     TRIALS,
     NewerResultsError,
     is_being_written,
-    parse_lines,
+    parse_objects,
     read_json,
 )
 from edgebench.results.trial_lines import final_rows, whole_records
@@ -104,7 +104,7 @@ class Sweep:
             ResultsError: no such file, or a damaged one.
         """
         data = self._unzipped(f"{EVENTS}/{_checked(trial)}.jsonl.gz", f"events of trial {trial!r}")
-        return [event for _, event in parse_lines(data) if event is not None]
+        return parse_objects(data)
 
     def reading(self, trial: str) -> Reading:
         """What the strategy saw whose own trial this is.

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -73,7 +74,7 @@ class Curve:
     lost_bytes: dict[str, tuple[float, ...]] = field(default_factory=dict)
     walked: bool = False
 
-    @property
+    @cached_property
     def unlimited_s(self) -> float:
         """The median unlimited time: what slowdown is relative to."""
         return float(np.median(self.unlimited_seconds))
@@ -83,12 +84,12 @@ class Curve:
         """One a trial."""
         return self.seconds / self.unlimited_s
 
-    @property
+    @cached_property
     def limits(self) -> FloatArray:
         """The limits with a finished trial, ascending."""
         return np.unique(self.limit_bytes)
 
-    @property
+    @cached_property
     def medians(self) -> FloatArray:
         """The median slowdown at each of :attr:`limits`."""
         at = [self.slowdown[self.limit_bytes == limit] for limit in self.limits]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgebench.slowdown.curves import FloatArray
+from edgebench.slowdown.isotonic import falling_values
 
 #: A million times slower is never: regressions are cut off there.
 _NEVER = float(np.log(1e6))
@@ -51,8 +52,6 @@ class SlowdownFunction:
 def _between(values: FloatArray, from_point: bool, to_point: bool) -> FloatArray:
     """Values between two points, monotone as these are; beyond the outermost point never rising."""
     first, last = float(values[0]), float(values[-1])
-    from scipy.optimize import isotonic_regression
-
     rises = from_point and to_point and last > first
     least, most = min(first, last), max(first, last)
     if not from_point:
@@ -60,7 +59,8 @@ def _between(values: FloatArray, from_point: bool, to_point: bool) -> FloatArray
     elif not to_point:
         least, most = -np.inf, first
     # Clipped first, so that the regression leaves the points where they are.
-    return np.asarray(isotonic_regression(np.clip(values, least, most), increasing=rises).x)
+    kept = np.clip(values, least, most)
+    return -falling_values(-kept) if rises else falling_values(kept)
 
 
 def never_rising(ln_limit: FloatArray, ln_slowdown: FloatArray) -> SlowdownFunction:
@@ -68,7 +68,4 @@ def never_rising(ln_limit: FloatArray, ln_slowdown: FloatArray) -> SlowdownFunct
 
     Nearest by least squares (isotonic regression): a bump is evened out with what lies beside it.
     """
-    from scipy.optimize import isotonic_regression
-
-    falling = isotonic_regression(ln_slowdown, increasing=False).x
-    return SlowdownFunction(ln_limit, np.clip(falling, 0.0, _NEVER))
+    return SlowdownFunction(ln_limit, np.clip(falling_values(ln_slowdown), 0.0, _NEVER))

@@ -15,9 +15,9 @@ from edgebench.report.one_sentence import workload_sentence
 from edgebench.report.sentences import (
     least_limit_sentences,
     slowdown_sentences,
-    tightest_fast_limit,
     viability_sentences,
 )
+from edgebench.report.slowness import tightest_fast_limit
 from edgebench.report.workload import WorkloadPoints, limit_label, short_names, workloads
 from edgebench.results.spread import Spread, ratio_of
 from edgebench.results.summary import PointSummary
@@ -201,6 +201,20 @@ def test_rounds_before_a_kill_are_said():
     assert ends(0.5, 3, free) == f"{at}."
     assert ends(1.75, 3, FREE) == f"{at}."
     assert workload_sentence(made(free, killed), "it").endswith(f"; {at}.")
+
+    def fits(*points: PointSummary) -> str:
+        return viability_sentences(made(free, *points))[-1]
+
+    before = Spread(1.75, 1.7, 1.8, 3)
+    took = "after rounds that took 3.5 times as long"
+    ended = replace(killed, rounds_before_end_s=before)
+    assert fits(ended) == f"No trial finished at 90.0 MiB: 3 killed for memory, {took}."
+    tighter = point("80M", outcomes=KILLED)
+    said = "No trial finished at 90.0 MiB and 80.0 MiB: 6 killed for memory, at 90.0 MiB"
+    assert fits(ended, tighter) == f"{said} {took}."
+    torn = replace(rounds("90M", 1.0, 0.5), outcomes={"ok": 2, "oom-killed": 1})
+    words = f"only 2 of 3 trials finished (1 killed for memory, {took}): don't rely on this limit."
+    assert fits(replace(torn, rounds_before_end_s=before)) == f"At 90.0 MiB {words}"
 
 
 def test_one_round_is_a_start():

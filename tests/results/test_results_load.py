@@ -14,7 +14,7 @@ from results_making import MIB, make_sweep, record, usual_record
 import edgebench
 from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
-from edgebench.results.layout import parse_line
+from edgebench.results.layout import parse_line, parse_lines, parse_objects
 from edgebench.results.results import latest
 from edgebench.text import safe_json
 
@@ -255,3 +255,22 @@ def test_a_line_is_the_same_however_fast_it_is_read(line: bytes):
     except ValueError:
         slow = None
     assert repr(parse_line(line)) == repr(slow if isinstance(slow, dict) else None)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a": 1}\n{"b": [2]}\n',
+        b'{"a": 1}\n\n{"b": 2}',
+        b'{"a": 1}\n{"torn": ',
+        b'{"a": 1} {"b": 2}\n{"c": 3}\n',
+        b'{"a": 1}\n[1]\n2\n',
+        b'{"a": Infinity}\n{"b": 123456789012345678901234567890}\n',
+        b'{"a": "\\u001b[31m"}\n{"b": "\xc3\xa9"}\n',
+        b'{"a": 1}\n' + b'{"b": ' * 65 + b"1" + b"}" * 65 + b"\n",
+        b"",
+    ],
+)
+def test_lines_read_together_are_those_read_one_by_one(data: bytes):
+    """Damaged, empty and deep ones, and texts that must be made printable."""
+    assert parse_objects(data) == [one for _, one in parse_lines(data) if one is not None]

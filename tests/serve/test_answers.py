@@ -15,6 +15,10 @@ from made_sweep import Shape, make
 from serving import Served, serving
 
 from edgebench.report.answers import FITS
+from edgebench.report.one_sentence import workload_sentence
+from edgebench.report.workload import workloads
+from edgebench.results.summary import summarise
+from edgebench.results.sweep_reader import read_sweep
 from edgebench.serve.app import STATIC
 from edgebench.serve.helper_process import HelperProcess
 from edgebench.serve.sweep_answer import sweep_answer
@@ -45,6 +49,20 @@ def test_it_needs_no_large_library(tmp_path: Path):
     )
     words = [sys.executable, "-c", code, str(path)]
     assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_how_slow_rounds_were_before_a_kill_is_said_as_in_the_terminal(tmp_path: Path):
+    """A limit that ended trials after slow rounds: the same words with the same factor."""
+    shape = Shape(limits=(None, 100, 50), killed_below=60, rounds_before_kill=3, with_files=False)
+    path = make(tmp_path, shape)
+    (measured,) = workloads(summarise(read_sweep(path)))
+    printed = workload_sentence(measured, "alexnet")
+    before, after, factor = printed.rpartition(", after rounds that took ")
+    assert before.endswith("killed at 50.0 MiB")
+    assert 1.5 < float(factor.split()[0]) < 5
+    (shown,) = sweep_answer(path)["workloads"]
+    fits = next(one["sentences"] for one in shown["answers"] if one["question"] == FITS)
+    assert f"No trial finished at 50.0 MiB: 3 killed for memory{after}{factor}" in fits
 
 
 def test_no_sweep_is_no_error(served: Served):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from kernel_by_page import KernelByPage
 
+from edgebench.slowdown.simulator import misses as simulator_misses
 from edgebench.slowdown.simulator.memory_group import Memory
 from edgebench.slowdown.simulator.misses import Missed, missed
 from edgebench.slowdown.simulator.references import BEFORE, ReferenceRecorder, References
@@ -57,6 +60,20 @@ def test_a_cyclic_scan_of_too_much_is_missed_whole():
     assert found.in_bytes[:, 0].tolist() == [0, 100 * MIB, 100 * MIB, 100 * MIB]
     assert found.out_bytes.sum() == 100 * MIB
     assert found.reclaimed_bytes.sum() == 310 * MIB
+
+
+def test_limits_shared_among_processes_are_the_same(monkeypatch: pytest.MonkeyPatch):
+    """Each limit's counts stand at their place, whichever process found them."""
+    string, limits = scanned(100, 4, busy=10, idle=60), (60.0, 400.0, 150.0, 90.0, 120.0)
+    alone = misses(string, *limits)
+    monkeypatch.setattr(simulator_misses, "_FEW", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    # An earlier test's thread may live on in this process, and a process with threads forks none.
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    shared = misses(string, *limits)
+    for name, table in vars(alone).items():
+        assert (getattr(shared, name) == table).all()
+    assert len(set(alone.reclaimed_bytes.sum(axis=0))) > 3
 
 
 def test_what_was_used_twice_stays():

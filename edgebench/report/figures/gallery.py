@@ -14,9 +14,9 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from edgebench.errors import ResultsError, UsageError
+from edgebench.parallel import begun_in_parallel
 from edgebench.report import figures as figures_package
 from edgebench.report.figures import layer_costs, memory_time, naming, style
-from edgebench.report.parallel import begun_in_parallel
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable, PassCost

@@ -103,7 +103,9 @@ def slowdown_axis(axes: Axes, lowest: float, highest: float, lanes: int) -> None
         places = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.2, 1.5, 2, 3, 4, 5]
     elif highest < 12:
         places = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10]
-    axes.yaxis.set_major_locator(FixedLocator(places))
+    low, high = axes.get_ylim()
+    # To make a tick takes long, also where it is not seen.
+    axes.yaxis.set_major_locator(FixedLocator([at for at in places if low <= at <= high]))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"×{value:g}"))
 

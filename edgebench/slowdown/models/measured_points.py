@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.isotonic import falling_values
 
 Points = tuple[FloatArray, FloatArray]
 #: Each turn halves at least what is left of a rise that repeats allow to be evened out.
@@ -36,14 +37,12 @@ def _repeats(curve: Curve) -> list[FloatArray]:
 
 def _evened(y: FloatArray, groups: list[FloatArray]) -> FloatArray:
     """Values that never rise, near to the medians ``y`` and within the repeats as far as can be."""
-    from scipy.optimize import isotonic_regression
-
-    counts = np.array([len(group) for group in groups], dtype=float)
+    counts = [float(len(group)) for group in groups]
     # A single trial confirms nothing.
     low = np.array([group.min() if len(group) > 1 else -np.inf for group in groups])
     high = np.array([group.max() if len(group) > 1 else np.inf for group in groups])
     for _ in range(_TURNS if len(groups) > 1 else 0):
-        even = isotonic_regression(y, weights=counts, increasing=False).x
+        even = falling_values(y, counts)
         y = np.clip(even, low, high)
         if np.array_equal(y, even):
             break

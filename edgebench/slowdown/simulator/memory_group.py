@@ -21,13 +21,13 @@ that charges it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from edgebench.slowdown.simulator.page_lists import IO_COST, Balance, PageLists
-from edgebench.slowdown.simulator.references import FloatArray, References
+from edgebench.slowdown.simulator.references import FloatArray, References, ReferenceStep
 
 #: Reclaim gives up after it has looked at everything so many times.
 _MOST_LOOKS = 6
@@ -60,7 +60,7 @@ class MemoryGroup:
     def __init__(
         self, references: References, tasks: int, limit_bytes: float, memory: Memory
     ) -> None:
-        self._references, self._limit, self._memory = references, limit_bytes, memory
+        self._limit, self._memory = limit_bytes, memory
         self._size = references.bytes.tolist()
         self._is_file, self._is_busy = references.is_file.tolist(), references.is_busy.tolist()
         self._mapped, self._scattered = references.mapped.tolist(), references.scattered.tolist()
@@ -83,27 +83,20 @@ class MemoryGroup:
         """Of shape (5, tasks + 1), in the order of the class's description."""
         return np.array([self._back, self._apart, self._out, self._read, self._reclaimed])
 
-    def run(self) -> None:
-        """Let all references pass."""
-        where, young, mapped, string = self._where, self._young, self._mapped, self._references
-        freed = defaultdict(list)
-        for piece, at in enumerate(string.freed.tolist()):
-            freed[at].append(piece)
-        touched = zip(
-            string.piece.tolist(), string.task.tolist(), string.write.tolist(), strict=True
-        )
-        for at, (piece, task, write) in enumerate(touched):
+    def run(self, steps: Iterable[ReferenceStep]) -> None:
+        """Let all references pass, as :meth:`References.steps` has them."""
+        where, young, mapped = self._where, self._young, self._mapped
+        for piece, task, write, freed in steps:
             if where[piece] is None:
-                self._bring(piece, task, write)
+                self._bring(piece, task)
             elif mapped[piece]:
                 young[piece] = 1
             else:
                 self._read_by_call(piece)
             if write:
                 self._in_swap[piece] = 0
-            if at in freed:
-                for gone in freed[at]:
-                    self._free(gone)
+            for gone in freed:
+                self._free(gone)
 
     def _read_by_call(self, piece: int) -> None:
         """A file's pages are activated by a second read; no page table has seen the first."""
@@ -114,7 +107,7 @@ class MemoryGroup:
             self._age += self._size[piece]
         self._seen[piece] = 1
 
-    def _bring(self, piece: int, task: int, write: bool) -> None:
+    def _bring(self, piece: int, task: int) -> None:
         size = self._size[piece]
         lists = self._file if self._is_file[piece] else self._anon
         active = False
@@ -167,23 +160,24 @@ class MemoryGroup:
         looks = _MOST_LOOKS * self._used
         while self._used + size > self._limit and looks > 0:
             lists = self._balance.next_kind()
-            if not (lists.inactive or lists.active):
+            inactive, before = lists.inactive, lists.inactive_bytes
+            if inactive:
+                oldest, _ = inactive.popitem(last=False)
+                looked = self._size[oldest]
+                lists.inactive_bytes -= looked
+                self._look(lists, oldest, looked, task)
+            elif lists.active:
+                looked = self._size[next(iter(lists.active))]
+            else:
                 break
-            before = lists.inactive_bytes
-            oldest = next(iter(lists.inactive or lists.active))
-            if lists.inactive:
-                self._look(lists, oldest, task)
-            looked = self._size[oldest]
             looks -= looked
-            if lists.ages or not lists.inactive:
+            if lists.ages or not inactive:
                 lists.due += looked * (lists.active_bytes / before if before else 1.0)
                 self._let_age(lists)
         self._anon.ages = self._file.ages = False
 
-    def _look(self, lists: PageLists, piece: int, task: int) -> None:
-        """Reclaim's look at the oldest inactive piece: it goes, or has another chance."""
-        size = self._size[piece]
-        lists.take(piece, size)
+    def _look(self, lists: PageLists, piece: int, size: float, task: int) -> None:
+        """Reclaim's look at what was the oldest inactive piece: it goes, or has another chance."""
         if self._young[piece] or self._is_busy[piece]:
             lists.put(piece, size, active=bool(self._seen[piece]))
             self._young[piece], self._seen[piece] = 0, 1

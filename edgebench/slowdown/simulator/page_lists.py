@@ -34,12 +34,6 @@ class PageLists:
         #: Bytes of the active list whose turn it is to age.
         self.due = 0.0
 
-    def to_scan(self) -> float:
-        """Bytes that a whole scan looks at; active pages age if they are more than others."""
-        if self.inactive_bytes < self.active_bytes:
-            self.ages = True
-        return self.inactive_bytes + self.active_bytes if self.ages else self.inactive_bytes
-
     def put(self, piece: int, size: float, active: bool) -> None:
         """Add a piece as the newest of a list."""
         if active:
@@ -72,9 +66,18 @@ class Balance:
         self._file_turn = 0.0
 
     def next_kind(self) -> PageLists:
-        """Whose turn it is, by how much there is to scan and what scanning has cost."""
+        """Whose turn it is, by how much there is to scan and what scanning has cost.
+
+        Active pages age beside inactive ones where they are more than these.
+        """
         anon, file = self.anon, self.file
-        anon_bytes, file_bytes = anon.to_scan(), file.to_scan()
+        anon_bytes, file_bytes = anon.inactive_bytes, file.inactive_bytes
+        if anon.ages or anon_bytes < anon.active_bytes:
+            anon.ages = True
+            anon_bytes += anon.active_bytes
+        if file.ages or file_bytes < file.active_bytes:
+            file.ages = True
+            file_bytes += file.active_bytes
         only_cache = file.inactive_bytes > CACHE_KEPT_BYTES and not file.ages
         if only_cache or not self._swaps:
             return file

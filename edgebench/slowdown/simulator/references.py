@@ -6,8 +6,9 @@ A reference touches one piece of a tensor from its first page to its last. Piece
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import numpy.typing as npt
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+ReferenceStep = tuple[int, int, bool, Sequence[int]]
 
 #: A piece: small against any limit, large enough to keep strings short. Pieces of a quarter and of
 #: twice the size give the same counts within a few percent.
@@ -60,15 +62,24 @@ class References:
         """Bytes that each reference touches."""
         return self.bytes[self.piece]
 
-    @property
+    @cached_property
     def alive(self) -> FloatArray:
         """Anonymous bytes that are in use at each reference, in RAM or in swap."""
         return self._held(~self.is_file)
 
-    @property
+    @cached_property
     def held_bytes(self) -> float:
         """The most bytes held at once where nothing is ever reclaimed, files' among them."""
         return float(self._held(np.ones(len(self.bytes), dtype=bool)).max(initial=0.0))
+
+    def steps(self) -> list[ReferenceStep]:
+        """Each reference: piece, task, whether it writes, and the pieces given back after it."""
+        freed: dict[int, list[int]] = {}
+        for piece, at in enumerate(self.freed.tolist()):
+            freed.setdefault(at, []).append(piece)
+        touched = (self.piece.tolist(), self.task.tolist(), self.write.tolist())
+        gone = (freed.get(at, ()) for at in range(len(self)))
+        return list(zip(*touched, gone, strict=True))
 
     def _held(self, counted: BoolArray) -> FloatArray:
         change = np.zeros(len(self) + 1)

@@ -1,10 +1,12 @@
-"""Figures drawn in several processes: the same as in one, whatever happens to a process."""
+"""Work in several processes: the same as in one, whatever happens to a process."""
 
 from __future__ import annotations
 
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,9 +15,9 @@ from typing import TypeVar
 
 import pytest
 
+from edgebench import parallel
 from edgebench.errors import ResultsError
-from edgebench.report import parallel
-from edgebench.report.parallel import begun_in_parallel
+from edgebench.parallel import begun_in_parallel
 
 _Found = TypeVar("_Found")
 
@@ -141,3 +143,42 @@ def test_the_callers_garbage_collector_is_as_before(
         assert gc.get_threshold()[0] > before[0]
     assert gc.get_threshold() == before
     assert gc.get_freeze_count() == 0
+
+
+def test_its_processes_end_with_a_killed_caller(tmp_path: Path):
+    """SIGKILL, which the caller can't answer, leaves no process waiting for more to do."""
+    code = (
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from edgebench.parallel import begun_in_parallel\n"
+        "os.sched_getaffinity = lambda _: {0, 1}\n"
+        "def note(n):\n"
+        "    Path(sys.argv[1], str(os.getpid())).touch()\n"
+        "    time.sleep(300)\n"
+        "with begun_in_parallel(note, [1, 2]) as found:\n"
+        "    found()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) as caller:
+        try:
+            assert wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+        finally:
+            caller.kill()
+    numbers = [file.name for file in tmp_path.iterdir()]
+    assert wait_until(lambda: not any(map(is_running, numbers)))
+
+
+def is_running(number: str) -> bool:
+    """Whether there is such a process, and it has not ended."""
+    try:
+        status = Path("/proc", number, "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def wait_until(holds: Callable[[], bool]) -> bool:
+    """Whether it holds within a minute."""
+    end = time.monotonic() + 60
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.01)
+    return holds()

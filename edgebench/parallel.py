@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
@@ -21,6 +22,8 @@ _Found = TypeVar("_Found")
 _FUNCTIONS: list[Callable[[Any], Any]] = []
 #: So many objects are made between two garbage collections: a figure consists of thousands.
 _OBJECTS = 20_000
+#: prctl(2): the signal that a process gets when its parent ends.
+_SET_PDEATHSIG = 1
 
 
 @contextmanager
@@ -87,6 +90,8 @@ def _found_by(
 
 def _begin(function: Callable[[Any], Any]) -> None:
     """In a forked process: leave Ctrl-C to the parent, end at once when it says so."""
+    # Nor does it outlive a parent that is killed: it would wait for ever for more to do.
+    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _FUNCTIONS.append(function)

@@ -1,0 +1,48 @@
+"""Where a workload is slower than without a limit, as far as its repeats prove it."""
+
+from __future__ import annotations
+
+from edgebench.report.workload import WorkloadPoints
+from edgebench.results.spread import SLIGHT, Ratio, ratio_of
+from edgebench.results.stages import STEADY
+from edgebench.results.summary import PointSummary
+from edgebench.units import times_as_long
+
+
+def is_surely_more(ratio: Ratio | None) -> bool:
+    """Whether a ratio of times is above 1: proved by the repeats, where there are any."""
+    # One repeat has no interval: its ratio is all there is.
+    return ratio is not None and (ratio.is_more if ratio.low is not None else ratio.median > SLIGHT)
+
+
+def is_slower(point: PointSummary) -> bool:
+    """Whether it is slower than unlimited: proved by the repeats, where there are any."""
+    return is_surely_more(point.ratio)
+
+
+def tightest_fast_limit(workload: WorkloadPoints) -> PointSummary | None:
+    """The tightest limit at which, and above which, the slowdown is surely below :data:`SLIGHT`.
+
+    Every trial finished there and at all wider limits. None: not even at the widest limit.
+    """
+    found = None
+    for point in workload.viable:
+        ratio = point.ratio
+        if ratio is None or not ratio.is_within(SLIGHT):
+            break
+        found = point
+    return found
+
+
+def slow_rounds_before_end(workload: WorkloadPoints, point: PointSummary) -> str:
+    """How slow rounds were at a limit that ended its trials: ``after rounds that took …``.
+
+    Empty where they were not slower than steady rounds without a limit, or it is not known.
+    """
+    rounds, unlimited = point.rounds_before_end_s, workload.unlimited
+    if rounds is None or unlimited is None or STEADY not in unlimited.times_s:
+        return ""
+    ratio = ratio_of(rounds, unlimited.times_s[STEADY])
+    which = "rounds" if rounds.count > 1 else "a round"
+    words = f"after {which} that took {times_as_long(ratio.median)}"
+    return words if is_surely_more(ratio) else ""
