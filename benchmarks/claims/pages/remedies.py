@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from claims.kept import FIGURES, MIB, figures
-from claims.texts import Claim, table
+from claims.texts import Claim, says, table
 
 PAGE = "docs/remedies.md"
 #: Networks as pages name them.
@@ -29,6 +29,9 @@ def claims() -> Iterator[Claim]:
     """The tables."""
     searches = list(_searches())
     yield table("## What was found", [_found(*one) for one in searches])
+    took = [found["total_s"] for found in _data("advise_workloads").values() if found["pressed"]]
+    yield says("A search took {} to {} s", *(f"{end(took):.0f}" for end in (min, max)))
+    yield says("{} of {} inferences and trainings got no", *_unadvised())
     yield table("## Weights that don't fit", _ways())
     tried = [_tried(name, found, one) for name, found in searches for one in found["tried"]]
     yield table("## All that was tried", tried)
@@ -36,13 +39,19 @@ def claims() -> Iterator[Claim]:
 
 def _searches() -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Workload, as the page names it, and its answer; those under pressure."""
-    kept = {"training resnet18 250M": _data("advise_training")}
-    kept |= _data("advise_workloads") or {}
-    for name, found in kept.items():
+    # The one training was searched twice, by either benchmark.
+    kept = [("training resnet18 250M", _data("advise_training"))]
+    for name, found in [*kept, *_data("advise_workloads").items()]:
         if found.get("pressed"):
             kind, network, _ = name.split()
             how = "training, Adam" if kind == "training" else kind
             yield f"{_TITLES.get(network, network)}, {how}", found
+
+
+def _unadvised() -> tuple[int, int]:
+    """Of the workloads without pressure: those that got no advice, and all."""
+    ample = [one for name, one in _data("advise_workloads").items() if name.endswith(" 3G")]
+    return sum(not (one.get("best") or {}).get("confirmed") for one in ample), len(ample)
 
 
 def _data(benchmark: str) -> Any:
