@@ -16,8 +16,14 @@ _SLOWER = ": the disk by itself is slower"
 def claims() -> Iterator[Claim]:
     """How exactly speeds are held, and how much less repeats differ then."""
     yield table("## How exactly, measured", _held())
+    yield table("By version 2", _both_ways())
     yield table("## What it brings, measured", _repeats())
     yield table("Both storages in one sweep", _in_turn())
+
+
+def _both_ways() -> Iterator[list[str]]:
+    for declared, *cells in rows("storage_speed_both_ways"):
+        yield [f"`{declared.partition(',')[0].removeprefix('read=')}`", *cells]
 
 
 def _repeats() -> Iterator[list[str]]:
