@@ -160,8 +160,9 @@ class ResultsFolder:
             self._append_whole("".join(lines).encode())
 
     def _sync_files_of(self, trial: str) -> None:
-        paths = (self.samples_path, self.events_path, self.log_path, self.reading_path)
-        for file in (path(trial) for path in paths):
+        own = [path(trial) for path in (self.samples_path, self.events_path, self.log_path)]
+        # Without making the folder, as reading_path does.
+        for file in (*own, self.path / READINGS / f"{trial}.json.gz"):
             if os.path.lexists(file):
                 sync(file)
                 sync(file.parent)
