@@ -23,7 +23,7 @@ from typing import Any
 import report
 
 STUDY = Path(__file__).parents[1] / "scenarios" / "cnn-batch.toml"
-BATCHES = (1, 16, 128)
+BATCHES = (1, 128)
 NAMES = ("one", "two", "three")
 _HOST = '[hosts.{}]\nlocal = true\nlabels = ["vm"]\n'
 _FLEET = """schema = 1
