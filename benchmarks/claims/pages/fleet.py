@@ -19,3 +19,9 @@ def claims() -> Iterator[Claim]:
         "In {} of {} shared sweeps of {} trials each trial was recorded once",
         *(len(whole), len(rounds), most),
     )
+    study = figures("fleet_study")
+    yield says(
+        "its {} trials were shared by three workers, {}, {} and {} of them",
+        *(study["planned"], *(study["machines"][name] for name in ("one", "two", "three"))),
+    )
+    yield says("recorded once; {} were killed by its limit", study["outcomes"]["oom-killed"])
