@@ -14,8 +14,8 @@ import pytest
 
 pytestmark = pytest.mark.cgroup
 
-#: Leaves holes of 1 MiB in glibc's heap and fills 64 MiB besides: with a fixed threshold the holes
-#: go back to the kernel.
+#: Leaves holes of 512 KiB in glibc's heap and fills 64 MiB besides: with a fixed threshold below
+#: their size, and no larger one, the holes go back to the kernel.
 _HOLES = """
 import ctypes
 libc = ctypes.CDLL(None)
@@ -30,8 +30,8 @@ def filled(size):
 
 libc.free(libc.malloc(31 << 20))
 blocks = []
-for _ in range(60):
-    blocks.append(filled(1 << 20))
+for _ in range(120):
+    blocks.append(filled(1 << 19))
     filled(1000)
 for block in blocks:
     libc.free(block)
@@ -132,6 +132,7 @@ def test_what_makes_it_fit_is_found_and_can_be_typed(tmp_path: Path):
     ends = {one["name"]: one["end"] for one in found["tried"]}
     assert ends["mmap-threshold"] == "ok"
     assert ends["arena-max"] == "oom-killed"
+    assert ends.get("mmap-threshold-1m", "oom-killed") == "oom-killed"
     under = [sys.executable, "-m", "edgebench", "measure", "--memory", "110M", "--json", "--"]
     for command, outcome in ((["env", *line.split()], "ok"), (line.split()[1:], "oom-killed")):
         done = subprocess.run(
