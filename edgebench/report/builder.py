@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from edgebench.errors import ResultsError
 from edgebench.report.answers import all_answers, is_of
 from edgebench.report.content import Chapter, Report
+from edgebench.report.more_memory import largest_saving
 from edgebench.report.one_sentence import sweep_sentences
 from edgebench.report.pictures import Pngs, draw_pictures
 from edgebench.report.remedies import advice_sentence, remedies_table
@@ -140,7 +141,10 @@ def _in_short(
         if table and (cost := table.tightest()) and cost.surely_slower:
             cause = cause_sentence(table, cost)
             # A layer's name stays as it is.
-            sentences.append(f"{cause.replace('no layer', 'No layer', 1)}.")
+            own = cause.startswith(("no layer", "can't tell"))
+            sentences.append(f"{cause[0].upper() if own else cause[0]}{cause[1:]}.")
+        if saving := largest_saving(one):
+            sentences.append(saving)
     return said
 
 

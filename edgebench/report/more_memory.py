@@ -54,6 +54,20 @@ def more_memory_sentences(workload: WorkloadPoints) -> list[str]:
     return said
 
 
+def largest_saving(workload: WorkloadPoints) -> str:
+    """The step that saves most per byte, in one sentence; empty where none surely saves time."""
+    timed = [p for p in workload.points if "total" in p.times_s and p.limits.label != "max"]
+    if any(point.throughput_per_s for point in timed):
+        return ""
+    best = max(faster_steps(timed), key=lambda one: one.rate, default=None)
+    if best is None:
+        return ""
+    return (
+        f"{format_size(best.more_bytes)} more than {limit_label(best.tight)} save "
+        f"{format_duration(best.saved_s)} ({best.saved_share:.0%}) of {workload.pass_words}."
+    )
+
+
 def faster_steps(timed: Sequence[PointSummary]) -> list[MemoryStep]:
     """The steps from a limit to the next wider one that surely save time, tightest first."""
     found = []

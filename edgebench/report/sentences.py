@@ -213,19 +213,21 @@ def _pace(point: PointSummary) -> str:
     """``takes 3.2 s (3 trials, 3.1 s to 3.3 s)``, or ``does 41.2 tokens/s (…)``."""
     rate = point.throughput_per_s
     if rate is None:
-        return f"takes {_spread(point.times_s['total'])}"
+        # Of a limit that one walk visited, rounds are the repeats.
+        times = point.times_s["total"]
+        return f"takes {_spread(times, 'rounds' if times.count > _made(point) else 'trials')}"
     words = f"does {point.throughput_words}"
     if rate.count < 2:
         return f"{words} (one trial)"
     return f"{words} ({rate.count} trials, {rate.low:.3g} to {rate.high:.3g})"
 
 
-def _spread(times: Spread) -> str:
+def _spread(times: Spread, repeats: str = "trials") -> str:
     words = format_duration(times.median)
     if times.count < 2:
         return f"{words} (one trial)"
     low, high = format_duration(times.low), format_duration(times.high)
-    return f"{words} ({times.count} trials, {low} to {high})"
+    return f"{words} ({times.count} {repeats}, {low} to {high})"
 
 
 def _lost(point: PointSummary) -> bool:

@@ -185,7 +185,8 @@ def _limit_row(
 ) -> list[str]:
     made = sum(point.outcomes.values())
     others = [f"{n} {outcome}" for outcome, n in point.outcomes.items() if outcome != "ok"]
-    finished = f"{point.outcomes.get('ok', 0)} of {point.planned or made}"
+    # A walk may come to a limit more often than trials were planned.
+    finished = f"{point.outcomes.get('ok', 0)} of {max(point.planned or 0, made)}"
     size = point.limit_bytes if point.limit_bytes is not None else point.limits.memory_bytes
     return [
         point.limits.label,

@@ -19,6 +19,7 @@ from edgebench.records import LimitSetting, Outcome, TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.results import load
 from edgebench.spans import events_to_phases
+from edgebench.walk_report import WalkReport
 
 MIB = 1 << 20
 #: name, type, parameter bytes.
@@ -46,6 +47,8 @@ class Made:
     settings: Mapping[str, Any] = field(default_factory=dict)
     reason: str | None = None
     collections_s: float | None = None
+    #: Which visit of a walk it is.
+    step: int | None = None
 
 
 def slower(layer: str, times: Times, base: Mapping[str, Times] = UNLIMITED) -> dict[str, Times]:
@@ -114,6 +117,7 @@ def _write(folder: ResultsFolder, trial: str, made: Made, networks: Sequence[str
             demand_bytes=200 * MIB if limit is None and made.outcome == "ok" else None,
             oom_kills=1 if made.outcome == "oom-killed" else 0,
             phases=events_to_phases(events),
+            walk=None if made.step is None else WalkReport(trial, made.step),
         )
     )
 

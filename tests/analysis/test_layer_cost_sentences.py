@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from layer_cost_results import (
@@ -73,6 +74,40 @@ def test_where_all_are_slower_nobody_stands_out(tmp_path: Path):
     words = words_of(path)
     assert words.startswith("no layer stands out in the 3.6 s that 100.0 MiB adds to a pass")
     assert words.endswith("the worst, a's conv, causes 12%")
+
+
+def test_a_part_of_the_network_is_named_where_its_layers_cause_most_together(tmp_path: Path):
+    """Eight layers of one part, none of which stands out, beside others that hardly matter."""
+    made = [Made(), Made("100M", [slower("fc", (0.80, 0.10, 0.10, 0.01))])] * 2
+    table = table_of(make(tmp_path, made, networks="abcdefgh"))
+    rows = [
+        replace(row, network="net", name=f"{'tail' if row.name == 'fc' else 'body'}.{n}")
+        for n, row in enumerate(table.layers)
+    ]
+    words = layer_cost_sentences(replace(table, layers=rows))[0]
+    assert words == (
+        "8 layers of tail cause 100% of the 4.0 s that 100.0 MiB adds to a pass, nearly all in "
+        "loading"
+    )
+
+
+def test_rounds_of_one_walk_are_its_repeats(tmp_path: Path):
+    """One process shows its layers' spread; with a second one the processes do."""
+    walk = [Made(rounds=[UNLIMITED] * 5, step=0), Made("100M", [LIMITED] * 5, step=1)]
+    assert words_of(make(tmp_path / "one", walk)).startswith("fc causes 91% of the 1.5 s")
+    slow = slower("fc", (2.00, 0.10, 0.10, 0.01))
+    other = [walk[0], Made("100M", [slow] * 5, step=1)]
+    table = table_of(make(tmp_path / "two", [*walk, *other]))
+    assert table.costs[0].at.clock_s.count == 2
+    fresh = table_of(make(tmp_path / "fresh", [Made(rounds=[UNLIMITED] * 5), *walk]))
+    assert (fresh.unlimited.clock_s.count, fresh.costs[0].at.clock_s.count) == (2, 4)
+
+
+def test_time_between_layers_is_no_cause_if_it_is_a_small_part(tmp_path: Path):
+    """It is more than each layer's, but all layers are most of it."""
+    times = {name: (0.30 + UNLIMITED[name][0], *UNLIMITED[name][1:3], 0.05) for name in EVERY}
+    words = words_of(make(tmp_path, [Made(), Made("100M", [times])] * 2))
+    assert words.startswith("conv, fc and act cause")
 
 
 def test_the_glue_may_be_to_blame(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,11 @@ def test_limits_are_chosen_by_any_name_they_have(tmp_path: Path):
     with pytest.raises(UsageError, match="no limit '75%'") as error:
         costs_at_limits(tables, ["75%"])
     assert error.value.remedy == "they have: 120M, 100M"
+    (cost,) = tables[0].costs[-1:]
+    shared = replace(tables[0], costs=[replace(cost, at=replace(cost.at, label="23.0%"))])
+    assert len(costs_at_limits([shared], ["23%"])[0]) == 1
+    with pytest.raises(UsageError, match="no limit '24%'"):
+        costs_at_limits([shared], ["24%"])
 
 
 def test_workloads_are_chosen_by_network_and_settings(tmp_path: Path):

@@ -10,7 +10,7 @@ import pytest
 from edgebench.records import LimitSetting
 from edgebench.report.badge import badge_words
 from edgebench.report.builder import without_repeats
-from edgebench.report.more_memory import faster_steps, more_memory_sentences
+from edgebench.report.more_memory import faster_steps, largest_saving, more_memory_sentences
 from edgebench.report.one_sentence import workload_sentence
 from edgebench.report.sentences import (
     least_limit_sentences,
@@ -18,6 +18,7 @@ from edgebench.report.sentences import (
     viability_sentences,
 )
 from edgebench.report.slowness import tightest_fast_limit
+from edgebench.report.tables import limits_table
 from edgebench.report.workload import WorkloadPoints, limit_label, short_names, workloads
 from edgebench.results.spread import Spread, ratio_of
 from edgebench.results.summary import PointSummary
@@ -255,6 +256,30 @@ def test_noise_is_no_sameness():
         "At 150.0 MiB (1.15 times as long) can't tell whether it is slower by more than 10 %: "
         "repeats differ by 45%, so 0.69 to 1.73 times as long is possible; repeat more often."
     )
+
+
+def test_the_best_step_is_told_in_short():
+    """The one that surely saves most per byte; nothing where no step surely saves time."""
+    workload = made(
+        FREE, point("150M", (3.0,) * 3), point("140M", (4.0,) * 3), point("50M", (9.0,) * 3)
+    )
+    assert largest_saving(workload) == (
+        "10.0 MiB more than 140.0 MiB save 1.0 s (25%) of the whole trial."
+    )
+    assert largest_saving(made(FREE, point("100M", (2.05, 2.2, 2.3)))) == ""
+    assert largest_saving(made(FREE, point("100M", (3.0,)), point("90M", (9.0,)))) == ""
+
+
+def test_rounds_are_not_called_trials():
+    """Of a limit that one walk visited once or twice, there are more times than trials."""
+    visited = point("100M", (2.9, 3.0, 3.1), outcomes={"ok": 1, "oom-killed": 1})
+    assert "takes 3.0 s (3 rounds, 2.9 s to 3.1 s)" in slowdown_sentences(made(FREE, visited))[1]
+
+
+def test_a_limit_that_a_walk_visits_often_has_more_trials_than_were_planned():
+    """``4 of 4`` of three planned ones."""
+    table = limits_table(made(point("max", (2.0,) * 4), point("100M", (3.0,))))
+    assert [row[2] for row in table.rows] == ["4 of 4", "1 of 3"]
 
 
 def test_one_trial_tells_no_difference():

@@ -66,8 +66,9 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
     for settings, trials in _workloads(results.trials):
         own = _of(trials, layers[layers["phase"].isin(PHASES)])
         try:
-            clocks = answering_rows(_of(trials, results.phases))
-            tables.append(_table(settings, trials, answering_rows(own), clocks))
+            clocks = _by_repeat(trials, answering_rows(_of(trials, results.phases)))
+            timed = _by_repeat(trials, answering_rows(own))
+            tables.append(_table(settings, trials, timed, clocks))
         except ResultsError as error:
             reasons.append(error.what)
     if not tables:
@@ -93,6 +94,21 @@ def _of(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     own = rows["trial"].isin(trials["trial"]) & (rows["sweep"] == trials["sweep"].iloc[0])
     done: pd.DataFrame = rows[own & (rows["outcome"] == "ok")]
     return done
+
+
+def _by_repeat(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with each round as a trial of its own where one walk is all there is at a limit.
+
+    As in :func:`edgebench.results.point_times.point_times`.
+    """
+    # A walk's records are written together, the one of its first rounds, unlimited, before others.
+    walks = (trials["walk_step"] == 0).cumsum().where(trials["walk_step"].notna())
+    done = trials["outcome"] == "ok"
+    by_limit = walks[done].groupby(trials["limit_label"])
+    one_walk = by_limit.apply(lambda own: own.notna().all() and own.nunique() == 1)
+    own = rows["limit_label"].map(one_walk).eq(True)
+    rounds = rows["trial"] + ":" + rows["round"].astype(str)
+    return rows.assign(trial=rows["trial"].where(~own, rounds))
 
 
 def _table(

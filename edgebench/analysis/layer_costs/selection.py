@@ -89,7 +89,10 @@ def sorted_layers(table: LayerCostTable, sort: str | None, label: str | None) ->
 
 
 def _means(word: str, label: str, limit_bytes: float | None) -> bool:
-    """Whether a limit as typed is this one: ``200M`` is also ``204800K``."""
+    """Whether a limit as typed is this one: ``200M`` is also ``204800K``, ``23%`` ``23.0%``."""
     if word == label:
         return True
-    return parse_share(word) is None and parse_size(word) == limit_bytes
+    share = parse_share(word)
+    if share is None:
+        return parse_size(word) == limit_bytes
+    return label.endswith("%") and parse_share(label) == share

@@ -41,33 +41,61 @@ def cause_sentence(table: LayerCostTable, cost: PassCost) -> str:
     if not cost.surely_slower or cost.extra_s <= 0:
         return _no_verdict(cost)
     label = cost.at.label
-    shares: list[tuple[LayerRow | str, float]]
-    shares = [(row, row.at[label].extra_share or 0.0) for row in table.layers]
-    shares.append((GLUE, cost.glue_extra_share or 0.0))
-    worst = sorted(shares, key=lambda pair: -pair[1])[:3]
     busy = " of layers' time" if cost.at.overlap > OVERLAPS else ""
     price = f"the {format_duration(cost.extra_s)}{busy} that {cost.at.limit} adds to a pass"
-    name, share = worst[0]
-    if isinstance(name, str):
-        return f"{name} causes {share:.0%} of {price}"
-    if not name.at[label].surely_slower:
+    worst = sorted(table.layers, key=lambda row: -_extra_share(row, label))[:3]
+    glue = cost.glue_extra_share or 0.0
+    share = _extra_share(worst[0], label) if worst else 0.0
+    if not worst or (glue >= _ALONE and glue > share):
+        return f"{GLUE} causes {glue:.0%} of {price}"
+    if not worst[0].at[label].surely_slower:
         return f"can't tell which layer causes {price}: each layer's own repeats differ by more"
     if share >= _ALONE:
-        own = name.at[label]
+        own = worst[0].at[label]
         faults = own.steps.major_faults
-        reason = _phase([own]) + _why(table, cost, name)
+        reason = _phase([own]) + _why(table, cost, worst[0])
         reason += f"; {faults:,.0f} major faults a pass" if faults else ""
-        return f"{layer_label(table, name)} causes {share:.0%} of {price}{reason}"
-    layers = [row for row, _ in worst if isinstance(row, LayerRow)]
-    rows = [row for row in layers if row.at[label].surely_slower]
-    together = sum(row.at[label].extra_share or 0.0 for row in rows)
-    if together >= _TOGETHER:
-        names = joined_words(layer_label(table, row) for row in rows)
-        where = _phase([row.at[label] for row in rows])
-        return f"{names} cause {together:.0%} of {price}{where}"
+        return f"{layer_label(table, worst[0])} causes {share:.0%} of {price}{reason}"
+    names, rows = _together(table, label, worst)
+    if rows:
+        together = sum(_extra_share(row, label) for row in rows)
+        return f"{names} cause {together:.0%} of {price}{_phase([row.at[label] for row in rows])}"
     return (
-        f"no layer stands out in {price}: the worst, {layer_label(table, name)}, causes {share:.0%}"
+        f"no layer stands out in {price}: the worst, {layer_label(table, worst[0])}, causes "
+        f"{share:.0%}"
     )
+
+
+def _extra_share(row: LayerRow, label: str) -> float:
+    return row.at[label].extra_share or 0.0
+
+
+def _together(
+    table: LayerCostTable, label: str, worst: Sequence[LayerRow]
+) -> tuple[str, Sequence[LayerRow]]:
+    """Layers that cause most of the extra time together, and their names; none if none do.
+
+    The worst few, or else the smallest part of the network that does.
+    """
+
+    def cause_most(rows: Sequence[LayerRow]) -> bool:
+        return sum(_extra_share(row, label) for row in rows) >= _TOGETHER
+
+    rows = [row for row in worst if row.at[label].surely_slower]
+    if cause_most(rows):
+        return joined_words(layer_label(table, row) for row in rows), rows
+    parts: dict[str, list[LayerRow]] = {}
+    for row in table.layers:
+        words = layer_label(table, row).split(".")
+        for depth in range(1, len(words)):
+            parts.setdefault(".".join(words[:depth]), []).append(row)
+    small = [part for part in parts.items() if len(part[1]) <= len(table.layers) / 2]
+    sure = [(name, [row for row in own if row.at[label].surely_slower]) for name, own in small]
+    found = [(name, own) for name, own in sure if cause_most(own)]
+    if not found:
+        return "", []
+    name, rows = min(found, key=lambda part: len(part[1]))
+    return f"{len(rows)} layers of {name}", rows
 
 
 def unlimited_sentence(table: LayerCostTable) -> str:
