@@ -77,8 +77,8 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/decisions/0101-only-equal-machines-share.md": ("within 5 %",),
     "docs/verbs/fleet.md": ("(5 % at least)",),
     "docs/verbs/advise.md": (
-        *("less than 10 %", "alone (95 %)", "1.25 times", "least 5 %", "5 % of each other"),
-        *("same to 1 %", "one-sided, at 10 %"),
+        *("less than 10 %", "alone (95 %)", "1.25 times", "1.5 times", "least 5 %"),
+        *("5 % of each other", "same to 1 %", "one-sided, at 10 %"),
     ),
     "docs/decisions/0071-engines.md": ("more than 2 GiB of weights",),
     "docs/decisions/0072-storage-is-held-at-the-topmost-disk.md": ("More than 10 % off",),

@@ -28,7 +28,7 @@ _EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
 )
 @click.option("--memory", help="The limit, as 250M [default: the scenario's].")
 @options.place_options
-@click.option("--budget", default="5m", help="Time for trying; a slow workload takes more.")
+@click.option("--budget", default="5m", help="Time for all of it; a slow workload takes more.")
 @click.option("--lossy", is_flag=True, help="Also try what changes results, as a smaller batch.")
 @click.option(
     "--kernel", is_flag=True, help="Also try settings of the whole machine, each put back (root)."

@@ -95,7 +95,7 @@ class Remedy(ABC):
     ``title`` says what it does, ``costs`` what it costs where memory is no limit, ``source`` where
     both are written. ``changes`` says what it may change in results beside time and memory; empty:
     nothing, so that outputs must stay the same to the last bit. ``lossy``: it changes them by its
-    nature. ``early``: tried before the others, as time may be short; it mostly buys most.
+    nature. ``promise``: what has more of it is tried sooner, as time may be short: from searches.
     ``tolerance``: how far outputs of inference may be off if it changes them, as a part of them.
     ``by_hand`` is the command for what changes the whole machine and can't be tried.
     """
@@ -108,7 +108,7 @@ class Remedy(ABC):
     effort: ClassVar[int] = FLAG
     changes: ClassVar[str] = ""
     lossy: ClassVar[bool] = False
-    early: ClassVar[bool] = False
+    promise: ClassVar[int] = 0
     tolerance: ClassVar[float] = 1e-3
     by_hand: ClassVar[str] = ""
 

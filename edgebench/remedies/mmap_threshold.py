@@ -14,7 +14,7 @@ class MmapThreshold(GlibcRemedy):
     costs = "the kernel maps and zeroes each such block again: slower where memory is no limit"
     source = "mallopt(3), M_MMAP_THRESHOLD"
     variables = (("MALLOC_MMAP_THRESHOLD_", "131072"),)
-    early = True
+    promise = 1
 
 
 @registered_remedy

@@ -18,6 +18,7 @@ class PreloadedAllocator(VariableRemedy):
     """
 
     effort = LINE
+    promise = 1
     library: ClassVar[str]
     package: ClassVar[str]
 

@@ -17,7 +17,7 @@ class StreamRemedy(Remedy):
     costs = "next to nothing where all weights fit; locking them needs root or RLIMIT_MEMLOCK"
     source = "edgebench's schedule stream; mlock(2); madvise(2); Belady (1966)"
     effort = REWRITE
-    early = True
+    promise = 3
 
     def unfit(self, target: RemedyTarget) -> str | None:
         """Only a network whose weights are used again before they are loaded again."""

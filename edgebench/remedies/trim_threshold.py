@@ -14,3 +14,4 @@ class TrimThreshold(GlibcRemedy):
     costs = "more system calls, and pages that are zeroed again: slower where memory is no limit"
     source = "mallopt(3), M_TRIM_THRESHOLD"
     variables = (("MALLOC_TRIM_THRESHOLD_", "131072"),)
+    promise = 1

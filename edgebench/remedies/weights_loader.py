@@ -37,6 +37,7 @@ class MappedWeights(_OtherLoader):
     title = "weights are mapped from their file, so nothing of them is written to swap"
     costs = "each first touch of a page is a fault"
     source = "mmap(2); torch.load, mmap"
+    promise = 2
     loader = _MAPPED
     line = 'weights = torch.load("weights.pt", mmap=True)   # then load_state_dict(assign=True)'
 

@@ -17,6 +17,7 @@ from edgebench.run.advice_answer import (
     known_bounds,
     typed_lines,
 )
+from edgebench.run.advice_budget import SearchClock
 from edgebench.run.advice_candidates import PLAIN, Candidate, UntriedRemedy, candidates_of
 from edgebench.run.advice_planner import WORTH, AdvicePlanner
 from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
@@ -47,6 +48,7 @@ def find_advice(request: AdviceRequest, options: SweepOptions, progress: Progres
         WorkloadError: the workload doesn't finish even without a limit.
         CgroupError, MachineError, ResultsError: as :func:`edgebench.run.sweep.run_sweep` does.
     """
+    clock = SearchClock()
     scenario = advice_scenario(request)
     if request.command:
         check_command(request.command)
@@ -56,7 +58,8 @@ def find_advice(request: AdviceRequest, options: SweepOptions, progress: Progres
     pace: Pace = (
         pace_of_program if limited.settings["kind"] == "command" else pace_of_phase("round")
     )
-    planner = AdvicePlanner(candidates, pace, parse_duration(request.budget), scenario.seed)
+    budget_s = parse_duration(request.budget)
+    planner = AdvicePlanner(candidates, pace, budget_s, scenario.seed, clock)
     every = [point for one in candidates for point in (one.unlimited, one.limited)]
     # All that is lacking at once, and before the trials rather than after them.
     need("scipy", *libraries(limited.settings))
@@ -108,7 +111,9 @@ class _Reader:
             untried=tuple(self._untried),
             out_of_time=tuple(t.name for t in tried if pressed and not t.trials and _is_one(t)),
             trials=len(records),
-            total_s=seen.took_s(),
+            total_s=self._planner.budget.outside_s + seen.took_s(),
+            trial_s=seen.trial_s(PLAIN),
+            budget_s=self._planner.budget.seconds,
             finished=not self._planner.further(planned, records),
         )
 

@@ -74,7 +74,9 @@ class Advice:
         untried: those that were not, with the reasons.
         out_of_time: names of those for which no time was left.
         trials: of all kinds.
-        total_s: what they took.
+        total_s: what the search took, its preparation included.
+        trial_s: what a plain trial takes under the limit; None: there is none.
+        budget_s: what the search was to take.
         finished: False: it was interrupted.
     """
 
@@ -92,6 +94,8 @@ class Advice:
     out_of_time: tuple[str, ...]
     trials: int
     total_s: float
+    trial_s: float | None = None
+    budget_s: float | None = None
     finished: bool = True
 
     @property

@@ -31,9 +31,8 @@ class AdviceRequest:
 
     ``memory``: the limit, a size; None: the scenario's. ``lossy``: remedies that change results
     are tried, too; ``kernel``: so are settings of the whole machine, each put back.
-    ``budget``: how long trials may take; at least half of it is for trying, and the
-    winner is measured in any case. ``warm``: executions of a network after the first, each time
-    that it is loaded. The others as in
+    ``budget``: how long the search may take; the winner is measured in any case. ``warm``:
+    executions of a network after the first, each time that it is loaded. The others as in
     :class:`~edgebench.run.minimum_requests.MinimumRequest` and
     :class:`~edgebench.run.minimum_requests.ProgramRequest`.
     """

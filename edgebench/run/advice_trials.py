@@ -102,16 +102,23 @@ class AdviceTrials:
     def logs(self, name: str, first: int, end: int, *, limited: bool = True) -> list[float]:
         """The logarithm of remedy ÷ plain, of each block in which both finished.
 
-        Where the plain trial of the race was killed, the median of its first ones stands for it.
+        In the race the median of the first plain trials stands for one that was killed, and for
+        that of the first block, which has none.
         """
         own = self.records(name, first, end, limited=limited)
         plain = self.records(PLAIN, first, end, limited=limited)
         work = self._candidates[name].setting.work
         first_s = self.seconds(PLAIN, 0, SCREENING, limited=limited)
-        stand_in = {b: first_s if b < MEASURING else None for b in plain}
-        both = [block for block in own if block in plain]
-        times = ((self._pace(own[b]), self._pace(plain[b]) or stand_in[b]) for b in both)
+        beside = {block: self._pace(record) for block, record in plain.items()}
+        times = (
+            (self._pace(record), beside.get(block) or (first_s if block < MEASURING else None))
+            for block, record in own.items()
+        )
         return [math.log(mine / work / theirs) for mine, theirs in times if mine and theirs]
+
+    def work(self, name: str) -> float:
+        """What a round of a candidate does, as a part of what a plain one does."""
+        return self._candidates[name].setting.work
 
     def took_s(self, first: int = 0, end: int = UNLIMITED + 100) -> float:
         """What the trials of these blocks took, the harness's part included."""
