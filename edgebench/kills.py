@@ -53,6 +53,8 @@ def swap_was_free(kill: KillReport | None) -> bool | None:
     return 0 < kill.swap_allowed_bytes <= kill.swap_free_bytes / MOSTLY_FREE
 
 
+#: Where a reason begins to say how much swap was free at the kill.
+WITH_SWAP_FREE = "; killed while "
 _NOTHING_TO_RECLAIM = f"the kernel found nothing it could reclaim; see {OBSERVER_EFFECT}"
 
 
@@ -61,7 +63,7 @@ def swap_free_words(kill: KillReport | None) -> str:
     if kill is None or not swap_was_free(kill):
         return ""
     free, allowed = format_size(kill.swap_free_bytes), format_size(kill.swap_allowed_bytes)
-    return f"; killed while {free} of {allowed} of swap were free: {_NOTHING_TO_RECLAIM}"
+    return f"{WITH_SWAP_FREE}{free} of {allowed} of swap were free: {_NOTHING_TO_RECLAIM}"
 
 
 def brief_reason(record: TrialRecord) -> str | None:

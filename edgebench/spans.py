@@ -20,7 +20,7 @@ NO_ROUND = -1
 #: Phases whose time is that on the clock: much of it is spent between layers, as in attention.
 _ON_THE_CLOCK = ("prefill", "decode")
 #: What no time of a trial's rounds holds.
-_BEFORE_ROUNDS = ("import", "init")
+BEFORE_ROUNDS = ("import", "init")
 
 
 class Span(NamedTuple):
@@ -114,7 +114,7 @@ def collections_s(events: Sequence[dict[str, Any]]) -> float | None:
     collections = [event for event in events if event.get("event") == "collection"]
     if not collections:
         return 0.0
-    spans = (span for span in finished_spans(events) if span.phase not in _BEFORE_ROUNDS)
+    spans = (span for span in finished_spans(events) if span.phase not in BEFORE_ROUNDS)
     rounds = sorted(spans, key=attrgetter("start_ns"))
     # By the latest end so far, a long training's spans need not all be looked at again.
     latest = list(accumulate((span.end_ns for span in rounds), max))

@@ -30,7 +30,7 @@ NOT_OURS = """\
 this cgroup belongs to root. Run edgebench in a scope that systemd delegates to you:
     systemd-run --user --scope -p Delegate=yes -- edgebench run …
 or under sudo (the workload still runs as you):
-    sudo edgebench run …"""
+    sudo "$(command -v edgebench)" run …"""
 
 NOT_DELEGATED = """\
 systemd manages this cgroup and has not delegated it. Run edgebench in a scope of its own:

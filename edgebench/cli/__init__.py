@@ -70,6 +70,11 @@ measures how much slower it gets.
 All verbs: edgebench --help. Is this machine ready? edgebench doctor"""
 #: So many objects are made between two garbage collections.
 _OBJECTS = 20_000
+#: What to do about failures of the system that nothing foresaw.
+_REMEDIES = {
+    errno.ENOSPC: "free some space",
+    errno.ENOENT: "was it removed or moved meanwhile? type the same command again",
+}
 #: The help's last lines: click makes the completion, the shell has to load it.
 _COMPLETION = """\
 Completion by Tab, for this shell or in its start file:
@@ -202,6 +207,6 @@ def _interrupted(stop: BaseException) -> int:
 
 def _machine_error(error: OSError) -> MachineError:
     """An unexpected failure of the system, as a full disk or a lost permission."""
-    remedy = "free some space" if error.errno == errno.ENOSPC else "edgebench doctor"
+    remedy = _REMEDIES.get(error.errno or 0, "edgebench doctor")
     where = str(error.filename) if error.filename else None
     return MachineError(str(error.strerror or error), where=where, remedy=remedy)

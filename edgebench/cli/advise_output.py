@@ -16,6 +16,7 @@ from edgebench.cli.output import (
     print_table,
     print_title,
     shown_path,
+    typed_path,
 )
 from edgebench.report.remedies import remedy_time
 from edgebench.run.advice_candidates import BY_HAND
@@ -58,7 +59,7 @@ def print_advice(found: Advice, *, verbose: bool) -> None:
     print_lines(_left_out(found, verbose=verbose))
     _print_by_hand(found)
     click.echo(f"results: {shown_path(found.folder)}")
-    print_next(f"edgebench show {shown_path(found.folder)}")
+    print_next(f"edgebench show {typed_path(found.folder)}")
 
 
 def _row(one: TriedRemedy) -> tuple[str, ...]:

@@ -18,7 +18,14 @@ from edgebench.cli.options import (
     swap_option,
     verbose_option,
 )
-from edgebench.cli.output import print_answer, print_fields, print_json, print_next, shown_path
+from edgebench.cli.output import (
+    print_answer,
+    print_fields,
+    print_json,
+    print_next,
+    shown_path,
+    typed_path,
+)
 from edgebench.errors import UsageError
 from edgebench.kills import OBSERVER_EFFECT
 from edgebench.units import format_size, parse_swap
@@ -89,7 +96,7 @@ def batch(context: click.Context, /, most: int, as_json: bool, **given: Any) -> 
     else:
         print_answer([_fit_answer(found, training, str(memory))])
         print_fields([*_fit_rows(found), *_about(found, training)])
-    print_next(f"edgebench plot {shown_path(found.folder)}")
+    print_next(f"edgebench plot {typed_path(found.folder)}")
 
 
 def _about(found: BatchFit | LeastMemory, training: BatchRequest) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from edgebench.cli.output import (
     print_table,
     print_warnings,
     shown_path,
+    typed_path,
 )
 from edgebench.extras import need
 from edgebench.units import format_duration, format_size, parse_swap
@@ -103,7 +104,7 @@ def calibrate(
     click.echo(f"calibration: {shown_path(path)}")
     print_figures(figures)
     print_warnings((*made.warnings, *why_not))
-    print_next(f"edgebench run quickstart --device {made.device} --results {results}")
+    print_next(f"edgebench run quickstart --device {made.device} --results {typed_path(results)}")
 
 
 def _import_figures() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,7 @@ def check(scenario: str, storage: str | None, plan: str | None, as_json: bool) -
     flags = "".join(f" --{name} {value}" for name, value in given.items() if value)
     # What stops `run` is mended first, as the warning says.
     verb = "check" if seen.obstacles else "run"
-    print_next(f"edgebench {verb} {scenario}{flags}")
+    print_next(f"edgebench {verb} {shlex.quote(scenario)}{flags}")
 
 
 def _answer(seen: Preview) -> str:

@@ -11,7 +11,7 @@ import click
 from edgebench.cli.compare_output import overall_sentence, print_comparisons
 from edgebench.cli.completion import offer_sweeps
 from edgebench.cli.options import json_option, verbose_option
-from edgebench.cli.output import print_json, print_next, print_warnings, shown_path
+from edgebench.cli.output import print_json, print_next, print_warnings, typed_path
 from edgebench.errors import RegressionError, UsageError
 from edgebench.units import parse_share
 
@@ -106,10 +106,10 @@ def _compare_two(
         raise RegressionError(
             _regression(compared),
             where=str(sweeps[1].path),
-            remedy=f"edgebench show {sweeps[1].path}",
+            remedy=f"edgebench show {typed_path(sweeps[1].path)}",
         )
     if not as_json:
-        print_next(f"edgebench show {shown_path(sweeps[1].path)}")
+        print_next(f"edgebench show {typed_path(sweeps[1].path)}")
 
 
 def _regression(compared: SweepComparison) -> str:

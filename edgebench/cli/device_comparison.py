@@ -17,6 +17,7 @@ from edgebench.cli.output import (
     print_table,
     print_title,
     print_warnings,
+    typed_path,
 )
 from edgebench.errors import UsageError
 from edgebench.units import format_duration, parse_duration
@@ -59,7 +60,7 @@ def compare_devices(
         drawn, notes = figures_or_reason(lambda: _drawn(rows, figure))
         print_figures(drawn)
         print_warnings(notes)
-    print_next(f"edgebench show {sweeps[0].path}")
+    print_next(f"edgebench show {typed_path(sweeps[0].path)}")
 
 
 def _newest(paths: Sequence[Path]) -> list[Sweep]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "absent": "bright_black"}
 #: Shown only with --verbose: nothing to do about them.
 _QUIET = ("ok", "absent")
+#: How the lines of a remedy begin that are typed.
+_COMMAND = re.compile(r" {4}|(sudo|echo|edgebench|pip|apt-get) ")
 
 
 @click.command()
@@ -74,4 +77,13 @@ def _print_checks(answers: Sequence[CheckResult]) -> None:
         width = max(map(len, _COLOURS)) + 2
         head = click.style(f"{status:<{width}}", fg=_COLOURS[status])
         print_fields([(head, f"{joined_words(names)}: {says}")], width)
-        print_lines((remedy or "").splitlines(), "    ")
+        for line in (remedy or "").splitlines():
+            _print_remedy(line)
+
+
+def _print_remedy(line: str) -> None:
+    """A sentence wrapped, a command as it is: one that is wrapped can't be copied."""
+    if _COMMAND.match(line):
+        click.echo(f"    {line}")
+    else:
+        print_lines([line], "    ")

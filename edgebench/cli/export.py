@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgebench.cli.options import results_argument
-from edgebench.cli.output import print_next, print_warnings
+from edgebench.cli.output import print_next, print_warnings, typed_path
 from edgebench.errors import ResultsError, UsageError
 from edgebench.extras import need
 from edgebench.report.workload import brief_names
@@ -92,7 +92,7 @@ def export(
         frame = frame or _FRAMES[0]
         table = whole_numbers(_frame(loaded, frame, only))
         data, what = _encoded(table, kind), f"{len(table)} rows of {frame}"
-        follows = f"edgebench plot {results}"
+        follows = f"edgebench plot {typed_path(results)}"
     _deliver(loaded.warnings, data, what, follows, output)
 
 
@@ -173,7 +173,7 @@ def _check_trials(loaded: Results, only: tuple[str, ...]) -> None:
         raise ResultsError(
             f"no trial {', '.join(unknown)}",
             where=str(loaded.path),
-            remedy=f"edgebench export {loaded.path}",
+            remedy=f"edgebench export {typed_path(loaded.path)}",
         )
 
 

@@ -19,6 +19,7 @@ from edgebench.cli.output import (
     print_title,
     print_warnings,
     shown_path,
+    typed_path,
 )
 from edgebench.cli.pandas_import import import_pandas
 from edgebench.units import format_duration, format_size
@@ -82,7 +83,7 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
     _print_fits(fits, verbose)
     print_lines([f"fits: {len(paths)} files in {shown_path(paths[0].parent)}"])
     print_warnings(warnings)
-    print_next(f"edgebench predict {shown_path(loaded.path)}")
+    print_next(f"edgebench predict {typed_path(loaded.path)}")
 
 
 def _print_fits(fits: Sequence[CurveFits], verbose: bool) -> None:

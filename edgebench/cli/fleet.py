@@ -17,7 +17,7 @@ from edgebench.cli.fleet_output import (
     refuse_unfinished,
 )
 from edgebench.cli.options import json_option, results_option, verbose_option
-from edgebench.cli.output import print_answer, print_json, print_next, print_table, shown_path
+from edgebench.cli.output import print_answer, print_json, print_next, print_table, typed_path
 from edgebench.errors import FleetError, NotFitError, UsageError
 from edgebench.text import joined_words
 
@@ -137,9 +137,9 @@ def run(
     if not as_json:
         several = len(found) > 1
         print_next(
-            f"edgebench compare --devices {shown_path(results)}"
+            f"edgebench compare --devices {typed_path(results)}"
             if several
-            else f"edgebench show {shown_path(found[0].folder or results)}"
+            else f"edgebench show {typed_path(found[0].folder or results)}"
         )
 
 

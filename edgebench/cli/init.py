@@ -14,7 +14,7 @@ import click
 
 from edgebench.cli.completion import offer_networks
 from edgebench.cli.options import NetworkOrCommand
-from edgebench.cli.output import print_answer, print_next, shown_path
+from edgebench.cli.output import print_answer, print_next, shown_path, typed_path
 from edgebench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def init(context: click.Context, /, network: str | None, out: Path | None, **fla
     text, scenario = scenario_text(wanted, file)
     _write(file, text)
     print_answer([_summary(file, scenario)])
-    print_next(f"edgebench run {shlex.quote(shown_path(file))}")
+    print_next(f"edgebench run {typed_path(file)}")
 
 
 def _asked_for_workload() -> tuple[str | None, tuple[str, ...]]:

@@ -22,6 +22,7 @@ from edgebench.cli.output import (
     print_next,
     print_warnings,
     shown_path,
+    typed_path,
 )
 from edgebench.errors import UsageError
 from edgebench.extras import need
@@ -159,7 +160,7 @@ def _next_command(
             return f"{again} --memory {table.unfinished[0].label} --swap 2G"
         if not table.costs and not table.unfinished:
             return f"{again} --memory 60% --swap 2G"
-    return f"edgebench export {shown_path(loaded.path)} {_trace_options(loaded, table)}"
+    return f"edgebench export {typed_path(loaded.path)} {_trace_options(loaded, table)}"
 
 
 def _measure(asked: dict[str, Any]) -> SweepSummary:

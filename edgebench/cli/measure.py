@@ -171,7 +171,8 @@ def _with_swap(record: TrialRecord) -> str:
 
 def _rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
     yield "outcome", record.outcome + (f": {record.reason}" if record.reason else "")
-    yield "exit code", str(record.exit_code)
+    if record.exit_code is not None:
+        yield "exit code", str(record.exit_code)
     if record.limits.board:
         yield "board", emulation_words(record.limits.board)
     peak = _or_reason(record, "peak_bytes", format_size)

@@ -110,8 +110,8 @@ def minimum(
     from edgebench.run.minimum import find_minimum
 
     wanted = minimum_request(context, network, search_settings(context, settings))
-    guess = _guess(wanted, where)
     with _kept(wanted, where.results, verbose) as progress:
+        guess = _guess(wanted, where, verbose)
         found = find_minimum(wanted, where, progress, guess)
     if as_json:
         print_minimum_json(found, wanted)
@@ -190,13 +190,21 @@ class _FolderProgress:
         self._shown.begin(folder, total, done)
 
 
-def _guess(wanted: MinimumRequest | ProgramRequest, where: SweepOptions) -> LimitGuess | None:
-    """The limits to start at, as predicted from the device's earlier results of networks."""
+def _guess(
+    wanted: MinimumRequest | ProgramRequest, where: SweepOptions, verbose: bool
+) -> LimitGuess | None:
+    """The limits to start at, as predicted from the device's earlier results of networks.
+
+    Raises:
+        UsageError: what is wanted can't be run.
+    """
     from edgebench.measures.machine.environment import device_name
-    from edgebench.run.minimum_requests import ProgramRequest
+    from edgebench.run.minimum_requests import ProgramRequest, minimum_scenario
 
     if isinstance(wanted, ProgramRequest) or wanted.within:
         return None
+    # A misspelt name is said at once, not after seconds of predicting.
+    minimum_scenario(wanted)
     try:
         from edgebench.run.minimum import predicted_guess
 
@@ -205,16 +213,14 @@ def _guess(wanted: MinimumRequest | ProgramRequest, where: SweepOptions) -> Limi
             return None
         guess = predicted_guess(wanted, device, *parse_swap(wanted.swap))
     except EdgebenchError as error:
-        _say(f"no prediction to start from: {error.what}")
+        why = error.what
     except ModuleNotFoundError as error:
-        _say(f"no prediction to start from: {error.name} is missing")
+        why = f"{error.name} is missing"
     else:
         known = [format_size(b) for b in (guess.viable_bytes, guess.slowdown_bytes) if b]
-        _say(f"starts at the predicted limit: {' and '.join(known)}" if known else "")
+        if known:
+            click.echo(f"starts at the predicted limit: {' and '.join(known)}", err=True)
         return guess
+    if verbose:
+        click.echo(f"no prediction to start from: {why}", err=True)
     return None
-
-
-def _say(words: str) -> None:
-    if words:
-        click.echo(words, err=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.boards.board import find_board
-from edgebench.cli.output import print_json, print_next
+from edgebench.cli.output import print_json, print_next, typed_path
 from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
 from edgebench.kills import OBSERVER_EFFECT
 from edgebench.text import printable
@@ -78,7 +78,7 @@ def print_next_step(
     if isinstance(wanted, MinimumRequest) and wanted.swap != "none":
         good = (found.fast or found.viable).good
         limit = f" --memory {round(good.limit_bytes) >> 20}M" if good else ""
-        print_next(f"edgebench layers {wanted.network}{limit} --swap {wanted.swap}")
+        print_next(f"edgebench layers {shlex.quote(wanted.network)}{limit} --swap {wanted.swap}")
     elif isinstance(wanted, MinimumRequest):
         print_next(f"edgebench minimum {shlex.join([*flags, '--swap', '2G'])}")
     elif not (found.fast or found.viable).settled and not found.finished:
@@ -91,7 +91,7 @@ def print_next_step(
             check += ["--slowdown", f"{found.slowdown:g}"]
         print_next(f"edgebench minimum {shlex.join([*flags, *check])} -- {found.name}")
     else:
-        print_next(f"edgebench show {shlex.quote(str(found.folder))}")
+        print_next(f"edgebench show {typed_path(found.folder)}")
 
 
 def _width() -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import textwrap
@@ -116,6 +117,11 @@ def shown_path(path: Path) -> str:
         return printable(os.fspath(path.absolute().relative_to(Path.cwd())))
     except ValueError:
         return printable(os.fspath(path))
+
+
+def typed_path(path: Path) -> str:
+    """:func:`shown_path` for a command that is typed in a shell."""
+    return shlex.quote(shown_path(path))
 
 
 def print_figures(paths: Iterable[Path]) -> None:

@@ -13,7 +13,7 @@ from edgebench.cli.output import (
     print_json,
     print_next,
     print_warnings,
-    shown_path,
+    typed_path,
 )
 from edgebench.cli.pandas_import import import_pandas
 
@@ -43,4 +43,4 @@ def plot(results: Path, trial: str | None, as_json: bool) -> None:
     print_answer([f"Drew {drawn} of {loaded.path.name}, each as PNG and SVG."])
     print_figures(gallery.paths)
     print_warnings((*loaded.warnings, *gallery.left_out))
-    print_next(f"edgebench report {shown_path(loaded.path)}")
+    print_next(f"edgebench report {typed_path(loaded.path)}")

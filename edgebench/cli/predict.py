@@ -16,7 +16,7 @@ from edgebench.cli.output import (
     print_json,
     print_next,
     print_warnings,
-    shown_path,
+    typed_path,
 )
 from edgebench.cli.pandas_import import import_pandas
 from edgebench.cli.prediction_tables import print_predictions
@@ -144,5 +144,5 @@ def _as_json(one: Prediction) -> dict[str, Any]:
 def _next(results: Path, one: Prediction) -> str:
     network = one.subject.network
     if "+" in network or ":" in network or one.subject.settings.get("kind") == "training":
-        return f"edgebench validate {shown_path(results)}"
+        return f"edgebench validate {typed_path(results)}"
     return f"edgebench minimum {network} --slowdown 1.5"

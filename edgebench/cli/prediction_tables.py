@@ -28,10 +28,14 @@ def print_predictions(
     For another device also where its constants are from.
     """
     names = brief_names(map(_title, found))
-    print_answer(_answer(one, names[_title(one)], other) for one in found)
+    own = _own_words(found)
+    print_answer(
+        _answer(one, names[_title(one)] + (words and f" ({words})"), other)
+        for one, words in zip(found, own, strict=True)
+    )
     print_lines(other.says if other else ())
-    for one in found:
-        _print_prediction(one, verbose)
+    for one, words in zip(found, own, strict=True):
+        _print_prediction(one, " · ".join(filter(None, (_title(one), words))), verbose)
 
 
 def _answer(one: Prediction, name: str, other: OtherDevice | None) -> str:
@@ -58,14 +62,19 @@ def _finishing(one: Prediction, finished: Sequence[LimitPrediction], name: str) 
     if total.low_s is not None and total.high_s is not None:
         ends = f"{format_duration(total.low_s)} to {format_duration(total.high_s)}"
         takes += f" (9 of 10 trials: {ends})"
-    takes += f", {times_as_long(total.slowdown)} as unlimited"
+    takes += f", {_as_long(total.slowdown)} as unlimited"
     start = next((time for time in tightest.phases if time.phase == START), None)
     if start:
         seconds = format_duration(start.seconds)
-        takes += f"; its start takes {seconds}, {times_as_long(start.slowdown)}"
+        takes += f"; its start takes {seconds}, {_as_long(start.slowdown)}"
     if one.unslowed_bytes and len(one.at) > 1:
         takes += f"; not slowed from {format_size(one.unslowed_bytes)} up"
     return takes
+
+
+def _as_long(factor: float) -> str:
+    """``as long``, where three digits show no difference."""
+    return "as long" if f"{factor:.3g}" == "1" else times_as_long(factor)
 
 
 def _total_name(one: Prediction) -> str:
@@ -73,8 +82,8 @@ def _total_name(one: Prediction) -> str:
     return next(curve.answer for curve in one.subject.curves if curve.phase == "total")
 
 
-def _print_prediction(one: Prediction, verbose: bool) -> None:
-    print_title(_title(one))
+def _print_prediction(one: Prediction, title: str, verbose: bool) -> None:
+    print_title(title)
     print_lines(_about(one))
     starts = any(time.phase == START for at in one.at for time in at.phases)
     titles: tuple[str, ...] = (
@@ -111,6 +120,20 @@ def _print_phases(one: Prediction) -> None:
     if not any(row[-1] for row in rows):
         titles, rows = titles[:-1], [row[:-1] for row in rows]
     print_table(titles, rows, words=("limit", most))
+
+
+def _own_words(found: Sequence[Prediction]) -> list[str]:
+    """What tells workloads of one title apart: their sweeps, else other settings; else nothing."""
+    words = []
+    for one in found:
+        own = one.subject.settings
+        alike = [other.subject.settings for other in found if _title(other) == _title(one)]
+        sweeps = [other.get("sweep") for other in alike]
+        by_sweep = len(alike) > 1 and len({*sweeps}) == len(sweeps)
+        differ = [key for key in own if any(other.get(key) != own[key] for other in alike)]
+        shown = ["sweep"] if by_sweep else differ
+        words.append(" · ".join(f"{key} {own.get(key)}" for key in shown))
+    return words
 
 
 def _title(one: Prediction) -> str:

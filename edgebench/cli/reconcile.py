@@ -18,7 +18,7 @@ from edgebench.cli.output import (
     print_table,
     print_title,
     print_warnings,
-    shown_path,
+    typed_path,
 )
 from edgebench.errors import UsageError
 from edgebench.units import format_size
@@ -70,7 +70,7 @@ def reconcile(
         _print_point(one, verbose)
     print_lines(["", *_lacking(found)])
     print_warnings(loaded.warnings)
-    print_next(f"edgebench export {shown_path(loaded.path)} --frame memory")
+    print_next(f"edgebench export {typed_path(loaded.path)} --frame memory")
 
 
 def _measured(source: str, results: Path, **described: Any) -> Path | None:
@@ -111,7 +111,7 @@ def _answer(found: Sequence[Reconciliation]) -> str:
     rests = [abs(ledger.unexplained_bytes) for one in found for ledger in one.ledgers]
     points = "this point" if len(found) == 1 else f"{len(found)} points"
     if not gaps or not rests:
-        return f"No two strategies measured the same of {points}."
+        return f"Nothing can be compared: no two strategies measured the same memory of {points}."
     return (
         f"Strategies' peaks of {points} differ by up to {format_size(max(gaps))}; of what the "
         f"ledgers compare, at most {format_size(max(rests))} is unexplained."

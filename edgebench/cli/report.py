@@ -16,6 +16,7 @@ from edgebench.cli.output import (
     print_title,
     print_warnings,
     shown_path,
+    typed_path,
 )
 from edgebench.cli.pandas_import import import_pandas
 from edgebench.extras import need
@@ -74,7 +75,21 @@ def report(
     for path in files:
         click.echo(f"{'figure' if path.suffix == '.svg' else 'report'}: {shown_path(path)}")
     print_warnings(warnings)
-    print_next(f"edgebench compare EARLIER {shown_path(loaded.path)}")
+    print_next(_next(loaded.path))
+
+
+def _next(path: Path) -> str:
+    """Compare it with the last sweep of the same name before it; else see its figures."""
+    from edgebench.results.sweep_reader import sweep_folders
+
+    def name(one: Path) -> str:
+        return one.name.partition("-")[2].rpartition("-")[0]
+
+    beside = [one for one in sweep_folders(path.parent) if one.parent == path.parent]
+    earlier = [one for one in beside if name(one) == name(path) and one.name < path.name]
+    if not earlier or not name(path):
+        return f"edgebench plot {typed_path(path)}"
+    return f"edgebench compare {typed_path(max(earlier))} {typed_path(path)}"
 
 
 def _written(made: Report, target: Path, markdown: bool, pdf: bool) -> list[Path]:

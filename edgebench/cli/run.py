@@ -25,6 +25,7 @@ from edgebench.cli.output import (
     print_next,
     print_warnings,
     shown_path,
+    typed_path,
 )
 from edgebench.errors import SweepIncompleteError
 from edgebench.report.workload import brief_names
@@ -80,7 +81,7 @@ def run(
         print_answer(run_answer(summary.folder))
         print_lines(["", *_summary_lines(summary, verbose)])
         print_warnings(warnings)
-        print_next(f"edgebench report {shown_path(summary.folder)}")
+        print_next(f"edgebench report {typed_path(summary.folder)}")
     refuse_unexpected(summary)
 
 
@@ -96,7 +97,7 @@ def refuse_unexpected(summary: SweepSummary) -> None:
         raise SweepIncompleteError(
             f"the sweep is done, but some trials ended unexpectedly: {words}",
             where=str(summary.folder / "trials.jsonl"),
-            remedy=f"edgebench show {summary.folder}",
+            remedy=f"edgebench show {typed_path(summary.folder)}",
         )
 
 

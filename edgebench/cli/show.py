@@ -20,7 +20,7 @@ from edgebench.cli.output import (
     print_table,
     print_title,
     print_warnings,
-    shown_path,
+    typed_path,
 )
 from edgebench.report.workload import brief_names
 from edgebench.units import format_size
@@ -79,7 +79,7 @@ def show(results: Path, verbose: bool, as_json: bool) -> None:
     if _state(sweep) == "unfinished":
         print_next("edgebench run SCENARIO  (the same scenario: it resumes the sweep)")
     else:
-        print_next(f"edgebench report {shown_path(sweep.path)}")
+        print_next(f"edgebench report {typed_path(sweep.path)}")
 
 
 def _state(sweep: Sweep) -> str:

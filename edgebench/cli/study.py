@@ -17,7 +17,7 @@ from edgebench.cli.output import (
     print_table,
     print_title,
     print_warnings,
-    shown_path,
+    typed_path,
 )
 from edgebench.errors import ResultsError
 
@@ -51,7 +51,7 @@ def study(results: Path, verbose: bool, as_json: bool) -> None:
     for table in tables:
         _print_study(table, verbose)
     print_warnings(loaded.warnings)
-    print_next(f"edgebench plot {shown_path(loaded.path)}")
+    print_next(f"edgebench plot {typed_path(loaded.path)}")
 
 
 def _print_study(table: StudyTable, verbose: bool) -> None:

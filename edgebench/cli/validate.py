@@ -16,7 +16,7 @@ from edgebench.cli.output import (
     print_json,
     print_next,
     print_warnings,
-    shown_path,
+    typed_path,
 )
 from edgebench.cli.pandas_import import import_pandas
 from edgebench.cli.validation_tables import print_validation
@@ -72,7 +72,7 @@ def validate(
     print_validation(proof, phase, verbose)
     print_figures(files)
     print_warnings(warnings)
-    print_next(f"edgebench predict {shown_path(results)} --memory 50%")
+    print_next(f"edgebench predict {typed_path(results)} --memory 50%")
 
 
 def _as_json(proof: Evaluation, results: Path, files: list[Path]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.cli.options import json_option, results_argument
-from edgebench.cli.output import make_console, print_json, print_next
+from edgebench.cli.output import make_console, print_json, print_next, typed_path
 
 if TYPE_CHECKING:
     from edgebench.results.live.sweep import SweepState, SweepTail
@@ -39,12 +39,12 @@ def watch(results: Path, once: bool, as_json: bool) -> None:
         state = _watch(tail, once)
     except KeyboardInterrupt:
         click.echo("stopped watching; the sweep continues", err=True)
-        print_next(f"edgebench watch {tail.path}")
+        print_next(f"edgebench watch {typed_path(tail.path)}")
         return
     if state.running:
-        print_next(f"edgebench watch {state.path}")
+        print_next(f"edgebench watch {typed_path(state.path)}")
     elif state.complete:
-        print_next(f"edgebench show {state.path}")
+        print_next(f"edgebench show {typed_path(state.path)}")
     else:
         print_next("edgebench run SCENARIO  (the same scenario: it resumes the sweep)")
 

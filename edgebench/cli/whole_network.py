@@ -13,6 +13,7 @@ from edgebench.cli.output import (
     print_next,
     print_table,
     shown_path,
+    typed_path,
 )
 from edgebench.cli.run import run_answer
 from edgebench.units import MIB, format_size
@@ -37,7 +38,7 @@ def print_whole_network(results: Results, as_json: bool) -> bool:
         return True
     _print_words(results)
     click.echo(f"\nresults: {shown_path(results.path)}")
-    print_next(f"edgebench show {shown_path(results.path)}")
+    print_next(f"edgebench show {typed_path(results.path)}")
     return True
 
 

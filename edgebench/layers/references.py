@@ -204,8 +204,9 @@ def _unknown(text: str) -> UsageError:
         return UsageError(
             f"{path.name} is a checkpoint: it holds weights and no network",
             where=text,
-            remedy="name the code that makes the network, package.module:function, and give the "
-            "file as its checkpoint",
+            remedy="name the code that makes the network, as mymodel.py:Net; to load this file "
+            f"into it, type edgebench init mymodel.py:Net, and write into the scenario below "
+            f'[workload]: checkpoint = {{"mymodel.py:Net" = "{path.name}"}}',
         )
     if path.suffix == ".py":
         return UsageError(

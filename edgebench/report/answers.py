@@ -62,7 +62,8 @@ def cause_sentences(table: LayerCostTable | None) -> list[str]:
         return ["No trial finished under a limit, so no layer can be compared."]
     # The noise of every trial is among the report's warnings.
     return [
-        f"{words}."
+        # Layers' names stay as they are.
+        f"{'At' + words[2:] if words.startswith('at ') else words}."
         for words in (
             cause_sentence(table, cost),
             *warning_sentences(replace(table, noise=[], collections_s=[])),

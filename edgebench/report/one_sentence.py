@@ -69,16 +69,17 @@ def workload_sentence(workload: WorkloadPoints, name: str) -> str:
         return f"{words[0]} and {pace}; no limit was tried."
     if unlimited and unlimited.throughput_words:
         words.append(f"{unlimited.throughput_words} without a limit")
-    words += [*_later_start(workload), *_slowdowns(workload), _ends(workload)]
+    words += [*_longer_start(workload), *_slowdowns(workload), _ends(workload)]
     return "; ".join(words) + "."
 
 
-def _later_start(workload: WorkloadPoints) -> Iterator[str]:
-    """How much later it starts at the tightest limit that surely delays the start."""
+def _longer_start(workload: WorkloadPoints) -> Iterator[str]:
+    """How much longer its first round takes at the tightest limit that surely delays it."""
     delayed = [point for point in workload.tried if is_surely_more(point.ratios.get(START))]
     if workload.has_steady and workload.unlimited and delayed:
-        later_s = delayed[-1].times_s[START].median - workload.unlimited.times_s[START].median
-        yield f"starts {format_duration(later_s)} later at {limit_label(delayed[-1])}"
+        tightest = delayed[-1]
+        more_s = tightest.times_s[START].median - workload.unlimited.times_s[START].median
+        yield f"its first round takes {format_duration(more_s)} longer at {limit_label(tightest)}"
 
 
 def _slowdowns(workload: WorkloadPoints) -> Iterator[str]:

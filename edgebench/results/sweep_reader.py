@@ -44,7 +44,7 @@ from edgebench.units import format_size
 from edgebench.walk_report import UP
 from edgebench.workloads.garbage_collection import DEFAULT
 
-NO_RESULTS_REMEDY = "make some: edgebench run scenarios/quickstart.toml"
+NO_RESULTS_REMEDY = "make some: edgebench run quickstart"
 #: Twice what a trial's events may come to.
 _MOST_BYTES = 512 << 20
 #: Kinds of workload with the setting ``gc``.

@@ -6,9 +6,11 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from edgebench.records import TrialRecord
+from edgebench.results.stages import START, STEADY
 from edgebench.results.trial_lines import trial_times
 from edgebench.run.limit_bracket import TriedLimit
 from edgebench.scenario.points import PlannedTrial
+from edgebench.spans import BEFORE_ROUNDS
 from edgebench.throughput import reads_throughput
 
 #: What a trial's slowdown is told from: the time of something it does; None if it has none.
@@ -31,6 +33,15 @@ def pace_of_program(record: TrialRecord) -> float | None:
     if reads_throughput(record.settings):
         return 1 / record.throughput_per_s if record.throughput_per_s else None
     return _seconds(record, "round")
+
+
+def start_of_rounds(record: TrialRecord) -> float | None:
+    """Seconds of the import, the building and the first round; None where no round comes later."""
+    times = trial_times(record)
+    if STEADY not in times:
+        return None
+    before = sum(phase.wall_s for phase in record.phases if phase.phase in BEFORE_ROUNDS)
+    return before + times[START]
 
 
 def median_pace(trials: Sequence[TrialRecord], pace: Pace) -> float | None:

@@ -10,16 +10,19 @@ from pathlib import Path
 
 from edgebench.errors import WorkloadError
 from edgebench.records import TrialRecord
-from edgebench.results.stages import START, STEADY
 from edgebench.results.sweep_reader import Sweep, read_sweep
-from edgebench.results.trial_lines import trial_times
 from edgebench.run.limit_bracket import (
     LimitBracket,
     slowdown_bracket,
     viable_bracket,
 )
 from edgebench.run.limit_search import BracketingPlanner, LimitGuess
-from edgebench.run.limit_trials import median_pace, pace_of_phase, pace_of_program
+from edgebench.run.limit_trials import (
+    median_pace,
+    pace_of_phase,
+    pace_of_program,
+    start_of_rounds,
+)
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import (
     PHASES,
@@ -187,19 +190,13 @@ def _found(search: _Search, folder: Path) -> Minimum:
 def _later_start_s(
     fast: LimitBracket | None, unlimited: Sequence[TrialRecord], records: Sequence[TrialRecord]
 ) -> float | None:
-    """Median seconds of the start at a bracket's good limit, less the unlimited ones."""
+    """Median seconds from a trial's beginning to the end of its first round, less unlimited."""
     if fast is None or fast.good is None:
         return None
     size = fast.good.limit_bytes
     here = [r for r in records if size in (r.limit_bytes, r.limits.memory_bytes)]
-    medians = [median_pace(trials, _start_s) for trials in (here, unlimited)]
+    medians = [median_pace(trials, start_of_rounds) for trials in (here, unlimited)]
     return None if None in medians else (medians[0] or 0.0) - (medians[1] or 0.0)
-
-
-def _start_s(record: TrialRecord) -> float | None:
-    """The start of a trial that has steady rounds beside it."""
-    times = trial_times(record)
-    return times.get(START) if STEADY in times else None
 
 
 def predicted_guess(

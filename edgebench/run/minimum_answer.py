@@ -34,8 +34,9 @@ class Minimum:
         unit: what the throughput counts; empty where nobody said it.
         unlimited_per_s: the throughput of an unlimited trial; None: not told from its output.
         stop_after_s: when a program that never ends was stopped; None: it ends by itself.
-        later_start_s: how much later it starts at the least limit of ``fast`` than unlimited, where
-            its trials have a start and later rounds; None: they don't, or it was not asked for.
+        later_start_s: how much later its first round ends at the least limit of ``fast`` than
+            unlimited, counted from the trial's beginning, where its trials have further rounds;
+            None: they don't, or it was not asked for.
         size_bytes: the only limit that was tried, to say whether it is enough; None: a search.
         finished: whether all questions were answered; False: it was interrupted or out of time.
     """

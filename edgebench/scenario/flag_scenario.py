@@ -10,9 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from edgebench.errors import UsageError
 from edgebench.scenario.faults import faults_of
-from edgebench.scenario.flag_words import flag_words
+from edgebench.scenario.flag_words import flag_error
 from edgebench.scenario.keys import network_name
 from edgebench.scenario.plans import GRID, WALK
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
@@ -40,8 +39,7 @@ def scenario_from_flags(
         return scenario_of(tables)
     except ValidationError as error:
         faults = faults_of(error, Scenario, tables, "")
-        what = flag_words(faults)
-        raise UsageError(what, remedy=f"edgebench {verb} --help") from error
+        raise flag_error(faults, verb) from error
 
 
 def _scenario_name(verb: str, workload: Mapping[str, Any]) -> str:

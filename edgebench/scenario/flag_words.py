@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 
+from edgebench.errors import UsageError
 from edgebench.scenario.faults import Fault
 
 #: Key of a scenario → the argument or flag that sets it, of any verb.
@@ -43,6 +44,13 @@ _KEY = re.compile(
     r"|\w+(?= and \w+ can't both be given)|(?<= and )\w+(?= can't both be given)"
 )
 _IN_A_FILE = "; a relative path starts at the scenario's folder"
+
+
+def flag_error(faults: Iterable[Fault], verb: str, flags: Mapping[str, str] = FLAGS) -> UsageError:
+    """The error that says them; one that says how to mend it needs no pointer to the help."""
+    words = flag_words(faults, flags)
+    mended = all("; " in line for line in words.splitlines())
+    return UsageError(words, remedy=None if mended else f"edgebench {verb} --help")
 
 
 def flag_words(faults: Iterable[Fault], flags: Mapping[str, str] = FLAGS) -> str:

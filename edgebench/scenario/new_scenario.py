@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from edgebench.errors import UsageError
 from edgebench.layers.names import NETWORKS
 from edgebench.scenario.faults import faults_of
-from edgebench.scenario.flag_words import flag_words
+from edgebench.scenario.flag_words import flag_error
 from edgebench.scenario.scenario import SCHEMA, Scenario
 from edgebench.workloads.training.names import SHAPES, SYNTHETIC, USUAL_SHAPE
 
@@ -77,8 +77,7 @@ def scenario_text(wanted: NewScenario, file: Path) -> tuple[str, Scenario]:
         raise UsageError("the command is not UTF-8 text", remedy="edgebench init --help") from None
     except ValidationError as error:
         faults = faults_of(error, Scenario, tables, text)
-        what = flag_words(faults, _FLAGS)
-        raise UsageError(what, remedy="edgebench init --help") from error
+        raise flag_error(faults, "init", _FLAGS) from error
 
 
 def _parts(wanted: NewScenario, file: Path) -> list[str]:

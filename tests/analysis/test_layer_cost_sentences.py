@@ -149,6 +149,14 @@ def test_a_killed_limit_is_explained(tmp_path: Path):
     )
 
 
+def test_how_much_swap_was_free_is_not_in_the_first_sentence(tmp_path: Path):
+    """Where it was killed is; the rest was printed when the trial ended."""
+    why = "killed by the kernel in import; killed while 1.75 GiB of 2.00 GiB of swap were free: why"
+    killed = Made("40M", outcome="oom-killed", reason=why)
+    words = words_of(make(tmp_path, [Made(), Made(), killed]))
+    assert words.startswith("no trial finished at 40.0 MiB: 1 killed by the kernel in import; the")
+
+
 def test_overlap_is_told(tmp_path: Path):
     """Busy time that adds up to more than the clock's is not left to be found out."""
     path = make(tmp_path, [Made(settings={"schedule": "partial"})] * 2)

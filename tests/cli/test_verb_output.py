@@ -36,7 +36,7 @@ _BROKEN = re.compile(r"\d\s*\n\s*(?:[KMGT]i?B|ms|µs|s|min|%|×)(?!\w)")
 _ALLOCATE = ("python3", "-c", "b = bytearray(50 << 20)")
 #: The words of a verb, and how its first line begins.
 QUICKLY = [
-    (("show", QUICK), "alexnet needs 462.7 MiB; starts 8.5 s later at 40%"),
+    (("show", QUICK), "alexnet needs 462.7 MiB; its first round takes 8.5 s longer at 40%"),
     (("show", QUICK, "--verbose"), "alexnet needs 462.7 MiB"),
     (("compare", QUICK, QUICK), "Over all "),
     (("compare", QUICK, QUICK, "--all", "--verbose"), "Over all "),
@@ -49,8 +49,11 @@ QUICKLY = [
     (("plot", QUICK, "--trial", "0008"), "Drew 1 figure of "),
 ]
 SLOWLY = [
-    (("fit", QUICK), "alexnet needs 462.7 MiB; starts 8.5 s later at 40%"),
-    (("fit", QUICK, "--verbose"), "alexnet needs 462.7 MiB; starts 8.5 s later at 40%"),
+    (("fit", QUICK), "alexnet needs 462.7 MiB; its first round takes 8.5 s longer at 40%"),
+    (
+        ("fit", QUICK, "--verbose"),
+        "alexnet needs 462.7 MiB; its first round takes 8.5 s longer at 40%",
+    ),
     (
         ("predict", QUICK, "--network", "alexnet", "--memory", "300M"),
         "alexnet with 300.0 MiB takes ",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from edgebench.report.figures.style import figure_style
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, SweepSummary, run_sweep
 from edgebench.scenario.scenario import load_scenario
+from edgebench.walk_report import WalkReport
 
 SCENARIO = """
 schema = 1
@@ -178,6 +180,17 @@ def test_layers_tells_peaks_by_strategy(results: Results) -> None:
     shown = " ".join(CliRunner().invoke(layers, words, catch_exceptions=False).stdout.split())
     assert "by memory strategy" in shown
     assert "process: VmHWM, reset at the span's start; ±" in shown
+
+
+def test_a_fresh_trial_is_preferred_to_a_part_of_a_walk(tmp_path: Path) -> None:
+    """Only a whole process has a peak by GNU time; visits of walks serve where nothing else is."""
+    (sweep,) = load(make(tmp_path, Shape(limits=(None,), repeats=3))).sweeps
+    visit = WalkReport("0002", 2)
+    mixed = [sweep.records[0], *(replace(one, walk=visit) for one in sweep.records[1:])]
+    (found,) = reconcile_sweep(replace(sweep, records=mixed))
+    assert found.record.trial == sweep.records[0].trial
+    walked = [replace(one, walk=visit) for one in sweep.records]
+    assert reconcile_sweep(replace(sweep, records=walked))
 
 
 def test_without_strategies_it_says_how_to_get_them(tmp_path: Path) -> None:

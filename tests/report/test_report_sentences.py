@@ -177,8 +177,8 @@ def test_start_and_steady_are_two_answers():
     """A limit that delays the start alone is not called slower; both are said."""
     workload = made(rounds("max", 1.0, 0.5), rounds("100M", 1.2, 0.5))
     assert workload_sentence(workload, "it") == (
-        "it needs 200.0 MiB; starts 200.0 ms later at 100.0 MiB; once running, at most 10% slower "
-        "down to 100.0 MiB; finished at every limit tried, down to 100.0 MiB."
+        "it needs 200.0 MiB; its first round takes 200.0 ms longer at 100.0 MiB; once running, "
+        "at most 10% slower down to 100.0 MiB; finished at every limit tried, down to 100.0 MiB."
     )
     said = slowdown_sentences(workload)
     assert said[0].startswith("Unlimited, a steady round takes 500.0 ms")

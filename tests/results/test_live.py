@@ -203,6 +203,22 @@ def test_a_finished_sweep(tmp_path: Path):
     assert sweeps_below(tmp_path / "nothing") == []
 
 
+def test_each_further_limit_of_a_walk_counts_as_a_trial(tmp_path: Path):
+    """There are never more trials done than there are in all."""
+    path = make(tmp_path, Shape(with_files=False, repeats=1))
+    file, resolved = path / "trials.jsonl", path / "resolved.json"
+    lines = file.read_text().splitlines()
+    plan = [{"trial": json.loads(line)["trial"]} for line in lines]
+    resolved.write_text(json.dumps({**json.loads(resolved.read_text()), "plan": plan}))
+    assert SweepTail(path).poll().total == len(lines)
+    walk = {"walk": "0001", "round_s": [1.0]}
+    first = {**json.loads(lines[0]), "walk": {**walk, "step": 0}}
+    second = {**first, "trial": "0001-01", "walk": {**walk, "step": 1}}
+    file.write_text("".join(json.dumps(one) + "\n" for one in (first, second)) + lines[1] + "\n")
+    state = SweepTail(path).poll()
+    assert (state.done, state.total) == (3, len(lines) + 1)
+
+
 def test_a_growing_sweep_and_its_torn_line(tmp_path: Path):
     """A line counts when it is whole; one that is damaged is said; a resume may cut the file."""
     path = make(tmp_path, Shape(with_files=False, repeats=1))

@@ -52,8 +52,8 @@ def test_show_says_what_a_person_asks(tmp_path: Path):
     done = run_show(make_sweep(tmp_path))
     assert "complete, 9 of 9 trials (6 ok, 3 oom-killed)" in " ".join(done.stdout.split())
     answer = (
-        "lenet needs 200.0 MiB; starts 606.0 ms later at 150.0 MiB; once running, it takes 2.01 "
-        "times as long at 150.0 MiB; killed at 100.0 MiB."
+        "lenet needs 200.0 MiB; its first round takes 606.0 ms longer at 150.0 MiB; once running, "
+        "it takes 2.01 times as long at 150.0 MiB; killed at 100.0 MiB."
     )
     assert " ".join(done.stdout.split()).startswith(answer)
     row = next(line for line in done.stdout.splitlines() if line.startswith("150M"))

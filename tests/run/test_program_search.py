@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_sweep import Shape, make
 
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
+from edgebench.results.results import load
+from edgebench.results.trial_lines import trial_times
 from edgebench.run.limit_bracket import LimitBracket, TriedLimit, slowdown_bracket, viable_bracket
+from edgebench.run.limit_trials import start_of_rounds
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import ProgramRequest, program_scenario
 from edgebench.run.output_rate import OutputRate
@@ -238,6 +243,16 @@ def ended(mib: float, outcome: str = "ok", slowdown: float | None = None, **more
 def test_the_sentence(found: Minimum, words: str):
     """The answer in one sentence, whatever was found."""
     assert found.sentence == words
+
+
+def test_the_start_has_the_import_in_it(tmp_path: Path):
+    """Below a limit the import may take longest; a program without rounds has no such start."""
+    made = load(make(tmp_path, Shape(limits=(None,), repeats=1))).sweeps[0].records[0]
+    first_s = trial_times(made)["start"]
+    assert start_of_rounds(made) == pytest.approx(0.4 + 0.05 + first_s)
+    alone = [phase for phase in made.phases if phase.round < 1]
+    assert start_of_rounds(replace(made, phases=alone)) is None
+    assert start_of_rounds(replace(made, phases=[])) is None
 
 
 def test_lines_per_second_leave_out_the_start(monkeypatch: pytest.MonkeyPatch):

@@ -154,6 +154,19 @@ def test_what_is_not_modelled_is_told_by_its_own_curves(trained: Results):
         )
 
 
+def test_a_network_of_ones_own_leaves_the_others_their_layers(trained: Results):
+    """It has no layer table, and why is said; the training of a known network still has one."""
+    (one,) = trained.sweeps
+    own = [as_training(r, network="mine.py:Net") for r in one.records]
+    other = replace(one, path=one.path.with_name("other"), records=own)
+    described, untold = with_trainings(Results([one, other]))
+    why = "mine.py:Net is not a network that edgebench knows by name"
+    assert untold == [f"a training's layers: {why}"]
+    alone, _ = with_trainings(trained)
+    tables = [device_data(results)[0][0].context.tables for results in (described, alone)]
+    assert set(tables[0]) == set(tables[1]) != set()
+
+
 def test_results_without_trainings_start_nothing(tmp_path: Path):
     """Nothing to describe: the very same results."""
     results = load(make(tmp_path, Shape()))

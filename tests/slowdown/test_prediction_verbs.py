@@ -68,6 +68,24 @@ def test_it_says_what_it_means(root: Path):
         assert words in told
 
 
+def test_two_workloads_of_one_network_are_told_apart(tmp_path: Path):
+    """Each sentence and title names the sweep that it is about."""
+    shape = replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",))
+    sweeps = [make(tmp_path, shape).name for _ in range(2)]
+    told = " ".join(run(predict, tmp_path, "--network", "alexnet", "--memory", "110M").split())
+    for name in sweeps:
+        assert f"alexnet (sweep {name}) with 110.0 MiB takes" in told
+        assert f"alexnet · linear · copy · swap file · sweep {name}" in told
+
+
+def test_what_is_not_slowed_takes_as_long_as_unlimited(tmp_path: Path):
+    """Without a number: one time as long is no English."""
+    make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",), noise=0.0))
+    told = " ".join(run(predict, tmp_path, "--network", "alexnet", "--memory", "400M").split())
+    assert ", as long as unlimited" in told
+    assert "1 times" not in told
+
+
 def test_not_viable_is_said(tmp_path: Path):
     """Without swap, and with trials that were killed: the least viable limit instead of a time."""
     make(tmp_path, replace(SHAPE, killed_below=130, swap_bytes=64 * MIB))

@@ -11,6 +11,7 @@ from edgebench.analysis.layer_costs.table import (
     PassCost,
     UnfinishedLimit,
 )
+from edgebench.kills import WITH_SWAP_FREE
 from edgebench.results.spread import SLIGHT
 from edgebench.results.summary import collection_note
 from edgebench.text import joined_words
@@ -108,12 +109,14 @@ def unlimited_sentence(table: LayerCostTable) -> str:
 
 def unfinished_sentence(limit: UnfinishedLimit, table: LayerCostTable) -> str:
     """One sentence on a limit at which nothing finished."""
+    # That swap was free is said when the trial ends.
+    why = (limit.reason or "").partition(WITH_SWAP_FREE)[0]
     outcomes = " and ".join(f"{n} {outcome}" for outcome, n in limit.outcomes.items())
-    if list(limit.outcomes) == ["oom-killed"] and limit.reason:
+    if list(limit.outcomes) == ["oom-killed"] and why:
         # The reason names the outcome.
-        outcomes, reason = f"{limit.outcomes['oom-killed']} {limit.reason}", ""
+        outcomes, reason = f"{limit.outcomes['oom-killed']} {why}", ""
     else:
-        reason = f", {limit.reason}" if limit.reason else ""
+        reason = f", {why}" if why else ""
     words = f"no trial finished at {format_limit(limit.label, limit.limit_bytes)}: "
     words += outcomes + reason
     base, size = table.base_bytes, limit.limit_bytes

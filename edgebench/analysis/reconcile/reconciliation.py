@@ -144,10 +144,18 @@ def _point_of(sweep: Sweep, trial: str) -> str:
 
 def _middle(sweep: Sweep, point: str, trial: str | None) -> TrialRecord | None:
     """The timed trial asked for, else the one of the middle time among those that finished."""
-    own_trials = [record for record in sweep.records if record.point == point]
-    named = [record for record in own_trials if record.trial == trial]
-    done = sorted((r for r in own_trials if r.outcome == "ok"), key=lambda r: r.wall_s or 0.0)
+    named = [r for r in sweep.records if r.point == point and r.trial == trial]
+    done = sorted(_finished(sweep, point), key=lambda r: r.wall_s or 0.0)
     return next(iter([*named, *done[len(done) // 2 :]]), None)
+
+
+def _finished(sweep: Sweep, point: str) -> list[TrialRecord]:
+    """The point's trials that finished: fresh ones; where there are none, visits of walks.
+
+    A visit is a part of its process's life, of which GNU time and the sampler tell nothing.
+    """
+    done = [r for r in sweep.records if r.point == point and r.outcome == "ok"]
+    return [r for r in done if r.walk is None] or done
 
 
 def _has(record: TrialRecord, network: str) -> bool:
@@ -194,8 +202,7 @@ def _how_to_get(name: str) -> str:
 
 def _costs(sweep: Sweep, chain: PointLedgers) -> dict[str, float]:
     point = chain.timed.record.point
-    walls = [r.wall_s for r in sweep.records if r.point == point and r.outcome == "ok"]
-    known = [wall for wall in walls if wall]
+    known = [r.wall_s for r in _finished(sweep, point) if r.wall_s]
     if not known:
         return {}
     timed = statistics.median(known)

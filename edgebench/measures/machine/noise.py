@@ -139,13 +139,13 @@ def noise_warnings(noise: Mapping[str, Any]) -> list[str]:
     if steal is not None and steal > STEAL_SHARE:
         warnings.append(
             f"the hypervisor took {steal:.0%} of the CPU time: "
-            "use a machine of its own, or raise `repeats`"
+            "use a machine of its own, or repeat more often"
         )
     foreign_s = noise.get("foreign_cpu_s") or 0.0
     if foreign is not None and foreign > FOREIGN_SHARE and foreign_s > _LEAST_FOREIGN_S:
         warnings.append(
             f"other programs used {foreign:.0%} of the CPU ({foreign_s:.1f} s): "
-            "end them (`top` names them), or raise `repeats`"
+            "end them (`top` names them), or repeat more often"
         )
     if noise.get("throttled_events"):
         warnings.append(

@@ -27,6 +27,9 @@ from edgebench.results.trial_lines import whole_record
 class SweepState:
     """How a sweep stands. ``total`` is of all planned trials, None if the plan can't be read.
 
+    As in :attr:`~edgebench.results.sweep_reader.Sweep.planned`, each further limit that a walk
+    visited counts as one.
+
     ``done`` are those recorded with a final outcome; ``left_s`` is how long the others take if
     they take as long as those; ``fresh`` are the records that the last state had not.
     """
@@ -60,6 +63,7 @@ class SweepTail:
         self.path = Path(path)
         self._at = 0
         self._outcomes: dict[str, str] = {}
+        self._visits: set[str] = set()
         self._took_s: list[float] = [0.0, 0.0]
         self._damaged: list[str] = []
         self._plan = _Plan(self.path / RESOLVED)
@@ -71,7 +75,8 @@ class SweepTail:
         fresh = self._fresh()
         self._follow(running)
         done = sum(outcome in FINAL_OUTCOMES for outcome in self._outcomes.values())
-        total = self._plan.total()
+        planned = self._plan.total()
+        total = None if planned is None else planned + len(self._visits)
         return SweepState(
             path=self.path,
             running=running,
@@ -92,6 +97,7 @@ class SweepTail:
                 if file.seek(0, 2) < self._at:
                     # A resume cut what was torn: from the start again.
                     self._at, self._outcomes, self._took_s = 0, {}, [0.0, 0.0]
+                    self._visits.clear()
                 file.seek(self._at)
                 data = file.read()
         except OSError:
@@ -120,6 +126,8 @@ class SweepTail:
     def _take(self, record: TrialRecord) -> None:
         if self._outcomes.get(record.trial) not in FINAL_OUTCOMES:
             self._outcomes[record.trial] = record.outcome
+        if record.walk and record.walk.step:
+            self._visits.add(record.trial)
         if record.wall_s is not None:
             self._took_s[0] += record.wall_s + (record.harness_s or 0.0)
             self._took_s[1] += 1

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from edgebench.errors import WorkloadError
+from edgebench.layers.names import NETWORKS
 from edgebench.layers.networks import import_torchvision
 from edgebench.layers.zoo import LeNet, MobileNetV1
 from edgebench.workloads.training.backend import Problem, Settings
@@ -117,6 +118,8 @@ def _lenet(problem: Problem) -> LeNet:
 def _known(name: str, classes: int) -> nn.Module:
     if name == "mobilenet_v1":
         return MobileNetV1(classes)
+    if name not in NETWORKS:
+        raise WorkloadError(f"{name} is not a network that edgebench knows by name")
     options = {"aux_logits": False, "init_weights": True} if name in _WITH_AUX else {}
     model: nn.Module = import_torchvision().get_model(
         name, weights=None, num_classes=classes, **options
