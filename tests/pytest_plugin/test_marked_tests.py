@@ -184,6 +184,7 @@ def test_a_wrong_marker_is_said(tmp_path: Path, arguments: str, says: str):
     assert outcomes(done) == {"failed": 1}
     assert says in done.stdout
     assert "it ran" not in done.stdout
+    assert "another exception" not in done.stdout
     assert "Traceback" not in done.stdout
 
 
