@@ -204,9 +204,9 @@ def _unknown(text: str) -> UsageError:
         return UsageError(
             f"{path.name} is a checkpoint: it holds weights and no network",
             where=text,
-            remedy="name the code that makes the network, as mymodel.py:Net; to load this file "
-            f"into it, type edgebench init mymodel.py:Net, and write into the scenario below "
-            f'[workload]: checkpoint = {{"mymodel.py:Net" = "{path.name}"}}',
+            remedy="name the code that makes the network, package.module:function; to load this "
+            "file into it, type edgebench init mymodel.py:Net, and write below [workload]: "
+            f'checkpoint = {{"mymodel.py:Net" = "{path.name}"}}',
         )
     if path.suffix == ".py":
         return UsageError(
