@@ -66,6 +66,19 @@ def test_flags_with_dashes_are_named_with_dashes() -> None:
     assert refused.value.what.endswith("/no-such-file")
 
 
+def test_the_help_is_named_only_where_the_message_says_no_more() -> None:
+    """What to write instead stands in the message; else the help has it."""
+    remedies = []
+    for network, rounds in (("alexnett", 1), ("alexnet", 0)):
+        text = {"kind": "inference", "network": network, "rounds": rounds}
+        with pytest.raises(UsageError) as refused:
+            scenario_from_flags("layers", text, {})
+        says_how = "; " in refused.value.what
+        remedies.append(refused.value.remedy)
+        assert remedies[-1] == (None if says_how else "edgebench layers --help")
+    assert remedies[0] is None
+
+
 def test_a_plan_that_does_not_fit_the_file_is_the_flags_fault(tmp_path: Path) -> None:
     """The file is valid without it; a fault of the file itself is still the file's."""
     path = tmp_path / "program.toml"
