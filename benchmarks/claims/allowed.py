@@ -73,6 +73,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     ),
     "docs/decisions/0068-the-page-opens-on-the-answer.md": ("every 15 seconds",),
     "docs/decisions/0091-remedies-are-raced.md": ("show 10 % at least",),
+    "docs/decisions/0121-a-search-keeps-its-budget.md": ("at 1.5 times the fastest",),
     "docs/decisions/0100-a-fleet-on-dask.md": ("says (30 s)", "`lost_after` (3 min)"),
     "docs/decisions/0101-only-equal-machines-share.md": ("within 5 %",),
     "docs/verbs/fleet.md": ("(5 % at least)",),

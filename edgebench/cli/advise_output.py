@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from edgebench.cli.output import (
 from edgebench.report.remedies import remedy_time
 from edgebench.run.advice_candidates import BY_HAND
 from edgebench.text import printable
+from edgebench.units import format_duration
 
 if TYPE_CHECKING:
     from edgebench.results.advice_file import TriedRemedy
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
 
 #: No name of a command is shown longer.
 _NAME = 40
+_STOPPED = (
+    "slower: stopped, as it took longer than the plain workload, or far longer than the fastest "
+    "remedy so far."
+)
+_LONG = "what seems best is measured in five pairs of trials in any case"
+_KERNEL = (
+    "not tried, since they change the whole machine (as root, --kernel tries most and puts them "
+    "back):"
+)
 
 
 def print_advice_json(found: Advice, request: AdviceRequest) -> None:
@@ -42,15 +52,14 @@ def print_advice(found: Advice, *, verbose: bool) -> None:
     print_answer([f"{name} {found.sentence}"])
     best = found.best if found.best and found.best.confirmed else None
     if best:
-        click.echo("type:" if len(best.typed) == 1 else "type or write:")
-        for line in best.typed:
-            # Never wrapped, so that it can be copied.
-            click.echo(f"  {printable(line)}")
+        _print_typed(best.typed)
         print_lines([f"What it does: {'; '.join(best.titles)}.", f"Its cost: {best.costs}."])
         if best.changes:
             print_lines([f"It may change {best.changes}."])
     if found.tried:
-        print_title("tried under the limit, each beside the plain workload")
+        compared = any(one.ratio for one in found.tried)
+        told = " (×0.30: takes 0.30 of the plain workload's time)" if compared else ""
+        print_title(f"tried under the limit{told}")
         # Where plain does not finish there is nothing to compare with.
         kept = (0, 1, 2, 3) if any(one.low for one in found.tried) else (0, 1, 3)
         titles = ("remedy", "time", "90 % interval", "trials")
@@ -62,6 +71,13 @@ def print_advice(found: Advice, *, verbose: bool) -> None:
     print_next(f"edgebench show {typed_path(found.folder)}")
 
 
+def _print_typed(typed: Sequence[str]) -> None:
+    """Each line as it is, so that it can be copied."""
+    click.echo("type:" if len(typed) == 1 else "type or write, where each line says:")
+    for line in typed:
+        click.echo(f"  {printable(line)}")
+
+
 def _row(one: TriedRemedy) -> tuple[str, ...]:
     between = ""
     if one.end == "ok" and one.low is not None and one.high is not None:
@@ -70,9 +86,15 @@ def _row(one: TriedRemedy) -> tuple[str, ...]:
 
 
 def _left_out(found: Advice, *, verbose: bool) -> Iterator[str]:
-    """What was not tried: for lack of time, or since it does not fit."""
+    """What was stopped, or not tried: for lack of time, or since it does not fit."""
+    if any(one.end == "timeout" for one in found.tried):
+        yield _STOPPED
     if found.out_of_time:
-        yield f"no time was left for {', '.join(found.out_of_time)}: give a longer --budget"
+        each = f", as a trial takes {format_duration(found.trial_s)}" if found.trial_s else ""
+        names = ", ".join(found.out_of_time)
+        yield f"not tried for lack of time{each}: {names}. A longer --budget tries more."
+    if found.best and found.budget_s is not None and found.total_s > found.budget_s:
+        yield f"It took longer than its budget of {format_duration(found.budget_s)}: {_LONG}."
     if not found.pressed:
         return
     for one in found.untried if verbose else ():
@@ -84,6 +106,6 @@ def _print_by_hand(found: Advice) -> None:
     """Settings of the whole machine, each with its command, which is not wrapped."""
     by_hand = [one for one in found.untried if one.reason == BY_HAND] if found.pressed else []
     if by_hand:
-        click.echo("not tried, since they change the whole machine (--kernel tries most, as root):")
+        click.echo(_KERNEL)
     for one in by_hand:
         click.echo(f"  {one.command}   # {one.title}")

@@ -14,7 +14,7 @@ class StreamRemedy(Remedy):
     name = "stream"
     group = "order"
     title = "maps the weights, locks as many as fit, and reads only the others in each pass"
-    costs = "next to nothing where all weights fit; locking them needs root or RLIMIT_MEMLOCK"
+    costs = "next to nothing where all weights fit; to lock memory needs root, or ulimit -l raised"
     source = "edgebench's schedule stream; mlock(2); madvise(2); Belady (1966)"
     effort = REWRITE
     promise = 3
@@ -32,6 +32,6 @@ class StreamRemedy(Remedy):
 
     def setting(self, target: RemedyTarget) -> RemedySetting:
         """The settings ``schedule`` and, as it maps weights, ``loader``."""
-        line = "mlock the first layers' mapped weights; madvise(MADV_WILLNEED) the next layer's"
+        line = "mlock the first layers' mapped weights; read each later layer's just before it runs"
         loader = {} if target.settings.get("loader") == "mmap" else {"loader": "mmap"}
         return RemedySetting(settings={"schedule": STREAM, **loader}, code=(line,))

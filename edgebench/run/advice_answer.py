@@ -151,7 +151,7 @@ _ENDS = {
     "accelerator-oom": "finds the accelerator's memory full",
     "timeout": "does not end in time",
 }
-_UNITS = {"training": " a step", "inference": " a pass"}
+_UNITS = {"training": " a step", "inference": " a round"}
 
 
 def _none_of(count: int) -> str:
@@ -198,17 +198,18 @@ def _elsewhere(best: BestRemedy) -> str:
 
 
 def typed_lines(candidate: Candidate, plain: Mapping[str, Any]) -> Iterator[str]:
-    """What to type for a candidate, or to write: variables, a program's whole line, code, keys."""
+    """What to type for a candidate, or to write: variables, a program's whole line, keys, code."""
     setting = candidate.setting
     variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in setting.env.items())
     if variables and plain["kind"] == "command":
         yield f"{variables} {shlex.join(plain['command'])}"
     elif variables:
         yield f"export {variables}"
-    yield from setting.code
     yield from kernel_commands(setting)
     for key, value in setting.settings.items():
         yield f"{key} = {json.dumps(value)}   # in a scenario's [workload]"
+    for line in setting.code:
+        yield f"{line}{',' if '   # ' in line else '   #'} in a program of your own"
 
 
 def known_bounds(low: float, high: float) -> tuple[float | None, float | None]:

@@ -9,7 +9,14 @@ from datetime import UTC, datetime
 
 from edgebench.records import TrialRecord
 from edgebench.run.advice_candidates import PLAIN
-from edgebench.run.advice_trials import COMBINING, MEASURING, SCREENING, UNLIMITED, AdviceTrials
+from edgebench.run.advice_trials import (
+    COMBINING,
+    MEASURING,
+    SCREENING,
+    UNLIMITED,
+    AdviceTrials,
+    whole_s,
+)
 
 #: Pairs in which the winner is measured anew: under the limit, and without it.
 MEASURED_PAIRS, UNLIMITED_PAIRS = 5, 2
@@ -39,18 +46,13 @@ class SearchClock:
         """The time until the first trial of this start; known once that trial is recorded."""
         if self._outside_s is None:
             own = [record for record in records.values() if self._is_own(record)]
-            self._outside_s = max(0.0, time.monotonic() - self.began_s - sum(map(took_s, own)))
+            self._outside_s = max(0.0, time.monotonic() - self.began_s - sum(map(whole_s, own)))
         return self._outside_s
 
     def _is_own(self, record: TrialRecord) -> bool:
         return bool(record.started_utc) and (
             datetime.fromisoformat(record.started_utc) >= self.began
         )
-
-
-def took_s(record: TrialRecord) -> float:
-    """What a trial took, the harness's part included."""
-    return (record.wall_s or 0.0) + (record.harness_s or 0.0)
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,10 @@ class AdviceBudget:
         return helped_s is not None and (seen.plain_end != "ok" or helped_s <= _CLEAR * limited_s)
 
     def _measuring_s(self, seen: AdviceTrials, helping: str | None) -> float:
-        """What measuring the winner is expected to take."""
-        limited, free = (seen.trial_s(PLAIN, limited=limited) or 0.0 for limited in (True, False))
+        """What measuring the winner takes, if each trial is as long as the longest so far."""
+        limited, free = (seen.longest_s(PLAIN, limited=limited) or 0.0 for limited in (True, False))
         hoped_s = max(_HOPED * limited, free)
-        helped_s = (seen.trial_s(helping) if helping else None) or hoped_s
+        helped_s = (seen.longest_s(helping) if helping else None) or hoped_s
         return MEASURED_PAIRS * (limited + helped_s) + 2 * UNLIMITED_PAIRS * free
 
     def blocks(self, seen: AdviceTrials, winner: str) -> int:
@@ -101,7 +103,7 @@ class AdviceBudget:
         lost = sum(record.outcome != "ok" for record in plain)
         if lost in (0, len(plain)):
             return MEASURED_PAIRS
-        both_s = sum(seen.trial_s(name) or 0.0 for name in (PLAIN, winner))
+        both_s = sum(seen.longest_s(name) or 0.0 for name in (PLAIN, winner))
         free_s = 2 * UNLIMITED_PAIRS * (seen.trial_s(PLAIN, limited=False) or 0.0)
         # Blocks that began count as before, so that a search goes on as it would have.
         begun = max(len(seen.records(name, MEASURING, UNLIMITED)) for name in (PLAIN, winner))

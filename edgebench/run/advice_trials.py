@@ -46,6 +46,11 @@ def paired_ratio(logs: Sequence[float], confidence: float) -> PairedRatio | None
     return PairedRatio(math.exp(middle), low, high, len(logs))
 
 
+def whole_s(record: TrialRecord) -> float:
+    """What a trial took, the harness's part included."""
+    return (record.wall_s or 0.0) + (record.harness_s or 0.0)
+
+
 class AdviceTrials:
     """The trials that are recorded, by candidate, limit and stage.
 
@@ -123,7 +128,7 @@ class AdviceTrials:
     def took_s(self, first: int = 0, end: int = UNLIMITED + 100) -> float:
         """What the trials of these blocks took, the harness's part included."""
         own = [self._records.get(t) for _, _, block, t in self._planned if first <= block < end]
-        return sum((r.wall_s or 0.0) + (r.harness_s or 0.0) for r in own if r)
+        return sum(whole_s(record) for record in own if record)
 
     @property
     def slowdowns(self) -> list[float]:
@@ -147,8 +152,12 @@ class AdviceTrials:
     def trial_s(self, name: str, *, limited: bool = True) -> float | None:
         """The median of what whole trials took, however they ended, the harness's part included."""
         found = self.records(name, limited=limited).values()
-        took = [(one.wall_s or 0.0) + (one.harness_s or 0.0) for one in found]
-        return statistics.median(took) if took else None
+        return statistics.median(map(whole_s, found)) if found else None
+
+    def longest_s(self, name: str, *, limited: bool = True) -> float | None:
+        """The longest trial before the winner is measured: those that are killed may be short."""
+        found = self.records(name, 0, MEASURING, limited=limited).values()
+        return max(map(whole_s, found), default=None)
 
     def plain_wall_s(self, *, limited: bool) -> float:
         """The median wall time of a whole plain trial."""

@@ -141,6 +141,24 @@ def test_what_makes_it_fit_is_found_and_can_be_typed(tmp_path: Path):
         assert json.loads(done.stdout)["outcome"] == outcome
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's allocator")
+def test_a_short_budget_leaves_remedies_out_and_measures_the_best(tmp_path: Path):
+    """The rest is named, the five pairs are made, and the preparation counts as time, too."""
+    script = tmp_path / "holes.py"
+    script.write_text(f"import time\ntime.sleep(0.5)\n{_HOLES}")
+    words = ["--memory", "110M", "--budget", "10s", "--", sys.executable, str(script)]
+    found = answer(tmp_path, *words)
+    assert (found["best"]["name"], found["best"]["confirmed"]) == ("mmap-threshold", True)
+    assert found["best"]["trials"] == 5
+    assert "arena-max" in found["out_of_time"]
+    assert not {one["name"] for one in found["tried"]} & set(found["out_of_time"])
+    (trials,) = tmp_path.glob("results/*/*-advise-*/trials.jsonl")
+    records = [json.loads(line) for line in trials.read_text().splitlines()]
+    assert found["trials"] == len(records)
+    assert found["total_s"] > sum(one["wall_s"] + one["harness_s"] for one in records)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

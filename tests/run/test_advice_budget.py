@@ -25,9 +25,17 @@ NETWORK = AdviceRequest("100M", network="alexnet", warm=2, swap="1G")
 
 
 def searched(
-    factors: dict[str, float], *, budget_s: float = 300.0, prepared_s: float = 0.0, seed: int = 0
+    factors: dict[str, float],
+    *,
+    budget_s: float = 300.0,
+    prepared_s: float = 0.0,
+    seed: int = 0,
+    killed_first: bool = False,
 ) -> tuple[AdvicePlanner, AdviceTrials]:
-    """Run a search to its end, where a remedy's trial takes that part of the plain one's time."""
+    """Run a search to its end, where a remedy's trial takes that part of the plain one's time.
+
+    ``killed_first``: of the plain trials under the limit the first is, and soon.
+    """
     candidates, _ = candidates_of(*both_points(advice_scenario(NETWORK)), lossy=False)
     clock = SearchClock(time.monotonic() - prepared_s)
     planner = AdvicePlanner(candidates, pace_of_program, budget_s, clock=clock)
@@ -43,17 +51,20 @@ def searched(
         name, whole_s = by_point[one.point_id]
         factor = factors.get(name, 1.0) if whole_s == LIMITED_S else 1.0
         wall_s = factor * whole_s * chance.lognormvariate(0, 0.03)
+        killed = killed_first and name == PLAIN and (one.block, whole_s) == (0, LIMITED_S)
+        wall_s = 2.0 if killed else wall_s
         late = one.timeout_s is not None and wall_s > one.timeout_s
-        records[one.trial] = recorded(one, one.timeout_s if late else wall_s, late=late)
+        outcome = "oom-killed" if killed else "timeout" if late else "ok"
+        records[one.trial] = recorded(one, one.timeout_s if late else wall_s, outcome)
         further = planner.further(planned, records)
     return planner, planner.trials(planned, records)
 
 
-def recorded(one: PlannedTrial, wall_s: float | None, *, late: bool = False) -> TrialRecord:
+def recorded(one: PlannedTrial, wall_s: float | None, outcome: str = "ok") -> TrialRecord:
     """The trial's record."""
     return TrialRecord(
         *(one.trial, one.point_id, one.block, one.repeat, {}, LimitSetting()),
-        outcome="timeout" if late else "ok",
+        outcome=outcome,
         started_utc="",
         wall_s=wall_s,
     )
@@ -75,6 +86,14 @@ def test_all_of_it_ends_within_the_budget(best: str, seed: int):
         assert len(seen.records(name, MEASURING, UNLIMITED)) == 5
     assert len(seen.records(best, UNLIMITED, UNLIMITED + 9, limited=False)) == 2
     assert 3 <= len(tried(seen)) < len(seen.remedies)
+
+
+def test_a_trial_that_is_killed_soon_is_no_measure_of_the_others():
+    """The plain workload is killed once, after two seconds: its other trials take 17, as before."""
+    planner, seen = searched({"stream": 0.5}, prepared_s=12.0, killed_first=True)
+    assert seen.plain_end == "oom-killed"
+    assert planner.budget.outside_s + seen.took_s() <= 300
+    assert len(seen.records("stream", MEASURING, UNLIMITED)) == 5
 
 
 def test_what_the_preparation_took_is_not_there_for_trying():
