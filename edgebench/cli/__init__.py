@@ -192,9 +192,9 @@ def _run_verb() -> int:
 
 
 def _print_error(error: EdgebenchError) -> int:
-    from edgebench.text import printable
+    from edgebench.cli.output import print_message
 
-    click.echo(f"edgebench: {printable(str(error))}", err=True)
+    print_message(f"edgebench: {error}")
     return error.exit_code
 
 

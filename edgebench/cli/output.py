@@ -37,6 +37,8 @@ _WIDEST = 100
 _LEAST_SENTENCE = 24
 #: The share of a line's width that the first column may take; longer names are wrapped.
 _NAMES = 0.6
+#: Lines that hold a command: wrapped, it could not be copied.
+_TYPED = re.compile(r"^ {4}|(?:^|: )(?:sudo|echo|edgebench|pip|apt-get|systemd-run) \S")
 #: Spaces at which no line ends: between a number and its unit, within a duration.
 _KEPT = re.compile(
     r"(?<=\d) (?=(?:[KMGT]?i?B|h|min|ms|µs|s|%|×|x|MiB/s|GiB/s)(?![\w]))|(?<=\d min) |(?<=\d h) "
@@ -83,7 +85,16 @@ def print_title(title: str) -> None:
 def print_warnings(warnings: Iterable[str]) -> None:
     """Each kind of warning once, on stderr."""
     for warning in merged(dict.fromkeys(warnings)):
-        click.echo(_fitted(f"warning: {warning}", sys.stderr), err=True)
+        print_message(f"warning: {warning}")
+
+
+def print_message(text: str) -> None:
+    """A warning or error on stderr: its lines wrapped to the terminal, but for what is typed."""
+    for line in printable(text).splitlines():
+        words = line.lstrip()
+        indent = line[: len(line) - len(words)]
+        fitted = line if _TYPED.search(line) else _fitted(words, sys.stderr, indent)
+        click.echo(fitted, err=True)
 
 
 def _fitted(line: str, stream: TextIO, indent: str = "") -> str:

@@ -121,8 +121,8 @@ class TrialProgress:
             return ""
         so_far = " so far" if self._grows else ""
         number = min(self._done + (self._request is not None), self._total)
-        of_all = f"{self._total}{so_far}"
-        return f"trial {number} of {of_all}" if number else f"{of_all} trials"
+        trials = "1 trial" if self._total == 1 else f"{self._total} trials"
+        return f"trial {number} of {self._total}{so_far}" if number else f"{trials}{so_far}"
 
     def time_words(self) -> str:
         """``1 min 12 s, about 2 min 3 s left``."""

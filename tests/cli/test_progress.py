@@ -184,6 +184,17 @@ def test_time_left_is_what_trials_took_on_the_mean(clock: Clock):
     assert progress.count_words() == "trial 31 of 200 so far"
 
 
+def test_the_first_of_unknown_many_trials_is_one(clock: Clock):
+    """Before it begins too: a search plans one trial after the other."""
+    progress = Collected()
+    progress.begin(Path("results"), 1, 0)
+    assert progress.count_words() == "1 trial"
+    progress.planned(1)
+    assert progress.count_words() == "1 trial so far"
+    progress.planned(2)
+    assert progress.count_words() == "2 trials so far"
+
+
 def test_a_walk_shows_the_limit_that_it_is_at(clock: Clock):
     """Its own one is none; the next trial's is its own again."""
     progress = Collected()

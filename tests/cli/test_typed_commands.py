@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
 import shlex
 import subprocess
 import sys
@@ -56,3 +59,38 @@ def test_a_report_is_compared_with_the_one_before_it(tmp_path: Path):
         lines[path] = shlex.split(line)[2:]
     first, second = (str(path.relative_to(tmp_path)) for path in sorted(paths))
     assert list(lines.values()) == [["plot", first], ["compare", first, second]]
+
+
+def on_terminal(*words: str) -> list[str]:
+    """What a process prints on a terminal of 80 columns, line by line."""
+    lead, tail = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80"}
+    with subprocess.Popen(words, stdin=tail, stdout=tail, stderr=tail, env=environment) as process:
+        os.close(tail)
+        printed = b""
+        # Linux ends a terminal that nobody holds with an error.
+        with contextlib.suppress(OSError):
+            while chunk := os.read(lead, 4096):
+                printed += chunk
+        process.wait()
+    os.close(lead)
+    return printed.decode().splitlines()
+
+
+def test_an_error_is_wrapped_between_words():
+    """No line is wider than the terminal, which would break it within a word."""
+    lines = on_terminal(sys.executable, "-m", "edgebench", "minimum", "no-such-weights.safetensors")
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= 80
+    assert "it holds weights and no network" in " ".join(" ".join(lines).split())
+
+
+def test_a_command_in_a_warning_is_one_line():
+    """However long; the sentence before it is wrapped."""
+    command = f"edgebench calibrate --swap 2G --results /{'long-' * 20}folder"
+    warning = f"{'no calibration of this device ' * 5}\n  remedy: measure it: {command}"
+    code = f"from edgebench.cli.output import print_warnings; print_warnings([{warning!r}])"
+    *sentence, last = on_terminal(sys.executable, "-c", code)
+    assert last == f"  remedy: measure it: {command}"
+    assert len(sentence) > 1
+    assert max(map(len, sentence)) <= 80
