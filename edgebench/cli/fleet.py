@@ -44,7 +44,7 @@ def fleet() -> None:
     """
 
 
-@fleet.command()
+@fleet.command(short_help="Start the scheduler and the workers that are missing.")
 @_inventory_option
 @_host_option
 def up(inventory: Path, hosts: tuple[str, ...]) -> None:
@@ -95,7 +95,7 @@ def doctor(inventory: Path, hosts: tuple[str, ...], verbose: bool, as_json: bool
         print_next("edgebench fleet run quickstart")
 
 
-@fleet.command()
+@fleet.command(short_help="Run SCENARIO on each machine, or share one sweep.")
 @click.argument("scenario", metavar="SCENARIO", shell_complete=offer_scenarios)
 @_inventory_option
 @_host_option
@@ -162,7 +162,7 @@ def status(inventory: Path, as_json: bool) -> None:
     print_next("edgebench fleet up" if there < len(found) else "edgebench fleet run quickstart")
 
 
-@fleet.command()
+@fleet.command(short_help="Stop the workers, and a scheduler that `up` started.")
 @_inventory_option
 def stop(inventory: Path) -> None:
     """Stop the workers, and the scheduler if `fleet up` started it."""
