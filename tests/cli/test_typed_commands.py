@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import re
 import shlex
 import subprocess
 import sys
@@ -74,7 +75,8 @@ def on_terminal(*words: str) -> list[str]:
                 printed += chunk
         process.wait()
     os.close(lead)
-    return printed.decode().splitlines()
+    # What moves the cursor takes no place.
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.decode()).splitlines()
 
 
 def test_an_error_is_wrapped_between_words():
