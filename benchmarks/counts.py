@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from edgebench.slowdown.context import Context
     from edgebench.slowdown.curves import Curve
 
-#: Network → bytes of each round at each limit; that of no limit is infinite.
-_Rounds = dict[float, list[float]]
+#: Limit → bytes of each round there; that of no limit is infinite.
+Rounds = dict[float, list[float]]
 #: Edges this near are right.
 _NEAR = math.log(1.03)
 
@@ -77,19 +77,25 @@ def bytes_scores(results: Results) -> dict[str, dict[str, Any]]:
 
 def steady_bytes(results: Results) -> Iterator[SteadyBytes]:
     """Every limit of every workload whose rounds were counted."""
-    counted: dict[tuple[Any, ...], _Rounds] = defaultdict(lambda: defaultdict(list))
+    for data in device_data(results)[0]:
+        for curve, rounds in counted_rounds(data.curves):
+            yield from _of_curve(curve, rounds, data.context)
+
+
+def counted_rounds(curves: Iterable[Curve]) -> Iterator[tuple[Curve, Rounds]]:
+    """The curves of steady rounds whose bytes were counted, with the bytes by limit."""
+    counted: dict[tuple[Any, ...], Rounds] = defaultdict(lambda: defaultdict(list))
     for row in figures("steady_bytes"):
         key = row["sweep"], row["network"], row["schedule"], row["loader"]
         counted[key][row["limit_bytes"] or math.inf] += row["bytes"]
-    for data in device_data(results)[0]:
-        for curve in data.curves:
-            at = curve.settings
-            key = at["sweep"], workload_network(curve), at.get("schedule"), at.get("loader")
-            if curve.phase == "total" and len(curve.limits) and key in counted:
-                yield from _of_curve(curve, counted[key], data.context)
+    for curve in curves:
+        at = curve.settings
+        key = at["sweep"], workload_network(curve), at.get("schedule"), at.get("loader")
+        if curve.phase == "total" and len(curve.limits) and key in counted:
+            yield curve, counted[key]
 
 
-def _of_curve(curve: Curve, rounds: _Rounds, context: Context) -> Iterator[SteadyBytes]:
+def _of_curve(curve: Curve, rounds: Rounds, context: Context) -> Iterator[SteadyBytes]:
     try:
         found = profile(curve, curve.unlimited_s, context)
         workload = workload_for(curve, context)
@@ -120,14 +126,14 @@ def _scored(points: Sequence[SteadyBytes]) -> dict[str, Any]:
     return {
         "points": len(points),
         "workloads": len({point.workload for point in points}),
-        "error": _of_workloads([(point.workload, point.error) for point in points]),
-        "weights_error": _of_workloads([(p.workload, p.weights_error) for p in points]),
+        "error": of_workloads([(point.workload, point.error) for point in points]),
+        "weights_error": of_workloads([(p.workload, p.weights_error) for p in points]),
         "within_25": float(np.mean([point.error <= 0.25 for point in points])),
         "noise": float(np.median(noise)),
     }
 
 
-def _of_workloads(errors: Sequence[tuple[str, float]]) -> float:
+def of_workloads(errors: Sequence[tuple[str, float]]) -> float:
     """The median over workloads of their medians."""
     groups: dict[str, list[float]] = defaultdict(list)
     for workload, error in errors:

@@ -43,10 +43,27 @@ def claims() -> Iterator[Claim]:
     )
     base = sweep("edgecaffe").trials["base_bytes"].median() / MIB
     yield says("leaves about {} MiB of anonymous memory", f"{base:.0f}")
+    yield says(
+        "off by {} % (`mmap`) and {} % (`copy`) when predicted from counted bytes, by {} and {} % "
+        "from simulated ones",
+        *_of_counted("bytes counted"),
+        *_of_counted("bytes simulated"),
+    )
     ((_, _, count, *_),) = (
         row for row in rows("training_slowdown") if row[0] == "total" and row[1] != "all"
     )
     yield says("has only {} points of whole steps above 1.5 times", count)
+
+
+def _of_counted(column: str) -> tuple[str, str]:
+    """Errors of steady rounds' seconds, with `mmap` and with `copy`."""
+    found = {
+        loader: dict(zip(("bytes simulated", "bytes counted"), cells, strict=True))
+        for loader, network, _, *cells in rows("counted_seconds")
+        if network == "all"
+    }
+    mapped, copied = (found[loader][column].removesuffix(" %") for loader in ("mmap", "copy"))
+    return mapped, copied
 
 
 def _slowed(scenario: str, use: str, model: str = "combined") -> dict[str, float]:
