@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from edgebench.kills import TOO_TIGHT
@@ -13,7 +15,9 @@ from edgebench.results.trial_lines import TIMES
 
 if TYPE_CHECKING:
     from edgebench.records import TrialRecord
+    from edgebench.results.columns.table import ColumnTable
     from edgebench.results.sweep_reader import Sweep
+    from edgebench.walk_report import WalkReport
 
 
 def point_times(sweep: Sweep, rows: Sequence[int]) -> dict[str, Spread]:
@@ -30,13 +34,62 @@ def point_times(sweep: Sweep, rows: Sequence[int]) -> dict[str, Spread]:
 
 
 def _rounds_of_one_walk(sweep: Sweep, rows: Sequence[int]) -> list[float]:
-    """The steady rounds of all visits; empty if not all trials are visits of one walk."""
+    """The steady rounds of visits that finished; empty if not all trials are of one walk."""
     if len(sweep.columns.values("walk_step", rows)) < len(rows):
         return []
-    walks = [walk for row in rows if (walk := sweep.records[row].walk) and walk.round_s]
+    done = [sweep.records[row] for row in rows if sweep.records[row].outcome == "ok"]
+    walks = [record.walk for record in done if record.walk and record.walk.round_s]
     if len({walk.walk for walk in walks}) != 1:
         return []
-    return [walk.round_s[place] for walk in walks for place in steadiness(walk.round_s).rounds]
+    return [round_s for walk in walks for round_s in _steady_of(walk)]
+
+
+def unlimited_around(columns: ColumnTable) -> dict[int, float]:
+    """Row of a walk's visit → seconds of a steady round without a limit at that time.
+
+    Where the walk had none afterwards, for it was killed, the one before.
+    """
+    steps, around_s = (columns.numbers.get(f"walk_{name}") for name in ("step", "reference_s"))
+    if steps is None or around_s is None:
+        return {}
+    found, known_s = {}, math.nan
+    for row, (step, own_s) in enumerate(zip(steps, around_s, strict=True)):
+        # A walk's visits follow one another, its first one without a limit.
+        if step == 0:
+            known_s = math.nan
+        known_s = known_s if math.isnan(own_s) else own_s
+        if step >= 0 and known_s > 0:
+            found[row] = known_s
+    return found
+
+
+def steady_relative(
+    sweep: Sweep, rows: Sequence[int], unlimited_s: Mapping[int, float]
+) -> Spread | None:
+    """Walks' steady rounds over those without a limit around them in the same process.
+
+    What the machine or a process does slower for a while cancels out. The repeats are visits; of
+    one walk and without a limit, rounds. None: no visit finished.
+
+    Args:
+        sweep: whose records.
+        rows: the point's.
+        unlimited_s: as :func:`unlimited_around` has it.
+    """
+    visits: list[tuple[str, list[float]]] = []
+    for row in rows:
+        if row in unlimited_s and (record := sweep.records[row]).outcome == "ok" and record.walk:
+            steady = _steady_of(record.walk)
+            visits.append((record.walk.walk, [round_s / unlimited_s[row] for round_s in steady]))
+    visits = [visit for visit in visits if visit[1]]
+    limited = bool(visits) and sweep.records[rows[0]].limits.memory_bytes is not None
+    if limited and len({walk for walk, _ in visits}) > 1:
+        return spread_of(statistics.median(rounds) for _, rounds in visits)
+    return spread_of(one for _, rounds in visits for one in rounds)
+
+
+def _steady_of(walk: WalkReport) -> list[float]:
+    return [walk.round_s[place] for place in steadiness(walk.round_s).rounds]
 
 
 def rounds_before_end(sweep: Sweep, rows: Sequence[int]) -> Spread | None:

@@ -8,19 +8,25 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgebench.measures.machine.noise import spread_warnings
 from edgebench.records import LimitSetting, limit_setting
 from edgebench.results.columns.table import NONE, ColumnTable
 from edgebench.results.point_energy import PointEnergy, point_energy
-from edgebench.results.point_times import point_times, rounds_before_end
+from edgebench.results.point_slowdowns import with_slowdowns
+from edgebench.results.point_times import (
+    point_times,
+    rounds_before_end,
+    steady_relative,
+    unlimited_around,
+)
 from edgebench.results.record_types import is_whole_limit
-from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
+from edgebench.results.spread import Ratio, Spread, spread_of
 from edgebench.results.stages import START, STEADY
 from edgebench.results.sweep_reader import Sweep, timed_in
-from edgebench.results.workload_labels import workload_key, workload_label
+from edgebench.results.workload_labels import workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration
 
@@ -38,7 +44,8 @@ class PointSummary:
     trial's rounds, where any did. ``noise`` says what puts the point's numbers in doubt.
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
     there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
-    ``energy_ratio`` is its energy over the unlimited one.
+    ``energy_ratio`` is its energy over the unlimited one. ``steady_relative``: a walk's steady
+    rounds over those without a limit around them.
     """
 
     point: str
@@ -65,6 +72,7 @@ class PointSummary:
     unit: str = ""
     energy: PointEnergy | None = None
     energy_ratio: Ratio | None = None
+    steady_relative: Spread | None = None
 
     @property
     def ratio(self) -> Ratio | None:
@@ -91,12 +99,12 @@ def summarise(sweep: Sweep) -> list[PointSummary]:
         trials.setdefault(point, []).append(row)
     planned = Counter(str(one.get("point_id")) for one in timed_in(sweep.resolved.get("plan")))
     declared = _declared(sweep.resolved)
-    ids = dict.fromkeys((*declared, *trials))
+    ids, around = dict.fromkeys((*declared, *trials)), unlimited_around(sweep.columns)
     made = [
-        _summary(point, sweep, trials.get(point, []), declared.get(point), planned.get(point))
-        for point in ids
+        _summary(one, sweep, trials.get(one, []), declared.get(one), planned.get(one), around)
+        for one in ids
     ]
-    return [_with_slowdowns(point, made) for point in made]
+    return [with_slowdowns(point, made) for point in made]
 
 
 def collection_notes(points: Iterable[PointSummary]) -> list[str]:
@@ -141,6 +149,7 @@ def _summary(
     rows: Sequence[int],
     declared: tuple[dict[str, Any], LimitSetting] | None,
     planned: int | None,
+    unlimited_s: Mapping[int, float],
 ) -> PointSummary:
     """One point, of these rows of the sweep's columns."""
     columns = sweep.columns
@@ -172,6 +181,7 @@ def _summary(
         throughput_per_s=_throughput(columns, rows),
         unit=throughput_unit(settings),
         energy=point_energy(columns, rows, START in times or STEADY in times),
+        steady_relative=steady_relative(sweep, rows, unlimited_s),
     )
 
 
@@ -206,43 +216,3 @@ def _unsteady_words(repeat: Sequence[float]) -> list[str]:
     if not repeat or repeat.count(0) * 2 < len(repeat):
         return []
     return ["rounds don't repeat, so steady is the median of all after the first: run more rounds"]
-
-
-def _with_slowdowns(point: PointSummary, points: Sequence[PointSummary]) -> PointSummary:
-    twin = unlimited_twin(point, points)
-    if twin is None:
-        return point
-    ratios = {
-        name: ratio_of(spread, twin.times_s[name])
-        for name, spread in point.times_s.items()
-        if name in twin.times_s and twin.times_s[name].median > 0
-    }
-    if point.throughput_per_s and twin.throughput_per_s and point.throughput_per_s.low > 0:
-        ratios[THROUGHPUT] = ratio_of(twin.throughput_per_s, point.throughput_per_s)
-    demand = point.demand_bytes if point.demand_bytes is not None else twin.demand_bytes
-    slowdowns = {name: ratio.median for name, ratio in ratios.items()}
-    energy = point.energy.ratio_to(twin.energy) if point.energy else None
-    made = replace(point, slowdowns=slowdowns, ratios=ratios, demand_bytes=demand)
-    return replace(made, energy_ratio=energy)
-
-
-def _held(at: LimitSetting) -> tuple[Any, ...]:
-    """What of the limits is the same of twins: what storage costs is no slowdown of the limit."""
-    return at.cores, at.cpu_quota, at.storage, at.board, at.accelerator_bytes
-
-
-def unlimited_twin(point: PointSummary, points: Sequence[PointSummary]) -> PointSummary | None:
-    """The same workload, cores, storage and board, without a limit; the same swap if there is."""
-    key, held = workload_key(point.settings), _held(point.limits)
-    twins = [
-        p
-        for p in points
-        if p.limits.memory_bytes is None
-        and p.limits.label == "max"
-        and _held(p.limits) == held
-        and p.times_s
-        and workload_key(p.settings) == key
-    ]
-    swap = (point.limits.swap_kind, point.limits.swap_bytes)
-    same_swap = [p for p in twins if (p.limits.swap_kind, p.limits.swap_bytes) == swap]
-    return next(iter([*same_swap, *twins]), None)

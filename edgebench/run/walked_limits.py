@@ -28,7 +28,7 @@ class WalkedLimits:
         points: the scenario's points of the workload, the unlimited one first.
         demand_bytes: what shares are of; 0 where there are none.
         target: how well the cliff is to be known, as a share of the limit.
-        killed: the largest limit at which a trial of the workload was killed before, with what its
+        killed: the largest limit at which a walk of the workload was killed before, with what its
             rounds had come to; empty: at none. A walk doesn't go there again.
         moved: told each limit that a walk comes to; None: nobody is.
     """
@@ -116,13 +116,13 @@ def points_after_kill(points: Sequence[Point], records: Iterable[TrialRecord]) -
 
 
 def killed_limit(points: Sequence[Point], records: Iterable[TrialRecord]) -> dict[int, Visited]:
-    """The largest limit at which a trial of these points was killed; empty: none was."""
+    """The largest limit at which a walk of these points was killed; empty: none was.
+
+    A fresh process may be killed by its start, where one that has started lives.
+    """
     names = {point.id for point in points}
-    killed = [
-        one
-        for one in records
-        if one.outcome == "oom-killed" and one.limit_bytes and walked_point(one) in names
-    ]
+    ended = (one for one in records if one.walk and one.outcome == "oom-killed")
+    killed = [one for one in ended if one.limit_bytes and walked_point(one) in names]
     if not killed:
         return {}
     largest = max(killed, key=lambda one: one.limit_bytes or 0)

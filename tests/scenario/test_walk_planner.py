@@ -75,10 +75,13 @@ def test_the_largest_limit_that_killed_counts_though_no_scenario_names_it() -> N
     record = world.make(PlannedTrial("0001", own[0].id, 0, 0))
 
     def killed(point: str, limit_bytes: int) -> TrialRecord:
-        return replace(record, point=point, limit_bytes=limit_bytes, outcome="oom-killed")
+        ended = replace(record, point=point, limit_bytes=limit_bytes, outcome="oom-killed")
+        return replace(ended, walk=WalkReport("0002", 1))
 
     records = [killed(own[2].id, 80 * MIB), killed(f"{own[0].id}-{99 * MIB}", 99 * MIB)]
     assert set(killed_limit(own, records)) == {99 * MIB}
+    start = replace(killed(own[1].id, 120 * MIB), walk=None)
+    assert set(killed_limit(own, [*records, start])) == {99 * MIB}
     assert killed_limit(own, [record]) == {}
 
 
