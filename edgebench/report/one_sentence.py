@@ -93,7 +93,8 @@ def _slower_words(workload: WorkloadPoints, takes: str) -> Iterator[str]:
     fast = tightest_fast_limit(workload)
     if fast is not None:
         yield f"at most 10% slower down to {limit_label(fast)}"
-    slower = [point for point in workload.tried if is_slower(point)]
+    below = workload.tried[workload.tried.index(fast) + 1 if fast else 0 :]
+    slower = [point for point in below if is_slower(point)]
     twice = [point for point in slower if (point.slowdown or 0.0) >= _TWICE]
     wanted = {p.point for p in (*slower[:1], *twice[:1], *slower[-1:])}
     named = [point for point in slower if point.point in wanted]

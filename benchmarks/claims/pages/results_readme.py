@@ -21,7 +21,7 @@ ROWS = {
     "validation-edge": "with 64 MiB of it, {} trials, of which {} were killed",
     "operators": "spend their time in, {} trials",
     "training": "LeNet trained at four limits, {} trials",
-    "training-limits": "while other programs ran: {} trials",
+    "training-limits": "held to 100 MB/s, {} trials, of which {} were killed",
     "conv-batch": "by kernel and batch, {} trials",
     "cnn-batch": "below 2 GiB, {} trials, of which {} were killed",
     "cnn-cores": "measured by core, {} trials",
