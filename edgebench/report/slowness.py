@@ -21,18 +21,16 @@ def is_slower(point: PointSummary) -> bool:
 
 
 def tightest_fast_limit(workload: WorkloadPoints) -> PointSummary | None:
-    """The tightest limit at which the slowdown is surely below :data:`SLIGHT`.
+    """The tightest limit at which, and above which, the slowdown is surely below :data:`SLIGHT`.
 
-    Every trial finished there and at all wider limits, none of which has a larger slowdown: where
-    repeats leave one of them open, the tighter limit tells. None: at none.
+    Every trial finished there and at all wider limits. None: not even at the widest limit.
     """
     found = None
     for point in workload.viable:
         ratio = point.ratio
-        if ratio is None or ratio.median > SLIGHT:
+        if ratio is None or not ratio.is_within(SLIGHT):
             break
-        if ratio.is_within(SLIGHT):
-            found = point
+        found = point
     return found
 
 

@@ -238,17 +238,6 @@ def test_what_noise_hides_is_said_to_be_unknown():
     ]
 
 
-def test_a_tighter_limit_tells_of_one_that_repeats_leave_open():
-    """More memory makes nothing slower; but a wider limit that looks slower stays open."""
-    open_one, sure = point("150M", (1.9, 2.1, 2.4)), point("100M", (2.0, 2.0, 2.02))
-    workload = made(STEADY, open_one, sure, point("50M", (4.0,) * 3))
-    assert tightest_fast_limit(workload) is workload.tried[1]
-    words = workload_sentence(workload, "it")
-    assert "; at most 10% slower down to 100.0 MiB; takes 2 times as long at 50.0 MiB; " in words
-    looks_slower = made(STEADY, point("150M", (1.9, 2.3, 2.4)), sure)
-    assert tightest_fast_limit(looks_slower) is None
-
-
 def test_what_is_at_most_a_little_slower_is_not_called_slower_too():
     """A limit that surely costs 4 % is not named beside "at most 10 % slower"."""
     little = point("150M", (2.08, 2.08, 2.08))
