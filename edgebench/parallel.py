@@ -28,17 +28,18 @@ _SET_PDEATHSIG = 1
 
 @contextmanager
 def begun_in_parallel(
-    function: Callable[[_Item], _Found], items: Sequence[_Item]
+    function: Callable[[_Item], _Found], items: Sequence[_Item], least: int = 2
 ) -> Iterator[Callable[[], list[_Found]]]:
     """Begins to call the function for each item; what is given is called for what it returned.
 
     What the function changes besides is lost. Forked processes have what their parent has at the
-    beginning. One core, one item, or a process that has threads: no process is forked, and all is
-    done when it is called for. If one of the processes is killed, as for lack of memory, the items
-    are done here.
+    beginning. One core, fewer items than ``least``, or a process that has threads: no process is
+    forked, and all is done when it is called for. If one of the processes is killed, as for lack of
+    memory, the items are done here.
     """
-    processes = min(len(os.sched_getaffinity(0)), len(items))
-    if processes < 2 or threading.active_count() > 1:
+    cores = len(os.sched_getaffinity(0))
+    processes = min(cores, len(items))
+    if cores < 2 or len(items) < least or threading.active_count() > 1:
         with _few_collections():
             yield lambda: [function(item) for item in items]
         return

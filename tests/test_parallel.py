@@ -42,6 +42,14 @@ def test_results_come_in_order_from_other_processes(monkeypatch: pytest.MonkeyPa
     assert os.getpid() not in {pid for _, pid in found}
 
 
+def test_one_item_gets_a_process_where_asked(monkeypatch: pytest.MonkeyPatch):
+    """Beside a caller that works meanwhile one item is worth a process; otherwise it isn't."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    with begun_in_parallel(lambda _: os.getpid(), [1], least=1) as found:
+        assert found() != [os.getpid()]
+    assert in_parallel(lambda _: os.getpid(), [1]) == [os.getpid()]
+
+
 def test_beside_a_thread_nothing_is_forked():
     """A lock that another thread holds would never be opened in a forked process."""
     end = threading.Event()

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from edgebench.parallel import begun_in_parallel
 from edgebench.report.content import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from PIL.Image import Image
 
     from edgebench.results.results import Results
@@ -52,8 +54,11 @@ def draw_pictures(
 
     Figures too large as SVG are made as PNG. ``meanwhile`` is called while some are drawn.
     """
-    from edgebench.report.figures.gallery import KINDS, STUDIES, draw_kinds
+    # One is worth a process: matplotlib is imported meanwhile.
+    with begun_in_parallel(lambda _: results.read_frames(), [None], least=1) as read:
+        from edgebench.report.figures.gallery import KINDS, STUDIES, draw_kinds
 
+        results.take_frames(*read()[0])
     drawn = draw_kinds(
         results,
         {**KINDS, **STUDIES},
@@ -116,14 +121,22 @@ def _marks_bytes(axes: Axes) -> int:
     """The part of its points, shapes and lines."""
     import numpy as np
 
-    sizes = [(line, np.size(line.get_xdata())) for line in axes.lines]
-    points = sum(size for line, size in sizes if line.get_marker() not in ("None", ""))
-    drawn = sum(size for line, size in sizes if line.get_linestyle() != "None")
+    marked = (line for line in axes.lines if line.get_marker() not in ("None", ""))
+    points = sum(np.size(line.get_xdata()) for line in marked)
+    lines = [line for line in axes.lines if line.get_linestyle() != "None"]
+    drawn = sum(np.size(line.get_xdata()) for line in lines if not _is_stepped(line))
     offsets = (np.asarray(one.get_offsets()).reshape(-1, 2) for one in axes.collections)
     points += sum(len(places) for places in offsets)
     shapes = (path for one in axes.collections for path in one.get_paths())
     corners = sum(np.size(shape.vertices) // 2 for shape in shapes) + 5 * len(axes.patches)
+    # A line in steps has two corners at each change.
+    heights = (np.asarray(line.get_ydata(), dtype=float) for line in lines if _is_stepped(line))
+    corners += sum(2 * int(np.count_nonzero(np.diff(each))) for each in heights)
     return _POINT_BYTES * points + _CORNER_BYTES * corners + _LINE_BYTES * drawn
+
+
+def _is_stepped(line: Line2D) -> bool:
+    return line.get_drawstyle() != "default"
 
 
 def _address(picture: Picture) -> str:

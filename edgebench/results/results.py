@@ -72,6 +72,17 @@ class Results(TrialTables):
         known = self.warnings
         self._warnings += [words for words in dict.fromkeys(more) if words not in known]
 
+    def read_frames(self) -> tuple[dict[str, pd.DataFrame], list[str]]:
+        """What reports read most of, and what was damaged: for another process's same results."""
+        before = self.warnings
+        frames = {"trials": self.trials, "layers": self.layers}
+        return frames, [words for words in self.warnings if words not in before]
+
+    def take_frames(self, frames: Mapping[str, pd.DataFrame], warnings: Sequence[str]) -> None:
+        """Hold what another process read."""
+        self.__dict__.update(frames)
+        self.add_warnings(warnings)
+
     def _repr_html_(self) -> str:
         """What a notebook shows: each sweep's points as a table."""
         from edgebench.results.notebook_view import notebook_html

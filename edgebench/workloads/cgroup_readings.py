@@ -21,19 +21,15 @@ class CgroupReadings:
     """
 
     def __init__(self, descriptors: Descriptors) -> None:
-        self._fds = descriptors
+        self._usage_fd, self._swap_fd = descriptors["usage"], descriptors["swap"]
+        self._swap_is_memsw = descriptors["swap_is_memsw"]
         #: The mark's; None where the kernel can't reset it.
         self.peak_fd = descriptors["peak"] if descriptors["peak_resets"] else None
-        #: As last read: bytes in use, bytes in swap, and the mark, bytes.
+        #: As last read: bytes in use and in swap, the first of them alone, and the mark, bytes.
+        self.seen: tuple[int | None, int | None] = (None, None)
         self.usage_bytes: int | None = None
-        self.swap_bytes: int | None = None
         self.peak_bytes: int | None = None
         self._faults = -1
-
-    @property
-    def mark_rests(self) -> bool:
-        """Whether the mark is the usage: as if it had just been reset."""
-        return self.peak_bytes == self.usage_bytes
 
     def read(self, faults: int | None) -> None:
         """Read what may have changed.
@@ -41,11 +37,12 @@ class CgroupReadings:
         Args:
             faults: of the process so far; None: read the mark in any case.
         """
-        usage, swap = self._number("usage"), self._number("swap")
-        if self._fds["swap_is_memsw"] and usage is not None and swap is not None:
-            swap = max(0, swap - usage)
+        usage = None if self._usage_fd is None else int(os.pread(self._usage_fd, 32, 0))
+        swap = None if self._swap_fd is None else int(os.pread(self._swap_fd, 32, 0))
+        if self._swap_is_memsw and usage is not None and swap is not None:
+            swap = swap - usage if swap > usage else 0
         moved = faults is None or faults != self._faults or usage != self.usage_bytes
-        self.usage_bytes, self.swap_bytes = usage, swap
+        self.seen, self.usage_bytes = (usage, swap), usage
         self._faults = -1 if faults is None else faults
         if self.peak_fd is None:
             self.peak_bytes = None
@@ -60,9 +57,5 @@ class CgroupReadings:
 
     def free_bytes(self, limit_bytes: int | None) -> int | None:
         """What a limit leaves beside what is in use now; None without a limit or its counter."""
-        usage = self._number("usage")
+        usage = None if self._usage_fd is None else int(os.pread(self._usage_fd, 32, 0))
         return None if limit_bytes is None or usage is None else max(0, limit_bytes - usage)
-
-    def _number(self, name: str) -> int | None:
-        fd = self._fds[name]  # type: ignore[literal-required]
-        return None if fd is None else int(os.pread(fd, 32, 0))

@@ -103,10 +103,11 @@ def end_line(
     )
 
 
-def spent_between(before: Used, after: Used) -> Spent:
-    """What the process used from one reading of ``getrusage`` to a later one."""
-    return Spent(
-        round_ns(after) - round_ns(before),
+def spent_between(before: Used, after: Used) -> tuple[int, int, int, int]:
+    """What the process used from one reading of ``getrusage`` to a later one, as ``Spent``."""
+    return (
+        round((after.ru_utime + after.ru_stime) * 1e9)
+        - round((before.ru_utime + before.ru_stime) * 1e9),
         after.ru_majflt - before.ru_majflt,
         after.ru_minflt - before.ru_minflt,
         after.ru_maxrss * 1024,
@@ -129,11 +130,6 @@ def collection_line(start_ns: int, end_ns: int, generation: int, collected: int)
 def accelerator_line(t_ns: int, data: Mapping[str, Any]) -> str:
     """What an accelerator did in phases that have ended, or which it is."""
     return json.dumps({"event": "accelerator", "t_ns": t_ns, **data}) + "\n"
-
-
-def round_ns(used: Used) -> int:
-    """CPU time of a process in nanoseconds."""
-    return round((used.ru_utime + used.ru_stime) * 1e9)
 
 
 def _number(value: int | None) -> str:

@@ -1,8 +1,9 @@
 """What spans record at their boundaries, until it is written as lines: numbers in shared memory.
 
-Packing numbers takes a fraction of the time of making their line and writing it. The memory belongs
-to a descriptor that the harness made and touched first. So it is charged to the harness, and when
-the worker is killed, the harness has what was not written yet.
+Packing numbers takes a fraction of the time of making their line and writing it. Between phases
+nothing of it is in the processor's caches, so each call of a function counts: a boundary has few.
+The memory belongs to a descriptor that the harness made and touched first. So it is charged to the
+harness, and when the worker is killed, the harness has what was not written yet.
 
 It holds a head (bytes in use with it, and how often it was emptied), then records of two kinds,
 each with its size and kind first. -1 is null.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from functools import lru_cache
 from struct import Struct
 
 from edgebench.workloads.events import SpanPlace, Spent, end_line, start_line
@@ -46,7 +48,7 @@ class RecordBuffer:
         self._memory: mmap.mmap | bytearray = (
             bytearray(RECORDS_BYTES) if fd is None else mmap.mmap(fd, RECORDS_BYTES, flags)
         )
-        self._emptied = 0
+        self._end = self._emptied = 0
         self.clear()
 
     @property
@@ -63,18 +65,28 @@ class RecordBuffer:
         t_ns: int,
     ) -> None:
         """A span begins; ``seen``: usage and swap, bytes."""
-        names = _BETWEEN.join((place.phase, place.network or "", place.name or ""))
-        text = names.encode(errors="replace")[:_LONGEST_NAMES_BYTES]
-        at, size = self._end, _START.size + len(text)
-        self._memory[at + _START.size : at + size] = text
-        where = _packed(place.round), _packed(place.layer), thread
+        phase, of_round, network, layer, name = place
         usage, swap = seen
+        text = _names(phase, network, name)
         _START.pack_into(
             self._memory,
-            at,
-            *(size, _STARTS, number, *where, t_ns, _packed(usage), _packed(swap)),
+            self._end,
+            _START.size + len(text),
+            _STARTS,
+            number,
+            -1 if of_round is None else of_round,
+            -1 if layer is None else layer,
+            thread,
+            t_ns,
+            -1 if usage is None else usage,
+            -1 if swap is None else swap,
         )
-        self._grow(size)
+        at = self._end + _START.size
+        end = at + len(text)
+        self._memory[at:end] = text
+        # Only now is the record part of it: a kill leaves whole ones.
+        self._end = end
+        _HEAD.pack_into(self._memory, 0, end, self._emptied)
 
     def end(
         self,
@@ -82,13 +94,24 @@ class RecordBuffer:
         t_ns: int,
         seen: tuple[int | None, int | None],
         peak_bytes: int | None,
-        spent: Spent,
+        spent: tuple[int, int, int, int],
     ) -> None:
-        """It ends."""
+        """It ends; ``spent``: as :class:`~edgebench.workloads.events.Spent`."""
         usage, swap = seen
-        figures = _packed(usage), _packed(swap), _packed(peak_bytes), *spent
-        _END.pack_into(self._memory, self._end, _END.size, _ENDS, number, t_ns, *figures)
-        self._grow(_END.size)
+        _END.pack_into(
+            self._memory,
+            self._end,
+            _END.size,
+            _ENDS,
+            number,
+            t_ns,
+            -1 if usage is None else usage,
+            -1 if swap is None else swap,
+            -1 if peak_bytes is None else peak_bytes,
+            *spent,
+        )
+        self._end = end = self._end + _END.size
+        _HEAD.pack_into(self._memory, 0, end, self._emptied)
 
     def chunks(self) -> Iterator[bytes]:
         """All of it as lines, a few at a time."""
@@ -105,11 +128,6 @@ class RecordBuffer:
         """Empty it."""
         self._end = _HEAD.size
         self._emptied += 1
-        _HEAD.pack_into(self._memory, 0, self._end, self._emptied)
-
-    def _grow(self, size: int) -> None:
-        # Only now is the record part of it: a kill leaves whole ones.
-        self._end += size
         _HEAD.pack_into(self._memory, 0, self._end, self._emptied)
 
 
@@ -149,8 +167,11 @@ def _seen(usage: int, swap: int) -> dict[str, int | None]:
     return {"usage_bytes": _known(usage), "swap_bytes": _known(swap)}
 
 
-def _packed(value: int | None) -> int:
-    return -1 if value is None else value
+@lru_cache(maxsize=4096)
+def _names(phase: str, network: str | None, name: str | None) -> bytes:
+    """As a record holds them."""
+    text = _BETWEEN.join((phase, network or "", name or ""))
+    return text.encode(errors="replace")[:_LONGEST_NAMES_BYTES]
 
 
 def _known(value: int) -> int | None:

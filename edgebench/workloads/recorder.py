@@ -132,7 +132,8 @@ class Phases(AbstractContextManager["Phases"]):
 
     def begin(self, phase: str) -> None:
         """The phase before it ends, and this one begins."""
-        place = self._place._replace(phase=phase)
+        _, number, network, _, _ = self._place
+        place = SpanPlace(phase, number, network, None, None)
         self._phase = (self._recorder.start(place, *self._phase),)
 
     def pause(self) -> None:

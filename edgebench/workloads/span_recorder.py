@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from resource import RUSAGE_SELF, getrusage
-from typing import TYPE_CHECKING, Any, NamedTuple
+from threading import Lock, get_ident
+from typing import TYPE_CHECKING, Any
 
 from edgebench.measures.view import Descriptors, View
 from edgebench.workloads.cgroup_readings import CgroupReadings
 from edgebench.workloads.events import (
     SpanPlace,
+    Spent,
     Used,
     accelerator_line,
     end_line,
@@ -27,20 +29,22 @@ if TYPE_CHECKING:
     from edgebench.workloads.accelerator_phases import AcceleratorPhases
 
 
-@dataclass
-class _Open:
-    """A span under way, and the largest marks seen in it so far: the kernel's, the view's."""
+@dataclass(slots=True)
+class Started:
+    """A span under way.
 
-    peak_bytes: int | None = None
-    view_peak_bytes: int | None = None
-
-
-class Started(NamedTuple):
-    """A span that has started, and what the process had used till then."""
+    Args:
+        whole: a phase or a round, no layer.
+        used: what the process had used when it began.
+        peak_bytes: the largest mark seen in it so far, the kernel's; ``view_peak_bytes``: the
+            view's.
+    """
 
     number: int
     whole: bool
     used: Used
+    peak_bytes: int | None = None
+    view_peak_bytes: int | None = None
 
 
 class SpanRecorder:
@@ -59,10 +63,11 @@ class SpanRecorder:
         self._cgroup = CgroupReadings(descriptors)
         self._records = RecordBuffer(descriptors["records"])
         self._view = view
-        self._lock = threading.Lock()
-        self._open: dict[int, _Open] = {}
+        self._lock = Lock()
+        self._open: dict[int, Started] = {}
         self._ids = itertools.count()
-        self._threads: dict[int, int] = {}
+        #: Numbers of threads, in the order in which they are first seen.
+        self._threads: dict[int, int] = defaultdict(itertools.count().__next__)
         #: Follows the spans where an accelerator computes.
         self.accelerator: AcceleratorPhases | None = None
         #: Lines that came while something was being recorded.
@@ -78,15 +83,17 @@ class SpanRecorder:
             looked = self._turn(t_ns, used, ending, whole)
             if self._records.is_full:
                 self._write_records()
-            number, thread = next(self._ids), self._thread()
-            self._open[number] = _Open()
+            number, thread = next(self._ids), self._threads[get_ident()]
+            self._open[number] = span = Started(number, whole, used)
             if self.accelerator is not None:
                 self.accelerator.begun(number, place)
             if looked is None:
-                self._records.start(number, place, thread, self._usage(), time.monotonic_ns())
+                self._records.start(number, place, thread, self._cgroup.seen, time.monotonic_ns())
             else:
                 self._write(start_line(number, place, thread, time.monotonic_ns(), looked))
-        return Started(number, whole, getrusage(RUSAGE_SELF))
+        # Without what recording took.
+        span.used = getrusage(RUSAGE_SELF)
+        return span
 
     def end(self, *ending: Started) -> None:
         """End these spans, the innermost first."""
@@ -127,7 +134,6 @@ class SpanRecorder:
         self, t_ns: int, used: Used, ending: Sequence[Started], whole: bool
     ) -> dict[str, Any] | None:
         """A boundary: what ends there is recorded. Returns what is seen where a view looks."""
-        marks = [self._open[one.number] for one in ending]
         if self.accelerator is not None:
             told = self.accelerator.turned(one.number for one in ending)
             self._waiting += [] if told is None else [accelerator_line(t_ns, told)]
@@ -135,25 +141,30 @@ class SpanRecorder:
         if self._view:
             looked = self._look(self._view, whole)
         else:
-            self._read(used, marks)
-        for one, mark in zip(ending, marks, strict=True):
+            self._read(used, ending)
+        for one in ending:
             del self._open[one.number]
             spent = spent_between(one.used, used)
             if looked is None:
-                self._records.end(one.number, t_ns, self._usage(), mark.peak_bytes, spent)
+                seen = self._cgroup.seen
+                self._records.end(one.number, t_ns, seen, one.peak_bytes, spent)
             else:
-                seen = {**looked, "view_peak_bytes": mark.view_peak_bytes}
-                self._write(end_line(one.number, t_ns, seen, mark.peak_bytes, spent))
+                more = {**looked, "view_peak_bytes": one.view_peak_bytes}
+                self._write(end_line(one.number, t_ns, more, one.peak_bytes, Spent(*spent)))
         return looked
 
-    def _read(self, used: Used, ending: Sequence[_Open]) -> None:
+    def _read(self, used: Used, ending: Sequence[Started]) -> None:
         """Read the counters; open spans get the mark, which is then reset."""
         self._cgroup.read(used.ru_minflt + used.ru_majflt)
+        peak = self._cgroup.peak_bytes
+        if peak is None:
+            return
         # A mark that is the usage is as if reset: it may stay, for the spans that go on to find.
-        if self._cgroup.mark_rests:
-            self._fold_peak(ending)
-        else:
-            self._fold_peak(self._open.values())
+        rests = peak == self._cgroup.usage_bytes
+        for span in ending if rests else self._open.values():
+            if span.peak_bytes is None or span.peak_bytes < peak:
+                span.peak_bytes = peak
+        if not rests:
             self._cgroup.reset_mark()
 
     def _look(self, view: View, whole: bool) -> dict[str, Any]:
@@ -167,23 +178,17 @@ class SpanRecorder:
         mark = view.mark()
         for span in self._open.values() if mark is not None else ():
             span.view_peak_bytes = max(span.view_peak_bytes or 0, mark or 0)
-        usage, swap = self._usage()
+        usage, swap = self._cgroup.seen
         seen = {"usage_bytes": usage, "swap_bytes": swap, "view": view.look(whole)}
         view.reset()
         self._cgroup.reset_mark()
         return seen
 
-    def _fold_peak(self, spans: Iterable[_Open]) -> None:
+    def _fold_peak(self, spans: Iterable[Started]) -> None:
         peak = self._cgroup.peak_bytes
         for span in spans if peak is not None else ():
             if span.peak_bytes is None or span.peak_bytes < (peak or 0):
                 span.peak_bytes = peak
-
-    def _usage(self) -> tuple[int | None, int | None]:
-        return self._cgroup.usage_bytes, self._cgroup.swap_bytes
-
-    def _thread(self) -> int:
-        return self._threads.setdefault(threading.get_ident(), len(self._threads))
 
     def _write_records(self) -> None:
         for chunk in self._records.chunks() if self._events_fd >= 0 else ():

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -207,6 +208,28 @@ def test_a_damaged_sweep_is_told_with_its_damage(tmp_path: Path):
     words = " ".join(Page((folder / "report.html").read_text()).words)
     assert "trials.jsonl: the last line is torn" in words
     assert "environment.json is damaged" in words
+
+
+@pytest.mark.usefixtures("one_figure")
+def test_damage_that_the_reading_process_saw_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """On two cores another process reads the layers: what it couldn't read is told, on one too."""
+    from edgebench.report.pictures import Pngs, draw_pictures
+
+    folder = make(tmp_path, SMALL)
+    broken = min(folder.glob("events/*"))
+    broken.write_bytes(b"no such thing")
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    told = []
+    for cores in ({0}, {0, 1}):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: cores)
+        results = load(folder)
+        pictures, _ = draw_pictures(results, Pngs.NONE, lambda: None)
+        told.append((results.warnings, [(one.stem, one.svg, one.small) for one in pictures]))
+    assert told[0] == told[1]
+    (warning,) = told[0][0]
+    assert warning.startswith("layers: ")
 
 
 def test_nothing_there_is_said(tmp_path: Path):

@@ -41,7 +41,7 @@ STUDIES = {
 #: The kind for a random search, which has too many points for figures of each.
 _SEARCH = "hyperparameters"
 #: The kinds that take longest to draw.
-_LONGEST = ("memory-time", "slowdown", "layer-times", "layer-costs")
+_LONGEST = ("memory-time", "slowdown", "layer-times", "layer-costs", "loading-execution", "totals")
 #: The kinds that draw what models and layers' times come to, which a report has in words too.
 _OF_FITS_AND_COSTS = ("slowdown", "layer-costs")
 _Made = TypeVar("_Made")
