@@ -31,9 +31,10 @@ _ROUNDS = 3
 #: What it takes to reclaim memory, against touching it for the first time. Chosen on the seconds
 #: of training networks (decision 83).
 _RECLAIM_TOUCHES = 0.8
-#: Of what stays of the runtime while memory is scanned, the share that rounds use too: the rest is
-#: the scanning itself. Chosen on the limits at which walked networks become slow (decision 105).
-_USED_BY_ROUNDS = 0.3
+#: Of what stays of the runtime while memory is scanned, the share that rounds use too, the kernel's
+#: own memory included: the rest is the scanning itself. It is what walks leave of the runtime in
+#: memory, whatever the network (decision 119).
+_USED_BY_ROUNDS = 0.43
 
 
 @dataclass(frozen=True)
