@@ -14,6 +14,8 @@ import pytest
 
 pytestmark = pytest.mark.cgroup
 
+#: glibc fixes its threshold at 128 KiB if either variable is set: both are the same remedy here.
+_EQUAL = ("mmap-threshold", "trim-threshold")
 #: Leaves holes of 512 KiB in glibc's heap and fills 64 MiB besides: with a fixed threshold below
 #: their size, and no larger one, the holes go back to the kernel.
 _HOLES = """
@@ -125,12 +127,15 @@ def test_what_makes_it_fit_is_found_and_can_be_typed(tmp_path: Path):
     words = ["--memory", "110M", "--", sys.executable, str(script)]
     found = answer(tmp_path, *words)
     assert found["plain_end"] == "oom-killed"
-    assert (found["best"]["name"], found["best"]["confirmed"]) == ("mmap-threshold", True)
+    assert found["best"]["confirmed"]
     assert found["best"]["finished"] == found["best"]["trials"] == 5
     (line,) = found["best"]["typed"]
-    assert line.startswith("MALLOC_MMAP_THRESHOLD_=131072 ")
+    assert line.split("=")[0] in {f"MALLOC_{of}_THRESHOLD_" for of in ("MMAP", "TRIM")} | {
+        "LD_PRELOAD"
+    }
     ends = {one["name"]: one["end"] for one in found["tried"]}
-    assert ends["mmap-threshold"] == "ok"
+    # Another allocator may make it fit, too; which of them is the fastest is a matter of chance.
+    assert [ends[name] for name in (*_EQUAL, found["best"]["name"])] == ["ok"] * 3
     assert ends["arena-max"] == "oom-killed"
     assert ends.get("mmap-threshold-1m", "oom-killed") == "oom-killed"
     under = [sys.executable, "-m", "edgebench", "measure", "--memory", "110M", "--json", "--"]
@@ -149,7 +154,7 @@ def test_a_short_budget_leaves_remedies_out_and_measures_the_best(tmp_path: Path
     script.write_text(f"import time\ntime.sleep(0.5)\n{_HOLES}")
     words = ["--memory", "110M", "--budget", "10s", "--", sys.executable, str(script)]
     found = answer(tmp_path, *words)
-    assert (found["best"]["name"], found["best"]["confirmed"]) == ("mmap-threshold", True)
+    assert (found["best"]["name"] in _EQUAL, found["best"]["confirmed"]) == (True, True)
     assert found["best"]["trials"] == 5
     assert "arena-max" in found["out_of_time"]
     assert not {one["name"] for one in found["tried"]} & set(found["out_of_time"])
