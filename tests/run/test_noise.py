@@ -75,7 +75,7 @@ def test_warnings_carry_numbers_and_advice():
     noise = {"steal_share": 0.12, "foreign_cpu_share": 0.4, "foreign_cpu_s": 2.5}
     steal, foreign = noise_warnings(noise)
     assert "12%" in steal
-    assert "repeats" in steal
+    assert "or repeat more often" in steal
     assert "40%" in foreign
     assert "2.5 s" in foreign
 
