@@ -35,7 +35,7 @@ class MemoryStep:
 
 def more_memory_sentences(workload: WorkloadPoints) -> list[str]:
     """The step up from the tightest limit, the best step, and the limit above which none helps."""
-    timed = [p for p in workload.points if "total" in p.times_s and p.limits.label != "max"]
+    timed = _timed(workload)
     if any(point.throughput_per_s for point in timed):
         return [*_made_to_run(workload), *_enough_throughput(workload, timed)]
     found = faster_steps(timed)
@@ -56,7 +56,7 @@ def more_memory_sentences(workload: WorkloadPoints) -> list[str]:
 
 def largest_saving(workload: WorkloadPoints) -> str:
     """The step that saves most per byte, in one sentence; empty where none surely saves time."""
-    timed = [p for p in workload.points if "total" in p.times_s and p.limits.label != "max"]
+    timed = _timed(workload)
     if any(point.throughput_per_s for point in timed):
         return ""
     best = max(faster_steps(timed), key=lambda one: one.rate, default=None)
@@ -66,6 +66,11 @@ def largest_saving(workload: WorkloadPoints) -> str:
         f"{format_size(best.more_bytes)} more than {limit_label(best.tight)} save "
         f"{format_duration(best.saved_s)} ({best.saved_share:.0%}) of {workload.pass_words}."
     )
+
+
+def _timed(workload: WorkloadPoints) -> list[PointSummary]:
+    """The points below a limit with a time, the widest limit first."""
+    return [p for p in workload.points if "total" in p.times_s and p.limits.label != "max"]
 
 
 def faster_steps(timed: Sequence[PointSummary]) -> list[MemoryStep]:
