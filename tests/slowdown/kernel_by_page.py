@@ -62,7 +62,11 @@ class KernelByPage:
             freed.setdefault(at, []).append(piece)
         for at, piece in enumerate(string.piece.tolist()):
             for number in range(self._count(piece)):
-                self._touch((piece, number), int(string.task[at]), bool(string.write[at]))
+                key, task = (piece, number), int(string.task[at])
+                if string.ahead[at]:
+                    self._read_ahead(key, task)
+                else:
+                    self._touch(key, task, bool(string.write[at]))
             for gone in freed.get(at, ()):
                 for number in range(self._count(gone)):
                     self._free((gone, number))
@@ -71,12 +75,21 @@ class KernelByPage:
     def _count(self, piece: int) -> int:
         return round(self.references.bytes[piece] / self.page)
 
-    def _touch(self, key: tuple[int, int], task: int, write: bool) -> None:
+    def _page(self, key: tuple[int, int]) -> Page:
         string, piece = self.references, key[0]
         if key not in self.pages:
             kind = FILE if string.is_file[piece] else ANON
             self.pages[key] = Page(kind, bool(string.mapped[piece]), bool(string.is_busy[piece]))
-        page = self.pages[key]
+        return self.pages[key]
+
+    def _read_ahead(self, key: tuple[int, int], task: int) -> None:
+        page = self._page(key)
+        if page.place is None:
+            self._fault(key, page, task)
+            page.young = page.seen = False
+
+    def _touch(self, key: tuple[int, int], task: int, write: bool) -> None:
+        page = self._page(key)
         if page.place is None:
             self._fault(key, page, task)
         elif page.mapped:

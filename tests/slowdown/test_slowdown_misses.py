@@ -246,6 +246,34 @@ def test_runs_of_pages_are_as_the_kernel_s_loops_page_by_page(
         assert found.file_bytes[:, column].sum() / MIB == pytest.approx(read, rel=0.05, abs=4)
 
 
+def copied(size: int, *, ahead: int) -> References:
+    """A file of so many MiB copied to new memory, three times, with windows of a read-ahead."""
+    script = ReferenceRecorder()
+    script.touch(script.new(20 * MIB, is_busy=True), BEFORE, write=True)
+    for number in range(3):
+        file, own = script.new(size * MIB, is_file=True, mapped=False), script.new(size * MIB)
+        for place, (read, written) in enumerate(zip(file, own, strict=True)):
+            if ahead and place % ahead == 0:
+                script.touch(file[place : place + 2 * ahead], number, ahead=True)
+            script.touch([read], number)
+            script.touch([written], number, write=True)
+        script.free(file)
+        script.free(own)
+    return script.done()
+
+
+def test_what_a_file_s_read_ahead_brought_may_go_before_it_is_used():
+    """Without read-ahead a file that is copied once is read once; page by page it is the same."""
+    limits = (110.0, 90.0, 60.0)
+    assert misses(copied(120, ahead=0), *limits).file_bytes.sum() == 0
+    string = copied(120, ahead=4)
+    assert misses(string, 400.0).file_bytes.sum() == 0
+    for limit, again in zip(limits, misses(string, *limits).file_bytes.sum(axis=0), strict=True):
+        _, read, _ = by_page(string, limit)
+        assert again > 100 * MIB
+        assert again / MIB == pytest.approx(read, rel=0.1)
+
+
 @pytest.mark.parametrize(("room", "least"), [(118, 0.5), (112, 0.6)])
 def test_at_the_edge_both_miss_most(room: float, least: float):
     """A few MiB short of a scan a part of it may stay; how large a part is not certified."""

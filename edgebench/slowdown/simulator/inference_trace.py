@@ -25,8 +25,8 @@ def references_of(
 ) -> References:
     """The string of ``rounds`` rounds of these tasks, after the runtime's import.
 
-    Task ``n`` of round ``r`` is number ``r · len(round_tasks) + n``. Of a mapped file
-    ``ahead_bytes`` are read when it is opened.
+    Task ``n`` of round ``r`` is number ``r · len(round_tasks) + n``. ``ahead_bytes`` are read at
+    once: of a mapped file when it is opened, of one that is copied before they are needed.
     """
     script = ReferenceRecorder()
     runtime = write_import(script, base, [len(layers) for layers in workload.tables])
@@ -98,7 +98,11 @@ class _InferenceTrace:
         read = self._file(task.network, task.layer)
         apart = APART if task.layer.in_panels else 0.0
         own = self._weights[key] = self._script.new(task.layer.file_bytes, scattered=apart)
-        for file_piece, piece in zip(read, own, strict=True):
+        window = int(self._ahead_bytes // self._script.piece_bytes)
+        for place, (file_piece, piece) in enumerate(zip(read, own, strict=True)):
+            if window and place % window == 0:
+                # Whoever reads the first page of a window has the next one read, too.
+                self._script.touch(read[place : place + 2 * window], number, ahead=True)
             self._script.touch([file_piece], number)
             self._script.touch([piece], number, write=True)
 

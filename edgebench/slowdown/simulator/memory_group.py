@@ -41,7 +41,7 @@ class Memory:
         swaps: whether anonymous memory can go to swap; if not, what does not fit is killed.
         rewrites: whether what came back from swap must be written anew to go there again (zram
             gives its copy up, a disk keeps it).
-        ahead_bytes: what is read of a mapped file with its first page.
+        ahead_bytes: what is read of a file at once.
     """
 
     swaps: bool = True
@@ -86,9 +86,11 @@ class MemoryGroup:
     def run(self, steps: Iterable[ReferenceStep]) -> None:
         """Let all references pass, as :meth:`References.steps` has them."""
         where, young, mapped = self._where, self._young, self._mapped
-        for piece, task, write, freed in steps:
+        for piece, task, write, ahead, freed in steps:
             if where[piece] is None:
-                self._bring(piece, task)
+                self._bring(piece, task, used=not ahead)
+            elif ahead:
+                pass
             elif mapped[piece]:
                 young[piece] = 1
             else:
@@ -107,7 +109,7 @@ class MemoryGroup:
             self._age += self._size[piece]
         self._seen[piece] = 1
 
-    def _bring(self, piece: int, task: int) -> None:
+    def _bring(self, piece: int, task: int, *, used: bool) -> None:
         size = self._size[piece]
         lists = self._file if self._is_file[piece] else self._anon
         active = False
@@ -127,7 +129,7 @@ class MemoryGroup:
         lists.put(piece, size, active)
         self._where[piece] = lists
         mapped = self._mapped[piece]
-        self._young[piece], self._seen[piece] = mapped, not mapped
+        self._young[piece], self._seen[piece] = used and mapped, used and not mapped
 
     def _count_back(self, piece: int, task: int) -> None:
         if self._is_file[piece]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
-ReferenceStep = tuple[int, int, bool, Sequence[int]]
+ReferenceStep = tuple[int, int, bool, bool, Sequence[int]]
 
 #: A piece: small against any limit, large enough to keep strings short. Pieces of a quarter and of
 #: twice the size give the same counts within a few percent.
@@ -33,6 +33,7 @@ class References:
         piece: for each reference, which piece it touches.
         task: for each reference, the task that makes it; :data:`BEFORE` for the runtime's.
         write: for each reference, whether it dirties what it touches.
+        ahead: for each reference, whether it uses nothing: it reads ahead what is not in memory.
         bytes: of each piece.
         is_file: for each piece, whether it is a file's page cache (clean, read again from the
             file) and not anonymous memory (swapped).
@@ -47,6 +48,7 @@ class References:
     piece: IntArray
     task: IntArray
     write: BoolArray
+    ahead: BoolArray
     bytes: FloatArray
     is_file: BoolArray
     mapped: BoolArray
@@ -73,11 +75,14 @@ class References:
         return float(self._held(np.ones(len(self.bytes), dtype=bool)).max(initial=0.0))
 
     def steps(self) -> list[ReferenceStep]:
-        """Each reference: piece, task, whether it writes, and the pieces given back after it."""
+        """Each reference: piece, task, whether it writes, whether it only reads ahead, and the
+        pieces given back after it.
+        """
         freed: dict[int, list[int]] = {}
         for piece, at in enumerate(self.freed.tolist()):
             freed.setdefault(at, []).append(piece)
-        touched = (self.piece.tolist(), self.task.tolist(), self.write.tolist())
+        columns = (self.piece, self.task, self.write, self.ahead)
+        touched = [column.tolist() for column in columns]
         gone = (freed.get(at, ()) for at in range(len(self)))
         return list(zip(*touched, gone, strict=True))
 
@@ -100,6 +105,7 @@ class ReferenceRecorder:
     piece: list[int] = field(default_factory=list)
     task: list[int] = field(default_factory=list)
     write: list[bool] = field(default_factory=list)
+    ahead: list[bool] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
     is_file: list[bool] = field(default_factory=list)
     mapped: list[bool] = field(default_factory=list)
@@ -126,12 +132,15 @@ class ReferenceRecorder:
         self.scattered += [scattered] * count
         return list(range(first, first + count))
 
-    def touch(self, pieces: Iterable[int], task: int, *, write: bool = False) -> None:
+    def touch(
+        self, pieces: Iterable[int], task: int, *, write: bool = False, ahead: bool = False
+    ) -> None:
         """Touch pieces in order."""
         for piece in pieces:
             self.piece.append(piece)
             self.task.append(task)
             self.write.append(write)
+            self.ahead.append(ahead)
 
     def free(self, pieces: Iterable[int]) -> None:
         """Give pieces back after the last reference so far."""
@@ -147,6 +156,7 @@ class ReferenceRecorder:
             piece=np.array(self.piece, dtype=np.int64),
             task=np.array(self.task, dtype=np.int64),
             write=np.array(self.write, dtype=bool),
+            ahead=np.array(self.ahead, dtype=bool),
             bytes=np.array(self.bytes, dtype=np.float64),
             is_file=np.array(self.is_file, dtype=bool),
             mapped=np.array(self.mapped, dtype=bool),
