@@ -75,9 +75,7 @@ class References:
         return float(self._held(np.ones(len(self.bytes), dtype=bool)).max(initial=0.0))
 
     def steps(self) -> list[ReferenceStep]:
-        """Each reference: piece, task, whether it writes, whether it only reads ahead, and the
-        pieces given back after it.
-        """
+        """Each reference: piece, task, whether it writes or only reads ahead, what is freed."""
         freed: dict[int, list[int]] = {}
         for piece, at in enumerate(self.freed.tolist()):
             freed.setdefault(at, []).append(piece)
