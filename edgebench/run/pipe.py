@@ -27,10 +27,13 @@ class Pipe:
     ) -> None:
         self.read_fd, self.write_fd = os.pipe()
         os.set_blocking(self.read_fd, False)
+        #: Whether the kernel holds as much as was asked for.
+        self.is_enlarged = False
         if size_bytes:
             # An unprivileged user may be over its pipe quota: the default size then serves.
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self.read_fd, getattr(fcntl, "F_SETPIPE_SZ", 1031), size_bytes)
+                self.is_enlarged = True
         self.data = bytearray()
         self.dropped_bytes = 0
         self.ended = False

@@ -1,7 +1,8 @@
 """A workload's process: started, its output and events read, waited for or timed out.
 
 The harness sleeps while the workload runs: it wakes 20 times a second to drain the event
-pipe (made large enough for that) and at once when the process ends or prints.
+pipe (made large enough for that), 5 times while nothing comes, and at once when the process ends
+or prints.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from edgebench.run.pipe import PIPE_BYTES, Pipe
 #: The most output kept of a workload; the rest is counted and dropped.
 OUTPUT_CAP_BYTES = 1 << 20
 _EVENTS_CAP_BYTES = 256 << 20
-_WAKE_S = 0.05
+#: Between two looks at the pipes, and at most while nothing comes.
+_WAKE_S, _QUIET_WAKE_S = 0.05, 0.2
 #: Who watches sees spans of a long round this late.
 _SHOWN_EACH_S = 0.3
 
@@ -111,21 +113,26 @@ class WorkloadProcess:
         wakes: Mapping[int, Callable[[], bool]],
     ) -> bool:
         deadline = time.monotonic() + timeout_s if timeout_s else float("inf")
-        with _watching(process.pid, self.output.read_fd) as selector:
+        wait_s = _WAKE_S
+        with _watching(process.pid, self.output.read_fd) as (selector, sees_end):
+            # A pipe that holds little would stop the workload.
+            longest_s = _QUIET_WAKE_S if sees_end and self.events.is_enlarged else _WAKE_S
             for descriptor, called in wakes.items():
                 selector.register(descriptor, selectors.EVENT_READ, called)
             while process.poll() is None:
                 if time.monotonic() >= deadline:
                     return False
-                woken = selector.select(min(_WAKE_S, max(0.0, deadline - time.monotonic())))
-                self._drain(selector)
+                woken = selector.select(min(wait_s, max(0.0, deadline - time.monotonic())))
+                came = self._drain(selector)
+                wait_s = next_wait_s(wait_s, longest_s, came=came or bool(woken))
                 for key, _ in woken:
                     if key.data and not key.data():
                         selector.unregister(key.fileobj)
         return True
 
-    def _drain(self, selector: selectors.BaseSelector | None = None) -> None:
-        self._drain_events()
+    def _drain(self, selector: selectors.BaseSelector | None = None) -> bool:
+        """Read both pipes; whether something was in them."""
+        events = self._drain_events()
         fresh = self.output.drain()
         if fresh and self._echo:
             self._echo(fresh)
@@ -133,15 +140,18 @@ class WorkloadProcess:
             # A closed pipe is always readable: leave it out, or the harness spins.
             with contextlib.suppress(KeyError):
                 selector.unregister(self.output.read_fd)
+        return events or bool(fresh)
 
-    def _drain_events(self) -> None:
+    def _drain_events(self) -> bool:
         """Read the pipe; who watches also sees what has been pending for a while."""
         now = time.monotonic()
         if self.events.drain():
             self._shown_s = now
-        elif self.events.takes_more and now - self._shown_s > _SHOWN_EACH_S:
+            return True
+        if self.events.takes_more and now - self._shown_s > _SHOWN_EACH_S:
             self._shown_s = now
             self.events.show(self.records.fresh())
+        return False
 
     def _drain_the_rest(self) -> None:
         """The last of all, also what the worker had recorded when it ended and had not written."""
@@ -182,18 +192,26 @@ def _event(line: bytes) -> dict[str, Any] | None:
     return event if event is not None and isinstance(event.get("event"), str) else None
 
 
+def next_wait_s(wait_s: float, longest_s: float, *, came: bool) -> float:
+    """The time until the next look at the pipes: twice the last one where nothing ``came``."""
+    return _WAKE_S if came else min(2 * wait_s, longest_s)
+
+
 @contextlib.contextmanager
-def _watching(pid: int, output_fd: int) -> Iterator[selectors.BaseSelector]:
-    """A selector that wakes on output and, where the kernel has pidfds (5.3), on the end."""
+def _watching(pid: int, output_fd: int) -> Iterator[tuple[selectors.BaseSelector, bool]]:
+    """A selector that wakes on output and, where the kernel has pidfds (5.3), on the end.
+
+    The second value is whether it wakes on the end.
+    """
     with selectors.DefaultSelector() as selector:
         selector.register(output_fd, selectors.EVENT_READ)
         try:
             pid_fd = os.pidfd_open(pid)
         except OSError:
-            yield selector
+            yield selector, False
             return
         selector.register(pid_fd, selectors.EVENT_READ)
         try:
-            yield selector
+            yield selector, True
         finally:
             os.close(pid_fd)

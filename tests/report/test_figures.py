@@ -22,7 +22,7 @@ from edgebench.errors import ResultsError
 from edgebench.report.figures import layer_times, loading_execution, memory_time, slowdown, totals
 from edgebench.report.figures.gallery import KINDS, draw_all
 from edgebench.report.figures.scales import LimitAxis, short_seconds, short_size
-from edgebench.report.figures.style import figure_style, limit_colours
+from edgebench.report.figures.style import figure_bytes, figure_style, limit_colours
 from edgebench.results.results import Results, load
 
 MIB = 1 << 20
@@ -128,6 +128,19 @@ def test_the_slowdown_figure_has_all_its_parts(small: Results):
     assert legend is not None
     words = [text.get_text() for text in legend.get_texts()]
     assert {"linear", "one trial", "demand", "killed (out of memory)"} <= set(words)
+
+
+def test_only_labels_with_words_take_room(small: Results):
+    """An axis without a label looks for no place for one; a label stays beyond the ticks."""
+    (named,) = itertools.islice(slowdown.figures(small), 1)
+    with figure_style():
+        figure_bytes(named.figure, ["svg"])
+    first, second = named.figure.axes[:2]
+    assert (first.get_ylabel(), second.get_ylabel()) == ("slowdown (time ÷ unlimited time)", "")
+    assert second.yaxis.label.get_position() == (0.5, 0.5)
+    assert first.xaxis.label.get_window_extent().y1 < first.bbox.y0
+    ticks = [label.get_window_extent().x0 for label in first.get_yticklabels()]
+    assert first.yaxis.label.get_window_extent().x1 < min(ticks)
 
 
 def test_totals_draw_a_line_a_schedule(wide: Results):

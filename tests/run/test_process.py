@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgebench.run.process import OUTPUT_CAP_BYTES, ProcessEnd, WorkloadProcess
+from edgebench.run.process import OUTPUT_CAP_BYTES, ProcessEnd, WorkloadProcess, next_wait_s
 
 
 @pytest.fixture
@@ -71,6 +71,32 @@ def test_many_events_arrive_whole(watched: WorkloadProcess) -> None:
     events, bad = watched.event_list()
     assert [event["t_ns"] for event in events] == list(range(9000))
     assert bad == 0
+
+
+def test_events_after_a_pause_arrive_whole(watched: WorkloadProcess) -> None:
+    """Events that nearly fill the pipe while it is looked at seldom are all there, in order."""
+    ended = run(
+        watched,
+        "fd = int(os.environ['EVENTS'])\n"
+        "time.sleep(0.8)\n"
+        'lines = [b\'{"event":"note","t_ns":%d,"data":{}}\\n\' % i for i in range(20000)]\n'
+        "data = b''.join(lines)\n"
+        "assert os.write(fd, data) == len(data)",
+    )
+    assert ended.returncode == 0, watched.output_text()
+    assert watched.events.is_enlarged
+    events, bad = watched.event_list()
+    assert [event["t_ns"] for event in events] == list(range(20000))
+    assert bad == 0
+
+
+def test_empty_pipes_are_looked_at_less_often() -> None:
+    """Waits double up to the longest while nothing comes; once something did, they are short."""
+    waits = [0.05]
+    for came in (False, False, False, True, False):
+        waits.append(next_wait_s(waits[-1], 0.2, came=came))
+    assert waits == [0.05, 0.1, 0.2, 0.2, 0.05, 0.1]
+    assert next_wait_s(0.05, 0.05, came=False) == 0.05
 
 
 def test_garbage_among_events_is_counted_and_left_out(watched: WorkloadProcess) -> None:

@@ -23,6 +23,10 @@ def lay_out(figure: Figure) -> None:
     for artist in (a for x in figure.axes for a in (*x.lines, *x.collections, *x.patches)):
         # What is cut off at the axes takes no room outside; to measure it takes long.
         artist.set_in_layout(not artist.get_clip_on())
+    for axis in (one for axes in figure.axes for one in (axes.xaxis, axes.yaxis)):
+        if not axis.label.get_text():
+            # Else a place beyond all ticks is found for it, each time that the axis is looked at.
+            axis.set_label_coords(0.5, 0.5)
     # By the renderer of a PNG, which then knows the size of each text.
     FigureCanvasAgg(figure)
     dpi, figure.dpi = figure.dpi, DPI
