@@ -1,0 +1,72 @@
+"""Points with given times, and workloads made of them, for tests of sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from edgebench.records import LimitSetting
+from edgebench.report.workload import WorkloadPoints, workloads
+from edgebench.results.spread import Spread, ratio_of
+from edgebench.results.summary import PointSummary
+
+MIB = 1 << 20
+NETWORK = {"kind": "inference", "networks": ["alexnet"], "schedule": "bulk", "batch": 1}
+
+
+def point(
+    label: str,
+    seconds: tuple[float, ...] = (),
+    *,
+    outcomes: dict[str, int] | None = None,
+    swap: str = "file",
+    settings: dict[str, Any] | None = None,
+    loads: float | None = None,
+) -> PointSummary:
+    """A point at a limit in MiB (or ``max``, which needs 200 MiB and takes 2 s)."""
+    free = label == "max"
+    size = None if free else int(label.rstrip("M")) * MIB
+    times = {}
+    if seconds:
+        middle = sorted(seconds)[len(seconds) // 2]
+        times["total"] = Spread(middle, min(seconds), max(seconds), len(seconds))
+    if loads is not None:
+        times["load"] = Spread(loads, loads, loads, 3)
+    return PointSummary(
+        point=f"p-{label}",
+        workload="alexnet · bulk · batch 1",
+        settings=settings or NETWORK,
+        limits=LimitSetting(label, size, swap, 64 * MIB if swap == "file" else None),
+        planned=3,
+        outcomes=outcomes or {"ok": len(seconds)},
+        times_s=times,
+        limit_bytes=size,
+        demand_bytes=200.0 * MIB if free and seconds else None,
+    )
+
+
+FREE = point("max", (1.9, 2.0, 2.1), loads=1.0)
+STEADY = point("max", (1.98, 2.0, 2.02), loads=1.0)
+KILLED = {"oom-killed": 3}
+
+
+def made(*points: PointSummary) -> WorkloadPoints:
+    """The one workload of these points, each with its slowdowns."""
+    free = next((p.times_s for p in points if p.limits.label == "max"), {})
+    ratios = [
+        {name: ratio_of(times, free[name]) for name, times in p.times_s.items() if name in free}
+        for p in points
+    ]
+    (workload,) = workloads(
+        replace(p, ratios=own, slowdowns={name: ratio.median for name, ratio in own.items()})
+        for p, own in zip(points, ratios, strict=True)
+    )
+    return workload
+
+
+def rounds(label: str, start_s: float, steady_s: float | None) -> PointSummary:
+    """A point of three equal trials with a start, and steady rounds if there are any."""
+    one = point(label, (steady_s or start_s,) * 3)
+    known = {"start": start_s, "steady": steady_s}
+    own = {name: Spread(s, s, s, 3) for name, s in known.items() if s is not None}
+    return replace(one, times_s={**one.times_s, **own})
