@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal as signals
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,8 @@ LOST: dict[str, str] = {
 }
 #: Outcomes that show that a limit is too tight; other failures do not.
 TOO_TIGHT = ("oom-killed", "timeout")
+#: How the reason of such an end says that the runtime was being imported.
+_IMPORTING = re.compile(r" in import(?:;|$)")
 #: Where such kills are explained.
 OBSERVER_EFFECT = "docs/explanation/observer-effect.md"
 
@@ -36,6 +39,11 @@ def killed_words(kills: int, exit_code: int | None, timed_out_s: float | None = 
     if timed_out_s is not None:
         rest = f"what was left ran past its time limit after {timed_out_s:.1f} s"
     return f"the kernel killed {kills} process{'es' if kills > 1 else ''} of it; {rest}"
+
+
+def ended_in_import(outcome: str | None, reason: str | None) -> bool:
+    """Whether its limit ended a trial while it imported its runtime."""
+    return outcome in TOO_TIGHT and _IMPORTING.search(reason or "") is not None
 
 
 def is_killed(exit_code: int | None, signal: int | None) -> bool:

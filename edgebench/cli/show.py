@@ -138,14 +138,14 @@ def _limit_words(point: PointSummary) -> str:
 def _print_workload(one: WorkloadPoints, verbose: bool) -> None:
     from edgebench.report.sentences import least_limit_sentences
     from edgebench.report.workload import energy_column, throughput_column, times_shown
-    from edgebench.results.trial_lines import TIMES
+    from edgebench.results.trial_lines import TRIAL_TIMES
 
     demand = "" if one.demand_bytes is None else f" · demand {format_size(one.demand_bytes)}"
     print_title(one.name + demand)
     shown = times_shown([one])
     if verbose:
         known = {name for point in one.points for name in point.times_s} - {"total"}
-        shown += [name for name in TIMES if name in known and name not in shown]
+        shown += [name for name in TRIAL_TIMES if name in known and name not in shown]
     counted, joules = throughput_column(one), energy_column(one)
     rows = [
         [

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from edgebench.kills import LOST
 from edgebench.report.slowness import (
     is_slower,
-    is_surely_more,
     slow_rounds_before_end,
     tightest_fast_limit,
 )
+from edgebench.report.start_sentences import ended_in_import_words, later_start_words
 from edgebench.report.workload import WorkloadPoints, limit_label
 from edgebench.results.spread import SLIGHT
-from edgebench.results.stages import START
 from edgebench.results.summary import PointSummary
 from edgebench.text import joined_words
 from edgebench.units import format_duration, format_size, format_times, times_as_long
@@ -69,17 +68,8 @@ def workload_sentence(workload: WorkloadPoints, name: str) -> str:
         return f"{words[0]} and {pace}; no limit was tried."
     if unlimited and unlimited.throughput_words:
         words.append(f"{unlimited.throughput_words} without a limit")
-    words += [*_longer_start(workload), *_slowdowns(workload), _ends(workload)]
+    words += [*later_start_words(workload), *_slowdowns(workload), _ends(workload)]
     return "; ".join(words) + "."
-
-
-def _longer_start(workload: WorkloadPoints) -> Iterator[str]:
-    """How much longer its first round takes at the tightest limit that surely delays it."""
-    delayed = [point for point in workload.tried if is_surely_more(point.ratios.get(START))]
-    if workload.has_steady and workload.unlimited and delayed:
-        tightest = delayed[-1]
-        more_s = tightest.times_s[START].median - workload.unlimited.times_s[START].median
-        yield f"its first round takes {format_duration(more_s)} longer at {limit_label(tightest)}"
 
 
 def _slowdowns(workload: WorkloadPoints) -> Iterator[str]:
@@ -124,7 +114,7 @@ def _ends(workload: WorkloadPoints) -> str:
     made = sum(outcomes.values())
     counts = {LOST.get(name, name): n for name, n in outcomes.items() if name != "ok"}
     rounds = slow_rounds_before_end(workload, lost[0])
-    after = f", {rounds}" if rounds else ""
+    after = f", {rounds}" if rounds else ended_in_import_words(lost[0])
     if len(outcomes) == 1:
         return f"{next(iter(counts))} at {where}{after}"
     ends = joined_words(f"{how} in {n}" for how, n in counts.items())

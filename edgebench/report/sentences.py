@@ -10,15 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from edgebench.kills import OBSERVER_EFFECT
-from edgebench.report.slowness import slow_rounds_before_end, tightest_fast_limit
-from edgebench.report.workload import WorkloadPoints, limit_label, limit_size
+from edgebench.report.slowness import factor_words, slow_rounds_before_end, tightest_fast_limit
+from edgebench.report.start_sentences import ended_in_import_words, start_sentences
+from edgebench.report.workload import WorkloadPoints, limit_label, limit_size, spread_words
 from edgebench.results.kill_rate import kill_rate
-from edgebench.results.spread import SLIGHT, Spread
-from edgebench.results.stages import START
+from edgebench.results.spread import SLIGHT
 from edgebench.results.summary import PointSummary
 from edgebench.text import joined_words
 from edgebench.units import (
-    format_duration,
     format_size,
     format_times,
     swap_words,
@@ -82,7 +81,7 @@ def slowdown_sentences(workload: WorkloadPoints) -> list[str]:
     if unlimited is not None:
         subject = "it" if unlimited.throughput_per_s else workload.pass_words
         said = [f"Unlimited, {subject} {_pace(unlimited)}."]
-        said += _start_sentences(workload, unlimited, timed)
+        said += start_sentences(workload, unlimited, timed)
     elif any(point.ratios for point in timed):
         said = ["No unlimited trial finished with this swap: another swap's are used instead."]
     else:
@@ -124,7 +123,9 @@ def _finished(workload: WorkloadPoints) -> str:
 
 
 def _before_end(workload: WorkloadPoints, lost: Sequence[PointSummary]) -> str:
-    """How slow rounds were before the widest of these limits ended its trials."""
+    """What trials had come to when the widest of these limits ended them."""
+    if all(map(ended_in_import_words, lost)):
+        return ended_in_import_words(lost[0])
     rounds = slow_rounds_before_end(workload, lost[0])
     where = f" at {limit_label(lost[0])}" if len(lost) > 1 else ""
     return f",{where} {rounds}" if rounds else ""
@@ -142,26 +143,6 @@ def _killed_with_swap_free(workload: WorkloadPoints) -> list[str]:
     return [*said, f"See {OBSERVER_EFFECT}."] if said else []
 
 
-def _start_sentences(
-    workload: WorkloadPoints, unlimited: PointSummary, timed: Sequence[PointSummary]
-) -> list[str]:
-    """The first round, where it is not the only one; and what the tightest limit does to it."""
-    if not workload.has_rounds:
-        return []
-    if not workload.has_steady:
-        return ["Only one round was run, so nothing is known of steady rounds."]
-    said = [
-        f"Its start, the first round after the import, takes {_spread(unlimited.times_s[START])}."
-    ]
-    ratio = timed[-1].ratios.get(START) if timed else None
-    if ratio is None:
-        return said
-    spread, where = _spread(timed[-1].times_s[START]), limit_label(timed[-1])
-    words = f"At {where} the start takes {spread}: {times_as_long(ratio.median)}"
-    sure = ratio.is_more or ratio.is_less or ratio.is_within(SLIGHT)
-    return [*said, f"{words}." if sure else f"{words}, but {ratio.why_unsure}."]
-
-
 def _at_tightest(point: PointSummary, pass_words: str) -> str:
     who = "any trial" if _lost(point) else "it"
     subject = "it" if point.throughput_per_s else pass_words
@@ -170,20 +151,14 @@ def _at_tightest(point: PointSummary, pass_words: str) -> str:
     ratio = point.ratio
     if ratio is None:
         return f"{words}."
-    factor = times_as_long(ratio.median)
-    if ratio.is_more:
-        # The phases that are surely slower.
-        phases = [
-            f"{name} {format_times(point.ratios[phase].median)}"
-            for phase, name in _PHASES.items()
-            if phase in point.ratios and point.ratios[phase].is_more
-        ]
-        return f"{words}: {factor} ({', '.join(phases)})." if phases else f"{words}: {factor}."
-    if ratio.is_less:
-        return f"{words}: {factor}, so it is faster there."
-    if ratio.is_within(SLIGHT):
-        return f"{words}: {factor}, at most 10 % slower."
-    return f"{words}: {factor}, but can't tell whether that is slower: {ratio.why_unsure}."
+    # The phases that are surely slower.
+    phases = [
+        f"{name} {format_times(point.ratios[phase].median)}"
+        for phase, name in _PHASES.items()
+        if phase in point.ratios and point.ratios[phase].is_more
+    ]
+    slower = f" ({', '.join(phases)})" if phases else ""
+    return f"{words}: {factor_words(ratio, slower)}."
 
 
 def _down_to(workload: WorkloadPoints, timed: Sequence[PointSummary]) -> list[str]:
@@ -215,19 +190,11 @@ def _pace(point: PointSummary) -> str:
     if rate is None:
         # Of a limit that one walk visited, rounds are the repeats.
         times = point.times_s["total"]
-        return f"takes {_spread(times, 'rounds' if times.count > _made(point) else 'trials')}"
+        return f"takes {spread_words(times, 'rounds' if times.count > _made(point) else 'trials')}"
     words = f"does {point.throughput_words}"
     if rate.count < 2:
         return f"{words} (one trial)"
     return f"{words} ({rate.count} trials, {rate.low:.3g} to {rate.high:.3g})"
-
-
-def _spread(times: Spread, repeats: str = "trials") -> str:
-    words = format_duration(times.median)
-    if times.count < 2:
-        return f"{words} (one trial)"
-    low, high = format_duration(times.low), format_duration(times.high)
-    return f"{words} ({times.count} {repeats}, {low} to {high})"
 
 
 def _lost(point: PointSummary) -> bool:

@@ -20,6 +20,18 @@ def is_slower(point: PointSummary) -> bool:
     return is_surely_more(point.ratio)
 
 
+def factor_words(ratio: Ratio, surely: str = "") -> str:
+    """``4 times as long``, with what the repeats leave of it; ``surely``: what follows if it is."""
+    factor = times_as_long(ratio.median)
+    if ratio.is_more:
+        return factor + surely
+    if ratio.is_less:
+        return f"{factor}, so it is faster there"
+    if ratio.is_within(SLIGHT):
+        return f"{factor}, at most 10 % slower"
+    return f"{factor}, but can't tell whether that is slower: {ratio.why_unsure}"
+
+
 def tightest_fast_limit(workload: WorkloadPoints) -> PointSummary | None:
     """The tightest limit at which, and above which, the slowdown is surely below :data:`SLIGHT`.
 

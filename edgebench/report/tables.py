@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from edgebench.slowdown.models.fitting import CurveFits
 
 _TIMES = {
+    "import": "import",
     "total": "whole",
     "start": "start",
     "steady": "steady",
@@ -73,7 +74,8 @@ def limits_table(workload: WorkloadPoints) -> ReportTable:
         columns,
         rows,
         frozenset({1, *range(3, len(columns))}),
-        "Medians of the trials that finished, ± the largest deviation. Start: the first round "
+        "Medians of the trials that finished, ± the largest deviation. Import: of the runtime, by "
+        "fresh processes. Start: the first round "
         "after the import. Phases: of steady rounds, if more than one was run. "
         + ("Slowdown: of the throughput. " if counted else "Slowdown: of them too. ")
         + "A peak marked * reached the limit, so it is not the demand.",

@@ -11,12 +11,13 @@ from typing import Any
 
 from edgebench.boards.board import emulation_words
 from edgebench.records import LimitSetting
+from edgebench.results.spread import Spread
 from edgebench.results.stages import START, STEADY
 from edgebench.results.summary import PointSummary
 from edgebench.results.sweep_reader import settings_columns
 from edgebench.results.workload_labels import workload_key, workload_label
 from edgebench.storage_speed import AS_IS, storage_words
-from edgebench.units import format_limit, format_size
+from edgebench.units import format_duration, format_limit, format_size
 
 #: Settings that every name has; others are added where two names would be equal.
 _IN_NAME = {"network", "schedule", "loader", "command", "batch"}
@@ -145,6 +146,15 @@ def limit_label(point: PointSummary) -> str:
 def limit_size(point: PointSummary) -> float | None:
     """The limit's bytes as the kernel rounded them; None for unlimited, and a share still open."""
     return point.limit_bytes if point.limit_bytes is not None else point.limits.memory_bytes
+
+
+def spread_words(times: Spread, repeats: str = "trials") -> str:
+    """``3.2 s (3 trials, 3.1 s to 3.3 s)``, or ``3.2 s (one trial)``."""
+    words = format_duration(times.median)
+    if times.count < 2:
+        return f"{words} (one trial)"
+    low, high = format_duration(times.low), format_duration(times.high)
+    return f"{words} ({times.count} {repeats}, {low} to {high})"
 
 
 def swap_label(limits: LimitSetting) -> str:

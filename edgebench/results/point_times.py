@@ -11,7 +11,7 @@ from edgebench.kills import TOO_TIGHT
 from edgebench.results.spread import Spread, spread_of
 from edgebench.results.stages import STEADY
 from edgebench.results.steady import steadiness
-from edgebench.results.trial_lines import TIMES
+from edgebench.results.trial_lines import TRIAL_TIMES
 
 if TYPE_CHECKING:
     from edgebench.records import TrialRecord
@@ -27,7 +27,7 @@ def point_times(sweep: Sweep, rows: Sequence[int]) -> dict[str, Spread]:
     the repeats where that walk is all there is: docs/decisions/0086-the-quick-start-walks.md.
     """
     columns = sweep.columns
-    spreads = {name: spread_of(columns.values(f"times_{name}", rows)) for name in TIMES}
+    spreads = {name: spread_of(columns.values(f"times_{name}", rows)) for name in TRIAL_TIMES}
     if spreads.get(STEADY) and (rounds := spread_of(_rounds_of_one_walk(sweep, rows))):
         spreads |= dict.fromkeys((STEADY, "total"), rounds)
     return {name: spread for name, spread in spreads.items() if spread}

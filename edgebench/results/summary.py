@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgebench.kills import ended_in_import
 from edgebench.measures.machine.noise import spread_warnings
 from edgebench.records import LimitSetting, limit_setting
 from edgebench.results.columns.table import NONE, ColumnTable
@@ -35,15 +36,16 @@ from edgebench.units import format_duration
 class PointSummary:
     """What is known of one point so far.
 
-    ``times_s`` and ``slowdowns`` have the keys of :data:`~edgebench.results.trial_lines.TIMES` that
-    the point has; only trials that ended ``ok`` count in them. ``limit_bytes`` is as the kernel
-    rounded it. ``unsteady`` counts the trials whose rounds don't repeat, of those with enough of
-    them to tell. ``ratios`` are the same as ``slowdowns`` with the intervals that repeats give
-    them. A point with a ``throughput_per_s`` also has ``slowdowns["throughput"]``, unlimited rate ÷
-    rate; ``unit`` is what is counted. ``collections_s`` is what garbage collections took of each
+    ``times_s`` and ``slowdowns`` have those of :data:`~edgebench.results.trial_lines.TRIAL_TIMES`
+    that the point has; only trials that ended ``ok`` count in them. ``limit_bytes`` is as the
+    kernel rounded it. ``unsteady`` counts the trials whose rounds don't repeat, of those with
+    enough of them to tell. ``ratios`` are the same as ``slowdowns`` with the intervals that
+    repeats give them. A point with a ``throughput_per_s`` also has ``slowdowns["throughput"]``, unlimited rate
+    ÷ rate; ``unit`` is what is counted. ``collections_s`` is what garbage collections took of each
     trial's rounds, where any did. ``noise`` says what puts the point's numbers in doubt.
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
     there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
+    ``ended_in_import``: how many trials its limit ended while they imported their runtime.
     ``energy_ratio`` is its energy over the unlimited one. ``steady_relative``: a walk's steady
     rounds over those without a limit around them.
     """
@@ -63,6 +65,7 @@ class PointSummary:
     swap_peak_bytes: Spread | None = None
     swap_free_bytes: Spread | None = None
     rounds_before_end_s: Spread | None = None
+    ended_in_import: int = 0
     demand_bytes: float | None = None
     reasons: list[str] = field(default_factory=list)
     collections_s: list[float] = field(default_factory=list)
@@ -173,6 +176,7 @@ def _summary(
         swap_peak_bytes=spread_of(columns.values("swap_peak_bytes", rows)),
         swap_free_bytes=spread_of(columns.values("kill_swap_free_bytes", killed_with_swap_free)),
         rounds_before_end_s=rounds_before_end(sweep, rows),
+        ended_in_import=sum(ended_in_import(*end) for end in _ends(columns, rows)),
         demand_bytes=demand.median if demand else None,
         reasons=_reasons(columns, rows),
         collections_s=[taken for taken in columns.values("collections_s", rows) if taken > 0],
@@ -192,11 +196,15 @@ def _throughput(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:
 
 def _reasons(columns: ColumnTable, rows: Sequence[int]) -> list[str]:
     """Why trials didn't end ``ok``, each wording once."""
-    pairs = zip(columns.words("outcome", rows), columns.words("reason", rows), strict=True)
-    bad = dict.fromkeys(pair for pair in pairs if pair[0] != "ok")
+    bad = dict.fromkeys(end for end in _ends(columns, rows) if end[0] != "ok")
     words = (f"{outcome}: {reason or 'no reason recorded'}" for outcome, reason in bad)
     # A reason of several lines must not look like several reasons.
     return list(dict.fromkeys(" ".join(line.split()) for line in words))
+
+
+def _ends(columns: ColumnTable, rows: Sequence[int]) -> Iterator[tuple[str | None, str | None]]:
+    """Each trial's outcome and reason."""
+    return zip(columns.words("outcome", rows), columns.words("reason", rows), strict=True)
 
 
 def _noise(columns: ColumnTable, rows: Sequence[int]) -> list[str]:

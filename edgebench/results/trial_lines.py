@@ -23,6 +23,10 @@ TIMES = (
     *("total", "start", "steady", "load", "first", "execute", "prefill", "decode"),
     *("data", "forward", "backward", "step", "graph"),
 )
+#: The import of the runtime in a fresh process, before any round: no part of the times above.
+IMPORT = "import"
+#: What is timed of each trial.
+TRIAL_TIMES = (*TIMES, IMPORT)
 
 
 def whole_record(line: dict[str, Any] | None, path: Path) -> TrialRecord | None:
@@ -116,7 +120,7 @@ def final_rows(trials: Iterable[tuple[str, str]], warnings: list[str]) -> list[i
 
 
 def trial_times(record: TrialRecord) -> dict[str, float]:
-    """One trial's seconds, by the keys of :data:`TIMES`; empty unless it ended ``ok``.
+    """One trial's seconds, by :data:`TRIAL_TIMES`; empty unless it ended ``ok``.
 
     A phase is summed over the networks of a round; then comes the median of the rounds that
     ``total`` is of.
@@ -137,7 +141,7 @@ def trial_times(record: TrialRecord) -> dict[str, float]:
         known |= {wanted: known["round"]}
     total = known.get("round", record.wall_s)
     known |= {} if total is None else {"total": total}
-    return {name: known[name] for name in TIMES if name in known}
+    return {name: known[name] for name in TRIAL_TIMES if name in known}
 
 
 def _is_start(phase: PhaseSum, stages: Mapping[int, str]) -> bool:

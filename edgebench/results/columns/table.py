@@ -24,7 +24,7 @@ from edgebench.records import (
 )
 from edgebench.results.record_types import is_whole_limit
 from edgebench.results.stages import rounds_repeat
-from edgebench.results.trial_lines import TIMES, trial_times
+from edgebench.results.trial_lines import TRIAL_TIMES, trial_times
 from edgebench.storage_speed import StorageSpeed
 from edgebench.text import safe_json
 
@@ -72,9 +72,9 @@ class Texts:
 class ColumnTable:
     """The columns of so many whole lines.
 
-    ``numbers`` has :data:`NUMBERS`, those of :data:`PARTS`, ``noise_…``, ``times_…`` (the keys
-    of :data:`~edgebench.results.trial_lines.TIMES`) and ``rounds_repeat``: NaN where missing, and
-    no column where all are. ``places`` is where each line begins in its file.
+    ``numbers`` has :data:`NUMBERS`, those of :data:`PARTS`, ``noise_…``, ``times_…`` (those of
+    :data:`~edgebench.results.trial_lines.TRIAL_TIMES`) and ``rounds_repeat``: NaN where missing,
+    and no column where all are. ``places`` is where each line begins in its file.
     """
 
     places: array[int] = field(default_factory=lambda: array("q"))
@@ -220,7 +220,7 @@ class TableMaker:
     def _times(self, rows: Sequence[Any]) -> None:
         if any(row.phases for row in rows):
             times = [trial_times(row) for row in rows]
-            for name in TIMES:
+            for name in TRIAL_TIMES:
                 self._number(f"times_{name}", [one.get(name) for one in times])
             self._number("rounds_repeat", [rounds_repeat(row) for row in rows])
         else:

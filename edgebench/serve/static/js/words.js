@@ -1,7 +1,7 @@
 // Names as words: a reader meets no folder's name without them.
 
 export const PHASES = {
-  start: "the start (first round)", load: "loading", first: "first execution", execute: "warm execution", forward: "forward pass",
+  import: "the import of the runtime", start: "the start (first round)", load: "loading", first: "first execution", execute: "warm execution", forward: "forward pass",
   backward: "backward pass", step: "optimizer's step", data: "reading data",
 };
 

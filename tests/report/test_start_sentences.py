@@ -1,0 +1,98 @@
+"""What is said of the import and the first round below a limit, held against numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sentence_making import KILLED, made, point, rounds
+
+from edgebench.kills import ended_in_import
+from edgebench.report.one_sentence import workload_sentence
+from edgebench.report.sentences import slowdown_sentences, viability_sentences
+from edgebench.report.tables import limits_table
+from edgebench.results.spread import Spread
+from edgebench.results.summary import PointSummary
+
+
+def imported(one: PointSummary, low_s: float, high_s: float, count: int = 3) -> PointSummary:
+    """The point with fresh processes that import their runtime in so many seconds."""
+    spread = Spread((low_s + high_s) / 2, low_s, high_s, count)
+    return replace(one, times_s={**one.times_s, "import": spread})
+
+
+FREE = imported(rounds("max", 1.0, 0.5), 1.9, 2.1)
+
+
+def test_a_longer_import_is_told_with_the_first_round():
+    """In one part of the sentence where the same limit delays both, and in the answer."""
+    workload = made(FREE, imported(rounds("100M", 1.25, 0.5), 7.0, 9.0))
+    said = workload_sentence(workload, "it")
+    both = "importing its runtime takes 6.0 s and its first round 250.0 ms longer at 100.0 MiB; "
+    assert both in said
+    assert slowdown_sentences(workload)[1] == (
+        "Importing its runtime takes 2.0 s (3 trials, 1.9 s to 2.1 s); at 100.0 MiB 8.0 s "
+        "(3 trials, 7.0 s to 9.0 s): 4 times as long."
+    )
+
+
+def test_import_and_first_round_may_be_delayed_at_different_limits():
+    """Each is told with the tightest limit that surely delays it."""
+    wide = imported(rounds("150M", 1.0, 0.5), 3.0, 3.2)
+    workload = made(FREE, wide, rounds("100M", 1.25, 0.5))
+    said = workload_sentence(workload, "it")
+    assert "; importing its runtime takes 1.1 s longer at 150.0 MiB; its first round takes" in said
+
+
+@pytest.mark.parametrize(
+    ("low_s", "high_s", "count"), [(2.0, 9.0, 3), (8.0, 8.0, 1), (2.11, 2.2, 3)]
+)
+def test_an_import_is_called_longer_only_where_repeats_prove_it(
+    low_s: float, high_s: float, count: int
+):
+    """Not where repeats overlap, not from one trial, not for a few percent."""
+    workload = made(FREE, imported(rounds("100M", 1.0, 0.5), low_s, high_s, count))
+    said = [workload_sentence(workload, "it"), *slowdown_sentences(workload)]
+    assert not any("mporting" in words for words in said)
+
+
+def test_a_walk_says_nothing_of_imports_below_a_limit():
+    """Its processes import without one."""
+    workload = made(FREE, rounds("100M", 1.25, 0.5))
+    assert "importing" not in workload_sentence(workload, "it")
+
+
+def test_kills_while_importing_are_told_as_that():
+    """Where all that a limit ended were importing; of a mixture nothing is said."""
+    killed = replace(point("90M", outcomes=KILLED), ended_in_import=3)
+    words = "killed at 90.0 MiB while importing its runtime."
+    assert workload_sentence(made(FREE, killed), "it").endswith(words)
+    answer = "No trial finished at 90.0 MiB: 3 killed for memory while importing its runtime."
+    assert viability_sentences(made(FREE, killed))[-1] == answer
+    mixed = made(FREE, replace(killed, ended_in_import=2))
+    assert workload_sentence(mixed, "it").endswith("killed at 90.0 MiB.")
+    assert "importing" not in " ".join(viability_sentences(mixed))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "expected"),
+    [
+        ("oom-killed", "killed by the kernel in import", True),
+        ("oom-killed", "killed by the kernel in import; killed while 1 GiB was free", True),
+        ("timeout", "ran past its time limit after 9.0 s in import", True),
+        ("oom-killed", "killed by the kernel in load of duo's layer 1 (import)", False),
+        ("oom-killed", "killed by the kernel", False),
+        ("failed", "no module in import", False),
+        ("ok", None, False),
+    ],
+)
+def test_the_reason_says_whether_it_was_importing(outcome: str, reason: str | None, expected: bool):
+    """Only of trials that their limit ended, and only of that phase."""
+    assert ended_in_import(outcome, reason) is expected
+
+
+def test_the_limits_table_has_the_import():
+    """A column of its own, empty where no fresh process ran."""
+    table = limits_table(made(FREE, rounds("100M", 1.25, 0.5)))
+    place = table.columns.index("import (s)")
+    assert [row[place] for row in table.rows] == ["2 ±5%", ""]
