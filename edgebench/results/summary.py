@@ -39,10 +39,10 @@ class PointSummary:
     ``times_s`` and ``slowdowns`` have those of :data:`~edgebench.results.trial_lines.TRIAL_TIMES`
     that the point has; only trials that ended ``ok`` count in them. ``limit_bytes`` is as the
     kernel rounded it. ``unsteady`` counts the trials whose rounds don't repeat, of those with
-    enough of them to tell. ``ratios`` are the same as ``slowdowns`` with the intervals that
-    repeats give them. A point with a ``throughput_per_s`` also has ``slowdowns["throughput"]``, unlimited rate
-    ÷ rate; ``unit`` is what is counted. ``collections_s`` is what garbage collections took of each
-    trial's rounds, where any did. ``noise`` says what puts the point's numbers in doubt.
+    enough of them to tell. ``ratios`` are the same as ``slowdowns`` with the intervals that repeats
+    give them. A point with a ``throughput_per_s`` also has ``slowdowns["throughput"]``, unlimited
+    rate ÷ rate; ``unit`` is what is counted. ``collections_s`` is what garbage collections took of
+    each trial's rounds, where any did. ``noise`` says what puts the point's numbers in doubt.
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
     there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
     ``ended_in_import``: how many trials its limit ended while they imported their runtime.
@@ -160,8 +160,6 @@ def _summary(
     settings, limits = (last.settings, last.limits) if last else declared or ({}, LimitSetting())
     demand = spread_of(columns.values("demand_bytes", rows))
     times = point_times(sweep, rows)
-    marks = columns.numbers.get("killed_with_swap_free")
-    killed_with_swap_free = [row for row in rows if marks is not None and marks[row] == 1]
     return PointSummary(
         point=point,
         workload=workload_label(settings),
@@ -174,7 +172,7 @@ def _summary(
         peak_bytes=spread_of(columns.values("peak_bytes", rows)),
         saturated=any(columns.values("saturated", rows)) if rows else None,
         swap_peak_bytes=spread_of(columns.values("swap_peak_bytes", rows)),
-        swap_free_bytes=spread_of(columns.values("kill_swap_free_bytes", killed_with_swap_free)),
+        swap_free_bytes=_swap_free(columns, rows),
         rounds_before_end_s=rounds_before_end(sweep, rows),
         ended_in_import=sum(ended_in_import(*end) for end in _ends(columns, rows)),
         demand_bytes=demand.median if demand else None,
@@ -187,6 +185,12 @@ def _summary(
         energy=point_energy(columns, rows, START in times or STEADY in times),
         steady_relative=steady_relative(sweep, rows, unlimited_s),
     )
+
+
+def _swap_free(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:
+    marks = columns.numbers.get("killed_with_swap_free")
+    killed = [row for row in rows if marks is not None and marks[row] == 1]
+    return spread_of(columns.values("kill_swap_free_bytes", killed))
 
 
 def _throughput(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:
