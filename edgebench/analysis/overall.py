@@ -10,7 +10,8 @@ same part of the machine, those of a block share a moment. So the interval isn't
 own errors but of how far the mean moves as kinds are left out one at a time, or points, or blocks
 (a jackknife over clusters): the widest of the three. What a machine does to all times of a whole
 sweep looks like a change of that sweep; only the threshold keeps a little of it from being called
-one.
+one. Of sweeps made in turn, a block's ratio is of two trials in a row: what the machine does to
+both is not in it, and instead of blocks, pairs of trials are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from edgebench.analysis.comparison import OverallComparison
-from edgebench.analysis.significance import moderated_differences
+from edgebench.analysis.significance import moderated_differences, moderated_ratios
 from edgebench.analysis.verdicts import ratio_verdict
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ class PointTime:
     before: Sequence[BlockedLog]
     after: Sequence[BlockedLog]
 
+    @property
+    def differences(self) -> list[BlockedLog]:
+        """After less before, of the blocks in which both were made."""
+        before = dict(self.before)
+        return [(block, log - before[block]) for block, log in self.after if block in before]
+
 
 @dataclass(frozen=True)
 class _Spread:
@@ -62,24 +69,30 @@ class _Spread:
     freedom: int
 
 
-def compare_overall(times: Sequence[PointTime], threshold: float) -> OverallComparison | None:
+def compare_overall(
+    times: Sequence[PointTime], threshold: float, *, in_turn: bool = False
+) -> OverallComparison | None:
     """How many times as long all the times take; each has two repeats or more a side.
 
-    None: there are fewer than two times, or all repeats of a sweep are of one block.
+    None: there are fewer than two times, or all repeats of a sweep are of one block. ``in_turn``:
+    a block's repeats of both sides were made in turn; each time has two such blocks or more.
 
     Raises:
         MachineError: scipy isn't installed.
     """
     if len(times) < _LEAST_TIMES or min(map(len, _blocks(times))) < _LEAST_BLOCKS:
         return None
-    found = moderated_differences([(_logs(one.before), _logs(one.after)) for one in times])
+    if in_turn:
+        found = moderated_ratios([_logs(one.differences) for one in times])
+    else:
+        found = moderated_differences([(_logs(one.before), _logs(one.after)) for one in times])
     from scipy import stats
 
     weights = _weights(found.difference, found.error)
     middle = _mean(found.difference, weights)
     halves = {
         spread.over: float(stats.t.ppf(0.975, spread.freedom)) * spread.error
-        for spread in _spreads(times, found.difference, weights)
+        for spread in _spreads(times, found.difference, weights, in_turn)
     }
     over = max(halves, key=halves.__getitem__)
     ends = (math.exp(middle + shift) for shift in (0.0, -halves[over], halves[over]))
@@ -116,9 +129,9 @@ def _weights(difference: FloatArray, error: FloatArray) -> FloatArray:
 
 
 def _spreads(
-    times: Sequence[PointTime], difference: FloatArray, weights: FloatArray
+    times: Sequence[PointTime], difference: FloatArray, weights: FloatArray, in_turn: bool
 ) -> Iterator[_Spread]:
-    """What the mean moves by if a kind, a point or a block is left out."""
+    """What the mean moves by if a kind, a point or a block (a pair, in turn) is left out."""
     names: dict[str, list[Hashable]] = {
         "kinds": [one.kind for one in times],
         "points": [one.point for one in times],
@@ -126,7 +139,10 @@ def _spreads(
     for over, groups in names.items():
         if len(set(groups)) >= _LEAST_GROUPS:
             yield _over_groups(over, groups, difference, weights)
-    yield _over_blocks(times, _mean(difference, weights), weights)
+    if in_turn:
+        yield _over_pairs(times, difference, weights)
+    else:
+        yield _over_blocks(times, _mean(difference, weights), weights)
 
 
 def _over_groups(
@@ -146,6 +162,25 @@ def _over_blocks(times: Sequence[PointTime], middle: float, weights: FloatArray)
     variance = _jackknife([_mean_without(times, weights, b, None) - middle for b in before])
     variance += _jackknife([_mean_without(times, weights, None, b) - middle for b in after])
     return _Spread("blocks", math.sqrt(variance), len(before) + len(after) - 2)
+
+
+def _over_pairs(times: Sequence[PointTime], difference: FloatArray, weights: FloatArray) -> _Spread:
+    """Pairs of trials made in turn, each point's for itself: drift is in both of a pair."""
+    import numpy as np
+
+    middle = _mean(difference, weights)
+    variance, freedom = 0.0, 0
+    for point in dict.fromkeys(one.point for one in times):
+        own = [one.differences if one.point == point else [] for one in times]
+        blocks = sorted({block for pairs in own for block, _ in pairs})
+        moved = []
+        for block in blocks:
+            kept = [_without(pairs, block) for pairs in own]
+            means = [sum(k) / len(k) if k else d for k, d in zip(kept, difference, strict=True)]
+            moved.append(_mean(np.array(means), weights) - middle)
+        variance += _jackknife(moved)
+        freedom += len(moved) - 1
+    return _Spread("pairs", math.sqrt(variance), freedom)
 
 
 def _jackknife(moved: Sequence[float]) -> float:

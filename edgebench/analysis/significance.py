@@ -68,6 +68,31 @@ def moderated_differences(pairs: Sequence[Pair]) -> ModeratedDifferences:
     freedom = np.array([len(before) + len(after) - 2.0 for before, after in pairs])
     spread = np.array([_squares(before) + _squares(after) for before, after in pairs]) / freedom
     weight = np.array([1 / len(before) + 1 / len(after) for before, after in pairs])
+    return _moderated(difference, spread, freedom, weight)
+
+
+def moderated_ratios(repeats: Sequence[Sequence[float]]) -> ModeratedDifferences:
+    """The same of repeats made in turn: each is after less before, and what both share is gone.
+
+    Raises:
+        MachineError: scipy isn't installed.
+    """
+    need("numpy", "scipy")
+    import numpy as np
+
+    difference = np.array([_mean(one) for one in repeats])
+    freedom = np.array([len(one) - 1.0 for one in repeats])
+    spread = np.array([_squares(one) for one in repeats]) / freedom
+    weight = np.array([1 / len(one) for one in repeats])
+    return _moderated(difference, spread, freedom, weight)
+
+
+def _moderated(
+    difference: FloatArray, spread: FloatArray, freedom: FloatArray, weight: FloatArray
+) -> ModeratedDifferences:
+    """``spread``: variances of single repeats; ``weight``: how much of them the difference has."""
+    import numpy as np
+
     common, own = _prior(spread, freedom)
     total = freedom + own
     error = np.sqrt((freedom * spread + own * common) / total * weight)
@@ -82,7 +107,19 @@ def moderated_t_tests(pairs: Sequence[Pair], alpha: float = 0.05) -> list[RatioT
     Raises:
         MachineError: scipy isn't installed.
     """
-    found = moderated_differences(pairs)
+    return _ratio_tests(moderated_differences(pairs), alpha)
+
+
+def paired_t_tests(repeats: Sequence[Sequence[float]], alpha: float = 0.05) -> list[RatioTest]:
+    """Test each list of differences of repeats made in turn; each has two values or more.
+
+    Raises:
+        MachineError: scipy isn't installed.
+    """
+    return _ratio_tests(moderated_ratios(repeats), alpha)
+
+
+def _ratio_tests(found: ModeratedDifferences, alpha: float) -> list[RatioTest]:
     import numpy as np
     from scipy import stats
 

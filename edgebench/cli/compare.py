@@ -57,9 +57,9 @@ def compare(
 ) -> None:
     """Compare sweep B with the earlier sweep A, point by point; or several devices (--devices).
 
-    The first sentence is about all times together. A change counts if it is larger than the
-    threshold and statistically significant, over all times or at one point. The exit code
-    is 4 if something got worse.
+    Of two versions run in turn (run --in-turn-with), A alone is enough. The first sentence is
+    about all times together. A change counts if it is larger than the threshold and statistically
+    significant, over all times or at one point. The exit code is 4 if something got worse.
     """
     if devices:
         from edgebench.cli.device_comparison import compare_devices
@@ -67,13 +67,23 @@ def compare(
         paths = [path for path in (a, b, *others) if path is not None]
         compare_devices(paths, within, price, figure, as_json)
         return
-    if b is None or others:
+    a, b = _two_sweeps(a, b, others)
+    _compare_two(a, b, threshold, all_rows, verbose, as_json, across)
+
+
+def _two_sweeps(a: Path, b: Path | None, others: tuple[Path, ...]) -> tuple[Path, Path]:
+    """The two sweeps to compare; of one that was made in turn, both."""
+    from edgebench.results.in_turn import versions_in_turn
+    from edgebench.results.results import latest
+
+    found = versions_in_turn(latest(a)) if b is None else (a, b)
+    if found is None or others:
         raise UsageError(
-            "compare takes two sweeps",
+            "compare takes two sweeps, or one that was made in turn with another",
             where="A B",
             remedy="edgebench compare A B; of several devices: edgebench compare --devices results",
         )
-    _compare_two(a, b, threshold, all_rows, verbose, as_json, across)
+    return found
 
 
 def _compare_two(
@@ -114,5 +124,5 @@ def _compare_two(
 
 def _regression(compared: SweepComparison) -> str:
     if compared.overall is not None and not compared.regressions:
-        return overall_sentence(compared.overall).rstrip(".")
+        return overall_sentence(compared.overall, compared.in_turn).rstrip(".")
     return f"{len(compared.regressions)} of {len(compared.rows)} comparisons are regressions"

@@ -37,8 +37,10 @@ def print_comparisons(
     sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: bool, verbose: bool
 ) -> None:
     """The answer over all times, the answer of single ones, then tables of what changed."""
-    overall = [] if compared.overall is None else [overall_sentence(compared.overall)]
-    print_answer([*overall, _answer(compared)])
+    in_turn, overall = compared.in_turn, compared.overall
+    first = [] if overall is None else [overall_sentence(overall, in_turn)]
+    answer = _answer(compared)
+    print_answer([*first, answer] if first or not in_turn else [_in_turn(answer)])
     print_lines(
         f"{n}: {sweep.name} on {sweep.device}" for n, sweep in zip("ab", sweeps, strict=True)
     )
@@ -55,13 +57,20 @@ def print_comparisons(
     print_lines(_summary(compared, verbose))
 
 
-def overall_sentence(overall: OverallComparison) -> str:
+def _in_turn(sentence: str) -> str:
+    """The same sentence, of two sweeps whose trials were made in turn."""
+    start = sentence[0] if sentence.startswith("b ") else sentence[0].lower()
+    return f"Made in turn: {start}{sentence[1:]}"
+
+
+def overall_sentence(overall: OverallComparison, in_turn: bool) -> str:
     """How many times as long b takes as a whole, with the interval."""
     verdict = _OVERALL.get(overall.verdict, overall.verdict)
-    return (
+    sentence = (
         f"Over all {overall.times} times compared, b takes {overall.ratio:.2f} times as long as "
         f"a ({overall.ratio_low:.2f} to {overall.ratio_high:.2f}): {verdict}."
     )
+    return _in_turn(sentence) if in_turn else sentence
 
 
 def _answer(compared: SweepComparison) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgebench.report.workload import brief_names, other_limits_label
 from edgebench.results.trial_lines import trial_times
@@ -64,9 +64,10 @@ class KnownSlowdowns:
 
     def point(self, request: TrialRequest) -> PointSoFar:
         """The point of a trial; a new one is added."""
-        label = workload_name(request.settings, request.limits)
+        label = workload_name(request)
         if label not in self._workloads:
-            self._workloads[label] = WorkloadSoFar(label, workload_key(request.settings))
+            key = workload_key({**request.settings, "version": request.version})
+            self._workloads[label] = WorkloadSoFar(label, key)
             self.names = brief_names(self._workloads)
         points = self._workloads[label].points
         return points.setdefault(request.limits.label, PointSoFar(request.limits))
@@ -132,9 +133,10 @@ def _order(label: str, memory_bytes: int | None) -> tuple[bool, float]:
     return share is None, -(share if share is not None else float(memory_bytes or 0))
 
 
-def workload_name(settings: Any, limits: LimitSetting) -> str:
+def workload_name(request: TrialRequest) -> str:
     """What a trial runs and under which limits other than memory: safe to print, on one line."""
-    words = f"{workload_label(settings)}{other_limits_label(limits)}"
+    words = f"{workload_label(request.settings)}{other_limits_label(request.limits)}"
+    words += f" · {request.version}" if request.version else ""
     return " · ".join(_cut(" ".join(printable(part).split())) for part in words.split(" · "))
 
 

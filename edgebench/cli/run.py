@@ -27,12 +27,14 @@ from edgebench.cli.output import (
     shown_path,
     typed_path,
 )
+from edgebench.cli.run_in_turn import print_in_turn, refuse_one_file
 from edgebench.errors import SweepIncompleteError
 from edgebench.report.workload import brief_names
 from edgebench.units import format_duration
 
 if TYPE_CHECKING:
-    from edgebench.run.sweep import SweepSummary
+    from edgebench.run.sweep import SweepOptions, SweepSummary
+    from edgebench.scenario.scenario import Scenario
 
 _UNEXPECTED = ("failed", "timeout", "harness-error")
 
@@ -43,6 +45,13 @@ _UNEXPECTED = ("failed", "timeout", "harness-error")
 @device_option
 @other_storage_option
 @other_plan_option
+@click.option(
+    "--in-turn-with",
+    "old",
+    metavar="SCENARIO",
+    shell_complete=offer_scenarios,
+    help="The older version: run its trials in turn with those of SCENARIO, for compare.",
+)
 @click.option("--no-sensors", is_flag=True, help="Don't read the machine's sensors during trials.")
 @click.option("--fresh", is_flag=True, help="Start a new sweep even if an unfinished one exists.")
 @verbose_option("a line for each trial, and the harness's own time")
@@ -53,6 +62,7 @@ def run(
     device: str | None,
     storage: str | None,
     plan: str | None,
+    old: str | None,
     no_sensors: bool,
     fresh: bool,
     verbose: bool,
@@ -62,19 +72,47 @@ def run(
 
     It may be interrupted at any time: the same command resumes it.
     """
-    from edgebench.cli.progress import shown_progress
-    from edgebench.run.sweep import SweepOptions, run_sweep
+    from edgebench.run.sweep import SweepOptions
+
+    options = SweepOptions(results, device, fresh)
+    loaded = _loaded(scenario, storage, plan, no_sensors)
+    if old is None:
+        _run_alone(loaded, options, verbose, as_json)
+        return
+    refuse_one_file(old, scenario)
+    _run_both(_loaded(old, storage, plan, no_sensors), loaded, options, verbose, as_json)
+
+
+def _loaded(scenario: str, storage: str | None, plan: str | None, no_sensors: bool) -> Scenario:
     from edgebench.scenario.flag_scenario import with_storage, without_sensors
     from edgebench.scenario.scenario import load_scenario
 
     loaded = load_scenario(scenario, plan)
     loaded = with_storage(loaded, storage) if storage else loaded
-    loaded = without_sensors(loaded) if no_sensors else loaded
+    return without_sensors(loaded) if no_sensors else loaded
+
+
+def _run_both(
+    old: Scenario, new: Scenario, options: SweepOptions, verbose: bool, as_json: bool
+) -> None:
+    from edgebench.cli.progress import shown_progress
+    from edgebench.run.in_turn import run_in_turn
+
     with shown_progress(verbose) as progress:
-        summary = run_sweep(loaded, SweepOptions(results, device, fresh), progress)
-    names = brief_names(workload for workload, *_ in summary.noise)
-    noise = grouped((names[workload], limit, words) for workload, limit, words in summary.noise)
-    warnings = [*noise, *summary.warnings]
+        summary = run_in_turn(old, new, options, progress)
+    warnings = {"old": _warnings(summary.old), "new": _warnings(summary.new)}
+    print_in_turn(summary, warnings, as_json)
+    refuse_unexpected(summary.old)
+    refuse_unexpected(summary.new)
+
+
+def _run_alone(scenario: Scenario, options: SweepOptions, verbose: bool, as_json: bool) -> None:
+    from edgebench.cli.progress import shown_progress
+    from edgebench.run.sweep import run_sweep
+
+    with shown_progress(verbose) as progress:
+        summary = run_sweep(scenario, options, progress)
+    warnings = _warnings(summary)
     if as_json:
         print_json({**asdict(summary), "warnings": warnings})
     else:
@@ -83,6 +121,12 @@ def run(
         print_warnings(warnings)
         print_next(f"edgebench report {typed_path(summary.folder)}")
     refuse_unexpected(summary)
+
+
+def _warnings(summary: SweepSummary) -> list[str]:
+    names = brief_names(workload for workload, *_ in summary.noise)
+    noise = grouped((names[workload], limit, words) for workload, limit, words in summary.noise)
+    return [*noise, *summary.warnings]
 
 
 def refuse_unexpected(summary: SweepSummary) -> None:

@@ -144,7 +144,7 @@ class TrialProgress:
 
     def point_words(self, request: TrialRequest, longest: int = _LONGEST_LINE) -> str:
         """``alexnet at 40% (184.9 MiB)``: the limit of a trial, and its workload cut to fit."""
-        label = workload_name(request.settings, request.limits)
+        label = workload_name(request)
         name = self.known.names.get(label, label)
         name = name if len(name) <= longest else f"{name[: longest - 1]}…"
         limit = format_limit(request.limits.label, request.limits.memory_bytes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from edgebench.errors import CgroupError
@@ -30,6 +30,11 @@ class SweepOptions:
     results: Path = Path("results")
     device: str | None = None
     fresh: bool = False
+
+    @property
+    def device_folder(self) -> str:
+        """The device's name in the results folder."""
+        return self.device or device_name()
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,15 @@ def run_sweep(
     """
     began = time.monotonic()
     with open_trial_loop(progress, **scenario.sampler.model_dump()) as loop:
-        sweep = _Sweep(scenario, options, loop, planner, made)
+        unopened = UnopenedSweep(scenario, loop, planner, made)
+        folder = open_sweep_folder(
+            unopened.planned(),
+            options.results,
+            options.device_folder,
+            unopened.trials.environment,
+            fresh=options.fresh,
+        )
+        sweep = SweepUnderWay(unopened, folder)
         try:
             sweep.run()
         finally:
@@ -80,62 +93,93 @@ def run_sweep(
     return sweep.summary(time.monotonic() - began)
 
 
-class _Sweep:
-    """One sweep under way: the folder, what is planned, what demand was measured."""
+class UnopenedSweep:
+    """A sweep's points and plan, with what its trials need made ready; it has no folder yet.
+
+    ``version``: ``old`` or ``new``, of a sweep that is made in turn with another one.
+    """
 
     def __init__(
         self,
         scenario: Scenario,
-        options: SweepOptions,
         loop: TrialLoop,
-        planner: Planner | None,
-        made: Sequence[Point],
+        planner: Planner | None = None,
+        made: Sequence[Point] = (),
+        version: str | None = None,
     ) -> None:
-        self._scenario = scenario
-        self._loop = loop
-        self._progress = loop.progress
-        self._session = loop.session
-        self._points = {point.id: point for point in made or points(scenario)}
+        self.scenario, self.loop, self.version = scenario, loop, version
+        self.points = {point.id: point for point in made or points(scenario)}
         self._given = bool(made)
-        self._planner = planner or planner_of(scenario, list(self._points.values()))
-        self._made = ScenarioTrials(scenario, self._points, loop)
-        self._folder = self._open(options)
-        self._plan = [PlannedTrial(**planned) for planned in self._folder.plan()]
+        self.planner = planner or planner_of(scenario, list(self.points.values()))
+        self.trials = ScenarioTrials(scenario, self.points, loop)
+
+    def planned(self, beside: str = "") -> PlannedSweep:
+        """What its folder is for; ``beside``: what the sweep means that it is made in turn with."""
+        every, manifest = list(self.points.values()), self.trials.manifest
+        about = self.scenario, every, self.planner, manifest, self._given
+        return PlannedSweep(*about, beside=f"{self.version} beside {beside}" if beside else "")
+
+
+class SweepUnderWay:
+    """One sweep under way: the folder, what is planned, what demand was measured."""
+
+    def __init__(self, unopened: UnopenedSweep, folder: ResultsFolder) -> None:
+        self._loop, self._made = unopened.loop, unopened.trials
+        self._progress, self._session = self._loop.progress, self._loop.session
+        self._points, self._planner = unopened.points, unopened.planner
+        self._version = unopened.version
+        #: What shares are of, if not of this sweep's own demand; None for a point of its own.
+        self.demand_beside: Callable[[Point], int | None] = lambda point: None
+        self._folder = folder
+        self.plan = [PlannedTrial(**planned) for planned in folder.plan()]
         #: Trial → records of the further limits that its walk visited, until they are kept.
         self._further: dict[str, list[TrialRecord]] = {}
         self._trials = RecordedTrials()
-        for record in self._folder.records():
+        for record in folder.records():
             self._trials.add(record)
-        self._resumed = len(self._folder.finished_trials())
+        #: Trials that an earlier start made.
+        self.resumed = folder.finished_trials()
 
-    def _open(self, options: SweepOptions) -> ResultsFolder:
-        every, manifest = list(self._points.values()), self._made.manifest
-        sweep = PlannedSweep(self._scenario, every, self._planner, manifest, self._given)
-        device = options.device or device_name()
-        return open_sweep_folder(
-            sweep, options.results, device, self._made.environment, fresh=options.fresh
-        )
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._folder.path
+
+    def point(self, name: str) -> Point:
+        """One of its points, by id."""
+        return self._points[name]
 
     def run(self) -> None:
         """Every trial not finished yet, in the plan's order."""
-        finished = self._folder.finished_trials()
-        self._progress.begin(self._folder.path, len(self._plan), len(finished))
-        left = [planned for planned in self._plan if planned.trial not in finished]
+        self._progress.begin(self.path, len(self.plan), len(self.resumed))
+        left = [planned for planned in self.plan if planned.trial not in self.resumed]
         if left:
-            self._made.warm()
-        self._make(left)
-        while further := self._planner.further(self._plan, StoredRecords(self._folder.records)):
-            self._plan += further
-            self._folder.replan([asdict(planned) for planned in self._plan])
-            self._progress.planned(len(self._plan))
-            self._make(further)
-        # What the harness could not make, the next start makes.
-        if self._folder.finished_trials() >= {planned.trial for planned in self._plan}:
-            # Before the mark: nobody comes back to a complete sweep to take it down.
-            remove_live_trial(self._folder.live_path)
-            self._folder.finish({"trials": len(self._plan), "outcomes": self._trials.outcomes()})
+            self.warm()
+        self.make(left)
+        while further := self._planner.further(self.plan, StoredRecords(self._folder.records)):
+            self.plan += further
+            self._folder.replan([asdict(planned) for planned in self.plan])
+            self._progress.planned(len(self.plan))
+            self.make(further)
+        if self.is_whole():
+            self.finish()
 
-    def _make(self, left: list[PlannedTrial]) -> None:
+    def is_whole(self) -> bool:
+        """Whether every trial is made; what the harness could not make, the next start makes."""
+        return self._folder.finished_trials() >= {planned.trial for planned in self.plan}
+
+    def finish(self) -> None:
+        """Mark the sweep complete."""
+        # Before the mark: nobody comes back to a complete sweep to take it down.
+        self.end_live()
+        self._folder.finish({"trials": len(self.plan), "outcomes": self._trials.outcomes()})
+
+    def warm(self) -> None:
+        """Import the runtimes once."""
+        self._made.warm()
+
+    def make(self, left: list[PlannedTrial]) -> None:
+        """Make these trials and keep their records."""
         self._loop.run(map(self._request, left), self._trial, self._keep)
 
     def _keep(self, record: TrialRecord) -> None:
@@ -146,16 +190,17 @@ class _Sweep:
 
     def _request(self, planned: PlannedTrial) -> TrialRequest:
         point = self._points[planned.point_id]
-        demand = self._demand(point) if needs_demand(planned, self._points) else 0
+        demand = self.demand(point) if needs_demand(planned, self._points) else 0
         records = self._folder.records() if planned.walk else ()
-        return self._made.request(planned, demand, records)
+        return replace(self._made.request(planned, demand, records), version=self._version)
 
-    def _demand(self, point: Point) -> int:
+    def demand(self, point: Point) -> int:
         """Demand of the same settings, from their first unlimited trial that finished."""
-        demand = demand_of(point, self._points, self._plan, self._trials)
+        beside = self.demand_beside(point)
+        demand = beside or demand_of(point, self._points, self.plan, self._trials)
         if demand is not None:
             return demand
-        raise unknown_demand(point, self._folder.path)
+        raise unknown_demand(point, self.path)
 
     def _trial(self, request: TrialRequest) -> TrialRecord:
         files = TrialFiles(
@@ -170,9 +215,13 @@ class _Sweep:
         self._further[request.trial] = further
         return record
 
+    def end_live(self) -> None:
+        """Show no trial as under way."""
+        remove_live_trial(self._folder.live_path)
+
     def close(self) -> None:
         """Release the results folder."""
-        remove_live_trial(self._folder.live_path)
+        self.end_live()
         self._folder.close()
 
     def summary(self, wall_s: float) -> SweepSummary:
@@ -180,10 +229,10 @@ class _Sweep:
         harness_s = self._loop.trials_s - self._loop.workload_s
         made = self._loop.trials
         return SweepSummary(
-            folder=self._folder.path,
+            folder=self.path,
             trials=len(self._trials.timed()),
             outcomes=self._trials.outcomes(),
-            resumed=self._resumed,
+            resumed=len(self.resumed),
             wall_s=wall_s,
             harness_s_per_trial=harness_s / made if made else None,
             harness_share=harness_s / self._loop.trials_s if made else None,

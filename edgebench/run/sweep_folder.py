@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.results.folder import ResultsFolder, find_unfinished
+from edgebench.results.in_turn import KEY, InTurn
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import Point, points_digest
 from edgebench.scenario.scenario import Scenario
@@ -18,7 +19,8 @@ class PlannedSweep:
     """What is known of a sweep before its first trial.
 
     ``given``: its points are not the scenario's. ``machines``: of a sweep that several machines
-    share, what is known of each.
+    share, what is known of each. ``beside``: of a sweep made in turn with another one, which
+    version it is and what the other one means.
     """
 
     scenario: Scenario
@@ -27,6 +29,7 @@ class PlannedSweep:
     manifest: Mapping[str, Any]
     given: bool = False
     machines: Mapping[str, Any] = field(default_factory=dict)
+    beside: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -35,9 +38,11 @@ class PlannedSweep:
         contents = {name: one["content"] for name, one in made.items() if "content" in one}
         if self.given:
             contents["points"] = points_digest(self.points)
+        if self.beside:
+            contents[KEY] = self.beside
         return self.scenario.fingerprint(contents)
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self, in_turn: InTurn | None = None) -> dict[str, Any]:
         """What its folder says of it."""
         said: dict[str, Any] = {
             "fingerprint": self.fingerprint,
@@ -45,6 +50,7 @@ class PlannedSweep:
             "points": [asdict(point) for point in self.points],
             "plan": [asdict(planned) for planned in self.planner.first()],
         }
+        said |= {KEY: asdict(in_turn)} if in_turn else {}
         return said | ({"machines": dict(self.machines)} if self.machines else {})
 
 
@@ -70,9 +76,33 @@ def open_sweep_folder(
     """
     found = None if fresh else find_unfinished(root, device, sweep.fingerprint)
     if found:
-        folder = ResultsFolder.open(found)
-        folder.repair()
-        return folder
+        return reopened(found)
+    return create_sweep_folder(sweep, root, device, environment)
+
+
+def reopened(path: Path) -> ResultsFolder:
+    """The folder of an earlier start, to go on with.
+
+    Raises:
+        ResultsError: it can't be written, or another sweep is writing to it.
+    """
+    folder = ResultsFolder.open(path)
+    folder.repair()
+    return folder
+
+
+def create_sweep_folder(
+    sweep: PlannedSweep,
+    root: Path,
+    device: str,
+    environment: Callable[[], dict[str, Any]],
+    in_turn: InTurn | None = None,
+) -> ResultsFolder:
+    """A new folder; ``in_turn``: the sweep that it is made in turn with.
+
+    Raises:
+        ResultsError: it can't be written.
+    """
+    resolved, manifest = sweep.resolved(in_turn), dict(sweep.manifest)
     name, text = sweep.scenario.name, sweep.scenario.text
-    manifest = dict(sweep.manifest)
-    return ResultsFolder.create(root, device, name, text, sweep.resolved(), environment(), manifest)
+    return ResultsFolder.create(root, device, name, text, resolved, environment(), manifest)

@@ -51,11 +51,10 @@ def utc_now() -> str:
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """Which trial to make. ``settings`` is the workload's, with its ``kind``.
+    """Which trial to make. ``strategy``: whose own trial it is (None: timed).
 
-    ``weights`` (network → folder) is where this machine keeps them, ``code`` the user's own files
-    with their digests; neither is recorded. ``strategy``: whose own trial it is (None: timed); it
-    dumps the heap every ``dump_every_bytes``. ``walk``: the limits that a living trial is moved to.
+    Not recorded: ``weights`` (network → folder), ``code`` (the user's files → digests), ``walk``
+    (limits that a living trial is moved to), ``version`` (``old`` or ``new``, of two in turn).
     """
 
     trial: str
@@ -70,6 +69,7 @@ class TrialRequest:
     strategy: str | None = None
     dump_every_bytes: int = StrategyOptions.dump_every_bytes
     walk: WalkedLimits | None = None
+    version: str | None = None
 
     def described(self) -> dict[str, Any]:
         """What its record, and the file that shows it while it runs, say of it."""

@@ -6,7 +6,7 @@ import hashlib
 import json
 import mmap
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -136,10 +136,13 @@ def points_digest(made: Iterable[Point]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def plan(points: Sequence[Point], repeats: int, seed: int) -> list[PlannedTrial]:
+def plan(
+    points: Sequence[Point], repeats: int, seed: int, first: Collection[str] = ()
+) -> list[PlannedTrial]:
     """``repeats`` blocks, each with every point once, in an order drawn from the seed.
 
-    In the first block, the unlimited points whose demand gives others their limit come first.
+    In the first block, the unlimited points whose demand gives others their limit come first, and
+    those named in ``first``.
     """
     rng = random.Random(seed)
     width = max(4, len(str(len(points) * repeats)))
@@ -147,14 +150,19 @@ def plan(points: Sequence[Point], repeats: int, seed: int) -> list[PlannedTrial]
     for block in range(repeats):
         order = rng.sample(list(points), len(points))
         if block == 0:
-            shares = [point for point in order if point.share is not None]
-            needed = {p.id for p in order if p.unlimited and any(map(p.same_workload, shares))}
+            needed = showing_demand(order).union(first)
             order.sort(key=lambda point: point.id not in needed)
         planned += [
             PlannedTrial(f"{number:0{width}d}", point.id, block, block)
             for number, point in enumerate(order, start=len(planned) + 1)
         ]
     return planned
+
+
+def showing_demand(points: Sequence[Point]) -> set[str]:
+    """The unlimited points whose demand gives others their limit."""
+    shares = [point for point in points if point.share is not None]
+    return {p.id for p in points if p.unlimited and any(map(p.same_workload, shares))}
 
 
 def series_of(points: Sequence[Point]) -> list[list[Point]]:

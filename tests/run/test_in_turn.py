@@ -1,0 +1,194 @@
+"""Two versions run in turn, in real cgroups: the order, one limit for both, resuming, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_sweep import edgebench, wait_for_the_program
+
+from edgebench.analysis.compare import compare_sweeps
+from edgebench.identity import python_path
+from edgebench.results.in_turn import versions_in_turn
+from edgebench.results.results import load
+
+pytestmark = pytest.mark.cgroup
+
+SCENARIO = """
+schema = 1
+name = "{name}"
+repeats = 3
+timeout = "20s"
+[workload]
+kind = "command"
+command = ["{python}", "-IS", "-c", "b = bytearray({mib} << 20); b[::4096] = bytes({mib} << 8)"]
+[limits]
+memory = {memory}
+swap = "none"
+"""
+
+
+def scenario(folder: Path, name: str, mib: int, memory: str = '["max", "75%", "90M"]') -> Path:
+    """A version that touches so much memory."""
+    path = folder / f"{name}.toml"
+    path.write_text(SCENARIO.format(name=name, python=sys.executable, mib=mib, memory=memory))
+    return path
+
+
+def sweeps(root: Path) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Version → what its folder says of it, and its lines."""
+    found = {}
+    for file in root.glob("results/*/*/resolved.json"):
+        lines = (file.parent / "trials.jsonl").read_text().splitlines()
+        resolved = json.loads(file.read_text())
+        assert resolved["in_turn"]["version"] not in found
+        found[resolved["in_turn"]["version"]] = resolved, [json.loads(line) for line in lines]
+    return found
+
+
+def test_trials_of_a_pair_follow_each_other_at_one_limit(tmp_path: Path) -> None:
+    """Pairs are of one block and point, either first; shares are of the old version's demand."""
+    old, new = scenario(tmp_path, "before", 50), scenario(tmp_path, "after", 60)
+    done = edgebench("run", str(new), "--in-turn-with", str(old), "--json", cwd=tmp_path)
+    told = json.loads(done.stdout)
+    assert [told[version]["trials"] for version in ("old", "new")] == [9, 9]
+    made = sweeps(tmp_path)
+    assert made["old"][0]["in_turn"]["pair"] == made["new"][0]["in_turn"]["pair"]
+    rows = sorted(
+        (line["started_utc"], version, line["block"], line["limits"]["label"])
+        for version, (_, lines) in made.items()
+        for line in lines
+    )
+    pairs = [(rows[i], rows[i + 1]) for i in range(0, len(rows), 2)]
+    assert all(one[2:] == other[2:] for one, other in pairs)
+    assert {(one[1], other[1]) for one, other in pairs} == {("old", "new"), ("new", "old")}
+    limits = {
+        line["limit_bytes"]
+        for _, lines in made.values()
+        for line in lines
+        if line["limits"]["label"] == "75%"
+    }
+    assert len(limits) == 1
+    assert all(
+        list(tmp_path.glob(f"results/*/*-{name}-*/complete.json")) for name in ("before", "after")
+    )
+
+
+def test_compare_pairs_versions_whose_settings_differ(tmp_path: Path) -> None:
+    """One path is enough: the other version is found, and points pair though commands differ."""
+    old, new = scenario(tmp_path, "before", 50), scenario(tmp_path, "after", 80)
+    edgebench("run", str(new), "--in-turn-with", str(old), cwd=tmp_path)
+    done = edgebench("compare", "results", "--json", cwd=tmp_path, check=False)
+    told = json.loads(done.stdout)
+    assert done.returncode == 4
+    assert told["in_turn"] is True
+    assert "before" in told["a"]
+    assert told["only_a"] == told["only_b"] == []
+    assert ("demand", "max", "more") in {
+        (row["quantity"], row["limits"]["label"], row["verdict"]) for row in told["rows"]
+    }
+    assert "Made in turn: " in edgebench("compare", "results", cwd=tmp_path, check=False).stdout
+
+
+def test_stopped_anywhere_the_next_start_completes_both(tmp_path: Path) -> None:
+    """Killed at random moments and started again: two sweeps, each trial once in each."""
+    old, new = scenario(tmp_path, "before", 50), scenario(tmp_path, "after", 50)
+    words = [sys.executable, "-m", "edgebench", "run", str(new), "--in-turn-with", str(old)]
+    moments = random.Random(5)
+    for _ in range(6):
+        process = subprocess.Popen(
+            words,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": python_path()},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for_the_program(process)
+        time.sleep(moments.uniform(0, 2))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(20) in {0, -signal.SIGKILL}
+        if len(list(tmp_path.glob("results/*/*/complete.json"))) == 2:
+            break
+    if len(list(tmp_path.glob("results/*/*/complete.json"))) < 2:
+        edgebench("run", str(new), "--in-turn-with", str(old), cwd=tmp_path)
+    for resolved, lines in sweeps(tmp_path).values():
+        planned = sorted(one["trial"] for one in resolved["plan"])
+        assert sorted(line["trial"] for line in lines) == planned
+
+
+def test_if_one_is_complete_and_the_other_is_not_both_are_found(tmp_path: Path) -> None:
+    """Killed between the two marks: the next start makes no third sweep."""
+    old, new = scenario(tmp_path, "before", 50), scenario(tmp_path, "after", 50)
+    edgebench("run", str(new), "--in-turn-with", str(old), cwd=tmp_path)
+    (mark,) = tmp_path.glob("results/*/*-after-*/complete.json")
+    lines = mark.with_name("trials.jsonl")
+    mark.unlink()
+    lines.write_text("".join(lines.read_text().splitlines(keepends=True)[:-1]))
+    edgebench("run", str(new), "--in-turn-with", str(old), cwd=tmp_path)
+    assert mark.exists()
+    assert [len(made) for _, made in sweeps(tmp_path).values()] == [9, 9]
+
+
+def test_points_of_one_version_alone_are_run_too(tmp_path: Path) -> None:
+    """The old version's share has no partner: it waits for its own demand all the same."""
+    old, new = scenario(tmp_path, "before", 50), scenario(tmp_path, "after", 50, '["max", "80M"]')
+    done = edgebench("run", str(new), "--in-turn-with", str(old), "--json", cwd=tmp_path)
+    told = json.loads(done.stdout)
+    assert [told[version]["trials"] for version in ("old", "new")] == [9, 6]
+    compared = json.loads(
+        edgebench("compare", "results", "--json", cwd=tmp_path, check=False).stdout
+    )
+    assert [len(compared[f"only_{one}"]) for one in "ab"] == [2, 1]
+    assert {row["limits"]["label"] for row in compared["rows"]} == {"max"}
+
+
+def test_an_ordinary_sweep_is_not_taken_for_one_in_turn(tmp_path: Path) -> None:
+    """A sweep made alone has no partner, and two made alone are compared as ever."""
+    old, new = (
+        scenario(tmp_path, "before", 50, '["max"]'),
+        scenario(tmp_path, "after", 50, '["max"]'),
+    )
+    for path in (old, new):
+        edgebench("run", str(path), cwd=tmp_path)
+    (a,), (b,) = (list(tmp_path.glob(f"results/*/*-{n}-*")) for n in ("before", "after"))
+    assert versions_in_turn(b) is None
+    assert not compare_sweeps(load(a).sweeps[0], load(b).sweeps[0]).in_turn
+    alone = edgebench("compare", "results", cwd=tmp_path, check=False)
+    assert alone.returncode == 2
+    assert "takes two sweeps, or one that was made in turn" in alone.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("repeats = 3", "repeats = 4"), "differ in repeats"),
+        (('swap = "none"', 'swap = "none"\ncores = [1, 2]'), "no points to compare"),
+        (('swap = "none"', 'swap = "none"\nplan = "adaptive"'), "add: --plan grid"),
+    ],
+)
+def test_what_makes_no_pairs_is_refused(
+    tmp_path: Path, change: tuple[str, str], words: str
+) -> None:
+    """Before any trial, and with what to do."""
+    old, new = scenario(tmp_path, "before", 50), scenario(tmp_path, "after", 50)
+    new.write_text(new.read_text().replace(*change))
+    done = edgebench("run", str(new), "--in-turn-with", str(old), cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.split())
+    assert not list(tmp_path.glob("results/*/*"))
+
+
+def test_the_same_file_twice_is_refused(tmp_path: Path) -> None:
+    """Also under another path to it."""
+    old = scenario(tmp_path, "before", 50)
+    done = edgebench("run", str(old), "--in-turn-with", "./before.toml", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "both versions are the same file" in done.stderr
