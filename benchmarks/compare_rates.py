@@ -5,7 +5,8 @@ machine (cut short, the next start makes what is missing; ``python benchmarks/co
 RESULTS`` takes sweeps that are there) and compares every sweep with every other: as they are, and
 with the second one's times 10 % and 5 % longer. The default scenario declares its storage. The same
 is counted of one kept sweep whose blocks are divided in two in each possible way: two halves that
-differ by chance and by what the machine did between blocks, but not from sweep to sweep.
+differ by chance and by what the machine did between blocks, but not from sweep to sweep. And of two
+equal versions run in turn, any three of whose blocks make a pair, both ways round.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from edgebench.analysis.compare import compare_sweeps
 from edgebench.analysis.comparison import SweepComparison
 from edgebench.cli.progress import LineProgress
 from edgebench.records import TrialRecord
+from edgebench.results.in_turn import NEW, OLD, in_turn_of
 from edgebench.results.results import load
 from edgebench.results.sweep_reader import Sweep
+from edgebench.run.in_turn import run_in_turn
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
 
@@ -36,6 +39,9 @@ _SCENARIO = Path(__file__).with_name("rates.toml")
 _DIVIDED = Path(__file__).parents[1] / "results/vm-2core-24g/20261121T072843Z-edgecaffe-f7f2d1"
 #: What the interval over all times can be the widest of.
 _OVERS = ("kinds", "points", "blocks")
+
+#: Blocks of the two versions in turn, and how many of them make a pair: as many as a sweep's.
+_BLOCKS, _OF_A_PAIR = 9, 3
 
 Pair = tuple[Sweep, Sweep]
 
@@ -61,8 +67,41 @@ def run(count: int, scenario: str) -> list[Sweep]:
 
 def whole() -> list[Sweep]:
     """The sweeps made so far that are through."""
-    made = load(_ROOT).sweeps if any(_ROOT.glob("*/*/trials.jsonl")) else []
+    return alone(complete(_ROOT))
+
+
+def complete(root: Path) -> list[Sweep]:
+    """All sweeps there that are through."""
+    made = load(root).sweeps if any(root.glob("*/*/trials.jsonl")) else []
     return [sweep for sweep in made if sweep.complete]
+
+
+def alone(sweeps: Sequence[Sweep]) -> list[Sweep]:
+    """Those that were not run in turn with another one."""
+    return [sweep for sweep in sweeps if in_turn_of(sweep.resolved) is None]
+
+
+def make_in_turn(scenario: str) -> None:
+    """Two equal versions of the scenario, run in turn; cut short, the next start goes on."""
+    asked = load_scenario(scenario)
+    old, new = (
+        asked.model_copy(update={"name": f"{asked.name}-{version}", "repeats": _BLOCKS})
+        for version in (OLD, NEW)
+    )
+    run_in_turn(old, new, SweepOptions(_ROOT, "this"), LineProgress())
+
+
+def in_turn(sweeps: Sequence[Sweep]) -> list[Pair]:
+    """Any three blocks of two versions that were run in turn, both ways round."""
+    versions = {
+        found.version: sweep
+        for sweep in sweeps
+        if (found := in_turn_of(sweep.resolved)) is not None
+    }
+    blocks = sorted({record.block for record in versions[OLD].records})
+    chosen = itertools.combinations(blocks, _OF_A_PAIR)
+    parts = [(_of_blocks(versions[OLD], c), _of_blocks(versions[NEW], c)) for c in chosen]
+    return [pair for a, b in parts for pair in ((a, b), (b, a))]
 
 
 def divided(sweep: Sweep) -> list[Pair]:
@@ -121,18 +160,23 @@ def table(what: str, found: dict[str, Any]) -> list[list[str]]:
 def main(words: Sequence[str]) -> None:
     """Get the sweeps, compare them, tell the rates."""
     if words and Path(words[0]).is_dir():
-        sweeps = load(words[0]).sweeps
+        made = complete(Path(words[0]))
     else:
         count, scenario = int((*words, 20)[0]), ([*words[1:], str(_SCENARIO)])[0]
-        sweeps = run(count, scenario)
+        run(count, scenario)
+        make_in_turn(scenario)
+        made = complete(_ROOT)
+    sweeps = alone(made)
     kinds = {
         "sweeps": counted(list(itertools.permutations(sweeps, 2))),
         "halves": counted(divided(load(_DIVIDED).sweeps[0])),
+        "in turn": counted(in_turn(made)),
     }
     says = (
         f"{len(sweeps)} sweeps, each with each: {kinds['sweeps']['pairs']} pairs of "
         f"{kinds['sweeps']['rows']} comparisons. Halves of one sweep's blocks: "
-        f"{kinds['halves']['pairs']} pairs of {kinds['halves']['rows']}. Median width of the "
+        f"{kinds['halves']['pairs']} pairs of {kinds['halves']['rows']}. Two equal versions run in "
+        f"turn, three blocks a pair: {kinds['in turn']['pairs']} pairs. Median width of the "
         "interval over all times, to one side: "
         + ", ".join(f"{100 * found['widths']['median']:.1f} %" for found in kinds.values())
         + "."

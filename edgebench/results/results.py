@@ -83,6 +83,12 @@ class Results(TrialTables):
         self.__dict__.update(frames)
         self.add_warnings(warnings)
 
+    def __repr__(self) -> str:
+        """What was read, in a line: the sweep's name or how many, and how many trials."""
+        trials = sum(len(sweep.records) for sweep in self.sweeps)
+        what = self.sweeps[0].name if len(self.sweeps) == 1 else f"{len(self.sweeps)} sweeps"
+        return f"<Results of {what}: {trials} trial{'s' * (trials != 1)}>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows: each sweep's points as a table."""
         from edgebench.results.notebook_view import notebook_html

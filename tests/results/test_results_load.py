@@ -37,6 +37,14 @@ def test_trials_have_plain_columns(tmp_path: Path):
     assert bool(row["saturated"])
 
 
+def test_results_print_as_what_was_read(tmp_path: Path):
+    """One sweep by its name, several by how many; with the number of their trials."""
+    one, other = make_sweep(tmp_path), make_sweep(tmp_path)
+    assert repr(edgebench.load(one)) == f"<Results of {Path(one).name}: 9 trials>"
+    assert str(edgebench.load(tmp_path)) == "<Results of 2 sweeps: 18 trials>"
+    assert Path(one) != Path(other)
+
+
 def test_demand_is_the_unlimited_trials_and_is_carried_to_all(tmp_path: Path):
     """A limited trial has no demand of its own; its workload's stands beside it."""
     trials = edgebench.load(make_sweep(tmp_path)).trials

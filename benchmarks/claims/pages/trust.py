@@ -39,6 +39,12 @@ def _rates() -> Iterator[Claim]:
         *(rates["halves"]["trials"], rates["halves"]["pairs"]),
         *_called(rates["halves"]),
     )
+    yield says(
+        "two equal versions of `benchmarks/rates.toml` run in turn in 9 blocks, any 3 of which are a pair,"
+        f" both ways round: {{}} pairs | equal versions{words}",
+        rates["in turn"]["pairs"],
+        *_called(rates["in turn"]),
+    )
 
 
 def _called(rates: dict[str, Any]) -> Iterator[object]:
