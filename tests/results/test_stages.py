@@ -49,13 +49,15 @@ def test_too_few_rounds_for_the_test_are_steady_all_the_same():
 
 
 def test_one_round_is_a_start_and_no_steady():
-    """``total`` is then the start."""
-    assert trial_times(record(4.0)) == {"total": 4.0, "start": 4.0, "load": 2.0}
+    """``total`` is then the start; the import before it is in neither."""
+    times = {"total": 4.0, "start": 4.0, "load": 2.0, "import": 3.0}
+    assert trial_times(record(4.0)) == times
 
 
 def test_no_round_is_the_whole_trial():
-    """A command has ``total`` alone."""
-    assert trial_times(record()) == {"total": 9.0}
+    """Of a trial without rounds, ``total`` is all of it; a command has no import either."""
+    assert trial_times(record()) == {"total": 9.0, "import": 3.0}
+    assert trial_times(record(phases=[])) == {"total": 9.0}
 
 
 def test_a_kept_sweep_has_both_answers():
