@@ -156,7 +156,10 @@ def test_the_verb_and_the_figure(results: Results) -> None:
     assert len(drawn) == 4
     axes = drawn[0].figure.axes[0]
     named = {label.get_text() for label in axes.get_xticklabels()}
-    assert {"import", "layer4.1.conv2"} <= named
+    # Three convolutions have as many bytes; which of them rises most is chance.
+    largest = {"layer4.0.conv2", "layer4.1.conv1", "layer4.1.conv2"}
+    assert "import" in named
+    assert named & largest
     legend = axes.get_legend()
     assert legend is not None
     shown = " ".join(text.get_text() for text in legend.get_texts())
