@@ -1,19 +1,24 @@
 """How often ``compare`` tells equal sweeps apart, and how often it finds changes of 10 % and 5 %.
 
-``python benchmarks/compare_rates.py [SWEEPS [SCENARIO]]`` runs the scenario so many times on this
-machine (cut short, the next start makes what is missing; ``python benchmarks/compare_rates.py
-RESULTS`` takes sweeps that are there) and compares every sweep with every other: as they are, and
-with the second one's times 10 % and 5 % longer. The default scenario declares its storage. The same
-is counted of one kept sweep whose blocks are divided in two in each possible way: two halves that
-differ by chance and by what the machine did between blocks, but not from sweep to sweep. And of two
-equal versions run in turn, any three of whose blocks make a pair, both ways round.
+``python benchmarks/compare_rates.py [SWEEPS]`` runs ``rates.toml`` so many times on this machine
+and two equal versions of it, and of ``rates-in-turn.toml``, in turn (cut short, the next start
+makes what is missing; ``python benchmarks/compare_rates.py RESULTS…`` takes sweeps that are there).
+Pairs are compared as they are, and with the second one's times 10 % and 5 % longer:
+
+- every sweep with every other;
+- one kept sweep whose blocks are divided in two in each possible way: halves that differ by chance
+  and by what the machine did between blocks, but not from sweep to sweep;
+- of two equal versions run in turn, any three blocks, both ways round;
+- of the same, pairs of trials drawn by chance, each point for itself, either trial as the old one:
+  equal by construction, and as many as one wants. More repeats are drawn likewise.
 """
 
 from __future__ import annotations
 
 import itertools
+import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,10 +43,14 @@ _SCENARIO = Path(__file__).with_name("rates.toml")
 #: Five blocks of 32 points.
 _DIVIDED = Path(__file__).parents[1] / "results/vm-2core-24g/20261121T072843Z-edgecaffe-f7f2d1"
 #: What the interval over all times can be the widest of.
-_OVERS = ("kinds", "points", "blocks")
+_OVERS = ("kinds", "points", "blocks", "pairs")
 
-#: Blocks of the two versions in turn, and how many of them make a pair: as many as a sweep's.
-_BLOCKS, _OF_A_PAIR = 9, 3
+#: Scenarios of which two versions are run in turn, and in how many blocks.
+_IN_TURN = {"rates": 9, "rates-in-turn": 5}
+#: So many blocks make a pair: as many as a sweep's.
+_OF_A_PAIR = 3
+#: Pairs drawn by chance, and the repeats with which they are.
+_DRAWN, _REPEATS = 200, (3, 5, 9)
 
 Pair = tuple[Sweep, Sweep]
 
@@ -81,27 +90,55 @@ def alone(sweeps: Sequence[Sweep]) -> list[Sweep]:
     return [sweep for sweep in sweeps if in_turn_of(sweep.resolved) is None]
 
 
-def make_in_turn(scenario: str) -> None:
+def make_in_turn(name: str, blocks: int) -> None:
     """Two equal versions of the scenario, run in turn; cut short, the next start goes on."""
-    asked = load_scenario(scenario)
+    asked = load_scenario(str(_SCENARIO.with_name(f"{name}.toml")))
     old, new = (
-        asked.model_copy(update={"name": f"{asked.name}-{version}", "repeats": _BLOCKS})
+        asked.model_copy(update={"name": f"{asked.name}-{version}", "repeats": blocks})
         for version in (OLD, NEW)
     )
     run_in_turn(old, new, SweepOptions(_ROOT, "this"), LineProgress())
 
 
-def in_turn(sweeps: Sequence[Sweep]) -> list[Pair]:
+def versions(sweeps: Sequence[Sweep], name: str) -> Pair:
+    """The two versions of the scenario that were run in turn."""
+    both = [sweep for sweep in sweeps if in_turn_of(sweep.resolved) is not None]
+    # A folder's name is the time, the scenario's name and a fingerprint.
+    of = {sweep.name.partition("-")[2].rpartition("-")[0]: sweep for sweep in both}
+    return of[f"{name}-{OLD}"], of[f"{name}-{NEW}"]
+
+
+def in_turn(old: Sweep, new: Sweep) -> list[Pair]:
     """Any three blocks of two versions that were run in turn, both ways round."""
-    versions = {
-        found.version: sweep
-        for sweep in sweeps
-        if (found := in_turn_of(sweep.resolved)) is not None
-    }
-    blocks = sorted({record.block for record in versions[OLD].records})
+    blocks = sorted({record.block for record in old.records})
     chosen = itertools.combinations(blocks, _OF_A_PAIR)
-    parts = [(_of_blocks(versions[OLD], c), _of_blocks(versions[NEW], c)) for c in chosen]
+    parts = [(_of_blocks(old, c), _of_blocks(new, c)) for c in chosen]
     return [pair for a, b in parts for pair in ((a, b), (b, a))]
+
+
+def drawn(old: Sweep, new: Sweep, repeats: int) -> Iterator[Pair]:
+    """Pairs of trials drawn by chance, as sweeps of so many blocks; which is the old one, too.
+
+    Each point is drawn for itself: what its block had in common is in both trials of a pair.
+    """
+    said = in_turn_of(old.resolved)
+    assert said is not None
+    beside = {(record.point, record.block): record for record in new.records}
+    made: dict[str, list[tuple[TrialRecord, TrialRecord]]] = {}
+    for record in old.records:
+        other = beside[said.points[record.point], record.block]
+        made.setdefault(record.point, []).append((record, other))
+    chance = random.Random(1)
+    for _ in range(_DRAWN):
+        a, b = [], []
+        for point, pairs in made.items():
+            enough = repeats <= len(pairs)
+            some = chance.sample(pairs, repeats) if enough else chance.choices(pairs, k=repeats)
+            for block, pair in enumerate(some):
+                first, second = chance.sample(pair, 2)
+                a.append(replace(first, point=point, block=block))
+                b.append(replace(second, point=said.points[point], block=block))
+        yield replace(old, records=a), replace(new, records=b)
 
 
 def divided(sweep: Sweep) -> list[Pair]:
@@ -157,33 +194,46 @@ def table(what: str, found: dict[str, Any]) -> list[list[str]]:
     ]
 
 
+def with_repeats(old: Sweep, new: Sweep) -> dict[str, dict[str, Any]]:
+    """Of pairs drawn with so many repeats, what is called slower."""
+    return {str(repeats): counted(list(drawn(old, new, repeats))) for repeats in _REPEATS}
+
+
 def main(words: Sequence[str]) -> None:
     """Get the sweeps, compare them, tell the rates."""
     if words and Path(words[0]).is_dir():
-        made = complete(Path(words[0]))
+        made = [sweep for root in words for sweep in complete(Path(root))]
     else:
-        count, scenario = int((*words, 20)[0]), ([*words[1:], str(_SCENARIO)])[0]
-        run(count, scenario)
-        make_in_turn(scenario)
+        run(int((*words, 5)[0]), str(_SCENARIO))
+        for name, blocks in _IN_TURN.items():
+            make_in_turn(name, blocks)
         made = complete(_ROOT)
     sweeps = alone(made)
     kinds = {
         "sweeps": counted(list(itertools.permutations(sweeps, 2))),
         "halves": counted(divided(load(_DIVIDED).sweeps[0])),
-        "in turn": counted(in_turn(made)),
     }
+    repeats = {}
+    for name in _IN_TURN:
+        both = versions(made, name)
+        kinds[name] = counted(in_turn(*both))
+        repeats[name] = with_repeats(*both)
     says = (
         f"{len(sweeps)} sweeps, each with each: {kinds['sweeps']['pairs']} pairs of "
         f"{kinds['sweeps']['rows']} comparisons. Halves of one sweep's blocks: "
-        f"{kinds['halves']['pairs']} pairs of {kinds['halves']['rows']}. Two equal versions run in "
-        f"turn, three blocks a pair: {kinds['in turn']['pairs']} pairs. Median width of the "
-        "interval over all times, to one side: "
+        f"{kinds['halves']['pairs']} pairs of {kinds['halves']['rows']}. Two equal versions of "
+        f"{' and of '.join(_IN_TURN)} run in turn, any three blocks a pair; and pairs of trials "
+        "drawn by chance. Median width of the interval over all times, to one side: "
         + ", ".join(f"{100 * found['widths']['median']:.1f} %" for found in kinds.values())
         + "."
     )
     rows = [row for what, found in kinds.items() for row in table(what, found)]
+    for name, by_repeats in repeats.items():
+        for count, found in by_repeats.items():
+            rows += table(f"{name}, drawn, {count} repeats", found)
     header = ["pairs", "a single comparison", "all times together", "either"]
-    report.write("compare_rates", says, header, rows, {"count": len(sweeps), **kinds})
+    data = {"count": len(sweeps), **kinds, "drawn": repeats}
+    report.write("compare_rates", says, header, rows, data)
 
 
 if __name__ == "__main__":

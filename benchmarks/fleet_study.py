@@ -2,7 +2,7 @@
 
 ``python benchmarks/fleet_study.py [BATCH…]`` (root): the verbs of docs/how-to/fleet.md, one after
 the other, with ``scenarios/cnn-batch.toml`` as it is, or cut down to these batches and one repeat.
-The whole takes some 20 minutes and up to 18 GiB of memory. What counts is that each trial is
+The whole takes some 40 minutes and up to 18 GiB of memory. What counts is that each trial is
 recorded once, and that ``show`` and ``study`` read the results as any sweep's. Times mean nothing,
 since the three share the machine.
 """

@@ -7,8 +7,10 @@ figure draws that hysteresis.
 
     python benchmarks/walk_truth.py [--quick] [--networks A,B] [--schedules A,B] [--loaders A,B]
                                     [--limits N] [--repeats N] [--results FOLDER]
+                                    [--with FOLDER]
 
-All of it takes hours. One network with one schedule, one loader, four limits and one repeat takes
+All of it takes hours, so it can be made in parts: ``--with`` tells of the newest sweeps in another
+results folder, too. One network with one schedule, one loader, four limits and one repeat takes
 minutes. ``--quick`` (a small network, two limits) shows that it works, and writes nothing that is
 kept: its figure goes into the sweep's folder.
 """
@@ -81,6 +83,8 @@ class Asked:
                 "swap": "2G",
                 "storage": STORAGE,
                 "plan": plan,
+                # Steady rounds are compared: a start in a fresh process is made once.
+                **({"starts": ["110%"]} if plan == "walk" else {}),
             },
         }
 
@@ -124,6 +128,10 @@ class Ways:
             steady_rounds(walked.upward.trials, walked.upward.phases),
         )
 
+    def with_others(self, other: Ways) -> Ways:
+        """Those of other workloads, too."""
+        return Ways(self.fresh | other.fresh, self.down | other.down, self.up | other.up)
+
     @property
     def workloads(self) -> list[Key]:
         """All that were measured, in order."""
@@ -153,6 +161,7 @@ class Ways:
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """How many points, and how far both differ outside the hysteresis."""
     outside = [row for row in rows if not row["hysteresis"]]
+    flat = [row for row in rows if row["slowdown"] and row["slowdown"] < SLOWED]
     slowed = [row for row in outside if row["slowdown"] and row["slowdown"] >= SLOWED]
     return {
         "points": len(rows),
@@ -160,7 +169,21 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "median_difference": statistics.median(abs(r["difference"]) for r in outside or rows),
         "slowed": len(slowed),
         "largest_of_slowed": max((abs(row["difference"]) for row in slowed), default=None),
+        "fresh_scatter": scatter(flat, "fresh_s"),
+        "walked_scatter": scatter(flat, "walked_s"),
     }
+
+
+def scatter(rows: Sequence[dict[str, Any]], name: str) -> float | None:
+    """How far one way's rounds lie from their own median, over limits that don't slow: the median.
+
+    It is the baseline of how both ways differ: so much differs what should be equal.
+    """
+    groups: dict[Key, list[float]] = {}
+    for row in rows:
+        groups.setdefault(_key(row), []).append(row[name])
+    far = [abs(one / statistics.median(own) - 1) for own in groups.values() for one in own]
+    return statistics.median(far) if far else None
 
 
 def draw(ways: Ways, folder: Path) -> None:
@@ -191,8 +214,8 @@ def draw(ways: Ways, folder: Path) -> None:
         print(*style.save_figure(figure, folder, "walk_truth"))
 
 
-def asked() -> tuple[Asked, bool, Path]:
-    """What the command line says: what to compare, whether quickly, and where sweeps go."""
+def asked() -> tuple[Asked, bool, Path, Path | None]:
+    """What the command line says: what to compare, whether quickly, where sweeps go and are."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one network, two limits")
     for name in ("networks", "schedules", "loaders"):
@@ -200,17 +223,23 @@ def asked() -> tuple[Asked, bool, Path]:
     for name in ("limits", "repeats"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--with", type=Path)
     options = vars(parser.parse_args())
-    quick, results = options.pop("quick"), options.pop("results")
+    quick, results, others = (options.pop(name) for name in ("quick", "results", "with"))
     small = {"networks": NETWORKS[-1:], "schedules": SCHEDULES[:1], "loaders": LOADERS[:1]}
     usual = {**small, "limits": 2, "repeats": 1, "rounds": 5} if quick else {}
     given = {name: value for name, value in options.items() if value is not None}
-    return Asked(**{**usual, **given}), quick, results
+    return Asked(**{**usual, **given}), quick, results, others
+
+
+def kept_in(results: Path) -> Ways:
+    """The newest sweeps of both plans in a results folder."""
+    return Ways.of(*(load(max(results.glob(f"*/*-truth-{plan}-*"))) for plan in ("grid", "walk")))
 
 
 def main() -> None:
     """Run both plans, tell and write how they differ, and draw the hysteresis."""
-    wanted, quick, results = asked()
+    wanted, quick, results, others = asked()
     folders = []
     for plan in ("grid", "walk"):
         with shown_progress(verbose=False) as progress:
@@ -218,6 +247,8 @@ def main() -> None:
         folders.append(made.folder)
         print(f"{plan}: {made.wall_s:.0f} s, {made.folder}")
     ways = Ways.of(*(load(folder) for folder in folders))
+    if others:
+        ways = ways.with_others(kept_in(others))
     rows = ways.rows()
     for row in rows:
         words = "inside hysteresis" if row["hysteresis"] else ""
@@ -226,6 +257,8 @@ def main() -> None:
             f"{row['fresh_s']:8.3f} s {row['walked_s']:8.3f} s {row['difference']:+7.1%} {words}"
         )
     told = {" ".join(of): summary([r for r in rows if _key(r) == of]) for of in ways.workloads}
+    for network in sorted({of[0] for of in ways.workloads}):
+        told[network] = summary([row for row in rows if row["network"] == network])
     told["all"] = summary(rows)
     header = ("workload", *(name.replace("_", " ") for name in told["all"]))
     lines = [[name, *map(_shown, one.values())] for name, one in told.items()]

@@ -21,8 +21,12 @@ LOST: dict[str, str] = {
 }
 #: Outcomes that show that a limit is too tight; other failures do not.
 TOO_TIGHT = ("oom-killed", "timeout")
-#: How the reason of such an end says that the runtime was being imported.
-_IMPORTING = re.compile(r" in import(?:;|$)")
+#: What a trial does that imports its runtime, as :func:`ended_in` says it.
+IMPORTING = "importing its runtime"
+#: How the reason of such an end says that, or which layer was under way.
+_IN_IMPORT = re.compile(r" in import(?:;|$)")
+_IN_LAYER = re.compile(r" in (load|first|execute) of .*?'s layer \d+ \(([^()]+)\)(?:;|$)")
+_DOING = {"load": "loading", "first": "executing", "execute": "executing"}
 #: Where such kills are explained.
 OBSERVER_EFFECT = "docs/explanation/observer-effect.md"
 
@@ -41,9 +45,17 @@ def killed_words(kills: int, exit_code: int | None, timed_out_s: float | None = 
     return f"the kernel killed {kills} process{'es' if kills > 1 else ''} of it; {rest}"
 
 
-def ended_in_import(outcome: str | None, reason: str | None) -> bool:
-    """Whether its limit ended a trial while it imported its runtime."""
-    return outcome in TOO_TIGHT and _IMPORTING.search(reason or "") is not None
+def ended_in(outcome: str | None, reason: str | None) -> str:
+    """What a trial was doing when its limit ended it: ``loading classifier.1``.
+
+    :data:`IMPORTING`, or a layer; empty of anything else, and of other ends.
+    """
+    if outcome not in TOO_TIGHT or not reason:
+        return ""
+    if _IN_IMPORT.search(reason):
+        return IMPORTING
+    layer = _IN_LAYER.search(reason)
+    return f"{_DOING[layer[1]]} {layer[2]}" if layer else ""
 
 
 def is_killed(exit_code: int | None, signal: int | None) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 
 from edgebench.records import TrialRecord
-from edgebench.text import printable
+from edgebench.text import printable, shortened
 from edgebench.units import format_duration, format_energy, format_size
 
 #: What the sampler missed counts from this share of the peak on.
@@ -38,6 +38,13 @@ def record_sentence(record: TrialRecord) -> str:
     if (needed := needed_bytes(record)) is not None:
         return f"{name} needs {format_size(needed)} and took {took}"
     return f"{name} finished {at} in {took}"
+
+
+def record_line(record: TrialRecord) -> str:
+    """Its number and the sentence, in which a command is cut: ``<TrialRecord 0001: …>``."""
+    name = _name(record)
+    rest = record_sentence(record).removeprefix(name)
+    return f"<TrialRecord {record.trial}: {shortened(name)}{rest}>"
 
 
 def record_html(record: TrialRecord) -> str:

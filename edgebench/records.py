@@ -19,13 +19,7 @@ from edgebench.walk_report import Direction, WalkReport
 SCHEMA = 1
 
 Outcome = Literal[
-    "ok",
-    "oom-killed",
-    "accelerator-oom",
-    "timeout",
-    "failed",
-    "harness-error",
-    "interrupted",
+    "ok", "oom-killed", "accelerator-oom", "timeout", "failed", "harness-error", "interrupted"
 ]
 #: Outcomes that are results: such a trial is not run again.
 FINAL_OUTCOMES: tuple[Outcome, ...] = ("ok", "oom-killed", "accelerator-oom", "timeout", "failed")
@@ -212,6 +206,12 @@ class TrialRecord:
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``json.dumps``; of a training's many phases no deep copy."""
         return asdict(replace(self, phases=[])) | {"phases": [{**vars(p)} for p in self.phases]}
+
+    def __repr__(self) -> str:
+        """Which trial it is, and what it came to; its fields are in ``vars(record)``."""
+        from edgebench.record_view import record_line
+
+        return record_line(self)
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""

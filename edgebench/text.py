@@ -89,6 +89,11 @@ def joined_words(words: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def shortened(text: str, most: int = 40) -> str:
+    """The text, or as many of its characters as that, the last one ``…``."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def choice_hint(word: str, choices: Collection[str]) -> str:
     """The remedy for a word that is none of the choices: the most similar one, else all."""
     guess = did_you_mean(word, choices)

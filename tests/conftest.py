@@ -52,7 +52,7 @@ def why_no_gpu() -> str | None:
 
 
 #: What these mark looks at, or changes, what there is but once: never two of them at a time.
-ONE_AT_A_TIME = ("browser", "cgroup", "gpu", "root", "swap")
+ONE_AT_A_TIME = ("cgroup", "gpu", "root", "swap")
 NEEDS = {"cgroup": why_no_cgroup, "gpu": why_no_gpu, "root": why_no_root, "swap": why_no_swap}
 
 
@@ -67,22 +67,34 @@ settings.register_profile(
 settings.load_profile("any-speed")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Ctrl-C works in what tests start, also where a shell started us deaf to it (``… &``)."""
+    # Known without xdist, too.
+    config.addinivalue_line("markers", "xdist_group(name): goes to the worker of this group")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
+def group_of(item: pytest.Item, alone: bool, shared: bool) -> str:
+    """Tests of one group run on one worker: all that share the machine, the browser, a file."""
+    if not alone and item.get_closest_marker("browser"):
+        return "browser"
+    return "machine" if alone or shared else item.nodeid.split("::")[0]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Beside other workers: a file on one of them, all files that share the machine on one."""
+    """Beside other workers: a file on one of them, all files that share the machine on one.
+
+    A test with a group of its own stays in it.
+    """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    marked = [item for item in items if any(map(item.get_closest_marker, ONE_AT_A_TIME))]
-    # Any server that starts clears what a dead one left.
-    shared = {item.path for item in [*marked, *(i for i in items if i.path.parent.name == "serve")]}
+    alone = {item for item in items if any(map(item.get_closest_marker, ONE_AT_A_TIME))}
+    shared = {item.path for item in alone}
     for item in items:
-        group = "machine" if item.path in shared else item.nodeid.split("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
+        if not item.get_closest_marker("xdist_group"):
+            group = group_of(item, item in alone, item.path in shared)
+            item.add_marker(pytest.mark.xdist_group(group))
     if torch := sys.modules.get("torch"):
         # Threads of two workers on two cores mostly wait for each other.
         torch.set_num_threads(1)

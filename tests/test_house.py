@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import runpy
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from source_modules import read_modules, shared_names, unused_names
+from source_modules import SourceModule, read_modules, shared_names, unused_names
 
+#: One group of all that reads each module: the largest, which xdist begins with.
+pytestmark = pytest.mark.xdist_group("source")
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "edgebench"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -53,15 +57,37 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
-def is_program(tree: ast.Module) -> bool:
-    """Whether the module may be run as a program of its own."""
+@dataclass(frozen=True)
+class Source:
+    """What the rules ask of a module's text."""
+
+    lines: int
+    #: The dotted names of all that it calls, and the names of keywords of calls and classes.
+    calls: frozenset[str]
+    keywords: frozenset[str | None]
+    long_functions: frozenset[str]
+    #: Whether it may be run as a program of its own.
+    is_program: bool
+
+
+@functools.cache
+def source_of(path: Path) -> Source:
+    """A module, read once for all rules."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    functions = [node for node in nodes if isinstance(node, kinds)]
     guards = (node for node in tree.body if isinstance(node, ast.If))
-    return any("__name__" in ast.unparse(guard.test) for guard in guards)
-
-
-def calls_of(tree: ast.Module) -> set[str]:
-    """The dotted names of all that the module calls."""
-    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return Source(
+        len(text.splitlines()),
+        frozenset(ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)),
+        frozenset(node.arg for node in nodes if isinstance(node, ast.keyword)),
+        frozenset(
+            f.name for f in functions if (f.end_lineno or 0) - f.lineno >= MOST_FUNCTION_LINES
+        ),
+        any("__name__" in ast.unparse(guard.test) for guard in guards),
+    )
 
 
 def test_imports_keep_to_the_contracts():
@@ -128,44 +154,43 @@ def test_stand_alone_scripts_use_the_standard_library_only(name: str):
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_only_the_command_line_prints_and_exits(path: Path):
     """Below cli/ nothing prints or ends the process, but programs that run on their own."""
-    tree = ast.parse(path.read_text())
-    if path.is_relative_to(PACKAGE / "cli") or is_program(tree):
+    if path.is_relative_to(PACKAGE / "cli") or source_of(path).is_program:
         return
-    assert not calls_of(tree) & {"print", "sys.exit", "exit", "quit", "os._exit"}
+    assert not source_of(path).calls & {"print", "sys.exit", "exit", "quit", "os._exit"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_no_shell_stands_between_processes(path: Path):
     """No module hands words to a shell."""
-    tree = ast.parse(path.read_text())
-    assert not calls_of(tree) & {"os.system", "os.popen", "subprocess.getoutput"}
-    keywords = {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
-    assert "shell" not in keywords
+    source = source_of(path)
+    assert not source.calls & {"os.system", "os.popen", "subprocess.getoutput"}
+    assert "shell" not in source.keywords
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_modules_stay_readable(path: Path):
     """No module is longer than 250 lines and no function than 40, but for those that are listed."""
-    text = path.read_text()
-    assert len(text.splitlines()) <= LONG_MODULES.get(name_of(path), MOST_LINES)
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
-    long = {f.name for f in functions if (f.end_lineno or 0) - f.lineno >= MOST_FUNCTION_LINES}
-    assert not long - LONG_FUNCTIONS
+    source = source_of(path)
+    assert source.lines <= LONG_MODULES.get(name_of(path), MOST_LINES)
+    assert not source.long_functions - LONG_FUNCTIONS
 
 
-def test_no_public_name_has_two_meanings():
+@pytest.fixture(scope="module")
+def modules() -> list[SourceModule]:
+    """All modules of the package."""
+    return read_modules(PACKAGE)
+
+
+def test_no_public_name_has_two_meanings(modules: list[SourceModule]):
     """No two modules define a public class or function of one name, but for shared interfaces."""
     assert not {
-        name: modules
-        for name, modules in shared_names(read_modules(PACKAGE)).items()
-        if name not in INTERFACES
+        name: places for name, places in shared_names(modules).items() if name not in INTERFACES
     }
 
 
-def test_every_name_is_used():
+def test_every_name_is_used(modules: list[SourceModule]):
     """No class, function or constant is there for the tests alone."""
-    unused = unused_names(read_modules(PACKAGE))
+    unused = unused_names(modules)
     assert not [n for n in unused if n.rpartition(".")[2] not in INTERFACES | FOR_NOTEBOOKS]
 
 

@@ -144,8 +144,6 @@ PAGES: dict[str, tuple[str, ...]] = {
         *(
             "a change of 10 % is",
             "19 times in 20",
-            "more than 10 %",
-            "repeats 10 % would need",
             "of that 10 %",
         ),
     ),

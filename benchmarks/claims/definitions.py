@@ -16,7 +16,8 @@ def _compare() -> Iterator[Claim]:
     from edgebench.cli.compare_output import _WANTED
 
     yield says("repeats has p ≤ {} after Holm's correction", f"{ALPHA:g}")
-    yield says("Where that is more than {} %, they say how", _whole(100 * _WANTED))
+    changes = (_whole(100 * change) for change in _WANTED)
+    yield says("Where that is more than {} % or {} %, they say", *changes)
 
 
 def _minimum() -> Iterator[Claim]:

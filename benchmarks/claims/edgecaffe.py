@@ -128,7 +128,7 @@ def left_out(model: str) -> dict[str, float]:
     from edgebench.slowdown.context import Context
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.models.base import all_models
-    from edgebench.slowdown.models.fitting import errors_of, fit_model
+    from edgebench.slowdown.models.held_out import errors_of, fit_model
 
     (own,) = (one for one in all_models() if one.name == model)
     rounds = [curve for curve in curves(sweep("edgecaffe")) if curve.phase == "total"]

@@ -24,7 +24,7 @@ def errors() -> dict[str, float]:
     """Mean absolute error of each model, in per cent: each limit left out of all schedules."""
     from edgebench.slowdown.context import Context
     from edgebench.slowdown.models.base import all_models
-    from edgebench.slowdown.models.fitting import HeldOut, errors_of, fit_model
+    from edgebench.slowdown.models.held_out import HeldOut, errors_of, fit_model
 
     curves = [curve(schedule) for schedule in TOTALS]
     held: dict[str, list[HeldOut]] = {}

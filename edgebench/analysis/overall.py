@@ -11,7 +11,8 @@ own errors but of how far the mean moves as kinds are left out one at a time, or
 (a jackknife over clusters): the widest of the three. What a machine does to all times of a whole
 sweep looks like a change of that sweep; only the threshold keeps a little of it from being called
 one. Of sweeps made in turn, a block's ratio is of two trials in a row: what the machine does to
-both is not in it, and instead of blocks, pairs of trials are left out.
+both is not in it, and instead of blocks, pairs of trials are left out. There, a weight is of its
+kind of time: all points weigh the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from edgebench.analysis.comparison import OverallComparison
-from edgebench.analysis.significance import moderated_differences, moderated_ratios
+from edgebench.analysis.significance import POWER, moderated_differences, moderated_ratios
 from edgebench.analysis.verdicts import ratio_verdict
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class _Spread:
 
     over: str
     error: float
-    freedom: int
+    freedom: float
 
 
 def compare_overall(
@@ -84,21 +85,21 @@ def compare_overall(
         return None
     if in_turn:
         found = moderated_ratios([_logs(one.differences) for one in times])
+        error = _error_by_kind(times, found.error)
     else:
         found = moderated_differences([(_logs(one.before), _logs(one.after)) for one in times])
+        error = found.error
     from scipy import stats
 
-    weights = _weights(found.difference, found.error)
+    weights = _weights(found.difference, error)
     middle = _mean(found.difference, weights)
-    halves = {
-        spread.over: float(stats.t.ppf(0.975, spread.freedom)) * spread.error
-        for spread in _spreads(times, found.difference, weights, in_turn)
-    }
-    over = max(halves, key=halves.__getitem__)
-    ends = (math.exp(middle + shift) for shift in (0.0, -halves[over], halves[over]))
-    ratio, low, high = ends
+    spreads = list(_spreads(times, found.difference, weights, in_turn))
+    halves = [float(stats.t.ppf(0.975, one.freedom)) * one.error for one in spreads]
+    half, widest = max(zip(halves, spreads, strict=True), key=lambda pair: pair[0])
+    ratio, low, high = (math.exp(middle + shift) for shift in (0.0, -half, half))
+    least = math.exp(half + float(stats.t.ppf(POWER, widest.freedom)) * widest.error)
     verdict = ratio_verdict(ratio, low, high, threshold)
-    return OverallComparison(len(times), ratio, low, high, verdict, over)
+    return OverallComparison(len(times), ratio, low, high, verdict, widest.over, least)
 
 
 def _logs(repeats: Sequence[BlockedLog]) -> list[float]:
@@ -114,6 +115,18 @@ def _blocks(times: Sequence[PointTime]) -> tuple[list[int], list[int]]:
 
 def _mean(values: FloatArray, weights: FloatArray) -> float:
     return float((values * weights).sum() / weights.sum())
+
+
+def _error_by_kind(times: Sequence[PointTime], error: FloatArray) -> FloatArray:
+    """Each kind's error, of all its points.
+
+    A point's few pairs share their trials: where they agree by chance they do so in all kinds, and
+    the point would weigh most while its pairs seem to spread least.
+    """
+    import numpy as np
+
+    kinds = np.array([one.kind for one in times])
+    return np.array([math.sqrt(np.mean(error[kinds == kind] ** 2)) for kind in kinds])
 
 
 def _weights(difference: FloatArray, error: FloatArray) -> FloatArray:
@@ -169,7 +182,7 @@ def _over_pairs(times: Sequence[PointTime], difference: FloatArray, weights: Flo
     import numpy as np
 
     middle = _mean(difference, weights)
-    variance, freedom = 0.0, 0
+    variances: list[tuple[float, int]] = []
     for point in dict.fromkeys(one.point for one in times):
         own = [one.differences if one.point == point else [] for one in times]
         blocks = sorted({block for pairs in own for block, _ in pairs})
@@ -178,9 +191,15 @@ def _over_pairs(times: Sequence[PointTime], difference: FloatArray, weights: Flo
             kept = [_without(pairs, block) for pairs in own]
             means = [sum(k) / len(k) if k else d for k, d in zip(kept, difference, strict=True)]
             moved.append(_mean(np.array(means), weights) - middle)
-        variance += _jackknife(moved)
-        freedom += len(moved) - 1
-    return _Spread("pairs", math.sqrt(variance), freedom)
+        variances.append((_jackknife(moved), len(moved) - 1))
+    return _Spread("pairs", math.sqrt(sum(v for v, _ in variances)), _freedom(variances))
+
+
+def _freedom(variances: Sequence[tuple[float, int]]) -> float:
+    """The degrees of freedom of a sum of variances, which each have their own (Satterthwaite)."""
+    total = sum(variance for variance, _ in variances)
+    squares = sum(variance**2 / own for variance, own in variances if own)
+    return total**2 / squares if squares else float(sum(own for _, own in variances))
 
 
 def _jackknife(moved: Sequence[float]) -> float:

@@ -25,6 +25,9 @@ from edgebench.safe_files import open_empty, remove_file
 FAST_COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")
 #: Between two readings, and at most while nothing changes.
 INTERVAL_S, QUIET_INTERVAL_S = 0.001, 0.005
+#: At most while nothing changes where one core is all there is: each reading then stops the
+#: workload.
+ONE_CORE_QUIET_INTERVAL_S = 0.05
 #: The same of ``memory.stat`` and the other files that change slowly.
 STAT_INTERVAL_S, QUIET_STAT_INTERVAL_S = 0.01, 0.05
 _JOIN_PATIENCE_S = 5.0
@@ -40,13 +43,20 @@ class SampleSummary:
     demand_source: str | None
 
 
+def _quiet_interval_s() -> float:
+    """Between two readings while nothing changes; by the cores that this process may use."""
+    alone = len(os.sched_getaffinity(0)) == 1
+    return ONE_CORE_QUIET_INTERVAL_S if alone else QUIET_INTERVAL_S
+
+
 class SamplerProcess:
     """A sampler for one cgroup, in a process of its own outside that cgroup.
 
     Args:
         folder: of its rows, until they are packed; ``hot``: the cgroup's files.
         interval_s: between two readings; None: :data:`INTERVAL_S`, and where the kernel has exact
-            peaks up to :data:`QUIET_INTERVAL_S` while usage and swap stay the same.
+            peaks up to :data:`QUIET_INTERVAL_S` while usage and swap stay the same, on a single
+            core up to :data:`ONE_CORE_QUIET_INTERVAL_S`.
         stat_interval_s: the same of slow files: :data:`STAT_INTERVAL_S` or ``interval_s``, and up
             to :data:`QUIET_STAT_INTERVAL_S`.
     """
@@ -61,7 +71,7 @@ class SamplerProcess:
         self.interval_s = INTERVAL_S if interval_s is None else interval_s
         # Without a mark of the kernel's that can be reset, peaks are the samples' own.
         slows = interval_s is None and hot.peak_resets
-        self._quiet_interval_s = QUIET_INTERVAL_S if slows else None
+        self._quiet_interval_s = _quiet_interval_s() if slows else None
         self._stat_interval_s = max(stat_interval_s or STAT_INTERVAL_S, self.interval_s)
         rests = slows and stat_interval_s is None
         self._quiet_stat_interval_s = QUIET_STAT_INTERVAL_S if rests else None

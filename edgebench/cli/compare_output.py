@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgebench.cli.output import print_answer, print_lines, print_table, print_title
@@ -29,8 +29,8 @@ _UNCHANGED = ("same", "unsure")
 _OVERALL = {"same": "no change above the threshold", "unsure": "too uncertain to call a change"}
 #: More points of one sweep alone are counted.
 _MOST_POINTS = 4
-#: The smallest change that users usually want to detect.
-_WANTED = 0.1
+#: The smallest changes that users usually want to detect.
+_WANTED = (0.1, 0.05)
 
 
 def print_comparisons(
@@ -141,10 +141,24 @@ def _summary(compared: SweepComparison, verbose: bool) -> list[str]:
 
 def _smallest_change(compared: SweepComparison) -> list[str]:
     """The smallest change that these repeats can show, so that "same" isn't overrated."""
-    least, wanted = compared.least_times_ratio, compared.repeats_for(1 + _WANTED)
-    if least is None or wanted is None:
-        return []
-    lines = [f"with these repeats, half of the times would show a change of {least - 1:.0%}"]
-    if least > 1 + _WANTED:
-        lines.append(f"to show a change of {_WANTED:.0%}, about {wanted} repeats are needed")
+    lines, overall = [], compared.overall
+    if overall is not None:
+        lines.append(
+            f"with these repeats, all times together would show a change of "
+            f"{overall.least_ratio - 1:.0%}"
+        )
+        lines += _needed(" of all times", overall.least_ratio, compared.repeats_for_all)
+    if (least := compared.least_times_ratio) is not None:
+        lines.append(
+            f"with these repeats, half of the times would show a change of {least - 1:.0%}"
+        )
+        lines += _needed("", least, compared.repeats_for)
     return lines
+
+
+def _needed(of: str, least: float, repeats_for: Callable[[float], int | None]) -> Iterator[str]:
+    """How many repeats it takes to find the smallest changes that users want to detect."""
+    for wanted in _WANTED:
+        if least > 1 + wanted:
+            repeats = repeats_for(1 + wanted)
+            yield f"to show a change{of} of {wanted:.0%}, about {repeats} repeats are needed"

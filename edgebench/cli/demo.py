@@ -53,7 +53,7 @@ def demo(results: Path | None, seconds: str, page: bool, port: int) -> None:
 def _in_terminal(sweep: Sweep, seconds: float) -> None:
     """In the block that ``run`` shows, with the answer that ``run`` ends with."""
     from edgebench.cli.progress import shown_progress
-    from edgebench.cli.run import run_answer
+    from edgebench.cli.run_output import run_answer
     from edgebench.run.replay import replay
 
     with shown_progress() as progress:

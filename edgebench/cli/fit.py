@@ -25,7 +25,8 @@ from edgebench.cli.pandas_import import import_pandas
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.models.fitting import CurveFits, Errors
+    from edgebench.slowdown.models.fitting import CurveFits
+    from edgebench.slowdown.models.held_out import Errors
 
 _TITLES = ("", "model", "error", "median", "inside", "outside")
 #: Costs a byte, and how they are called as rates.
@@ -58,7 +59,7 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
     sweep's folder.
     """
     import_pandas()
-    from edgebench.cli.run import run_answer
+    from edgebench.cli.run_output import run_answer
     from edgebench.results.results import latest, load
     from edgebench.slowdown.context import context_of, with_trainings
     from edgebench.slowdown.curves import curves

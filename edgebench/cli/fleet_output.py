@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from edgebench.fleet.startup import WorkerStart
 
 _UNEXPECTED = ("failed", "timeout", "harness-error")
+#: What a check found is told where it is one of these.
+_TOLD = ("warn", "fail")
 
 
 def print_starts(started: Sequence[WorkerStart]) -> None:
@@ -38,18 +40,24 @@ def print_machine_checks(found: Sequence[MachineChecks], verbose: bool) -> None:
     rows, remedies = [], []
     for check in checks:
         cells = [one.status_of(check) for one in found]
-        if verbose or any(cell in ("warn", "fail") for cell in cells):
+        if verbose or any(cell in _TOLD for cell in cells):
             rows.append([check, *cells])
-            remedies += [
-                f"{one.machine}, {check}: {row.says}" + (f" → {row.remedy}" if row.remedy else "")
-                for one in found
-                for row in one.checks
-                if row.check == check and row.status in ("warn", "fail")
-            ]
+            remedies += _remedies_of(check, found)
     titles = ["check", *(one.machine for one in found)]
     if rows:
         print_table(titles, rows, words=titles)
         print_lines(["", *remedies])
+
+
+def _remedies_of(check: str, found: Sequence[MachineChecks]) -> list[str]:
+    """What the check found, once for all machines of which it says the same."""
+    machines: dict[str, list[str]] = {}
+    for one in found:
+        for row in one.checks:
+            if row.check == check and row.status in _TOLD:
+                said = row.says + (f" → {row.remedy}" if row.remedy else "")
+                machines.setdefault(said, []).append(one.machine)
+    return [f"{', '.join(names)}: {check}: {said}" for said, names in machines.items()]
 
 
 def print_sweeps(found: Sequence[DeviceSummary]) -> None:

@@ -137,7 +137,7 @@ def layers(
 
 
 def _refuse(summary: SweepSummary | None) -> None:
-    from edgebench.cli.run import refuse_unexpected
+    from edgebench.cli.run_output import refuse_unexpected
 
     if summary:
         refuse_unexpected(summary)

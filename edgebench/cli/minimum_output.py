@@ -16,7 +16,7 @@ from edgebench.boards.board import find_board
 from edgebench.cli.output import print_json, print_next, typed_path
 from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
 from edgebench.kills import OBSERVER_EFFECT
-from edgebench.text import printable
+from edgebench.text import printable, shortened
 from edgebench.units import MIB, format_duration, format_size
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from edgebench.run.limit_bracket import LimitBracket, TriedLimit
     from edgebench.run.minimum_answer import Minimum
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
-
-#: No name of a command is shown longer.
-_NAME = 40
 
 
 def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> None:
@@ -43,8 +40,8 @@ def print_minimum(found: Minimum, *, verbose: bool, board: str | None = None) ->
 
     With a board also whether what it has is enough.
     """
-    name = found.name if len(found.name) <= _NAME else f"{found.name[: _NAME - 1]}…"
-    click.echo(click.wrap_text(printable(f"{name} {found.sentence}"), _width(), "", "  "))
+    words = printable(f"{shortened(found.name)} {found.sentence}")
+    click.echo(click.wrap_text(words, _width(), "", "  "))
     if board:
         click.echo(click.wrap_text(_board_sentence(found, find_board(board)), _width(), "", "  "))
     if sys.stdout.isatty():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from edgebench.cli.completion import offer_scenarios
-from edgebench.cli.grouping import grouped
 from edgebench.cli.options import (
     device_option,
     json_option,
@@ -18,25 +16,12 @@ from edgebench.cli.options import (
     results_option,
     verbose_option,
 )
-from edgebench.cli.output import (
-    print_answer,
-    print_json,
-    print_lines,
-    print_next,
-    print_warnings,
-    shown_path,
-    typed_path,
-)
-from edgebench.cli.run_in_turn import print_in_turn, refuse_one_file
-from edgebench.errors import SweepIncompleteError
-from edgebench.report.workload import brief_names
-from edgebench.units import format_duration
+from edgebench.cli.run_output import print_in_turn, print_summary, refuse_unexpected
+from edgebench.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgebench.run.sweep import SweepOptions, SweepSummary
+    from edgebench.run.sweep import SweepOptions
     from edgebench.scenario.scenario import Scenario
-
-_UNEXPECTED = ("failed", "timeout", "harness-error")
 
 
 @click.command()
@@ -79,7 +64,7 @@ def run(
     if old is None:
         _run_alone(loaded, options, verbose, as_json)
         return
-    refuse_one_file(old, scenario)
+    _refuse_one_file(old, scenario)
     _run_both(_loaded(old, storage, plan, no_sensors), loaded, options, verbose, as_json)
 
 
@@ -100,8 +85,7 @@ def _run_both(
 
     with shown_progress(verbose) as progress:
         summary = run_in_turn(old, new, options, progress)
-    warnings = {"old": _warnings(summary.old), "new": _warnings(summary.new)}
-    print_in_turn(summary, warnings, as_json)
+    print_in_turn(summary, as_json)
     refuse_unexpected(summary.old)
     refuse_unexpected(summary.new)
 
@@ -112,57 +96,21 @@ def _run_alone(scenario: Scenario, options: SweepOptions, verbose: bool, as_json
 
     with shown_progress(verbose) as progress:
         summary = run_sweep(scenario, options, progress)
-    warnings = _warnings(summary)
-    if as_json:
-        print_json({**asdict(summary), "warnings": warnings})
-    else:
-        print_answer(run_answer(summary.folder))
-        print_lines(["", *_summary_lines(summary, verbose)])
-        print_warnings(warnings)
-        print_next(f"edgebench report {typed_path(summary.folder)}")
+    print_summary(summary, verbose, as_json)
     refuse_unexpected(summary)
 
 
-def _warnings(summary: SweepSummary) -> list[str]:
-    names = brief_names(workload for workload, *_ in summary.noise)
-    noise = grouped((names[workload], limit, words) for workload, limit, words in summary.noise)
-    return [*noise, *summary.warnings]
-
-
-def refuse_unexpected(summary: SweepSummary) -> None:
-    """Check how the trials of a finished sweep ended.
+def _refuse_one_file(old: str, new: str) -> None:
+    """Check that the two versions are two files.
 
     Raises:
-        SweepIncompleteError: some failed, timed out or could not be measured.
+        UsageError: they are one.
     """
-    unexpected = {k: n for k, n in summary.outcomes.items() if k in _UNEXPECTED}
-    if unexpected:
-        words = ", ".join(f"{n} {outcome}" for outcome, n in unexpected.items())
-        raise SweepIncompleteError(
-            f"the sweep is done, but some trials ended unexpectedly: {words}",
-            where=str(summary.folder / "trials.jsonl"),
-            remedy=f"edgebench show {typed_path(summary.folder)}",
+    from edgebench.scenario.shipped import find_scenario
+
+    if find_scenario(old).resolve() == find_scenario(new).resolve():
+        raise UsageError(
+            "both versions are the same file",
+            where=f"--in-turn-with {old}",
+            remedy="copy the scenario, change in the copy what is new, and run the copy",
         )
-
-
-def run_answer(folder: Path) -> list[str]:
-    """What the sweep says of each workload, in a sentence."""
-    from edgebench.report.one_sentence import sweep_sentences
-    from edgebench.report.workload import workloads
-    from edgebench.results.results import load
-    from edgebench.results.summary import summarise
-
-    points = summarise(load(folder).sweeps[0])
-    # An adaptive search runs only some of its points.
-    found = workloads([point for point in points if point.outcomes] or points)
-    return sweep_sentences(found, brief_names(one.name for one in found))
-
-
-def _summary_lines(summary: SweepSummary, verbose: bool) -> list[str]:
-    outcomes = ", ".join(f"{n} {outcome}" for outcome, n in sorted(summary.outcomes.items()))
-    count = f"{summary.trials} trial{'s' * (summary.trials != 1)}"
-    lines = [f"{count} in {format_duration(summary.wall_s)}: {outcomes}"]
-    each, share = summary.harness_s_per_trial, summary.harness_share
-    if verbose and each is not None and share is not None:
-        lines.append(f"harness: {format_duration(each)} a trial, {share:.1%} of the trials' time")
-    return [*lines, f"results: {shown_path(summary.folder)}"]

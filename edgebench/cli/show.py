@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -47,7 +47,9 @@ _TITLES = ("MiB", "ok", "slower", "peak MiB")
 
 @click.command()
 @results_argument
-@verbose_option("each phase's times, and how certain the least limit is")
+@verbose_option(
+    "each phase's times, how certain the least limit is, and what keeps it from fitting"
+)
 @json_option("every point")
 def show(results: Path, verbose: bool, as_json: bool) -> None:
     """Show the newest sweep in RESULTS: a sweep's folder, or a folder of several.
@@ -101,7 +103,7 @@ def _print_sweep(sweep: Sweep, points: Sequence[PointSummary], verbose: bool) ->
     alone = [one for one in found if len(one.points) == 1 and not verbose]
     for one in found:
         if one not in alone:
-            _print_workload(one, verbose)
+            _print_workload(one, verbose, sweep.networks)
     if alone:
         _print_alone(alone, names)
     counted = any(point.throughput_per_s for one in found for point in one.points)
@@ -135,7 +137,8 @@ def _limit_words(point: PointSummary) -> str:
     return f"{label} ({size} MiB)" if size else label
 
 
-def _print_workload(one: WorkloadPoints, verbose: bool) -> None:
+def _print_workload(one: WorkloadPoints, verbose: bool, networks: Mapping[str, Any]) -> None:
+    from edgebench.report.memory_sentences import fit_sentences
     from edgebench.report.sentences import least_limit_sentences
     from edgebench.report.workload import energy_column, throughput_column, times_shown
     from edgebench.results.trial_lines import TRIAL_TIMES
@@ -159,7 +162,7 @@ def _print_workload(one: WorkloadPoints, verbose: bool) -> None:
     titles = ("limit", *_TITLES, *counted, *(f"{name} s" for name in shown), *joules)
     print_table(titles, rows, words=("limit", "ok"))
     if verbose:
-        print_lines(least_limit_sentences(one))
+        print_lines([*least_limit_sentences(one), *fit_sentences(one, networks)])
 
 
 def _progress(sweep: Sweep) -> str:

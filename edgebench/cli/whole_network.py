@@ -15,7 +15,7 @@ from edgebench.cli.output import (
     shown_path,
     typed_path,
 )
-from edgebench.cli.run import run_answer
+from edgebench.cli.run_output import run_answer
 from edgebench.units import MIB, format_size
 from edgebench.workloads.engines.registry import all_engines
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from edgebench import __version__
 from edgebench.fleet.inventory import Inventory
+from edgebench.fleet.messages import same_version_remedy
 from edgebench.scenario.points import Point
 from edgebench.units import MIB, format_size
 
@@ -32,12 +33,12 @@ def unfit_reason(described: Mapping[str, Any] | str, *, shared: bool) -> str | N
     if isinstance(described, str) or any(key not in described for key in _DESCRIPTION):
         return (
             f"its worker doesn't answer as edgebench {__version__} does ({described}); "
-            f"install it there: python3 -m pip install 'edgebench[fleet]=={__version__}'"
+            f"{same_version_remedy(__version__)}"
         )
     if described["edgebench"] != __version__:
         return (
-            f"edgebench {described['edgebench']} runs there, {__version__} here; install it "
-            f"there: python3 -m pip install 'edgebench[fleet]=={__version__}'"
+            f"edgebench {described['edgebench']} runs there, {__version__} here; "
+            f"{same_version_remedy(__version__)}"
         )
     if shared and _minor(described["python"]) != _minor(platform.python_version()):
         return (

@@ -19,6 +19,11 @@ def told_error(machine: str, said: Mapping[str, Any]) -> FleetError:
     return FleetError(f"{machine}: {said['what']}", where=where, remedy=said.get("remedy"))
 
 
+def same_version_remedy(version: str) -> str:
+    """How a machine gets the controller's version."""
+    return f"install edgebench {version} there as it is here: git pull in its clone, scripts/setup"
+
+
 def told_loss(code: int) -> dict[str, str | None]:
     """The error where the process that makes a machine's trials ended by itself."""
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

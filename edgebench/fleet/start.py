@@ -19,6 +19,7 @@ from typing import Any
 from edgebench import __version__
 from edgebench.errors import EdgebenchError, FleetError
 from edgebench.extras import need
+from edgebench.fleet.messages import same_version_remedy
 from edgebench.identity import caller_identity
 from edgebench.safe_files import make_folder, open_empty, write_whole
 from edgebench.workloads.preparation import cache_folder
@@ -40,7 +41,7 @@ def start_process(order: Mapping[str, Any]) -> dict[str, Any]:
     if order["edgebench"] != __version__:
         raise FleetError(
             f"edgebench {__version__} is installed here, {order['edgebench']} at the controller",
-            remedy=f"python3 -m pip install 'edgebench[fleet]=={order['edgebench']}'",
+            remedy=same_version_remedy(order["edgebench"]),
         )
     need("distributed")
     folder = cache_folder(caller_identity()) / "fleet"

@@ -161,13 +161,23 @@ def _failed(
 ) -> WorkerStart:
     last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
     if command[0] == "ssh" and done.returncode == _NO_CONNECTION:
-        return WorkerStart(name, f"not reached: {last}", f"try it by hand: {_by_hand(command)}")
+        return WorkerStart(name, f"not reached: {last}", _ssh_remedy(command, last))
     try:
         said = json.loads(done.stdout)["error"]
     except (ValueError, KeyError, TypeError):
         says = f"its Python can't start the worker: {last}"
         return WorkerStart(name, says, "install edgebench there, and name its Python: python = …")
     return WorkerStart(name, str(said["what"]), said["remedy"])
+
+
+def _ssh_remedy(command: Sequence[str], said: str) -> str:
+    """What lets SSH in without a question, as far as its words tell what it would have asked."""
+    address = shlex.quote(command[-2])
+    if "Host key verification failed" in said:
+        return f"log in once by hand, and answer its question: ssh {address}"
+    if "Permission denied" in said:
+        return f"let this computer's key in: ssh-copy-id {address} (no key yet: ssh-keygen first)"
+    return f"try it by hand: {_by_hand(command)}"
 
 
 def _by_hand(command: Sequence[str]) -> str:

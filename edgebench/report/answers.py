@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.report.content import ReportAnswer
 from edgebench.report.energy_sentences import energy_sentences
+from edgebench.report.memory_sentences import fit_sentences
 from edgebench.report.more_memory import more_memory_sentences
 from edgebench.report.sentences import slowdown_sentences, viability_sentences
 from edgebench.report.workload import WorkloadPoints
@@ -39,19 +40,36 @@ def measured_answers(workload: WorkloadPoints) -> list[ReportAnswer]:
 
 
 def all_answers(
-    workload: WorkloadPoints, layers: LayerCostTable | None, fits: Sequence[CurveFits]
+    workload: WorkloadPoints,
+    layers: LayerCostTable | None,
+    fits: Sequence[CurveFits],
+    networks: Mapping[str, Any],
 ) -> list[ReportAnswer]:
-    """Every answer, with what the layers' times and the models' fits add."""
+    """Every answer, with what the layers' times and sizes and the models' fits add."""
     from edgebench.report.model_sentences import model_sentences
 
     fit, slow, more = measured_answers(workload)
     for one in fits:
         if one.curve.phase == "total" and is_of(workload, one.curve.settings, "pipeline"):
             slow.sentences.extend(model_sentences(one))
-    return [fit, slow, ReportAnswer(LAYERS, cause_sentences(layers)), more]
+    caused = layer_sentences(workload, layers, networks)
+    return [fit, slow, ReportAnswer(LAYERS, caused), more]
 
 
-def cause_sentences(table: LayerCostTable | None) -> list[str]:
+def layer_sentences(
+    workload: WorkloadPoints, table: LayerCostTable | None, networks: Mapping[str, Any]
+) -> list[str]:
+    """Which layers slow it, and apart from them which hold the memory that keeps it from fitting.
+
+    Args:
+        workload: whose layers.
+        table: their times; None: no layer was timed.
+        networks: the sweep's layer tables, as ``networks.json`` has them.
+    """
+    return [*_cause_sentences(table), *fit_sentences(workload, networks)]
+
+
+def _cause_sentences(table: LayerCostTable | None) -> list[str]:
     """Which layers take the added time at the tightest limit; else why that isn't known."""
     from edgebench.analysis.layer_costs.sentences import cause_sentence, warning_sentences
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import ResultsError
 from edgebench.report.answers import all_answers, is_of
 from edgebench.report.content import Chapter, Report
+from edgebench.report.memory_sentences import fit_sentences
 from edgebench.report.more_memory import largest_saving
 from edgebench.report.one_sentence import sweep_sentences
 from edgebench.report.pictures import Pngs, draw_pictures
@@ -68,6 +69,7 @@ def make_report(results: Results, pngs: Pngs = Pngs.NONE) -> Report:
     # What needs no figure is found while others are drawn.
     pictures, no_picture = draw_pictures(results, pngs, lambda: _find(results, found))
     advice = kept_advice(sweep.path)
+    advised = [[advice_sentence(advice)]] if advice else []
     tables = [remedies_table(advice)] if advice else []
     tables += [fits_table(found.fits)] if found.fits else []
     unfinished = unfinished_table(points)
@@ -78,10 +80,10 @@ def make_report(results: Results, pngs: Pngs = Pngs.NONE) -> Report:
     return Report(
         title=f"{sweep.name} on {sweep.device}",
         about=_about(sweep),
-        in_short=[*([[advice_sentence(advice)]] if advice else []), *_in_short(points, costs)],
+        in_short=[*advised, *_in_short(points, costs, sweep.networks)],
         summary=summary_table(points, {name: worst_layer(t) for name, t in costs.items()}),
         chapters=[
-            _chapter(one, brief[one.name], costs.get(one.name), found.fits)
+            _chapter(one, brief[one.name], costs.get(one.name), found.fits, sweep.networks)
             # Of many workloads only those with a limit that was tried get a chapter.
             for one in points
             if one.tried or len(points) <= _MANY
@@ -129,7 +131,9 @@ def _about(sweep: Sweep) -> list[str]:
 
 
 def _in_short(
-    points: Sequence[WorkloadPoints], costs: Mapping[str, LayerCostTable]
+    points: Sequence[WorkloadPoints],
+    costs: Mapping[str, LayerCostTable],
+    networks: Mapping[str, Any],
 ) -> list[list[str]]:
     from edgebench.analysis.layer_costs.sentences import cause_sentence
 
@@ -143,6 +147,7 @@ def _in_short(
             # A layer's name stays as it is.
             own = cause.startswith(("no layer", "can't tell"))
             sentences.append(f"{cause[0].upper() if own else cause[0]}{cause[1:]}.")
+        sentences.extend(fit_sentences(one, networks))
         if saving := largest_saving(one):
             sentences.append(saving)
     return said
@@ -153,13 +158,17 @@ def _minute(started_utc: str) -> str:
 
 
 def _chapter(
-    workload: WorkloadPoints, brief: str, layers: LayerCostTable | None, fits: Sequence[CurveFits]
+    workload: WorkloadPoints,
+    brief: str,
+    layers: LayerCostTable | None,
+    fits: Sequence[CurveFits],
+    networks: Mapping[str, Any],
 ) -> Chapter:
     tables = [limits_table(workload)]
     cost = layers.tightest() if layers else None
     if layers and cost and cost.surely_slower and cost.extra_s > 0:
         tables.append(layers_table(layers, cost))
-    return Chapter(workload.name, brief, all_answers(workload, layers, fits), tables)
+    return Chapter(workload.name, brief, all_answers(workload, layers, fits, networks), tables)
 
 
 def _table_of(workload: WorkloadPoints, tables: Iterable[LayerCostTable]) -> LayerCostTable | None:

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.text import Text
     from PIL.Image import Image
 
     from edgebench.results.results import Results
 
 #: An SVG larger than this is embedded as PNG, which no number of points makes larger.
-LARGEST_SVG = 150_000
-#: About what an SVG takes for a character, a point, a corner of a shape and one of a line, bytes.
-_TEXT_BYTES, _POINT_BYTES, _CORNER_BYTES, _LINE_BYTES = 120, 110, 22, 8
+LARGEST_SVG = 160_000
+#: About what an SVG takes for a character, a tick, a point, a corner of a shape and one of a line,
+#: bytes.
+_TEXT_BYTES, _TICK_BYTES, _POINT_BYTES, _CORNER_BYTES, _LINE_BYTES = 120, 250, 110, 22, 8
 #: All embedded figures together; a page with its tables stays well below 5 MB.
 LARGEST_ALL = 4_000_000
 #: Enough for lines and shades on paper; a third of the bytes.
@@ -91,36 +93,38 @@ def is_png(picture: Picture) -> bool:
 
 
 def _picture(stem: str, figure: Figure, pngs: Pngs) -> Picture:
+    from edgebench.report.figures.held_figure import held
     from edgebench.report.figures.layout import lay_out
     from edgebench.report.figures.style import figure_bytes
 
-    lay_out(figure)
-    # An SVG that will be too large takes long to make.
-    svg = b"" if _svg_bytes(figure) > LARGEST_SVG else figure_bytes(figure, ["svg"])["svg"]
-    # The figure's own title and subtitle.
-    words = [text.get_text() for text in figure.texts[:2]]
-    picture = Picture(stem, ": ".join(word for word in words if word) or stem, svg)
-    if pngs is Pngs.ALL or (is_png(picture) and pngs is Pngs.LARGE):
-        picture = replace(picture, png=figure_bytes(figure, ["png"])["png"])
-    if is_png(picture):
-        # Here, where other figures are drawn at the same time.
-        picture = replace(picture, small=_few_colours(_pixels(figure)))
+    with held(figure) as texts:
+        lay_out(figure, texts)
+        # An SVG that will be too large takes long to make.
+        is_large = _svg_bytes(figure, texts) > LARGEST_SVG
+        svg = b"" if is_large else figure_bytes(figure, ["svg"])["svg"]
+        # The figure's own title and subtitle.
+        words = [text.get_text() for text in figure.texts[:2]]
+        picture = Picture(stem, ": ".join(word for word in words if word) or stem, svg)
+        if pngs is Pngs.ALL or (is_png(picture) and pngs is Pngs.LARGE):
+            picture = replace(picture, png=figure_bytes(figure, ["png"])["png"])
+        if is_png(picture):
+            # Here, where other figures are drawn at the same time.
+            picture = replace(picture, small=_few_colours(_pixels(figure)))
     return picture
 
 
-def _svg_bytes(figure: Figure) -> int:
-    """About how large its SVG will be."""
-    from matplotlib.text import Text
-
-    texts = figure.findobj(lambda one: isinstance(one, Text) and one.get_visible())
-    size = _TEXT_BYTES * sum(len(text.get_text()) for text in texts if isinstance(text, Text))
+def _svg_bytes(figure: Figure, texts: Sequence[Text]) -> int:
+    """About how large its SVG will be, with these texts."""
+    size = _TEXT_BYTES * sum(len(text.get_text()) for text in texts if text.get_visible())
     return size + sum(map(_marks_bytes, figure.axes))
 
 
 def _marks_bytes(axes: Axes) -> int:
-    """The part of its points, shapes and lines."""
+    """The part of its ticks, points, shapes and lines."""
     import numpy as np
 
+    both = (axes.xaxis, axes.yaxis)
+    ticks = sum(len(one.get_majorticklocs()) + len(one.get_minorticklocs()) for one in both)
     marked = (line for line in axes.lines if line.get_marker() not in ("None", ""))
     points = sum(np.size(line.get_xdata()) for line in marked)
     lines = [line for line in axes.lines if line.get_linestyle() != "None"]
@@ -132,7 +136,8 @@ def _marks_bytes(axes: Axes) -> int:
     # A line in steps has two corners at each change.
     heights = (np.asarray(line.get_ydata(), dtype=float) for line in lines if _is_stepped(line))
     corners += sum(2 * int(np.count_nonzero(np.diff(each))) for each in heights)
-    return _POINT_BYTES * points + _CORNER_BYTES * corners + _LINE_BYTES * drawn
+    size = _TICK_BYTES * ticks + _POINT_BYTES * points
+    return size + _CORNER_BYTES * corners + _LINE_BYTES * drawn
 
 
 def _is_stepped(line: Line2D) -> bool:

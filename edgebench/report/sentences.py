@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from edgebench.kills import OBSERVER_EFFECT
-from edgebench.report.slowness import factor_words, slow_rounds_before_end, tightest_fast_limit
-from edgebench.report.start_sentences import ended_in_import_words, start_sentences
+from edgebench.report.slowness import before_end, factor_words, tightest_fast_limit
+from edgebench.report.start_sentences import start_sentences
 from edgebench.report.workload import WorkloadPoints, limit_label, limit_size, spread_words
 from edgebench.results.kill_rate import kill_rate
 from edgebench.results.spread import SLIGHT
@@ -95,7 +95,9 @@ def _demand(workload: WorkloadPoints) -> str:
     demand = workload.demand_bytes
     if demand is None:
         return "Its demand is not known: no unlimited trial recorded it."
-    return f"It needs {format_size(demand)} without a limit (median of its trials)."
+    unlimited = workload.unlimited
+    trials = "one trial" if unlimited and _made(unlimited) == 1 else "median of its trials"
+    return f"It needs {format_size(demand)} without a limit ({trials})."
 
 
 def _finished(workload: WorkloadPoints) -> str:
@@ -123,12 +125,12 @@ def _finished(workload: WorkloadPoints) -> str:
 
 
 def _before_end(workload: WorkloadPoints, lost: Sequence[PointSummary]) -> str:
-    """What trials had come to when the widest of these limits ended them."""
-    if all(map(ended_in_import_words, lost)):
-        return ended_in_import_words(lost[0])
-    rounds = slow_rounds_before_end(workload, lost[0])
-    where = f" at {limit_label(lost[0])}" if len(lost) > 1 else ""
-    return f",{where} {rounds}" if rounds else ""
+    """What trials were doing when the widest of these limits ended them, and how slow they were."""
+    words = before_end(workload, lost[0])
+    of_all = {point.ended_in for point in lost} == {words.removeprefix(" while ")}
+    if of_all or len(lost) == 1 or not words:
+        return words
+    return f", at {limit_label(lost[0])}{words.removeprefix(',')}"
 
 
 def _killed_with_swap_free(workload: WorkloadPoints) -> list[str]:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from edgebench.report.slowness import factor_words, is_surely_more
+from edgebench.report.slowness import factor_words, is_surely_more, one_trial_words
 from edgebench.report.workload import WorkloadPoints, limit_label, spread_words
 from edgebench.results.spread import SLIGHT
 from edgebench.results.stages import START
 from edgebench.results.summary import PointSummary
 from edgebench.results.trial_lines import IMPORT
 from edgebench.units import format_duration, times_as_long
-
-#: How sentences say that all trials which a limit ended had not come further than the import.
-IN_IMPORT = " while importing its runtime"
 
 
 def later_start_words(workload: WorkloadPoints) -> Iterator[str]:
@@ -29,16 +26,11 @@ def later_start_words(workload: WorkloadPoints) -> Iterator[str]:
         words = f"importing its runtime takes {_longer(workload, imported, IMPORT)}"
         if both:
             words += f" and its first round {_longer(workload, imported, START)}"
-        yield f"{words} longer at {limit_label(imported)}"
+        once = one_trial_words(imported, START) if both else ""
+        yield f"{words} longer at {limit_label(imported)}{once}"
     if started and not both:
-        longer = _longer(workload, started, START)
-        yield f"its first round takes {longer} longer at {limit_label(started)}"
-
-
-def ended_in_import_words(point: PointSummary) -> str:
-    """`` while importing its runtime``; empty unless all that its limit ended were doing that."""
-    ended = sum(count for outcome, count in point.outcomes.items() if outcome != "ok")
-    return IN_IMPORT if ended and ended == point.ended_in_import else ""
+        longer, once = _longer(workload, started, START), one_trial_words(started, START)
+        yield f"its first round takes {longer} longer at {limit_label(started)}{once}"
 
 
 def start_sentences(

@@ -67,6 +67,11 @@ class WorkloadPoints:
         return next((p.demand_bytes for p in self.points if p.demand_bytes is not None), None)
 
     @property
+    def base_bytes(self) -> float | None:
+        """The runtime's footprint without a limit; None if no trial recorded it."""
+        return self.unlimited.base_bytes if self.unlimited else None
+
+    @property
     def limits(self) -> LimitSetting:
         """What all its limits have in common: swap, cores, CPU quota."""
         return self.points[0].limits

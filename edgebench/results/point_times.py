@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from edgebench.kills import TOO_TIGHT
@@ -12,6 +11,7 @@ from edgebench.results.spread import Spread, spread_of
 from edgebench.results.stages import STEADY
 from edgebench.results.steady import steadiness
 from edgebench.results.trial_lines import TRIAL_TIMES
+from edgebench.results.walk_visits import is_one_walk, unlimited_around, walk_numbers
 
 if TYPE_CHECKING:
     from edgebench.records import TrialRecord
@@ -20,7 +20,23 @@ if TYPE_CHECKING:
     from edgebench.walk_report import WalkReport
 
 
-def point_times(sweep: Sweep, rows: Sequence[int]) -> dict[str, Spread]:
+class WalkedRows:
+    """The rows of a sweep's columns that are visits of walks."""
+
+    def __init__(self, columns: ColumnTable) -> None:
+        steps, around_s = (columns.numbers.get(f"walk_{name}") for name in ("step", "reference_s"))
+        self._walks = [] if steps is None else walk_numbers(steps)
+        #: Row → seconds of a steady round without a limit at that time.
+        self.unlimited_s: dict[int, float] = {}
+        if steps is not None and around_s is not None:
+            self.unlimited_s = unlimited_around(self._walks, around_s)
+
+    def of(self, rows: Iterable[int]) -> list[int]:
+        """The numbers of the rows' walks."""
+        return [self._walks[row] for row in rows] if self._walks else []
+
+
+def point_times(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> dict[str, Spread]:
     """Each time of these trials that is known, in seconds.
 
     A walk's rounds at a limit are compared with rounds without one in the same process, so they are
@@ -28,68 +44,42 @@ def point_times(sweep: Sweep, rows: Sequence[int]) -> dict[str, Spread]:
     """
     columns = sweep.columns
     spreads = {name: spread_of(columns.values(f"times_{name}", rows)) for name in TRIAL_TIMES}
-    if spreads.get(STEADY) and (rounds := spread_of(_rounds_of_one_walk(sweep, rows))):
+    if spreads.get(STEADY) and (rounds := spread_of(_rounds_of_one_walk(sweep, rows, walked))):
         spreads |= dict.fromkeys((STEADY, "total"), rounds)
     return {name: spread for name, spread in spreads.items() if spread}
 
 
-def _rounds_of_one_walk(sweep: Sweep, rows: Sequence[int]) -> list[float]:
-    """The steady rounds of visits that finished; empty if not all trials are of one walk."""
-    if len(sweep.columns.values("walk_step", rows)) < len(rows):
+def _rounds_of_one_walk(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> list[float]:
+    """The steady rounds of visits that finished; empty if they are not all of one walk."""
+    ends = zip(rows, sweep.columns.words("outcome", rows), strict=True)
+    done = [row for row, outcome in ends if outcome == "ok"]
+    if not is_one_walk(walked.of(done)):
         return []
-    done = [sweep.records[row] for row in rows if sweep.records[row].outcome == "ok"]
-    walks = [record.walk for record in done if record.walk and record.walk.round_s]
-    if len({walk.walk for walk in walks}) != 1:
-        return []
-    return [round_s for walk in walks for round_s in _steady_of(walk)]
+    walks = (sweep.records[row].walk for row in done)
+    return [round_s for walk in walks if walk for round_s in _steady_of(walk)]
 
 
-def unlimited_around(columns: ColumnTable) -> dict[int, float]:
-    """Row of a walk's visit → seconds of a steady round without a limit at that time.
-
-    Where the walk had none afterwards, for it was killed, the one before.
-    """
-    steps, around_s = (columns.numbers.get(f"walk_{name}") for name in ("step", "reference_s"))
-    if steps is None or around_s is None:
-        return {}
-    found, known_s = {}, math.nan
-    for row, (step, own_s) in enumerate(zip(steps, around_s, strict=True)):
-        # A walk's visits follow one another, its first one without a limit.
-        if step == 0:
-            known_s = math.nan
-        known_s = known_s if math.isnan(own_s) else own_s
-        if step >= 0 and known_s > 0:
-            found[row] = known_s
-    return found
-
-
-def steady_relative(
-    sweep: Sweep, rows: Sequence[int], unlimited_s: Mapping[int, float]
-) -> Spread | None:
+def steady_relative(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> Spread | None:
     """Walks' steady rounds over those without a limit around them in the same process.
 
     What the machine or a process does slower for a while cancels out. The repeats are visits; of
     one walk and without a limit, rounds. None: no visit finished.
-
-    Args:
-        sweep: whose records.
-        rows: the point's.
-        unlimited_s: as :func:`unlimited_around` has it.
     """
-    visits: list[tuple[str, list[float]]] = []
+    visits: dict[int, list[float]] = {}
     for row in rows:
-        if row in unlimited_s and (record := sweep.records[row]).outcome == "ok" and record.walk:
-            steady = _steady_of(record.walk)
-            visits.append((record.walk.walk, [round_s / unlimited_s[row] for round_s in steady]))
-    visits = [visit for visit in visits if visit[1]]
+        unlimited_s = walked.unlimited_s.get(row)
+        if unlimited_s and (record := sweep.records[row]).outcome == "ok" and record.walk:
+            steady = [round_s / unlimited_s for round_s in _steady_of(record.walk)]
+            visits |= {row: steady} if steady else {}
     limited = bool(visits) and sweep.records[rows[0]].limits.memory_bytes is not None
-    if limited and len({walk for walk, _ in visits}) > 1:
-        return spread_of(statistics.median(rounds) for _, rounds in visits)
-    return spread_of(one for _, rounds in visits for one in rounds)
+    if limited and not is_one_walk(walked.of(visits)):
+        return spread_of(map(statistics.median, visits.values()))
+    return spread_of(one for rounds in visits.values() for one in rounds)
 
 
 def _steady_of(walk: WalkReport) -> list[float]:
-    return [walk.round_s[place] for place in steadiness(walk.round_s).rounds]
+    rounds = walk.round_s
+    return [rounds[place] for place in steadiness(rounds).rounds] if rounds else []
 
 
 def rounds_before_end(sweep: Sweep, rows: Sequence[int]) -> Spread | None:

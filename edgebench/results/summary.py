@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgebench.kills import ended_in_import
+from edgebench.kills import ended_in
 from edgebench.measures.machine.noise import spread_warnings
 from edgebench.records import LimitSetting, limit_setting
 from edgebench.results.columns.table import NONE, ColumnTable
 from edgebench.results.point_energy import PointEnergy, point_energy
 from edgebench.results.point_slowdowns import with_slowdowns
 from edgebench.results.point_times import (
+    WalkedRows,
     point_times,
     rounds_before_end,
     steady_relative,
-    unlimited_around,
 )
 from edgebench.results.record_types import is_whole_limit
 from edgebench.results.spread import Ratio, Spread, spread_of
@@ -45,7 +45,9 @@ class PointSummary:
     each trial's rounds, where any did. ``noise`` says what puts the point's numbers in doubt.
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
     there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
-    ``ended_in_import``: how many trials its limit ended while they imported their runtime.
+    ``ended_in``: what all trials that did not finish were doing, as
+    :func:`edgebench.kills.ended_in` says it; empty where they differ. ``base_bytes`` is the
+    runtime's footprint.
     ``energy_ratio`` is its energy over the unlimited one. ``steady_relative``: a walk's steady
     rounds over those without a limit around them.
     """
@@ -65,7 +67,8 @@ class PointSummary:
     swap_peak_bytes: Spread | None = None
     swap_free_bytes: Spread | None = None
     rounds_before_end_s: Spread | None = None
-    ended_in_import: int = 0
+    ended_in: str = ""
+    base_bytes: float | None = None
     demand_bytes: float | None = None
     reasons: list[str] = field(default_factory=list)
     collections_s: list[float] = field(default_factory=list)
@@ -102,9 +105,9 @@ def summarise(sweep: Sweep) -> list[PointSummary]:
         trials.setdefault(point, []).append(row)
     planned = Counter(str(one.get("point_id")) for one in timed_in(sweep.resolved.get("plan")))
     declared = _declared(sweep.resolved)
-    ids, around = dict.fromkeys((*declared, *trials)), unlimited_around(sweep.columns)
+    ids, walked = dict.fromkeys((*declared, *trials)), WalkedRows(sweep.columns)
     made = [
-        _summary(one, sweep, trials.get(one, []), declared.get(one), planned.get(one), around)
+        _summary(one, sweep, trials.get(one, []), declared.get(one), planned.get(one), walked)
         for one in ids
     ]
     return [with_slowdowns(point, made) for point in made]
@@ -152,14 +155,14 @@ def _summary(
     rows: Sequence[int],
     declared: tuple[dict[str, Any], LimitSetting] | None,
     planned: int | None,
-    unlimited_s: Mapping[int, float],
+    walked: WalkedRows,
 ) -> PointSummary:
     """One point, of these rows of the sweep's columns."""
     columns = sweep.columns
     last = sweep.records[rows[-1]] if rows else None
     settings, limits = (last.settings, last.limits) if last else declared or ({}, LimitSetting())
-    demand = spread_of(columns.values("demand_bytes", rows))
-    times = point_times(sweep, rows)
+    demand, base = (spread_of(columns.values(f"{of}_bytes", rows)) for of in ("demand", "base"))
+    times = point_times(sweep, rows, walked)
     return PointSummary(
         point=point,
         workload=workload_label(settings),
@@ -174,7 +177,8 @@ def _summary(
         swap_peak_bytes=spread_of(columns.values("swap_peak_bytes", rows)),
         swap_free_bytes=_swap_free(columns, rows),
         rounds_before_end_s=rounds_before_end(sweep, rows),
-        ended_in_import=sum(ended_in_import(*end) for end in _ends(columns, rows)),
+        ended_in=_ended_in(columns, rows),
+        base_bytes=base.median if base else None,
         demand_bytes=demand.median if demand else None,
         reasons=_reasons(columns, rows),
         collections_s=[taken for taken in columns.values("collections_s", rows) if taken > 0],
@@ -183,7 +187,7 @@ def _summary(
         throughput_per_s=_throughput(columns, rows),
         unit=throughput_unit(settings),
         energy=point_energy(columns, rows, START in times or STEADY in times),
-        steady_relative=steady_relative(sweep, rows, unlimited_s),
+        steady_relative=steady_relative(sweep, rows, walked),
     )
 
 
@@ -204,6 +208,11 @@ def _reasons(columns: ColumnTable, rows: Sequence[int]) -> list[str]:
     words = (f"{outcome}: {reason or 'no reason recorded'}" for outcome, reason in bad)
     # A reason of several lines must not look like several reasons.
     return list(dict.fromkeys(" ".join(line.split()) for line in words))
+
+
+def _ended_in(columns: ColumnTable, rows: Sequence[int]) -> str:
+    found = {ended_in(*end) for end in _ends(columns, rows) if end[0] != "ok"}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _ends(columns: ColumnTable, rows: Sequence[int]) -> Iterator[tuple[str | None, str | None]]:

@@ -155,16 +155,14 @@ def _found(search: _Search, folder: Path) -> Minimum:
     check_throughput(search.name, unlimited, goal.throughput)
     demand = demand_range(unlimited)
     if demand is None:
-        raise WorkloadError(
-            f"how much memory {search.name} needs is not known",
-            where=str(sweep.path),
-            remedy="edgebench doctor",
-        )
+        what = f"how much memory {search.name} needs is not known"
+        raise WorkloadError(what, where=str(sweep.path), remedy="edgebench doctor")
     pace = median_pace(unlimited, planner.pace)
     factor = goal.factor(pace)
     tried = planner.tried(planned, records)
     rates = [r.throughput_per_s for r in unlimited if r.throughput_per_s]
     fast = slowdown_bracket(tried, factor) if factor and pace else None
+    later_s, later_trials = _later_start(fast, unlimited, list(records.values()))
     return Minimum(
         name=search.name,
         folder=sweep.path,
@@ -181,22 +179,29 @@ def _found(search: _Search, folder: Path) -> Minimum:
         unit=throughput_unit(unlimited[0].settings),
         unlimited_per_s=statistics.median(rates) if rates else None,
         stop_after_s=search.stop_after_s,
-        later_start_s=_later_start_s(fast, unlimited, list(records.values())),
+        later_start_s=later_s,
+        later_start_trials=later_trials,
         size_bytes=search.size_bytes,
         finished=not planner.open_question(planned, records),
     )
 
 
-def _later_start_s(
+def _later_start(
     fast: LimitBracket | None, unlimited: Sequence[TrialRecord], records: Sequence[TrialRecord]
-) -> float | None:
-    """Median seconds from a trial's beginning to the end of its first round, less unlimited."""
+) -> tuple[float | None, int]:
+    """Median seconds from a trial's beginning to the end of its first round, less unlimited.
+
+    And how many trials at the limit say so.
+    """
     if fast is None or fast.good is None:
-        return None
+        return None, 0
     size = fast.good.limit_bytes
     here = [r for r in records if size in (r.limit_bytes, r.limits.memory_bytes)]
     medians = [median_pace(trials, start_of_rounds) for trials in (here, unlimited)]
-    return None if None in medians else (medians[0] or 0.0) - (medians[1] or 0.0)
+    if None in medians:
+        return None, 0
+    known = sum(start_of_rounds(record) is not None for record in here)
+    return (medians[0] or 0.0) - (medians[1] or 0.0), known
 
 
 def predicted_guess(

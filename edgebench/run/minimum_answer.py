@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgebench.run.limit_bracket import LimitBracket, TriedLimit
 from edgebench.run.program_search import differs
+from edgebench.text import shortened
 from edgebench.throughput import per_second_words
 from edgebench.units import brief_size, format_duration, times_as_long
 
@@ -37,6 +38,7 @@ class Minimum:
         later_start_s: how much later its first round ends at the least limit of ``fast`` than
             unlimited, counted from the trial's beginning, where its trials have further rounds;
             None: they don't, or it was not asked for.
+        later_start_trials: how many trials at that limit say so.
         size_bytes: the only limit that was tried, to say whether it is enough; None: a search.
         finished: whether all questions were answered; False: it was interrupted or out of time.
     """
@@ -57,6 +59,7 @@ class Minimum:
     unlimited_per_s: float | None = None
     stop_after_s: float | None = None
     later_start_s: float | None = None
+    later_start_trials: int = 0
     size_bytes: int | None = None
     finished: bool = True
 
@@ -79,6 +82,10 @@ class Minimum:
             parts += [part for part in (*self._slow_parts(), self._end_words()) if part]
         trials = "1 trial" if self.trials == 1 else f"{self.trials} trials"
         return f"{'; '.join(parts)} ({trials}, {_seconds(self.total_s)})"
+
+    def __repr__(self) -> str:
+        """The answer; its fields are in ``vars(found)``."""
+        return f"<Minimum: {shortened(self.name)} {self.sentence}>"
 
     def _repr_html_(self) -> str:
         """As a notebook shows it: the sentence, and each limit that was tried."""
@@ -120,7 +127,8 @@ class Minimum:
             took = f", taking {times_as_long(slow)}" if slow else ""
             return f"fits in {size} (finished {one.trials} of {one.trials} times{took})"
         if one.outcome == "ok" and one.slowdown:
-            return f"does not fit in {size}: {self._pace_words(one.slowdown)} there"
+            once = " in one trial" if one.trials == 1 else ""
+            return f"does not fit in {size}: {self._pace_words(one.slowdown)} there{once}"
         return f"does not fit in {size}: {self._end(one)}"
 
     def _pace_words(self, slowdown: float) -> str:
@@ -134,7 +142,8 @@ class Minimum:
         if later_s is None or self.fast is None or self.fast.good is None or words is None:
             return None, words
         where = brief_size(self.fast.good.limit_bytes)
-        start = f"starts {format_duration(later_s)} later at {where}" if later_s > 0 else None
+        once = " in one trial" if self.later_start_trials == 1 else ""
+        start = f"starts {format_duration(later_s)} later at {where}{once}" if later_s > 0 else None
         return start, f"once running, it {words}"
 
     def _slow_words(self) -> str | None:

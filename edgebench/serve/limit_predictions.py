@@ -7,13 +7,13 @@ number it shows was predicted and none interpolated by the page.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import EdgebenchError
-from edgebench.report.answers import LAYERS, SLOW, cause_sentences, is_of
+from edgebench.report.answers import LAYERS, SLOW, is_of, layer_sentences
 from edgebench.report.model_sentences import model_sentences
 from edgebench.report.workload import WorkloadPoints, workloads
 from edgebench.results.results import load
@@ -54,7 +54,8 @@ def predict_limits(sweep: Path) -> dict[str, Any]:
         why_not = None
     except EdgebenchError as error:
         made, why_not = [], f"{error.what}; {error.remedy}" if error.remedy else error.what
-    shown = [_workload(one, made, costs, fits) for one in points]
+    networks = results.sweeps[0].networks
+    shown = [_workload(one, made, costs, fits, networks) for one in points]
     return {"workloads": shown, "warnings": list(dict.fromkeys(warnings)), "why_not": why_not}
 
 
@@ -88,6 +89,7 @@ def _workload(
     made: Sequence[Prediction],
     costs: Sequence[LayerCostTable],
     fits: Sequence[CurveFits],
+    networks: Mapping[str, Any],
 ) -> dict[str, Any]:
     layers = next((t for t in costs if is_of(one, t.settings, "network")), None)
     said = [
@@ -99,7 +101,7 @@ def _workload(
     found = next((p for p in made if is_of(one, p.subject.settings, "pipeline")), None)
     return {
         "name": one.name,
-        "answers": {SLOW: said, LAYERS: cause_sentences(layers)},
+        "answers": {SLOW: said, LAYERS: layer_sentences(one, layers, networks)},
         "prediction": _prediction(found) if found else None,
     }
 

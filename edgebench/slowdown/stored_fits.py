@@ -20,7 +20,8 @@ from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import LEVEL, MODEL_SCHEMA, Fit, Parameter
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
-from edgebench.slowdown.models.fitting import CurveFits, ModelFit
+from edgebench.slowdown.models.fitting import CurveFits
+from edgebench.slowdown.models.held_out import ModelFit
 from edgebench.slowdown.models.measured import MeasuredLine
 from edgebench.slowdown.shared_fits import (
     SHARED,

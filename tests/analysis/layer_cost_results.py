@@ -15,7 +15,7 @@ import numpy as np
 
 from edgebench.analysis.layer_costs.builder import layer_cost_tables
 from edgebench.analysis.layer_costs.table import LayerCostTable
-from edgebench.records import LimitSetting, Outcome, TrialRecord
+from edgebench.records import LimitSetting, Outcome, PhaseSum, TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.results import load
 from edgebench.spans import events_to_phases
@@ -47,8 +47,9 @@ class Made:
     settings: Mapping[str, Any] = field(default_factory=dict)
     reason: str | None = None
     collections_s: float | None = None
-    #: Which visit of a walk it is.
+    #: Which visit of a walk it is, and what a round takes without a limit at that time.
     step: int | None = None
+    around_s: float | None = None
 
 
 def slower(layer: str, times: Times, base: Mapping[str, Times] = UNLIMITED) -> dict[str, Times]:
@@ -99,6 +100,7 @@ def _write(folder: ResultsFolder, trial: str, made: Made, networks: Sequence[str
     )
     folder.samples_path(trial).write_bytes(samples(events))
     settings = {"kind": "inference", "networks": list(networks), "schedule": "bulk"}
+    phases = events_to_phases(events)
     folder.append(
         TrialRecord(
             trial=trial,
@@ -116,10 +118,17 @@ def _write(folder: ResultsFolder, trial: str, made: Made, networks: Sequence[str
             base_bytes=made.base,
             demand_bytes=200 * MIB if limit is None and made.outcome == "ok" else None,
             oom_kills=1 if made.outcome == "oom-killed" else 0,
-            phases=events_to_phases(events),
-            walk=None if made.step is None else WalkReport(trial, made.step),
+            phases=phases,
+            walk=_visit(trial, made, phases),
         )
     )
+
+
+def _visit(trial: str, made: Made, phases: Sequence[PhaseSum]) -> WalkReport | None:
+    if made.step is None:
+        return None
+    rounds = [phase.wall_s for phase in phases if phase.phase == "round"]
+    return WalkReport(trial, made.step, rounds, made.around_s)
 
 
 class _Clock:

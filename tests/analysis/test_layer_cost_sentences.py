@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from layer_cost_results import (
     LIMITED,
     UNLIMITED,
@@ -17,6 +18,8 @@ from layer_cost_results import (
 )
 
 from edgebench.analysis.layer_costs.sentences import layer_cost_sentences
+from edgebench.results.results import load
+from edgebench.results.summary import summarise
 
 EVERY = ("conv", "fc", "act")
 
@@ -101,6 +104,25 @@ def test_rounds_of_one_walk_are_its_repeats(tmp_path: Path):
     assert table.costs[0].at.clock_s.count == 2
     fresh = table_of(make(tmp_path / "fresh", [Made(rounds=[UNLIMITED] * 5), *walk]))
     assert (fresh.unlimited.clock_s.count, fresh.costs[0].at.clock_s.count) == (2, 4)
+
+
+def test_a_walked_pass_is_compared_with_its_own_process(tmp_path: Path):
+    """The second process is twice as slow, fresh ones are not: the factor is that of the points."""
+    slow, slow_limited = (
+        {name: tuple(2 * seconds for seconds in own) for name, own in times.items()}
+        for times in (UNLIMITED, LIMITED)
+    )
+    visits = [
+        Made(label, [times] * 5, step=step, around_s=around_s)
+        for around_s, walk in ((1.15, (UNLIMITED, LIMITED)), (2.3, (slow, slow_limited)))
+        for step, (label, times) in enumerate(zip(("max", "100M"), walk, strict=True))
+    ]
+    path = make(tmp_path, [*visits, *[Made()] * 3])
+    (cost,) = table_of(path).costs
+    (point,) = (p for p in summarise(load(path).sweeps[0]) if p.limits.label == "100M")
+    assert cost.ratio == point.ratios["total"]
+    assert cost.slowdown == pytest.approx(2.69 / 1.15)
+    assert cost.at.clock_s.median == pytest.approx(1.5 * 2.69)
 
 
 def test_time_between_layers_is_no_cause_if_it_is_a_small_part(tmp_path: Path):

@@ -198,3 +198,16 @@ def test_overlapping_layers_under_a_share_of_demand(tmp_path: Path):
     calls = [e for e in events if e["ph"] == "X" and e["cat"] == "first" and "layer" in e["args"]]
     # Two trials, of two rounds each.
     assert len(calls) == 2 * 2 * len(table["layers"])
+
+
+@pytest.mark.slow
+@pytest.mark.cgroup
+@pytest.mark.swap
+def test_a_walk_measured_in_truth_has_one_factor_a_limit(tmp_path: Path):
+    """LeNet, walked: `layers` and `show` tell the same slowdown of each limit, and its interval."""
+    about = ("--plan", "walk", "--memory", "70%", "--swap", "256M", "--no-figure")
+    data, table, _ = measured(tmp_path, "lenet", *about)
+    shown = json.loads(edgebench(tmp_path, "show", data["path"], "--json").stdout)
+    ratios = {one["limits"]["label"]: one["ratios"].get("total") for one in shown["points"]}
+    assert table["costs"]
+    assert all(cost["ratio"] == ratios[cost["at"]["label"]] for cost in table["costs"])

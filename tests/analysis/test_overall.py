@@ -14,6 +14,8 @@ from edgebench.analysis.overall import BlockedLog, PointTime, compare_overall
 
 _KINDS = ("total", "start", "load", "first", "execute")
 _POINTS, _BLOCKS, _PAIRS = 6, 3, 300
+#: Fewer than there is an interval over points of: that over pairs is the widest of all.
+_UNEVEN_POINTS = 3
 _NOISE = 0.06
 #: What of a sweep drifts as one, by how much (standard deviation of the logarithm).
 _DRIFTS = {"nothing": 0.0, "kinds": 0.04, "points": 0.04, "blocks": 0.04}
@@ -206,3 +208,38 @@ def test_the_interval_in_turn_holds_the_true_ratio():
     found = [compare_overall(in_turn(chance, 1.1), 0.05, in_turn=True) for _ in range(_PAIRS)]
     missed = sum(one is not None and not one.ratio_low <= 1.1 <= one.ratio_high for one in found)
     assert stats.binomtest(missed, _PAIRS, 0.05, alternative="greater").pvalue > 0.01
+
+
+def uneven_in_turn(chance: random.Random, factor: float) -> list[PointTime]:
+    """Two versions in turn; one point's processes differ by much more than those of the others."""
+    noises = [0.08, *[0.01] * (_UNEVEN_POINTS - 1)]
+    times = []
+    for point, noise in enumerate(noises):
+        trials = [[chance.gauss(0, noise) for _ in range(_BLOCKS)] for _ in range(2)]
+        for kind in _KINDS:
+            before, after = ([own + chance.gauss(0, 0.01) for own in side] for side in trials)
+            shifted = [log + math.log(factor) for log in after]
+            times.append(point_time(before, shifted, kind, point))
+    return times
+
+
+def test_a_point_that_spreads_more_does_not_make_the_interval_too_narrow():
+    """The interval holds the true ratio where most of its error is of few trials; 300 pairs."""
+    chance = random.Random(26)
+    found = [
+        compare_overall(uneven_in_turn(chance, 1.1), 0.05, in_turn=True) for _ in range(_PAIRS)
+    ]
+    missed = sum(one is not None and not one.ratio_low <= 1.1 <= one.ratio_high for one in found)
+    assert stats.binomtest(missed, _PAIRS, 0.05, alternative="greater").pvalue > 0.01
+
+
+def test_the_least_change_over_all_times_is_found_19_times_in_20():
+    """Changes as large as the median pair says it would find, at a threshold of half of them."""
+    chance = random.Random(27)
+    equal = [compare_overall(in_turn(chance, 1.0), 0.05, in_turn=True) for _ in range(_PAIRS)]
+    least = statistics.median(one.least_ratio for one in equal if one is not None)
+    threshold = math.sqrt(least) - 1
+    changed = [in_turn(chance, least) for _ in range(_PAIRS)]
+    found = [compare_overall(pair, threshold, in_turn=True) for pair in changed]
+    slower = sum(one is not None and one.verdict == "slower" for one in found)
+    assert stats.binomtest(slower, _PAIRS, 0.95, alternative="less").pvalue > 0.01

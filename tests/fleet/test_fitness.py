@@ -27,7 +27,7 @@ def test_a_fit_machine_has_no_reason():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"edgebench": "0.0.1"}, "pip install"),
+        ({"edgebench": "0.0.1"}, "git pull in its clone, scripts/setup"),
         ({"python": "3.9.1"}, "shared only among equal versions"),
         ({"clock_off_s": -240.0}, "4 min behind"),
         ({"clock_off_s": 240.0}, "timedatectl"),
@@ -46,7 +46,9 @@ def test_another_python_may_run_a_sweep_of_its_own():
 
 def test_a_worker_without_this_edgebench_says_what_to_install():
     """A worker that can't even describe itself is told apart from a broken one."""
-    assert "edgebench[fleet]" in str(unfit_reason("ModuleNotFoundError: edgebench", shared=False))
+    reason = str(unfit_reason("ModuleNotFoundError: edgebench", shared=False))
+    assert f"install edgebench {__version__} there" in reason
+    assert "scripts/setup" in reason
 
 
 def test_the_same_machine_under_two_names_is_found():

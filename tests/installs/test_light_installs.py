@@ -109,6 +109,11 @@ OTHERWISE = {
 #: Extras that a page names for more than the verb's least.
 OF_USE = {"batch": {"tensorflow"}, "demo": {"serve"}, "minimum": {"plot"}, "predict": {"torch"}}
 
+#: Without a cgroup, too, they look at what tests beside them make: cgroups, dead servers' files.
+_ALONE = ("doctor", "serve")
+#: Everything else needs nothing that there is but once.
+_BESIDE = pytest.mark.xdist_group("installs")
+
 Installer = Callable[..., Path]
 
 
@@ -198,7 +203,8 @@ def cells(*installations: tuple[str, ...]) -> list[object]:
 def _cells(installations: Iterable[tuple[str, ...]]) -> Iterator[object]:
     for chosen in installations:
         for one in CALLS:
-            marks = [pytest.mark.cgroup] if one.cgroup else []
+            beside = [] if one.verb in _ALONE else [_BESIDE]
+            marks = [pytest.mark.cgroup] if one.cgroup else beside
             name = f"{'+'.join(chosen) or 'base'}: {one.words}"
             yield pytest.param(chosen, one, id=name, marks=marks)
 

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import matplotlib as mpl
@@ -20,6 +21,7 @@ from matplotlib.transforms import Bbox
 from edgebench.cli.plot import plot
 from edgebench.errors import ResultsError
 from edgebench.report.figures import layer_times, loading_execution, memory_time, slowdown, totals
+from edgebench.report.figures import style as figures_style
 from edgebench.report.figures.gallery import KINDS, draw_all
 from edgebench.report.figures.scales import LimitAxis, short_seconds, short_size
 from edgebench.report.figures.style import figure_bytes, figure_style, limit_colours
@@ -141,6 +143,29 @@ def test_only_labels_with_words_take_room(small: Results):
     assert first.xaxis.label.get_window_extent().y1 < first.bbox.y0
     ticks = [label.get_window_extent().x0 for label in first.get_yticklabels()]
     assert first.yaxis.label.get_window_extent().x1 < min(ticks)
+
+
+def test_what_is_worked_out_once_is_what_matplotlib_works_out_each_time(
+    small: Results, monkeypatch: pytest.MonkeyPatch
+):
+    """Each figure of a report, as PNG and as SVG, is byte by byte the same without `held`."""
+
+    def drawn() -> list[dict[str, bytes]]:
+        return [figure_bytes(one.figure) for draw in KINDS.values() for one in draw(small)]
+
+    once = drawn()
+    monkeypatch.setattr(figures_style, "held", lambda figure: nullcontext(figure.findobj(Text)))
+    assert drawn() == once
+
+
+def test_a_figure_that_was_drawn_can_still_be_changed(small: Results):
+    """In a notebook: nothing is held once it is drawn, so new ticks are seen."""
+    (named,) = totals.figures(small)
+    axes = named.figure.axes[0]
+    before = figure_bytes(named.figure, ["svg"])
+    axes.set_yticks([0.02, 0.05], ["some", "more"])
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["some", "more"]
+    assert figure_bytes(named.figure, ["svg"]) != before
 
 
 def test_totals_draw_a_line_a_schedule(wide: Results):

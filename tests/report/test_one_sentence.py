@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sentence_making import FREE, KILLED, STEADY, made, point, rounds
+from claim_making import POINTS, Point, named, quick, ratio, sweep_of
+from hypothesis import given
+from hypothesis import strategies as st
+from sentence_making import FREE, KILLED, NETWORK, STEADY, made, point, rounds
 
 from edgebench.report.badge import badge_words
-from edgebench.report.one_sentence import workload_sentence
+from edgebench.report.one_sentence import sweep_sentences, workload_sentence
 from edgebench.report.sentences import (
     slowdown_sentences,
     viability_sentences,
 )
-from edgebench.results.spread import Spread
-from edgebench.results.summary import PointSummary
+from edgebench.report.workload import workloads
+from edgebench.results.spread import Spread, ratio_of
+from edgebench.results.summary import PointSummary, summarise
 
 
 def test_each_end_of_a_limits_trials_is_counted_by_itself():
@@ -103,3 +107,70 @@ def test_noise_is_told_from_slowdown():
     assert "; no slowdown seen down to 150.0 MiB, though repeats differ by 45%; " in alike
     slower = workload_sentence(made(free, point("150M", (1.6, 2.6, 2.6))), "it")
     assert "; the repeats differ too much to tell whether a limit slows it; " in slower
+
+
+def test_what_one_trial_says_is_told_as_that():
+    """Beside each claim: of the first round, of several limits, and of an unlimited time alone."""
+
+    def said(*points: PointSummary) -> str:
+        return workload_sentence(made(*points), "it").partition("; ")[2]
+
+    def delayed(count: int) -> str:
+        once = rounds("100M", 1.2, 0.5)
+        times = {**once.times_s, "start": Spread(1.2, 1.2, 1.2, count)}
+        return said(rounds("max", 1.0, 0.5), replace(once, times_s=times))
+
+    longer = "its first round takes 200.0 ms longer at 100.0 MiB"
+    assert delayed(1).startswith(f"{longer} in one trial; once running, ")
+    assert delayed(3).startswith(f"{longer}; once running, ")
+    wide, tight = point("150M", (4.0,)), point("100M", (8.0,))
+    both = "takes 2 times as long at 150.0 MiB and 4 times at 100.0 MiB"
+    assert said(FREE, wide, tight).startswith(f"{both}, one trial each; ")
+    repeated = point("100M", (7.9, 8.0, 8.1))
+    mixed = "takes 2 times as long at 150.0 MiB in one trial and 4 times at 100.0 MiB; "
+    assert said(FREE, wide, repeated).startswith(mixed)
+    free = point("max", (2.0,))
+    compared = "takes 4 times as long at 100.0 MiB, compared with one unlimited trial; "
+    assert said(free, repeated).startswith(compared)
+    assert said(free, tight).startswith("takes 4 times as long at 100.0 MiB in one trial; ")
+
+
+def test_one_trial_that_is_not_slower_proves_nothing():
+    """It is not called a difference of repeats, nor "at most 10 % slower"."""
+    one = workload_sentence(made(FREE, point("150M", (2.1,))), "it")
+    assert "; no slowdown seen down to 150.0 MiB in one trial; finished" in one
+    two = made(point("max", (2.0,)), point("150M", (2.1,)), point("100M", (2.0, 2.1)))
+    words = "; no slowdown seen down to 100.0 MiB, compared with one unlimited trial; finished"
+    assert words in workload_sentence(two, "it")
+
+
+def test_without_times_no_repeats_are_blamed():
+    """Where nothing finished below a limit, or nothing without one, there is nothing to compare."""
+    killed = workload_sentence(made(FREE, point("90M", outcomes=KILLED)), "it")
+    assert killed == "it needs 200.0 MiB; killed at 90.0 MiB."
+    limited = workload_sentence(made(point("90M", (2.0, 2.1))), "it")
+    assert "; no trial finished without a limit, so it is unknown whether one slows it" in limited
+
+
+def test_of_many_workloads_the_worst_one_is_told_with_its_trials():
+    """One sentence for all says of its claim, too, that one trial makes it."""
+    settings = [{**NETWORK, "batch": size} for size in range(1, 9)]
+    points = [point("max", (2.0, 2.0), settings=own) for own in settings]
+    slow = point("90M", (8.0,), settings=settings[0])
+    ratio = ratio_of(slow.times_s["total"], points[0].times_s["total"])
+    found = workloads([*points, replace(slow, ratios={"total": ratio})])
+    (said,) = sweep_sentences(found, {one.name: "it" for one in found})
+    assert said.endswith("it, which takes 4 times as long at 90.0 MiB in one trial.")
+
+
+@given(POINTS, st.sampled_from([1, 2]))
+@quick
+def test_every_slowdown_of_one_trial_is_told_as_that(points: list[Point], of_rounds: int):
+    """Over made-up sweeps: a factor has repeats on both sides, or its sentence says otherwise."""
+    for workload in workloads(summarise(sweep_of(points, rounds=of_rounds))):
+        sentence = workload_sentence(workload, "it")
+        for part in sentence.split("; "):
+            if "times as long at" not in part and "longer at" not in part:
+                continue
+            bare = [one for one in named(part, points) if not ratio(one, points[0])]
+            assert bool(bare) == ("one trial" in part or "one unlimited" in part), part

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sentence_making import KILLED, made, point, rounds
 
-from edgebench.kills import ended_in_import
+from edgebench.kills import IMPORTING, ended_in
 from edgebench.report.one_sentence import workload_sentence
 from edgebench.report.sentences import slowdown_sentences, viability_sentences
 from edgebench.report.tables import limits_table
@@ -64,31 +64,50 @@ def test_a_walk_says_nothing_of_imports_below_a_limit():
 
 def test_kills_while_importing_are_told_as_that():
     """Where all that a limit ended were importing; of a mixture nothing is said."""
-    killed = replace(point("90M", outcomes=KILLED), ended_in_import=3)
+    killed = replace(point("90M", outcomes=KILLED), ended_in=IMPORTING)
     words = "killed at 90.0 MiB while importing its runtime."
     assert workload_sentence(made(FREE, killed), "it").endswith(words)
     answer = "No trial finished at 90.0 MiB: 3 killed for memory while importing its runtime."
     assert viability_sentences(made(FREE, killed))[-1] == answer
-    mixed = made(FREE, replace(killed, ended_in_import=2))
+    tighter = replace(killed, point="p-80M", limits=replace(killed.limits, label="80M"))
+    assert viability_sentences(made(FREE, killed, tighter))[-1].endswith(
+        ": 6 killed for memory while importing its runtime."
+    )
+    mixed = made(FREE, replace(killed, ended_in=""))
     assert workload_sentence(mixed, "it").endswith("killed at 90.0 MiB.")
     assert "importing" not in " ".join(viability_sentences(mixed))
+
+
+def test_kills_in_a_layer_are_told_as_that():
+    """With how slow the rounds before were; of several limits it is the widest one's."""
+    free, lost = rounds("max", 1.0, 0.5), replace(point("90M", outcomes=KILLED), ended_in="loading")
+    before = Spread(1.75, 1.7, 1.8, 3)
+    ended = replace(lost, ended_in="executing fc", rounds_before_end_s=before)
+    did = "while executing fc, after rounds that took 3.5 times as long."
+    assert workload_sentence(made(free, ended), "it").endswith(f"; killed at 90.0 MiB {did}")
+    tighter = replace(lost, point="p-80M", limits=replace(lost.limits, label="80M"))
+    said = viability_sentences(made(free, ended, tighter))[-1]
+    assert said.endswith(f": 6 killed for memory, at 90.0 MiB {did}")
 
 
 @pytest.mark.parametrize(
     ("outcome", "reason", "expected"),
     [
-        ("oom-killed", "killed by the kernel in import", True),
-        ("oom-killed", "killed by the kernel in import; killed while 1 GiB was free", True),
-        ("timeout", "ran past its time limit after 9.0 s in import", True),
-        ("oom-killed", "killed by the kernel in load of duo's layer 1 (import)", False),
-        ("oom-killed", "killed by the kernel", False),
-        ("failed", "no module in import", False),
-        ("ok", None, False),
+        ("oom-killed", "killed by the kernel in import", IMPORTING),
+        ("oom-killed", "killed by the kernel in import; killed while 1 GiB was free", IMPORTING),
+        ("timeout", "ran past its time limit after 9.0 s in import", IMPORTING),
+        ("oom-killed", "killed by the kernel in load of duo's layer 1 (import)", "loading import"),
+        ("oom-killed", "killed by the kernel in first of n's layer 16 (a.1); x", "executing a.1"),
+        ("oom-killed", "killed by the kernel in execute of n's layer 0 (fc)", "executing fc"),
+        ("oom-killed", "killed by the kernel in forward of alexnet", ""),
+        ("oom-killed", "killed by the kernel", ""),
+        ("failed", "no module in import", ""),
+        ("ok", None, ""),
     ],
 )
-def test_the_reason_says_whether_it_was_importing(outcome: str, reason: str | None, expected: bool):
-    """Only of trials that their limit ended, and only of that phase."""
-    assert ended_in_import(outcome, reason) is expected
+def test_the_reason_says_what_a_trial_was_doing(outcome: str, reason: str | None, expected: str):
+    """Only of trials that their limit ended: the import, or a layer by its name."""
+    assert ended_in(outcome, reason) == expected
 
 
 def test_the_limits_table_has_the_import():

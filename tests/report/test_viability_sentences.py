@@ -46,6 +46,12 @@ def test_without_swap_a_kill_is_explained():
     )
 
 
+def test_the_demand_of_one_trial_is_no_median():
+    """It says that one trial measured it."""
+    said = viability_sentences(made(point("max", (2.0,)), point("150M", (2.0,))))[0]
+    assert said == "It needs 200.0 MiB without a limit (one trial)."
+
+
 def test_a_kill_above_is_not_passed_over():
     """What finished only below a limit at which it was killed is not what it "finishes down to"."""
     workload = made(

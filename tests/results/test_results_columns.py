@@ -73,6 +73,12 @@ def in_both_ways(
         return (records, small), (list(read_records(path, found)), found)
 
 
+def every_field(read: tuple[list[TrialRecord], list[str]]) -> str:
+    """All of the records and warnings as text: what is no number equals itself in it."""
+    records, warnings = read
+    return repr((list(map(vars, records)), warnings))
+
+
 def with_value(line: bytes, key: str, value: str) -> bytes:
     """A line with another value for a key, or with the key added."""
     data = json.loads(line)
@@ -113,7 +119,7 @@ def test_odd_values_are_judged_alike(tmp_path: Path, monkeypatch: pytest.MonkeyP
         )
         (tmp_path / COLUMNS).unlink(missing_ok=True)
         small, other = in_both_ways(path, monkeypatch)
-        assert repr(other) == repr(small), value
+        assert every_field(other) == every_field(small), value
 
 
 @settings(
@@ -135,7 +141,7 @@ def test_any_damage_is_judged_alike(
     path = folder / TRIALS
     path.write_bytes(bytes(content))
     small, other = in_both_ways(path, monkeypatch)
-    assert repr(other) == repr(small)
+    assert every_field(other) == every_field(small)
 
 
 def test_ok_with_a_killed_child_is_read_as_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

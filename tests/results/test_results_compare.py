@@ -269,6 +269,11 @@ def test_a_noisy_comparison_says_what_it_can_tell(tmp_path: Path):
     said = " ".join(run_compare(a, b, "--verbose").stdout.split())
     assert f"would show a change of {compared.least_times_ratio - 1:.0%}" in said
     assert f"to show a change of 10%, about {compared.repeats_for(1.1)} repeats" in said
+    assert compared.overall
+    assert (
+        f"all times together would show a change of {compared.overall.least_ratio - 1:.0%}" in said
+    )
+    assert f"change of all times of 5%, about {compared.repeats_for_all(1.05)} repeats" in said
 
 
 def test_spreads_that_are_all_one_are_pooled():

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_sweep import edgebench, wait_for_the_program
+from test_sweep import edgebench, stopped_anywhere
 
 from edgebench.analysis.compare import compare_sweeps
-from edgebench.identity import python_path
 from edgebench.results.in_turn import versions_in_turn
 from edgebench.results.results import load
 
@@ -101,24 +96,8 @@ def test_compare_pairs_versions_whose_settings_differ(tmp_path: Path) -> None:
 def test_stopped_anywhere_the_next_start_completes_both(tmp_path: Path) -> None:
     """Killed at random moments and started again: two sweeps, each trial once in each."""
     old, new = scenario(tmp_path, "before", 50), scenario(tmp_path, "after", 50)
-    words = [sys.executable, "-m", "edgebench", "run", str(new), "--in-turn-with", str(old)]
-    moments = random.Random(5)
-    for _ in range(6):
-        process = subprocess.Popen(
-            words,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": python_path()},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        wait_for_the_program(process)
-        time.sleep(moments.uniform(0, 2))
-        process.send_signal(signal.SIGKILL)
-        assert process.wait(20) in {0, -signal.SIGKILL}
-        if len(list(tmp_path.glob("results/*/*/complete.json"))) == 2:
-            break
-    if len(list(tmp_path.glob("results/*/*/complete.json"))) < 2:
-        edgebench("run", str(new), "--in-turn-with", str(old), cwd=tmp_path)
+    words = ["run", str(new), "--in-turn-with", str(old)]
+    stopped_anywhere(words, tmp_path, signal.SIGKILL, 2, sweeps=2)
     for resolved, lines in sweeps(tmp_path).values():
         planned = sorted(one["trial"] for one in resolved["plan"])
         assert sorted(line["trial"] for line in lines) == planned

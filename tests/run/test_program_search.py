@@ -217,6 +217,25 @@ def ended(mib: float, outcome: str = "ok", slowdown: float | None = None, **more
             "does not fit in 300 MiB: killed; needs 412 MiB (9 trials, 41 s)",
         ),
         (
+            answer(
+                LimitBracket(ended(300, slowdown=3.0), None),
+                fast=LimitBracket(None, ended(300, slowdown=3.0)),
+                slowdown=2.0, size_bytes=300 * MIB,
+            ),
+            "does not fit in 300 MiB: takes 3 times as long there in one trial; needs 412 MiB "
+            "(9 trials, 41 s)",
+        ),
+        (
+            answer(
+                LimitBracket(ended(300, slowdown=1.1), None),
+                fast=LimitBracket(ended(300, slowdown=1.1), None),
+                slowdown=2.0, later_start_s=0.4, later_start_trials=1,
+            ),
+            "needs 412 MiB; starts 400.0 ms later at 300 MiB in one trial; once running, it takes "
+            "at most 2 times as long down to 300 MiB; finished at 300 MiB, the least limit tried "
+            "(9 trials, 41 s)",
+        ),
+        (
             answer(LimitBracket(ended(500, trials=4), None), size_bytes=500 * MIB),
             "fits in 500 MiB (finished 4 of 4 times); needs 412 MiB (9 trials, 41 s)",
         ),

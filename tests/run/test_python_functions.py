@@ -153,6 +153,9 @@ def test_a_record_shows_itself_in_a_notebook():
     assert html == record_html(record)
     assert "was killed by the kernel at 50.0 MiB" in html
     assert "<script>" not in html
+    assert repr(record).startswith(f"<TrialRecord {record.trial}: ")
+    assert repr(record).endswith("… was killed by the kernel at 50.0 MiB>")
+    assert len(repr(record)) < 100
     free = edgebench.measure(words, quiet=True)
     assert " needs " in record_sentence(free)
 
@@ -167,6 +170,7 @@ def test_the_least_memory_of_a_function(tmp_path: Path):
     assert found.name.endswith("allocate")
     assert found.viable.bad is not None
     assert found.sentence in found._repr_html_()
+    assert repr(found).endswith(f"allocate {found.sentence}>")
     assert (found.folder / "trials.jsonl").is_file()
 
 

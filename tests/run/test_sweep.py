@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,33 @@ def leftovers() -> list[Path]:
     return [p for p in found if not Path("/proc", p.name.split("-")[1]).exists()]
 
 
+def stopped_anywhere(
+    words: Sequence[str], folder: Path, stop: signal.Signals, most_s: float, sweeps: int = 1
+) -> None:
+    """Type it again and again, stopped after up to so many seconds, until so many sweeps end.
+
+    The last time it is left alone.
+    """
+    moments = random.Random(int(stop))
+    for _ in range(6):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "edgebench", *words],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": python_path()},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for_the_program(process)
+        time.sleep(moments.uniform(0, most_s))
+        process.send_signal(stop)
+        # Only what can be caught ends in words.
+        said = {128 + stop} - {128 + signal.SIGKILL}
+        assert process.wait(20) in {0, -stop, *said}
+        if len(list(folder.glob("results/*/*/complete.json"))) == sweeps:
+            return
+    edgebench(*words, cwd=folder)
+
+
 def wait_for_the_program(process: subprocess.Popen[bytes]) -> None:
     """Until it heeds SIGTERM: before that Python is starting, which ends in its own ways."""
     heeded = 1 << (signal.SIGTERM - 1)
@@ -115,23 +143,7 @@ def test_stopped_anywhere_the_next_start_completes_it(
 ) -> None:
     """Killed at random moments and started again, the set is complete and free of duplicates."""
     before = set(leftovers())
-    moments = random.Random(int(stop))
-    for _ in range(6):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "edgebench", "run", str(scenario)],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": python_path()},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        wait_for_the_program(process)
-        time.sleep(moments.uniform(0, 1.4))
-        process.send_signal(stop)
-        assert process.wait(20) in {0, -stop, 128 + stop}
-        if list(tmp_path.glob("results/*/*/complete.json")):
-            break
-    if not list(tmp_path.glob("results/*/*/complete.json")):
-        edgebench("run", str(scenario), cwd=tmp_path)
+    stopped_anywhere(["run", str(scenario)], tmp_path, stop, 1.4)
     lines = records(tmp_path)
     assert sorted(line["trial"] for line in lines) == sorted({line["trial"] for line in lines})
     assert len(lines) == 9

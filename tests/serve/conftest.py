@@ -14,9 +14,16 @@ from serving import Served, serving
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    """A server over an empty results folder."""
+def fresh(tmp_path: Path) -> Iterator[Served]:
+    """A server of the test's own over an empty results folder."""
     with serving(tmp_path / "results") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server over a results folder that stays empty."""
+    with serving(tmp_path_factory.mktemp("empty")) as server:
         yield server
 
 

@@ -26,9 +26,9 @@ BAD = (
 )
 
 
-def test_the_machine_is_told_each_second(served: Served):
+def test_the_machine_is_told_each_second(fresh: Served):
     """Total, available, used, used share, active: at once, and again."""
-    with served.stream() as events:
+    with fresh.stream() as events:
         kind, state = next(events)
         assert kind == "state"
         assert state["sweep"] is None
@@ -36,29 +36,29 @@ def test_the_machine_is_told_each_second(served: Served):
         assert next(events)[0] == "system"
 
 
-def test_browsers_come_and_go(served: Served):
+def test_browsers_come_and_go(fresh: Served):
     """One that went away is forgotten; its place is free."""
     for _ in range(40):
-        with served.stream() as events:
+        with fresh.stream() as events:
             next(events)
-    wait_for(lambda: served.live.browsers == 0)
+    wait_for(lambda: fresh.live.browsers == 0)
 
 
-def test_too_many_browsers_are_turned_away(served: Served):
+def test_too_many_browsers_are_turned_away(fresh: Served):
     """With words; those that watch go on."""
     with contextlib.ExitStack() as stack:
-        streams = [stack.enter_context(served.stream()) for _ in range(MOST_BROWSERS)]
+        streams = [stack.enter_context(fresh.stream()) for _ in range(MOST_BROWSERS)]
         for events in streams:
             next(events)
-        assert served.get("/api/live").status == 503
+        assert fresh.get("/api/live").status == 503
         assert next(streams[0])[0] == "system"
-    wait_for(lambda: served.live.browsers == 0)
+    wait_for(lambda: fresh.live.browsers == 0)
 
 
-def follow(served: Served, until: Any) -> list[tuple[str, Any]]:
+def follow(server: Served, until: Any) -> list[tuple[str, Any]]:
     """The stream's events up to the first that fits."""
     seen = []
-    with served.stream() as events:
+    with server.stream() as events:
         for event in events:
             seen.append(event)
             if until(*event):
@@ -67,22 +67,22 @@ def follow(served: Served, until: Any) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.cgroup
-def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(served: Served, tmp_path: Path):
+def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(fresh: Served, tmp_path: Path):
     """Usage rises while it runs; a browser that comes later sees the curve from its beginning."""
     scenario = tmp_path / "nap.toml"
     go_on = tmp_path / "go-on"
     scenario.write_text(NAP.replace("GO-ON", str(go_on)))
     words = [sys.executable, "-m", "edgebench", "run", str(scenario), "--results"]
     run = subprocess.Popen(
-        [*words, str(served.root)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*words, str(fresh.root)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
 
         def high(kind: str, data: Any) -> bool:
             return kind == "update" and (data["now"].get("usage_bytes") or 0) > 60_000_000
 
-        first = follow(served, high)
-        kind, state = follow(served, lambda *_: True)[0]
+        first = follow(fresh, high)
+        kind, state = follow(fresh, lambda *_: True)[0]
         assert kind == "state"
         points = state["trial"]["points"]
         assert points[0][0] < 0.5
@@ -91,7 +91,7 @@ def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(served: Serv
         assert {"trial", "progress"} <= {name for name, _ in first}
         go_on.touch()
         last = follow(
-            served,
+            fresh,
             lambda k, d: k in ("progress", "state") and bool((d["sweep"] or {}).get("complete")),
         )
         assert last[-1][1]["sweep"]["outcomes"] == {"ok": 1}
@@ -101,16 +101,16 @@ def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(served: Serv
 
 
 @pytest.mark.cgroup
-def test_why_a_trial_failed_is_told(served: Served, tmp_path: Path):
+def test_why_a_trial_failed_is_told(fresh: Served, tmp_path: Path):
     """The workload's own words reach who watches, also those who come later."""
     scenario = tmp_path / "bad.toml"
     scenario.write_text(BAD)
     words = [sys.executable, "-m", "edgebench", "run", str(scenario), "--results"]
     run = subprocess.Popen(
-        [*words, str(served.root)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*words, str(fresh.root)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        told = follow(served, lambda _, d: bool(d and (d.get("sweep") or {}).get("reasons")))
+        told = follow(fresh, lambda _, d: bool(d and (d.get("sweep") or {}).get("reasons")))
         assert "exit" in told[-1][1]["sweep"]["reasons"][0]
     finally:
         run.terminate()

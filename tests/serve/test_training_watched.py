@@ -25,23 +25,23 @@ FORM: dict[str, Any] = {
 }
 
 
-def test_hyper_parameters_in_loss_out(served: Served):
+def test_hyper_parameters_in_loss_out(fresh: Served):
     """Two learning rates from the form: loss seen while they train, kept for comparing after."""
-    answer = served.post("/api/jobs", FORM).data
+    answer = fresh.post("/api/jobs", FORM).data
     assert "faults" not in answer, answer
     told: list[dict[str, Any]] = []
-    with served.stream() as events:
+    with fresh.stream() as events:
         for kind, data in events:
             if kind in ("trial", "update") and data:
                 told += data["metrics"]
             if kind == "progress" and (data["sweep"] or {}).get("complete"):
                 break
     assert any("loss" in key for metric in told for key in metric["values"])
-    rows = wait_for(lambda: served.get("/api/sweeps").data["sweeps"])
+    rows = wait_for(lambda: fresh.get("/api/sweeps").data["sweeps"])
     name = quote(rows[0]["sweep"])
-    trials = served.get(f"/api/trials?sweep={name}").data["trials"]
+    trials = fresh.get(f"/api/trials?sweep={name}").data["trials"]
     assert sorted(trial["learning_rate"] for trial in trials) == [0.01, 0.1]
     for trial in trials:
-        detail = served.get(f"/api/trial?sweep={name}&trial={trial['trial']}").data
+        detail = fresh.get(f"/api/trial?sweep={name}&trial={trial['trial']}").data
         losses = [metric["values"]["loss"] for metric in detail["metrics"]]
         assert losses[-1] < losses[0]

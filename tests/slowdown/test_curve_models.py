@@ -15,7 +15,8 @@ from edgebench.errors import ResultsError
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import Fit, Model, TooFewLimitsError
-from edgebench.slowdown.models.fitting import HeldOut, errors_of, fit_all, fit_curve, fit_model
+from edgebench.slowdown.models.fitting import fit_all, fit_curve
+from edgebench.slowdown.models.held_out import HeldOut, errors_of, fit_model
 from edgebench.slowdown.models.hinge import Hinge
 from edgebench.slowdown.models.measured import MeasuredLine, fit_above_demand
 from edgebench.slowdown.models.measured_points import measured_points

@@ -10,8 +10,10 @@ from made_networks import context, curve
 
 from edgebench.slowdown.context import CannotPredictError, DeviceData
 from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.models.base import predicting_models
 from edgebench.slowdown.models.fitted import FittedModels
 from edgebench.slowdown.models.fitting import fit_all
+from edgebench.slowdown.models.held_out import fit_model, fit_models
 from edgebench.slowdown.query import WorkloadQuery, find_workloads
 from edgebench.slowdown.shared_fits import shared_fits_as_json
 from edgebench.slowdown.simulator.profile import device_for
@@ -49,6 +51,16 @@ def test_fits_of_torch_are_the_same_beside_another_engine():
     for fit in shared_fits_as_json(alone):
         assert shared[fit["model"], "torch"] == fit
     assert {engine for _, engine in shared} == {"torch"}
+
+
+def test_models_fitted_together_have_the_fits_that_each_has_alone():
+    """Parameters, and errors at limits left out, whichever process works them out."""
+    models = [one for one in predicting_models() if not one.per_curve]
+    together = fit_models(models, of_torch(), CONTEXT)
+    for place, model in enumerate(models):
+        alone = fit_model(model, of_torch(), CONTEXT)
+        assert {key: fits[place] for key, fits in together.items()} == alone
+        assert any(fit.errors for fit in alone.values()), model.name
 
 
 def test_an_unknown_network_is_predicted_by_torchs_rates_alone():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from kernel_by_page import KernelByPage
@@ -66,6 +68,16 @@ def test_the_same_again_and_whatever_else_is_asked():
     assert (simulated(work, *limits).io_s == together.io_s).all()
     for n, limit in enumerate(limits):
         assert (simulated(work, limit).io_s[..., 0] == together.io_s[..., n]).all()
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_first_round_does_not_depend_on_how_many_follow(loader: str):
+    """Bit for bit the same at each limit: a walk's start is simulated without the rounds after."""
+    work = workload(TABLES["alexnet"], schedule="bulk", loader=loader, rounds=3, warm=2)
+    limits = (200.0, 150.0, 100.0, 80.0)
+    first = simulated(work, *limits).moved[:, :1]
+    assert (simulated(replace(work, rounds=1), *limits).moved == first).all()
+    assert first.sum() > 0
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

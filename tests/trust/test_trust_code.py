@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("source")
 PACKAGE = Path(__file__).parents[2] / "edgebench"
 _UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 _UNSAFE_CALLS = {"eval", "exec", "os.system", "os.popen", "yaml.load", "pandas.read_pickle"}
@@ -26,35 +28,47 @@ sources = pytest.mark.parametrize(
 )
 
 
-def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
-    """Each call with its dotted name."""
+@dataclass(frozen=True)
+class MadeCall:
+    """A call as it is written: its dotted name, its line, and its keywords' values."""
+
+    name: str
+    line: int
+    words: dict[str | None, str]
+
+
+@functools.cache
+def read(path: Path) -> tuple[tuple[MadeCall, ...], frozenset[str]]:
+    """Each call of a module, and the top packages that it imports; read once for all tests."""
+    found, imported = [], set[str]()
     for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        imported |= {name.split(".")[0] for name in names}
         if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
+            words = {word.arg: ast.unparse(word.value) for word in node.keywords}
+            found.append(MadeCall(ast.unparse(node.func), node.lineno, words))
+    return tuple(found), frozenset(imported)
 
 
 @sources
 def test_data_is_never_run(path: Path) -> None:
     """No pickle in any disguise, no eval, no shell; what could unpickle is told not to."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        unsafe = _UNSAFE_MODULES & {name.split(".")[0] for name in names}
-        assert not unsafe or str(path.relative_to(PACKAGE)) in _SEND_FUNCTIONS
-    for name, call in calls(path):
-        assert name not in _UNSAFE_CALLS, f"line {call.lineno}"
-        words = {word.arg: ast.unparse(word.value) for word in call.keywords}
-        assert words.get("shell", "False") == "False", f"line {call.lineno}"
-        if name in _MUST_SAY:
-            key, value = _MUST_SAY[name]
-            assert words.get(key) == str(value), f"line {call.lineno}"
+    calls, imported = read(path)
+    assert not _UNSAFE_MODULES & imported or str(path.relative_to(PACKAGE)) in _SEND_FUNCTIONS
+    for call in calls:
+        assert call.name not in _UNSAFE_CALLS, f"line {call.line}"
+        assert call.words.get("shell", "False") == "False", f"line {call.line}"
+        if call.name in _MUST_SAY:
+            key, value = _MUST_SAY[call.name]
+            assert call.words.get(key) == str(value), f"line {call.line}"
 
 
 def test_the_harness_unpickles_nothing() -> None:
     """Functions are pickled by the harness and unpickled below the limit, never the other way."""
     unpickling = {"load", "loads", "Unpickler"}
     sending = PACKAGE / "run" / "function.py"
-    assert not unpickling & {name.rpartition(".")[2] for name, _ in calls(sending)}
+    assert not unpickling & {call.name.rpartition(".")[2] for call in read(sending)[0]}
 
 
 @sources
@@ -62,4 +76,4 @@ def test_intervals_are_of_a_clock_that_can_not_jump(path: Path) -> None:
     """The time of day names things for people; nothing is measured or timed out with it."""
     if str(path.relative_to(PACKAGE)) in _MAY_READ_THE_WALL:
         return
-    assert not _JUMPING & {name for name, _ in calls(path)}
+    assert not _JUMPING & {call.name for call in read(path)[0]}

@@ -125,7 +125,7 @@ def judged(path: Path) -> tuple[str, list[str]]:
     """The records of a file of lines, or why it is refused, and the warnings."""
     warnings: list[str] = []
     try:
-        return repr(list(read_records(path, warnings))), warnings
+        return repr(list(map(vars, read_records(path, warnings)))), warnings
     except EdgebenchError as error:
         return error.what, []
 

@@ -17,8 +17,8 @@ _PATIENCE_S, _SEED = 120, "1"
 
 @pytest.fixture
 def seconds(request: pytest.FixtureRequest) -> str:
-    """Ten for each target; one where slow tests are left out."""
-    return "1" if "not slow" in request.config.option.markexpr else "10"
+    """Five for each target; one where slow tests are left out."""
+    return "1" if "not slow" in request.config.option.markexpr else "5"
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("atheris"), reason="atheris is not installed")

@@ -17,7 +17,8 @@ import pytest
 from edgebench import safe_files
 from edgebench.cli import VERBS
 from edgebench.errors import UnsafePathError
-from tests.trust.planting import READERS, STRANGER, SWEEPS, WRITERS
+from tests.trust.stranger import STRANGER
+from tests.trust.tried_verbs import READERS, SWEEPS, WRITERS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.root

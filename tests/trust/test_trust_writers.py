@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("source")
 PACKAGE = Path(__file__).parents[2] / "edgebench"
 _THE_ONE = "safe_files.py"
 _MODULES = {
@@ -118,21 +120,24 @@ def _writes(module: str, name: str, call: ast.Call) -> bool:
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
+@functools.cache
+def writing_in(path: Path) -> list[tuple[int, str]]:
+    """The same of a file, read once for all tests."""
+    return list(writing(ast.parse(path.read_text())))
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_only_one_module_writes(path: Path) -> None:
     """No other module has a call that changes files, but the few with a reason."""
     name = str(path.relative_to(PACKAGE))
     if name != _THE_ONE:
-        found = writing(ast.parse(path.read_text()))
-        assert [one for one in found if (name, one[1]) not in ALLOWED] == []
+        assert [one for one in writing_in(path) if (name, one[1]) not in ALLOWED] == []
 
 
 def test_what_is_allowed_is_there() -> None:
     """No exception outlives its call."""
     found = {
-        (str(path.relative_to(PACKAGE)), name)
-        for path in FILES
-        for _, name in writing(ast.parse(path.read_text()))
+        (str(path.relative_to(PACKAGE)), name) for path in FILES for _, name in writing_in(path)
     }
     assert set(ALLOWED) <= found
 

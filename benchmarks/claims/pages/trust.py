@@ -39,12 +39,34 @@ def _rates() -> Iterator[Claim]:
         *(rates["halves"]["trials"], rates["halves"]["pairs"]),
         *_called(rates["halves"]),
     )
-    yield says(
-        "two equal versions of `benchmarks/rates.toml` run in turn in 9 blocks, any 3 of which are a pair,"
-        f" both ways round: {{}} pairs | equal versions{words}",
-        rates["in turn"]["pairs"],
-        *_called(rates["in turn"]),
-    )
+    for name, blocks in (("rates", "9 blocks"), ("rates-in-turn", "5 blocks")):
+        yield says(
+            f"two equal versions of `benchmarks/{name}.toml` run in turn in {blocks}, any 3 of which"
+            f" are a pair, both ways round: {{}} pairs | equal versions{words}",
+            rates[name]["pairs"],
+            *_called(rates[name]),
+        )
+        yield says(
+            f"{{}} pairs of trials drawn by chance from those of `benchmarks/{name}.toml`, three"
+            " repeats | equal ones called slower: {} by a single comparison, {} over all times,"
+            " {} by either; 10 % slower found: {}, {} and {}",
+            rates["drawn"][name]["3"]["pairs"],
+            *(
+                rates["drawn"][name]["3"]["10"][what][by]
+                for what in ("wrong", "found")
+                for by in ("single", "overall", "either")
+            ),
+        )
+        yield says(
+            f"the same of `benchmarks/{name}.toml`, 5 % slower, with a threshold of 2.5 % | found of"
+            " {} with 3, 5 and 9 repeats: {}, {} and {}; equal ones called slower: {}, {} and {}",
+            rates["drawn"][name]["3"]["pairs"],
+            *(
+                drawn["5"][what]["either"]
+                for what in ("found", "wrong")
+                for drawn in rates["drawn"][name].values()
+            ),
+        )
 
 
 def _called(rates: dict[str, Any]) -> Iterator[object]:

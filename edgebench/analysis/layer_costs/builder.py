@@ -22,9 +22,10 @@ from edgebench.analysis.layer_costs.table import (
     PhaseCost,
     UnfinishedLimit,
 )
+from edgebench.analysis.layer_costs.walked import by_repeat, walked_ratios
 from edgebench.errors import ResultsError
 from edgebench.results.once import once_for_results
-from edgebench.results.spread import Spread
+from edgebench.results.spread import Ratio, Spread
 from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
@@ -63,12 +64,13 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
     reasons: list[str] = []
     # The prefill is a language model's first execution.
     layers = results.layers.assign(phase=results.layers["phase"].replace("prefill", "first"))
+    walked = walked_ratios(results)
     for settings, trials in _workloads(results.trials):
         own = _of(trials, layers[layers["phase"].isin(PHASES)])
         try:
-            clocks = _by_repeat(trials, answering_rows(_of(trials, results.phases)))
-            timed = _by_repeat(trials, answering_rows(own))
-            tables.append(_table(settings, trials, timed, clocks))
+            clocks = by_repeat(trials, answering_rows(_of(trials, results.phases)))
+            timed = by_repeat(trials, answering_rows(own))
+            tables.append(_table(settings, trials, timed, clocks, walked))
         except ResultsError as error:
             reasons.append(error.what)
     if not tables:
@@ -96,23 +98,12 @@ def _of(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     return done
 
 
-def _by_repeat(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with each round as a trial of its own where one walk is all there is at a limit.
-
-    As in :func:`edgebench.results.point_times.point_times`.
-    """
-    # A walk's records are written together, the one of its first rounds, unlimited, before others.
-    walks = (trials["walk_step"] == 0).cumsum().where(trials["walk_step"].notna())
-    done = trials["outcome"] == "ok"
-    by_limit = walks[done].groupby(trials["limit_label"])
-    one_walk = by_limit.apply(lambda own: own.notna().all() and own.nunique() == 1)
-    own = rows["limit_label"].map(one_walk).eq(True)
-    rounds = rows["trial"] + ":" + rows["round"].astype(str)
-    return rows.assign(trial=rows["trial"].where(~own, rounds))
-
-
 def _table(
-    settings: dict[str, Any], trials: pd.DataFrame, layers: pd.DataFrame, phases: pd.DataFrame
+    settings: dict[str, Any],
+    trials: pd.DataFrame,
+    layers: pd.DataFrame,
+    phases: pd.DataFrame,
+    walked: Mapping[tuple[str, str], Ratio],
 ) -> LayerCostTable:
     name = str(settings.get("network", settings.get("command", "the workload")))
     unlimited = trials[trials["memory_bytes"].isna()]
@@ -128,7 +119,12 @@ def _table(
     steps = _steps(layers)
     passes = pass_times(layers, phases, steps)
     (whole,) = (p for p in passes if p.limit_bytes is None)
-    costs = [pass_cost(one, whole) for one in passes if one is not whole]
+    places = trials.drop_duplicates("limit_label").set_index("limit_label")["point"]
+    costs = [
+        pass_cost(one, whole, walked.get((str(settings["sweep"]), str(places[one.label]))))
+        for one in passes
+        if one is not whole
+    ]
     return LayerCostTable(
         sweep=str(settings["sweep"]),
         network=name,

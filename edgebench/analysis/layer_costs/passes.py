@@ -11,7 +11,7 @@ from edgebench.results.spread import ratio_of, spread_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.results.spread import Spread
+    from edgebench.results.spread import Ratio, Spread
 
 
 def pass_times(
@@ -59,11 +59,17 @@ def _covered(layers: pd.DataFrame) -> pd.DataFrame:
     return sums.rename(columns={"wall_s": "busy"})
 
 
-def pass_cost(at: PassTimes, unlimited: PassTimes) -> PassCost:
-    """The extra time of a pass at a limit, compared with the unlimited one."""
+def pass_cost(at: PassTimes, unlimited: PassTimes, walked: Ratio | None = None) -> PassCost:
+    """The extra time of a pass at a limit, compared with the unlimited one.
+
+    Args:
+        at: the pass there.
+        unlimited: the pass without a limit, of all processes.
+        walked: the slowdown, where rounds are compared with unlimited ones of the same process.
+    """
     extra = at.sum_s - unlimited.sum_s
     glue = at.glue_s - unlimited.glue_s
-    ratio = ratio_of(at.clock_s, unlimited.clock_s)
+    ratio = walked or ratio_of(at.clock_s, unlimited.clock_s)
     return PassCost(
         at=at,
         slowdown=ratio.median,

@@ -79,12 +79,11 @@ def draw_kinds(
         before = results.warnings
         made: list[_Made] = []
         reason = None
-        with style.figure_style():
-            try:
-                for one in naming.unique_stems(kinds[kind](results)):
-                    made.append(make(one))
-            except ResultsError as error:
-                reason = f"no {kind} figure: {error.what}"
+        try:
+            for one in naming.unique_stems(kinds[kind](results)):
+                made.append(make(one))
+        except ResultsError as error:
+            reason = f"no {kind} figure: {error.what}"
         return DrawnKind(made, reason, [w for w in results.warnings if w not in before])
 
     if len(kinds) > 1:
@@ -93,7 +92,8 @@ def draw_kinds(
     here = [kind for kind in _OF_FITS_AND_COSTS if kind in kinds] if meanwhile else []
     # What takes longest is begun first.
     names = [kind for kind in dict.fromkeys((*_LONGEST, *kinds)) if kind in kinds.keys() - here]
-    with begun_in_parallel(draw_kind, names) as others:
+    # One style for all kinds: to take one on takes longer than to see that a kind has no data.
+    with style.figure_style(), begun_in_parallel(draw_kind, names) as others:
         if meanwhile:
             meanwhile()
         found = {kind: draw_kind(kind) for kind in here}

@@ -7,13 +7,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
-import numpy as np
-
 from edgebench.errors import ResultsError
-from edgebench.slowdown.context import CannotPredictError, Context
+from edgebench.slowdown.context import Context
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import Fit, Model, predicting_models
-from edgebench.slowdown.splits import HeldOutPoint, by_engine, limit_folds, unseen
+from edgebench.slowdown.models.base import predicting_models
+from edgebench.slowdown.models.held_out import (
+    Errors,
+    ModelFit,
+    errors_of,
+    fit_model,
+    fit_models,
+)
+from edgebench.slowdown.splits import by_engine
 
 LEAST_LIMITS = 2
 TOO_FEW_REMEDY = 'add limits to the scenario, as memory = {from = "100%", to = "25%", steps = 6}'
@@ -26,78 +31,6 @@ def nearest(
     """The candidate with the least error; of equals the first. None if none has an error."""
     known = [(found, one) for one in candidates if (found := error(one)) is not None]
     return min(known, key=lambda pair: pair[0])[1] if known else None
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """One limit that was left out of the fit: predicted and measured median seconds.
-
-    ``inside``: there were tighter and wider limits, so it was not extrapolated.
-    """
-
-    limit_bytes: float
-    predicted_s: float
-    measured_s: float
-    inside: bool
-
-    @property
-    def error(self) -> float:
-        """Signed, as a share of what was measured."""
-        return self.predicted_s / self.measured_s - 1
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Errors over held-out limits, as shares of the measured time.
-
-    ``mape`` is the mean and ``median_ape`` the median of their sizes, ``bias`` the mean with its
-    sign; ``mape_inside`` is of limits between others, ``mape_outside`` of the outermost ones.
-    ``log_ratio`` is the mean of |ln(predicted / measured)|: it chooses between models, since a
-    share of the measured time can't miss by more than 1 from below, however wrong (Tofallis, 2015).
-    """
-
-    count: int
-    mape: float
-    median_ape: float
-    bias: float
-    log_ratio: float
-    mape_inside: float | None
-    mape_outside: float | None
-
-
-def errors_of(held: Sequence[HeldOut]) -> Errors:
-    """The errors over held-out limits, of one curve or of many."""
-    errors = np.array([one.error for one in held])
-    inside = np.array([one.inside for one in held])
-    return Errors(
-        count=len(held),
-        mape=float(np.mean(abs(errors))),
-        median_ape=float(np.median(abs(errors))),
-        bias=float(np.mean(errors)),
-        log_ratio=float(np.mean(abs(np.log1p(errors)))),
-        mape_inside=float(np.mean(abs(errors[inside]))) if inside.any() else None,
-        mape_outside=float(np.mean(abs(errors[~inside]))) if not inside.all() else None,
-    )
-
-
-@dataclass(frozen=True)
-class ModelFit:
-    """A model's fit to a curve and its errors there; or the reason why it has none."""
-
-    model: Model
-    fit: Fit | None
-    held_out: tuple[HeldOut, ...] = ()
-    reason: str | None = None
-
-    @property
-    def errors(self) -> Errors | None:
-        """Leave-one-limit-out errors; None where there were too few limits to leave one out."""
-        return errors_of(self.held_out) if self.held_out else None
-
-    @property
-    def log_ratio(self) -> float | None:
-        """The error by which models are compared."""
-        return self.errors.log_ratio if self.errors else None
 
 
 @dataclass(frozen=True)
@@ -153,12 +86,12 @@ def fit_all(
         if len(curve.limits) < LEAST_LIMITS
     ]
     found = [fit_curve(curve) for curve in usable]
-    for model in predicting_models() if context else ():
-        if not model.per_curve:
-            assert context is not None
-            apart = [fit_model(model, own, context) for own in by_engine(usable).values()]
-            fits = {key: fit for own in apart for key, fit in own.items()}
-            found = [replace(one, fits=(*one.fits, fits[one.curve.key])) for one in found]
+    if context:
+        shared = [model for model in predicting_models() if not model.per_curve]
+        fits: dict[str, tuple[ModelFit, ...]] = {}
+        for own in by_engine(usable).values():
+            fits |= fit_models(shared, own, context)
+        found = [replace(one, fits=(*one.fits, *fits[one.curve.key])) for one in found]
     return found, skipped
 
 
@@ -190,47 +123,6 @@ def _fit_own(trials: _SameTrials) -> tuple[ModelFit, ...]:
         fit_model(model, [curve], nothing)[curve.key]
         for model in predicting_models()
         if model.per_curve
-    )
-
-
-def fit_model(model: Model, curves: Sequence[Curve], context: Context) -> dict[str, ModelFit]:
-    """One fit a curve, by its key; each limit is left out of all curves of its workload at once.
-
-    A model of one curve is given one.
-    """
-    try:
-        fit = model.fit(curves, context)
-    except CannotPredictError as error:
-        return {curve.key: ModelFit(model, None, reason=str(error)) for curve in curves}
-    held: dict[str, list[HeldOut]] = {curve.key: [] for curve in curves}
-    reasons: dict[str, str] = {}
-    for fold in limit_folds(curves):
-        if not fold.test:
-            continue
-        try:
-            part = model.fit(fold.training, context)
-        except CannotPredictError:
-            reason = "too few limits to leave one out"
-            return {curve.key: ModelFit(model, fit, reason=reason) for curve in curves}
-        for point in fold.test:
-            try:
-                held[point.curve.key].append(_held_out(model, part, point, context))
-            except CannotPredictError as error:
-                reasons[point.curve.key] = str(error)
-    return {
-        key: ModelFit(model, fit if found else None, tuple(found), reasons.get(key))
-        for key, found in held.items()
-    }
-
-
-def _held_out(model: Model, fit: Fit, point: HeldOutPoint, context: Context) -> HeldOut:
-    curve, limit = point.curve, point.limit_bytes
-    found = model.predict(fit, unseen(curve), np.array([limit]), context)
-    return HeldOut(
-        limit_bytes=limit,
-        predicted_s=float(found.slowdown[0]) * found.unlimited_s,
-        measured_s=float(np.median(curve.seconds[curve.limit_bytes == limit])),
-        inside=point.split == "limit-inside",
     )
 
 

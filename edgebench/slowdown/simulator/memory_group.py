@@ -86,9 +86,10 @@ class MemoryGroup:
     def run(self, steps: Iterable[ReferenceStep]) -> None:
         """Let all references pass, as :meth:`References.steps` has them."""
         where, young, mapped = self._where, self._young, self._mapped
+        in_swap, bring, free = self._in_swap, self._bring, self._free
         for piece, task, write, ahead, freed in steps:
             if where[piece] is None:
-                self._bring(piece, task, used=not ahead)
+                bring(piece, task, not ahead)
             elif ahead:
                 pass
             elif mapped[piece]:
@@ -96,9 +97,10 @@ class MemoryGroup:
             else:
                 self._read_by_call(piece)
             if write:
-                self._in_swap[piece] = 0
-            for gone in freed:
-                self._free(gone)
+                in_swap[piece] = 0
+            if freed:
+                for gone in freed:
+                    free(gone)
 
     def _read_by_call(self, piece: int) -> None:
         """A file's pages are activated by a second read; no page table has seen the first."""
@@ -109,7 +111,8 @@ class MemoryGroup:
             self._age += self._size[piece]
         self._seen[piece] = 1
 
-    def _bring(self, piece: int, task: int, *, used: bool) -> None:
+    def _bring(self, piece: int, task: int, used: bool) -> None:
+        # Called for nearly each reference, so what it would call by the way stands here in full.
         size = self._size[piece]
         lists = self._file if self._is_file[piece] else self._anon
         active = False
@@ -124,12 +127,17 @@ class MemoryGroup:
             self._age += size
             if self._was_active[piece]:
                 self._balance.note(lists, IO_COST * size)
+            lists.active[piece] = None
+            lists.active_bytes += size
         else:
             self._was_active[piece] = 0
-        lists.put(piece, size, active)
+            lists.inactive[piece] = None
+            lists.inactive_bytes += size
         self._where[piece] = lists
-        mapped = self._mapped[piece]
-        self._young[piece], self._seen[piece] = used and mapped, used and not mapped
+        if self._mapped[piece]:
+            self._young[piece], self._seen[piece] = used, 0
+        else:
+            self._young[piece], self._seen[piece] = 0, used
 
     def _count_back(self, piece: int, task: int) -> None:
         if self._is_file[piece]:
@@ -151,25 +159,27 @@ class MemoryGroup:
     def _free(self, piece: int) -> None:
         lists = self._where[piece]
         if lists is not None:
-            lists.take(piece, self._size[piece])
+            size = self._size[piece]
+            lists.take(piece, size)
             self._where[piece] = None
-            self._used -= self._size[piece]
+            self._used -= size
         self._shadow[piece] = -1.0
         self._in_swap[piece] = self._was_active[piece] = 0
 
     def _reclaim(self, task: int, size: float) -> None:
         """Make room for what is charged, as far as anything can go."""
-        looks = _MOST_LOOKS * self._used
-        while self._used + size > self._limit and looks > 0:
-            lists = self._balance.next_kind()
+        looks, limit, sizes = _MOST_LOOKS * self._used, self._limit, self._size
+        next_kind, look = self._balance.next_kind, self._look
+        while self._used + size > limit and looks > 0:
+            lists = next_kind()
             inactive, before = lists.inactive, lists.inactive_bytes
             if inactive:
-                oldest, _ = inactive.popitem(last=False)
-                looked = self._size[oldest]
-                lists.inactive_bytes -= looked
-                self._look(lists, oldest, looked, task)
+                oldest, _ = inactive.popitem(False)
+                looked = sizes[oldest]
+                lists.inactive_bytes = before - looked
+                look(lists, oldest, looked, task)
             elif lists.active:
-                looked = self._size[next(iter(lists.active))]
+                looked = sizes[next(iter(lists.active))]
             else:
                 break
             looks -= looked
@@ -181,14 +191,19 @@ class MemoryGroup:
     def _look(self, lists: PageLists, piece: int, size: float, task: int) -> None:
         """Reclaim's look at what was the oldest inactive piece: it goes, or has another chance."""
         if self._young[piece] or self._is_busy[piece]:
-            lists.put(piece, size, active=bool(self._seen[piece]))
+            if self._seen[piece]:
+                lists.active[piece] = None
+                lists.active_bytes += size
+            else:
+                lists.inactive[piece] = None
+                lists.inactive_bytes += size
             self._young[piece], self._seen[piece] = 0, 1
             self._balance.note(lists, size)
             return
         self._where[piece] = None
         self._used -= size
-        self._shadow[piece] = self._age
-        self._age += size
+        self._shadow[piece] = age = self._age
+        self._age = age + size
         self._reclaimed[task] += size
         if not self._is_file[piece] and not self._in_swap[piece]:
             self._out[task] += size

@@ -155,7 +155,9 @@ def profile(
     device = device if costs is None else replace(device, costs=costs)
     # What moves does not depend on what it costs.
     free = replace(device, costs=FREE, held_in_s=0.0, held_file_s=0.0)
-    found = _profile(workload, free, curve.phase, curve.network)
+    # A walk's start has a device of its own: nothing asks for the rounds after it.
+    rounds = 1 if curve.walked and curve.phase == START else workload.rounds
+    found = _profile(workload, rounds, free, curve.phase, curve.network)
     if curve.phase in WHOLES and workload.overlaps:
         return replace(found, io_s=_clock_s(workload, device, curve.phase, unlimited_s))
     # Where nothing overlaps, what is added does not depend on what it is added to.
@@ -177,9 +179,9 @@ def simulated_slowdown(
 
 
 @lru_cache(maxsize=4096)
-def _profile(workload: Workload, free: Device, phase: str, network: str) -> Profile:
-    """What moves; on a device on which nothing costs anything."""
-    simulation = _simulation(workload, free)
+def _profile(workload: Workload, rounds: int, free: Device, phase: str, network: str) -> Profile:
+    """What moves in one of so many rounds; on a device on which nothing costs anything."""
+    simulation = _simulation(workload, rounds, free)
     whole, start = phase in WHOLES, phase == START
     places = range(len(workload.networks))
     here = [n for n in places if whole or workload.networks[n] == network]
@@ -194,17 +196,17 @@ def _profile(workload: Workload, free: Device, phase: str, network: str) -> Prof
 @lru_cache(maxsize=256)
 def _clock_s(workload: Workload, device: Device, phase: str, unlimited_s: float) -> FloatArray:
     """What limits add to a round on the clock in which tasks overlap."""
-    simulation = _simulation(workload, device)
+    simulation = _simulation(workload, workload.rounds, device)
     typical = np.array([TYPICAL_RATES.seconds(task) for task in simulation.tasks])
     cpu_s = typical * (unlimited_s / simulation.unlimited_s(typical))
     return simulation.round_s(cpu_s, phase == START) - unlimited_s
 
 
 @lru_cache(maxsize=4)
-def _simulation(workload: Workload, device: Device) -> Simulation:
-    """All phases of a workload come from one simulation."""
-    demand = demand_bytes(workload, device)
-    return simulate(workload, device, _SHARES * demand)
+def _simulation(workload: Workload, rounds: int, device: Device) -> Simulation:
+    """All phases of a workload come from one simulation, of so many of its rounds."""
+    limits = _SHARES * demand_bytes(workload, device)
+    return simulate(replace(workload, rounds=rounds), device, limits)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from edgebench.cgroups.join import join_command
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.sampler_process import (
     FAST_COLUMNS,
+    ONE_CORE_QUIET_INTERVAL_S,
     QUIET_INTERVAL_S,
     QUIET_STAT_INTERVAL_S,
     SamplerProcess,
@@ -143,6 +145,25 @@ def test_it_reads_less_often_while_nothing_changes(cgroup: Cgroup, folder: Path)
     wait_until(lambda: most_in_a_row(asked, half_s) >= 8)
     asked.stop()
     assert asked.watching.quiet_interval_s is None
+
+
+def test_on_one_core_it_rests_longer(cgroup: Cgroup, folder: Path) -> None:
+    """Each reading stops the workload there: in an empty cgroup every 50 ms, as the slow files."""
+    if not cgroup.hot_files().peak_resets:
+        pytest.skip("the mark can't be reset here")
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        alone = SamplerProcess(cgroup.hot_files(), folder)
+        alone.start()
+        wait_for_rows(alone, 15)
+        alone.stop()
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert alone.watching.quiet_interval_s == ONE_CORE_QUIET_INTERVAL_S
+    # Its first pauses double up to that.
+    lasted_s = np.ptp(times_ns(alone)) / 1e9
+    assert len(times_ns(alone)) < 10 + 2 * lasted_s / ONE_CORE_QUIET_INTERVAL_S
 
 
 def test_slow_files_are_read_less_often_while_nothing_changes(cgroup: Cgroup, folder: Path) -> None:
