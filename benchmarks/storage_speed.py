@@ -4,6 +4,9 @@
 so many proofs (:mod:`edgebench.cgroups.storage_check`), in sequence and at random; and the speed
 of a reader outside the cgroup, beside a held reader ÷ alone.
 
+``python benchmarks/storage_speed.py [REPEATS] --ram`` holds the disk in memory of storage
+``disk=ram``; the reader outside the cgroup reads the machine's own disk then.
+
 ``python benchmarks/storage_speed.py [REPEATS] --overwrite DEVICE`` instead holds reads and writes
 of a disk that holds nothing, to speeds that an emulated machine's disk reaches; no reader is
 outside. In scripts/vm that disk is /dev/nvme0n1, once its swap is off.
@@ -18,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +32,11 @@ from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.parent import ParentCgroup, find_parent
+from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.cgroups.storage_check import prove_storage
 from edgebench.errors import CgroupError
 from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
-from edgebench.measures.machine.system_files import SystemFiles
+from edgebench.measures.machine.system_files import SystemFiles, usable_ram_bytes
 from edgebench.run.proof_file import proof_file
 from edgebench.storage_speed import StorageSpeed
 
@@ -43,23 +48,32 @@ WAYS, PATTERNS = ("read", "write"), ("sequential", "random")
 _BESIDE_S = 5.0
 
 
-def main(repeats: int) -> None:
+def main(repeats: int, *, ram: bool) -> None:
     """Measure all speeds of reading and write the rows."""
     clear_leftovers()
-    disk = whole_disk(SystemFiles(), SWAP_FILES)
-    with Ownership() as ownership:
+    free = partial(usable_ram_bytes, SystemFiles(), None)
+    with Ownership() as ownership, RamDisk(ownership, free) as ram_disk:
         parent = find_parent(ownership)
-        with proof_file(SystemFiles(), ownership, disk.number, SWAP_FILES, False) as file:
+        folder = ram_disk.need(0) if ram else SWAP_FILES
+        disk = whole_disk(SystemFiles(), folder)
+        with _file_on(ownership, folder) as file, _file_on(ownership, SWAP_FILES) as other:
             made = [
-                _row(parent, DiskLimit(disk.number, disk.name, speed), file, repeats)
+                _row(parent, DiskLimit(disk.number, disk.name, speed), file, other, repeats)
                 for speed in (StorageSpeed(read_bps=number * 10**6) for number in SPEEDS)
             ]
-    says = (
-        f"Reads of {disk.name} held to a speed, cgroup version {parent.version}: held ÷ declared."
-    )
+    name = "the disk in memory" if ram else disk.name
+    says = f"Reads of {name} held to a speed, cgroup version {parent.version}: held ÷ declared."
     header = ["declared", "in sequence", "at random", "others, beside a held reader ÷ alone"]
     rows = [[row["declared"], *_cells(row)] for row in made]
-    report.write("storage_speed", says, header, rows, {"disk": vars(disk), "rows": made})
+    stem = "storage_speed_ram" if ram else "storage_speed"
+    report.write(stem, says, header, rows, {"disk": vars(disk), "rows": made})
+
+
+@contextmanager
+def _file_on(ownership: Ownership, folder: Path) -> Iterator[Path]:
+    number = whole_disk(SystemFiles(), folder).number
+    with proof_file(SystemFiles(), ownership, number, folder, [folder], writes=False) as file:
+        yield file
 
 
 def both_ways(repeats: int, device: Path) -> None:
@@ -122,7 +136,10 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return [*medians, f"{others:.3f}"]
 
 
-def _row(parent: ParentCgroup, limit: DiskLimit, file: Path, repeats: int) -> dict[str, Any]:
+def _row(
+    parent: ParentCgroup, limit: DiskLimit, file: Path, other: Path, repeats: int
+) -> dict[str, Any]:
+    """One speed's; ``other`` is what the reader outside reads."""
     row: dict[str, Any] = {"declared": limit.speed.label}
     try:
         proofs = [proof for _ in range(repeats) for proof in prove_storage(parent, limit, file)]
@@ -136,9 +153,9 @@ def _row(parent: ParentCgroup, limit: DiskLimit, file: Path, repeats: int) -> di
     alone, beside = [], []
     # In turn, so that drift hits both alike.
     for _ in range(repeats):
-        alone.append(_read(file))
+        alone.append(_read(other))
         with _held_reader(parent, limit, file):
-            beside.append(_read(file))
+            beside.append(_read(other))
     return {**row, "others_alone_bps": alone, "others_beside_bps": beside}
 
 
@@ -177,4 +194,4 @@ if __name__ == "__main__":
     if words[-2:-1] == ["--overwrite"]:
         both_ways(times, Path(words[-1]))
     else:
-        main(times)
+        main(times, ram="--ram" in words)

@@ -1,23 +1,25 @@
-"""Storage speeds as people write them: ``read=90MB/s,read_iops=2000``, or ``as-is``."""
+"""Storage as people write it: ``read=90MB/s,read_iops=2000``, ``disk=ram``, or ``as-is``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from edgebench.errors import UsageError
 
 #: Storage that nothing holds.
 AS_IS = "as-is"
+#: The disk that is made in memory, as a storage names it.
+RAM = "ram"
 #: What shipped scenarios declare (docs/decisions/0080-storage-is-declared.md), bytes a second.
 DECLARED_BPS = 100 * 10**6
 #: What to do where a speed can't be held: the end of a remedy's sentence.
 AS_IS_REMEDY = "measure with the storage as it is: --storage as-is"
 STORAGE_HELP = (
     'write "as-is", a name as sd-a1 (edgebench boards --storage), or speeds to hold it to: '
-    "read=90MB/s,write=30MB/s,read_iops=2000,write_iops=500"
+    "read=90MB/s,write=30MB/s,read_iops=2000,write_iops=500; add disk=ram for a disk in memory"
 )
 SPEED_HELP = 'write a speed with its unit: "90MB/s" (powers of 1000) or "90MiB/s" (of 1024)'
 #: Smallest unit first; of two that fit, the first is used to write a speed.
@@ -36,18 +38,25 @@ _LEAST_IOPS, _MOST_IOPS = 10, 10**7
 class StorageSpeed:
     """The most that a disk may do in a second; None: not held.
 
-    ``read_bps`` and ``write_bps`` are bytes, ``read_iops`` and ``write_iops`` requests.
+    ``read_bps`` and ``write_bps`` are bytes, ``read_iops`` and ``write_iops`` requests. ``ram``:
+    swap and weights are put on a disk in memory, which has no speed of its own to speak of.
     """
 
     read_bps: int | None = None
     write_bps: int | None = None
     read_iops: int | None = None
     write_iops: int | None = None
+    ram: bool = False
 
     @property
     def as_is(self) -> bool:
-        """Whether nothing is held."""
+        """Whether it is the machine's own, and nothing is held."""
         return self == StorageSpeed()
+
+    @property
+    def held(self) -> StorageSpeed:
+        """The declared speeds alone."""
+        return replace(self, ram=False)
 
     @property
     def label(self) -> str:
@@ -56,16 +65,19 @@ class StorageSpeed:
         parts = [f"{key}={format_speed(value)}" for key, value in words.items() if value]
         counts = {"read_iops": self.read_iops, "write_iops": self.write_iops}
         parts += [f"{key}={value}" for key, value in counts.items() if value]
+        parts += [f"disk={RAM}"] if self.ram else []
         return ",".join(parts) or AS_IS
 
 
 #: Key as people write it → attribute.
 _KEYS = {"read": "read_bps", "write": "write_bps"}
 _KEYS |= {f.name: f.name for f in fields(StorageSpeed) if f.name.endswith("iops")}
+#: The key of the disk that is meant.
+_DISK = "disk"
 
 
 def parse_storage(text: str) -> StorageSpeed:
-    """The speeds of ``"read=90MB/s,read_iops=2000"`` or of ``"sd-a1"``; none of ``"as-is"``.
+    """The storage of ``"read=90MB/s,read_iops=2000"``, ``"sd-a1,disk=ram"`` or ``"as-is"``.
 
     Raises:
         UsageError: no speed, no unit, zero, an unknown key or name; the remedy shows how it is
@@ -73,10 +85,25 @@ def parse_storage(text: str) -> StorageSpeed:
     """
     if text.strip() == AS_IS:
         return StorageSpeed()
-    if _NAME.match(text.strip()):
+    first, _, rest = text.partition(",")
+    if _NAME.match(first.strip()):
         from edgebench.boards.storage_presets import storage_preset
 
-        return storage_preset(text.strip()).speed
+        speed = storage_preset(first.strip()).speed
+        return replace(speed, ram=_only_disk(rest)) if rest else speed
+    return storage_of(_key_values(text))
+
+
+def _only_disk(text: str) -> bool:
+    """Whether what follows a name puts that storage in memory; it may say nothing else."""
+    given = storage_of(_key_values(text))
+    if not given.held.as_is:
+        what = f"{text.strip()!r} changes the speed of a storage that has a name"
+        raise UsageError(what, remedy="write all speeds without the name, or disk=ram after it")
+    return given.ram
+
+
+def _key_values(text: str) -> dict[str, str]:
     given: dict[str, str] = {}
     for part in text.split(","):
         key, equals, value = (word.strip() for word in part.partition("="))
@@ -85,25 +112,29 @@ def parse_storage(text: str) -> StorageSpeed:
         if key in given:
             raise UsageError(f"{key!r} is given twice", remedy="leave one out")
         given[key] = value
-    return storage_of(given)
+    return given
 
 
 def storage_of(given: Mapping[str, Any]) -> StorageSpeed:
-    """The speeds of a table: ``{"read": "90MB/s", "read_iops": 2000}``.
+    """The storage of a table: ``{"read": "90MB/s", "read_iops": 2000, "disk": "ram"}``.
 
     Raises:
         UsageError: as :func:`parse_storage`.
     """
     if not given:
         raise UsageError("no speed is given", remedy=STORAGE_HELP)
-    if unknown := [key for key in given if key not in _KEYS]:
-        known = ", ".join(_KEYS)
+    if unknown := [key for key in given if key not in (*_KEYS, _DISK)]:
+        known = ", ".join((*_KEYS, _DISK))
         raise UsageError(f"no storage speed {unknown[0]!r}", remedy=f"use one of {known}")
     parsed = {
         _KEYS[key]: (_parse_iops(key, value) if key.endswith("iops") else parse_speed(value))
         for key, value in given.items()
+        if key != _DISK
     }
-    return StorageSpeed(**parsed)
+    if (disk := given.get(_DISK, RAM)) != RAM:
+        remedy = f"write {_DISK}={RAM}, or leave it out: then it is the machine's own"
+        raise UsageError(f"{_DISK} = {disk!r} is not a disk to choose", remedy=remedy)
+    return StorageSpeed(**parsed, ram=_DISK in given)
 
 
 def parse_speed(text: object) -> int:
@@ -145,10 +176,11 @@ def _parse_iops(key: str, value: object) -> int:
 
 @dataclass(frozen=True)
 class StorageReport:
-    """The storage that a trial had, where it was held to a declared speed.
+    """The storage that a trial had, where it was held to a declared speed, or in memory.
 
     Args:
         read_bps, write_bps, read_iops, write_iops: as the kernel had them; None: not held.
+        ram: whether swap and weights were on a disk in memory.
         disks: each disk that was held: its number, name and queue, and what was read there.
         proof: how each disk did, as it is and held, before the first such trial.
         not_held: what the declared speed does not hold here, and why.
@@ -158,6 +190,7 @@ class StorageReport:
     write_bps: int | None = None
     read_iops: int | None = None
     write_iops: int | None = None
+    ram: bool = False
     disks: list[dict[str, Any]] = field(default_factory=list)
     proof: list[dict[str, Any]] = field(default_factory=list)
     not_held: dict[str, str] = field(default_factory=dict)
@@ -177,4 +210,8 @@ def round_speed(bps: float) -> str:
 
 def storage_words(label: str) -> str:
     """For a caption: ``storage as is``, ``storage held to read=90MB/s``."""
-    return "storage as is" if label == AS_IS else f"storage held to {label}"
+    if label == AS_IS:
+        return "storage as is"
+    speed = parse_storage(label)
+    held = "" if speed.held.as_is else f"held to {speed.held.label}"
+    return " ".join(filter(None, ["storage", "in memory" if speed.ram else "", held]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,13 +16,14 @@ from edgebench.storage_speed import (
     parse_speed,
     parse_storage,
     storage_of,
+    storage_words,
 )
 
 _BPS = st.none() | st.integers(10**6, 10**12)
 _IOPS = st.none() | st.integers(10, 10**7)
 
 
-@given(st.builds(StorageSpeed, _BPS, _BPS, _IOPS, _IOPS))
+@given(st.builds(StorageSpeed, _BPS, _BPS, _IOPS, _IOPS, st.booleans()))
 def test_a_label_means_what_it_was_made_of(speed: StorageSpeed) -> None:
     """Results keep the label alone, so no digit may be lost in it."""
     assert parse_storage(speed.label) == speed
@@ -50,10 +53,25 @@ def test_all_spellings_have_one_label() -> None:
     assert parse_storage("as-is").label == StorageSpeed().label == AS_IS
 
 
+def test_a_disk_in_memory_is_part_of_the_storage() -> None:
+    """With speeds, after a name, alone; each has a label and words of its own."""
+    table = storage_of({"disk": "ram", "read": "90MB/s"})
+    assert table.label == parse_storage("disk=ram,read=90MB/s").label == "read=90MB/s,disk=ram"
+    assert parse_storage("sd-a1,disk=ram") == replace(parse_storage("sd-a1"), ram=True)
+    assert table.held == parse_storage("read=90MB/s")
+    assert storage_words(table.label) == "storage in memory held to read=90MB/s"
+    alone = parse_storage("disk=ram")
+    assert (alone.label, alone.as_is, alone.held.as_is) == ("disk=ram", False, True)
+    assert storage_words("disk=ram") == "storage in memory"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("read=90", "'90' has no unit"),
+        ("disk=tape", "'tape' is not a disk to choose"),
+        ("sd-a1,read=9MB/s", "changes the speed of a storage that has a name"),
+        ("sd-a1,fast", "'fast' is not a storage speed"),
         ("read=0", "has no unit"),
         ("read=0MB/s", "is not between 1MB/s and 1000GB/s"),
         ("read=1kB/s", "is not between"),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from edgebench.cgroups.disk_limits import lift_disk_limits
 from edgebench.cgroups.kernel_values import KIND, put_back
+from edgebench.cgroups.ram_disk import clear_ram_disk
 from edgebench.cgroups.removal import remove_all
 from edgebench.errors import MachineError
 from edgebench.safe_files import remove_file, remove_folder
@@ -100,6 +101,8 @@ CLEARERS: dict[str, Callable[[Path], str | None]] = {
     "cgroup": clear_cgroup,
     "swap-file": clear_swap_file,
     "zram": clear_zram,
+    # Once no swap is on it.
+    "ram-disk": clear_ram_disk,
     "temp-folder": clear_temp_folder,
     KIND: put_back,
 }

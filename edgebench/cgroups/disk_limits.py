@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from edgebench.errors import CgroupError
 from edgebench.storage_speed import AS_IS_REMEDY, StorageSpeed
@@ -90,12 +91,15 @@ def _write(file: Path, words: str) -> None:
 
 
 def _speed(version: int, folder: Path, number: str) -> StorageSpeed:
+    found: dict[str, Any]
     if version == 1:
-        found = {key: _entry(folder / name, number) for key, name in _V1.items()}
-        return StorageSpeed(**{key: int(words) for key, words in found.items() if words})
-    pairs = dict(word.split("=") for word in _entry(folder / _V2_FILE, number).split())
-    told = {key: pairs.get(name, "max") for key, name in _V2.items()}
-    return StorageSpeed(**{key: int(value) for key, value in told.items() if value != "max"})
+        told = {key: _entry(folder / name, number) for key, name in _V1.items()}
+        found = {key: int(words) for key, words in told.items() if words}
+    else:
+        pairs = dict(word.split("=") for word in _entry(folder / _V2_FILE, number).split())
+        told = {key: pairs.get(name, "max") for key, name in _V2.items()}
+        found = {key: int(words) for key, words in told.items() if words != "max"}
+    return StorageSpeed(**found)
 
 
 def _entry(file: Path, number: str) -> str:

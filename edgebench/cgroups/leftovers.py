@@ -103,7 +103,8 @@ class Ownership:
         """Record what is about to be created, before it is created.
 
         Args:
-            kind: ``cgroup``, ``swap-file``, ``zram``, ``temp-folder`` or ``kernel-value``.
+            kind: ``cgroup``, ``swap-file``, ``zram``, ``ram-disk``, ``temp-folder`` or
+                ``kernel-value``.
             value: its path; of a value of the kernel ``FILE=VALUE``, which is put back.
 
         Raises:

@@ -20,7 +20,7 @@ from edgebench.units import format_size
 
 SWAPS = Path("/proc/swaps")
 _ZRAM_CONTROL = Path("/sys/class/zram-control")
-#: Left free on the disk besides the swap file itself.
+#: Left free on the machine's disk besides the swap file itself.
 _SPARE_BYTES = 256 << 20
 NOT_ROOT = 'call edgebench with sudo, or use swap = "system" or "none"'
 ANOTHER_SWAP = "ask for a smaller swap, or for another kind"
@@ -48,16 +48,27 @@ class SwapControl:
     def __init__(self, ownership: Ownership, folder: Path | None = None) -> None:
         self._ownership = ownership
         self._folder = folder or Path("/var/tmp")  # noqa: S108 - a private folder is made in it
+        self._in_use = self._folder
         self.state = SwapState("none")
 
-    def use(self, kind: str, size_bytes: int | None = None) -> SwapState:
+    def use(
+        self, kind: str, size_bytes: int | None = None, folder: Path | None = None
+    ) -> SwapState:
         """Use this kind of swap from now on; does nothing if it is already set up.
+
+        Args:
+            kind: ``none``, ``file``, ``zram`` or ``system``.
+            size_bytes: None where there is none, or the machine's own is used.
+            folder: where a swap file goes this time; None: where they go.
 
         Raises:
             MachineError: not root, no room, no zram, no swap of the machine's own.
         """
-        if (kind, size_bytes) != (self.state.kind, self.state.size_bytes):
+        wanted = (folder or self._folder) if kind == "file" else self._in_use
+        at_present = self.state.kind, self.state.size_bytes, self._in_use
+        if (kind, size_bytes, wanted) != at_present:
             self.off()
+            self._in_use = wanted
             makers = {"file": self._file, "zram": self._zram}
             if kind in makers:
                 self.state = makers[kind](_required(kind, size_bytes))
@@ -81,8 +92,10 @@ class SwapControl:
 
     def _file(self, size_bytes: int) -> SwapState:
         _need_root("a swap file")
-        _need_room(self._folder, size_bytes)
-        file = self._folder / f"edgebench-swap-{secrets.token_hex(6)}" / "edgebench-swap"
+        # A disk in memory is ours alone.
+        spare_bytes = _SPARE_BYTES if self._in_use == self._folder else 0
+        _need_room(self._in_use, size_bytes, spare_bytes)
+        file = self._in_use / f"edgebench-swap-{secrets.token_hex(6)}" / "edgebench-swap"
         self._ownership.claim("temp-folder", str(file.parent))
         self._ownership.claim("swap-file", str(file))
         try:
@@ -90,7 +103,7 @@ class SwapControl:
         except OSError as error:
             raise MachineError(
                 f"a swap file of {format_size(size_bytes)} can't be created: {error.strerror}",
-                where=str(self._folder),
+                where=str(self._in_use),
                 remedy=ANOTHER_SWAP,
             ) from error
         _swap_on(file)
@@ -181,11 +194,11 @@ def _make_file(file: Path, size_bytes: int) -> None:
         os.close(fd)
 
 
-def _need_room(folder: Path, size_bytes: int) -> None:
+def _need_room(folder: Path, size_bytes: int, spare_bytes: int) -> None:
     if not folder.is_dir():
         raise MachineError("no folder for a swap file", where=str(folder), remedy=ANOTHER_SWAP)
     free = shutil.disk_usage(folder).free
-    if free < size_bytes + _SPARE_BYTES:
+    if free < size_bytes + spare_bytes:
         raise MachineError(
             f"no room for a swap file of {format_size(size_bytes)}: {format_size(free)} are free",
             where=str(folder),

@@ -23,6 +23,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.extras import need
+from edgebench.storage_speed import AS_IS, RAM
 from edgebench.units import format_duration, format_size, parse_swap
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ MEANINGS = {
     default="2G",
     help="Swap to calibrate: a size as 2G (a temporary swap file), zram:1G, system, or none.",
 )
+@click.option(
+    "--storage",
+    type=click.Choice([AS_IS, f"disk={RAM}"]),
+    default=AS_IS,
+    help="The machine's own disk as it is, or the disk in memory of storage disk=ram.",
+)
 @results_option
 @device_option
 @click.option(
@@ -69,6 +76,7 @@ MEANINGS = {
 @json_option("the constants")
 def calibrate(
     swap: str,
+    storage: str,
     results: Path,
     device: str | None,
     share: Path | None,
@@ -78,7 +86,7 @@ def calibrate(
     """Measure the constants that predictions use, by scanning memory and files.
 
     No network is run. Run nothing else meanwhile. The constants are stored with the device's
-    results, one file for each kind of swap; it replaces an earlier one.
+    results, one file for each kind of swap and disk; it replaces an earlier one.
     """
     from edgebench.cli.progress import shown_progress
     from edgebench.scenario.points import libraries
@@ -88,7 +96,8 @@ def calibrate(
 
     kind, size_bytes = parse_swap(swap)
     with shown_progress(verbose) as progress:
-        options = calibration.CalibrationOptions(results, device, kind, size_bytes)
+        of_swap = device, kind, size_bytes
+        options = calibration.CalibrationOptions(results, *of_swap, ram=storage != AS_IS)
         made, path = calibration.run_calibration(options, progress, _import_figures)
     if share:
         _share(made, share)

@@ -42,7 +42,7 @@ storage_option = click.option(
     "--storage",
     default=AS_IS,
     help="Speed to hold swap and weights to, as read=90MB/s,read_iops=2000; a kind of storage, as "
-    "sd-a1; or as-is.",
+    "sd-a1; or as-is. With disk=ram they are on a disk in memory, whatever the machine's own does.",
 )
 other_storage_option = click.option(
     "--storage",

@@ -71,7 +71,7 @@ def run_limited(
     Raises:
         MachineError, CgroupError: the swap or the cgroup can't be made.
     """
-    session.swap.use(limits.swap_kind, limits.swap_bytes)
+    session.setup.storage.use(limits.swap_kind, limits.swap_bytes, limits.storage)
     settings = {
         "kind": "function",
         "function": item.nodeid,

@@ -55,12 +55,16 @@ _INTERVAL_S = 0.02
 
 @dataclass(frozen=True)
 class CalibrationOptions:
-    """What to calibrate and where to keep it. ``swap_bytes`` is None for ``none``, ``system``."""
+    """What to calibrate and where to keep it. ``swap_bytes`` is None for ``none``, ``system``.
+
+    ``ram``: swap, and the files that are scanned, are on a disk in memory.
+    """
 
     results: Path = Path("results")
     device: str | None = None
     swap_kind: str = "none"
     swap_bytes: int | None = None
+    ram: bool = False
     repeats: int = REPEATS
     time_s: float = TIME_S
 
@@ -79,7 +83,7 @@ def run_calibration(
         ResultsError: the results folder can't be written.
     """
     device = options.device or device_name()
-    path = calibration_path(options.results, device, options.swap_kind)
+    path = calibration_path(options.results, device, options.swap_kind, ram=options.ram)
     _make_folder(path.parent)
     with open_trial_loop(progress, interval_s=_INTERVAL_S, stat_interval_s=_INTERVAL_S) as loop:
         blocks = _Blocks(options, _unproved(loop), meanwhile)
@@ -128,9 +132,9 @@ class _Blocks:
         """Set up, then block after block until all are done or the time is up."""
         began = time.monotonic()
         swap = self.options.swap_kind, self.options.swap_bytes
-        self.loop.session.swap.use(*swap)
+        folder = self._place(*swap)
         self._warm()
-        file = scan_file(cache_folder(self.loop.session.setup.identity) / "scan", FILE_BYTES)
+        file = scan_file(folder / "scan", FILE_BYTES)
         self._read_disk(file)
         disks, self.not_held = scanned_disks(self.loop.session, file, self.speeds[0])
         planned = CalibrationPlan(*swap, file, disks)
@@ -145,6 +149,16 @@ class _Blocks:
                 self._read_disk(file)
             self.loop.run(self._requests(block, points), self._make, self._keep)
             self.blocks += 1
+
+    def _place(self, swap_kind: str, swap_bytes: int | None) -> Path:
+        """Set up the swap; the folder for files to scan."""
+        session = self.loop.session
+        if not self.options.ram:
+            session.swap.use(swap_kind, swap_bytes)
+            return cache_folder(session.setup.identity)
+        folder = session.setup.storage.ram_disk.need((swap_bytes or 0) + FILE_BYTES)
+        session.swap.use(swap_kind, swap_bytes, folder)
+        return folder
 
     def _warm(self) -> None:
         """Import once: the first import reads the runtime's files too, which is no part of it."""
@@ -208,6 +222,7 @@ class _Blocks:
             environment=capture(self.loop.session.setup.parent),
             **constants,
             scans=scans,
+            ram=self.options.ram,
             warnings=(
                 *self._cut_short(),
                 *([f"no declared storage speed was tried: {self.not_held}"] * bool(self.not_held)),

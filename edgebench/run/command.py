@@ -78,7 +78,7 @@ def measure_once(
         statistics_always=stat_interval_s is not None,
         sensors=True,
     ) as session:
-        session.swap.use(limits.swap_kind, limits.swap_bytes)
+        session.setup.storage.use(limits.swap_kind, limits.swap_bytes, limits.storage)
         files = TrialFiles.scratch(session.folder)
         settings = settings_in(session.folder)
         request = TrialRequest("0000", "measure", 0, 0, settings, limits, timeout_s)

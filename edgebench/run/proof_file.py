@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import MachineError
-from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
+from edgebench.measures.machine.disks import whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.safe_files import created, make_private_folder, remove_folder
 from edgebench.storage_speed import AS_IS_REMEDY
@@ -26,7 +26,13 @@ _MOST_FILES = 20_000
 
 @contextmanager
 def proof_file(
-    machine: SystemFiles, ownership: Ownership, number: str, place: Path, writes: bool
+    machine: SystemFiles,
+    ownership: Ownership,
+    number: str,
+    place: Path,
+    folders: Sequence[Path],
+    *,
+    writes: bool,
 ) -> Iterator[Path]:
     """A file on the disk of that number, for the time of a proof.
 
@@ -35,19 +41,21 @@ def proof_file(
         ownership: records the temporary file before it is made.
         number: the disk's, ``MAJOR:MINOR``.
         place: a file or folder on it.
+        folders: where a temporary file may be made, if that disk is below one of them.
         writes: whether the proof overwrites the file.
 
     Raises:
         UnreadableError: no file on that disk can be used; says why.
         MachineError: the temporary file can't be written.
     """
-    if _is_on(machine, SWAP_FILES, number):
-        with _temporary(ownership) as file:
-            yield file
-        return
+    for folder in folders:
+        if _is_on(machine, folder, number):
+            with _temporary(ownership, folder) as file:
+                yield file
+            return
     if writes:
         raise UnreadableError(
-            f"its writes can't be proved: temporary files are made in {SWAP_FILES}, on another disk"
+            f"its writes can't be proved: temporary files are made in {folders[0]}, on another disk"
         )
     # A swap partition is read as it is.
     found = place if place.is_block_device() else _largest(place)
@@ -64,8 +72,8 @@ def _is_on(machine: SystemFiles, folder: Path, number: str) -> bool:
 
 
 @contextmanager
-def _temporary(ownership: Ownership) -> Iterator[Path]:
-    folder = SWAP_FILES / f"edgebench-storage-{secrets.token_hex(6)}"
+def _temporary(ownership: Ownership, place: Path) -> Iterator[Path]:
+    folder = place / f"edgebench-storage-{secrets.token_hex(6)}"
     ownership.claim("temp-folder", str(folder))
     try:
         make_private_folder(folder)

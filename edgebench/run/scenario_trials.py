@@ -23,6 +23,7 @@ from edgebench.run.trial_record import TrialRequest, harness_error_record, unava
 from edgebench.run.walked_limits import WalkedLimits, workload_points
 from edgebench.scenario.points import PlannedTrial, Point, libraries, limits_of, runtime_of
 from edgebench.scenario.scenario import Scenario
+from edgebench.storage_speed import parse_storage
 
 #: The setting with what :mod:`edgebench.cgroups.kernel_values` sets for a trial.
 KERNEL_VALUES = "kernel_values"
@@ -44,13 +45,18 @@ class ScenarioTrials:
         need(*{name for one in points.values() for name in libraries(one.settings)})
         need_accelerators(points.values())
         # Each kind of swap once, so that a missing one is reported before the sweep.
-        kinds = {(p.limits.swap_kind, p.limits.swap_bytes) for p in points.values()}
+        kinds = {
+            (p.limits.swap_kind, p.limits.swap_bytes)
+            for p in points.values()
+            if not parse_storage(p.limits.storage).ram
+        }
         for kind, size in sorted(kinds, key=str):
             loop.session.swap.use(kind, size)
         self.unavailable = self._unavailable()
         self.manifest = network_manifest(
             scenario, points.values(), loop.session.setup.identity, loop.progress
         )
+        loop.session.reserve_ram_disk(points.values(), self.manifest)
         loop.session.prove_storage(points.values(), self.manifest, loop.progress.stage)
 
     def _unavailable(self) -> dict[str, str]:
@@ -92,7 +98,9 @@ class ScenarioTrials:
             settings=point.settings,
             limits=limits_of(point, demand_bytes),
             timeout_s=self._scenario.timeout_s if own_s is None else own_s,
-            weights=weights_of(point.settings, self.manifest),
+            weights=self._loop.session.setup.storage.weights(
+                weights_of(point.settings, self.manifest), point.limits.storage
+            ),
             code=self.manifest.get("code", {}),
             strategy=planned.strategy,
             dump_every_bytes=self._scenario.memory.dump_every_bytes,
@@ -110,7 +118,8 @@ class ScenarioTrials:
     def make(self, request: TrialRequest, files: TrialFiles) -> list[TrialRecord]:
         """Make a trial: its record, and those of further limits that its walk visited."""
         session = self._loop.session
-        session.swap.use(request.limits.swap_kind, request.limits.swap_bytes)
+        limits = request.limits
+        session.setup.storage.use(limits.swap_kind, limits.swap_bytes, limits.storage)
         if request.strategy in self.unavailable:
             return [unavailable_record(request, self.unavailable[request.strategy])]
         try:

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.parent import find_parent
+from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.cgroups.swap import SwapControl
 from edgebench.identity import caller_identity
 from edgebench.measures.machine.sensors.search import find_sensors
+from edgebench.measures.machine.system_files import SystemFiles, usable_ram_bytes
 from edgebench.measures.strategies.gnu_time import find_gnu_time
 from edgebench.run.scratch import claimed_folder
 from edgebench.run.sensor_watch import SensorBank
 from edgebench.run.storage import StorageControl, StoragePlaces, weights_of
 from edgebench.run.trial_setup import TrialSetup
 from edgebench.scenario.points import Point
-from edgebench.storage_speed import AS_IS
+from edgebench.storage_speed import AS_IS, parse_storage
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,23 @@ class Session:
     folder: Path
     cleared: tuple[str, ...]
 
+    def reserve_ram_disk(self, points: Iterable[Point], manifest: Mapping[str, Any]) -> None:
+        """Make the disk in memory for the largest swap and all weights, if a point has it.
+
+        Raises:
+            MachineError: there is not enough memory for it; says why.
+        """
+        own = [point for point in points if parse_storage(point.limits.storage).ram]
+        if not own:
+            return
+        folders = {Path(f) for one in own for f in weights_of(one.settings, manifest).values()}
+        files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+        swap = [one.limits.swap_bytes or 0 for one in own if one.limits.swap_kind == "file"]
+        # Each file ends in a page of its own.
+        room = sum(file.stat().st_size + 4096 for file in files) + max(swap, default=0)
+        self.swap.off()
+        self.setup.storage.ram_disk.need(room)
+
     def prove_storage(
         self, points: Iterable[Point], manifest: Mapping[str, Any], stage: Callable[[str], None]
     ) -> None:
@@ -46,8 +66,8 @@ class Session:
         kinds = {(p.limits.swap_kind, p.limits.swap_bytes, p.limits.storage): p for p in held}
         for (kind, size_bytes, label), point in kinds.items():
             stage(f"checking that the disk is held to {label}")
-            self.swap.use(kind, size_bytes)
-            weights = weights_of(point.settings, manifest)
+            self.setup.storage.use(kind, size_bytes, label)
+            weights = self.setup.storage.weights(weights_of(point.settings, manifest), label)
             self.setup.storage.hold(label, StoragePlaces.of(point.settings, weights))
 
 
@@ -74,8 +94,10 @@ def open_session(
     with Ownership() as ownership:
         parent = find_parent(ownership)
         folder, identity = claimed_folder(ownership), caller_identity()
-        with SwapControl(ownership) as swap:
-            storage = StorageControl(parent, swap, ownership)
+        room = partial(usable_ram_bytes, SystemFiles(), parent.ceiling_bytes)
+        # Swap is off before the disk that it may lie on goes.
+        with RamDisk(ownership, room) as ram_disk, SwapControl(ownership) as swap:
+            storage = StorageControl(parent, swap, ram_disk, ownership)
             setup = TrialSetup(
                 *(parent, gnu_time, storage, identity, interval_s, stat_interval_s, echo),
                 statistics_always=statistics_always,

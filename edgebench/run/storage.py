@@ -16,10 +16,11 @@ from typing import Any
 from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup
+from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.cgroups.storage_check import SpeedProof, prove_storage
 from edgebench.cgroups.swap import SwapControl, SwapState
 from edgebench.errors import MachineError
-from edgebench.measures.machine.disks import WholeDisk, swap_devices, whole_disk
+from edgebench.measures.machine.disks import SWAP_FILES, WholeDisk, swap_devices, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.proof_file import proof_file
 from edgebench.storage_speed import AS_IS_REMEDY, StorageReport, parse_storage
@@ -27,6 +28,7 @@ from edgebench.storage_speed import AS_IS_REMEDY, StorageReport, parse_storage
 NOT_ON_DISK = f"""\
 keep weights on a disk (EDGEBENCH_CACHE names their folder), and use a swap file on one; or
 {AS_IS_REMEDY}"""
+OWN_SWAP = "give it swap of its own, as --swap 2G, or leave disk=ram out"
 NO_DISK = f"give it swap on a disk, as --swap 2G; or {AS_IS_REMEDY}"
 #: By cgroup version; see docs/explanation/storage-speed.md.
 SWAP_OUT = {
@@ -98,6 +100,7 @@ class StorageControl:
     Args:
         parent: where cgroups are made.
         swap: the swap that trials have at the moment.
+        ram_disk: the disk in memory, for storage that is declared to be one.
         ownership: records the temporary file that proofs read.
         machine: the machine's files.
         proves: whether disks are proved to be held; a calibration measures that itself.
@@ -105,6 +108,7 @@ class StorageControl:
 
     parent: ParentCgroup
     swap: SwapControl
+    ram_disk: RamDisk
     ownership: Ownership
     machine: SystemFiles = field(default_factory=SystemFiles)
     proves: bool = True
@@ -121,7 +125,11 @@ class StorageControl:
         speed = parse_storage(label)
         if speed.as_is:
             return HeldStorage()
+        if speed.ram:
+            self._check_ram_disk(places)
         found = self._disks(places)
+        if speed.held.as_is:
+            return HeldStorage((), StorageReport(ram=True, disks=_about(found.disks)))
         not_held = dict(found.none)
         if speed.write_bps or speed.write_iops:
             version = self.parent.version
@@ -129,7 +137,7 @@ class StorageControl:
         held: dict[WholeDisk, list[SpeedProof]] = {}
         for disk, place in found.disks.items():
             try:
-                held[disk] = self._proof(DiskLimit(disk.number, disk.name, speed), place)
+                held[disk] = self._proof(DiskLimit(disk.number, disk.name, speed.held), place)
             except UnreadableError as reason:
                 if disk in found.needed:
                     raise _refused(place, "storage", reason) from None
@@ -137,13 +145,48 @@ class StorageControl:
         if not held:
             why = "; ".join(f"{place}: {reason}" for place, reason in not_held.items())
             raise MachineError(f"there is no disk to hold: {why}", remedy=NO_DISK)
-        limits = tuple(DiskLimit(disk.number, disk.name, speed) for disk in held)
-        about = [{**asdict(disk), "place": str(found.disks[disk])} for disk in held]
+        limits = tuple(DiskLimit(disk.number, disk.name, speed.held) for disk in held)
+        about = _about({disk: found.disks[disk] for disk in held})
         proofs = [
             {"disk": disk.name, **asdict(proof)} for disk, made in held.items() for proof in made
         ]
         report = StorageReport(**asdict(speed), disks=about, proof=proofs, not_held=not_held)
         return HeldStorage(limits, report)
+
+    def use(self, kind: str, size_bytes: int | None, label: str) -> None:
+        """Set up the swap that trials have from now on, where their storage has it.
+
+        Raises:
+            MachineError: swap, or the disk in memory, can't be had; says why.
+        """
+        if not parse_storage(label).ram:
+            self.swap.use(kind, size_bytes)
+            return
+        if kind == "system":
+            raise MachineError("the machine's own swap is on no disk in memory", remedy=OWN_SWAP)
+        needed = (size_bytes or 0) if kind == "file" else 0
+        if not self.ram_disk.has_room(needed):
+            # It may lie on the one that is too small.
+            self.swap.off()
+        self.swap.use(kind, size_bytes, self.ram_disk.need(needed))
+
+    def weights(self, weights: Mapping[str, str], label: str) -> dict[str, str]:
+        """Network → the folder of its weights, where a trial with that storage reads them.
+
+        Raises:
+            MachineError: the disk in memory has no room for them.
+        """
+        if not parse_storage(label).ram:
+            return dict(weights)
+        return {name: str(self.ram_disk.copy(Path(folder))) for name, folder in weights.items()}
+
+    def _check_ram_disk(self, places: StoragePlaces) -> None:
+        """All that must be on the disk in memory is there."""
+        folder = self.ram_disk.folder
+        needed = (*swap_areas(self.machine, self.swap.state), *places.needed)
+        for place in needed:
+            if folder is None or folder not in place.parents:
+                raise MachineError("it is not on the disk in memory", where=str(place))
 
     def _disks(self, places: StoragePlaces) -> _Found:
         found = _Found()
@@ -169,9 +212,15 @@ class StorageControl:
         key = limit.number, limit.speed.label
         if key not in self._proved:
             writes = limit.speed.write_bps is not None or limit.speed.write_iops is not None
-            with proof_file(self.machine, self.ownership, limit.number, place, writes) as file:
+            folders = [one for one in (SWAP_FILES, self.ram_disk.folder) if one]
+            where = limit.number, place, folders
+            with proof_file(self.machine, self.ownership, *where, writes=writes) as file:
                 self._proved[key] = prove_storage(self.parent, limit, file)
         return self._proved[key]
+
+
+def _about(disks: Mapping[WholeDisk, Path]) -> list[dict[str, Any]]:
+    return [{**asdict(disk), "place": str(place)} for disk, place in disks.items()]
 
 
 def _refused(place: Path, what: str, reason: Exception) -> MachineError:

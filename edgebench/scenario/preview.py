@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+import psutil
+
 from edgebench.boards.board import find_board
 from edgebench.extras import install, missing
 from edgebench.layers.names import CUDA
@@ -23,7 +25,7 @@ from edgebench.scenario.plans import WALK
 from edgebench.scenario.points import Point, has_own_trial, libraries, points
 from edgebench.scenario.scenario import Scenario
 from edgebench.scenario.walk_planner import has_start, walks
-from edgebench.storage_speed import AS_IS, AS_IS_REMEDY
+from edgebench.storage_speed import AS_IS, AS_IS_REMEDY, parse_storage
 from edgebench.units import format_size
 
 #: With fewer limits an adaptive plan has nothing to choose.
@@ -39,6 +41,7 @@ class MachineCapacity:
     root: bool
     system_swap: bool
     free_bytes: int
+    free_ram_bytes: int
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ def this_machine() -> MachineCapacity:
         root=os.geteuid() == 0,
         system_swap=swaps.is_file() and len(swaps.read_text().splitlines()) > 1,
         free_bytes=shutil.disk_usage(tempfile.gettempdir()).free,
+        free_ram_bytes=psutil.virtual_memory().available,
     )
 
 
@@ -165,9 +169,20 @@ def _about_swap(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:
         yield f'swap of kind {made[0]} needs root: use sudo, or write swap = "none" or "system"'
     if "system" in swap.kind and not machine.system_swap:
         yield 'this machine has no swap on: write swap = "2G" for a temporary one'
-    if "file" in made and swap.size and swap.size > machine.free_bytes:
-        free = format_size(machine.free_bytes)
-        yield f"a swap file of {format_size(swap.size)} won't fit: {free} are free on the disk"
+    in_memory = {parse_storage(label).ram for label in scenario.limits.storage}
+    if False in in_memory:
+        yield from _about_room(scenario, machine.free_bytes, "on the disk")
+    if True in in_memory:
+        yield from _about_room(scenario, machine.free_ram_bytes, "in memory")
+        if "system" in swap.kind:
+            yield 'swap = "system" is on no disk in memory: write "2G", or leave disk=ram out'
+
+
+def _about_room(scenario: Scenario, free_bytes: int, place: str) -> Iterator[str]:
+    swap = scenario.limits.swap
+    if "file" in swap.kind and swap.size and swap.size > free_bytes:
+        free = format_size(free_bytes)
+        yield f"a swap file of {format_size(swap.size)} won't fit: {free} are free {place}"
 
 
 def _about_storage(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:

@@ -20,7 +20,6 @@ from edgebench.storage_speed import AS_IS, parse_storage
 from edgebench.workloads.preparation import describe_trainings
 
 if TYPE_CHECKING:
-    from pathlib import Path
 
     from edgebench.results.results import Results
     from edgebench.storage_speed import StorageSpeed
@@ -89,7 +88,7 @@ def context_of(results: Results, curves: Sequence[Curve]) -> tuple[Context, list
     ((device, kind),) = kinds
     base = _base_bytes(results, str(device))
     try:
-        found = load_calibration(_results_root(results), str(device), str(kind)).held_to(storage)
+        found = _calibration(results, str(device), str(kind), storage)
     except EdgebenchError as error:
         assumed = _assumed(results, str(device), str(kind), storage, base)
         return Context(tables, assumed=assumed, base_bytes=base), [str(error)]
@@ -121,9 +120,9 @@ def _assumed(
         return None
 
 
-def _results_root(results: Results) -> Path:
-    """The folder that holds each device's folder."""
-    return results.sweeps[0].path.resolve().parent.parent
+def _calibration(results: Results, device: str, kind: str, storage: StorageSpeed) -> Calibration:
+    root = results.sweeps[0].path.resolve().parent.parent
+    return load_calibration(root, device, kind, ram=storage.ram).held_to(storage)
 
 
 def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
@@ -194,7 +193,7 @@ def choose_device_data(
         return max(matching, key=lambda data: len(data.curves)), warnings
     assert swap_kind is not None
     storage = parse_storage(str(most.curves[0].settings.get("storage", AS_IS)))
-    calibration = load_calibration(_results_root(results), most.device, swap_kind).held_to(storage)
+    calibration = _calibration(results, most.device, swap_kind, storage)
     curves = tuple(_with_other_swap(curve, swap_kind) for curve in most.curves)
     context = replace(most.context, calibration=calibration)
     return DeviceData(most.device, swap_kind, curves, context), []

@@ -49,7 +49,8 @@ def limit(cgroup: Cgroup) -> DiskLimit:
 @pytest.fixture
 def file(limit: DiskLimit, ownership: Ownership) -> Iterator[Path]:
     """A file on that disk."""
-    with proof_file(SystemFiles(), ownership, limit.number, SWAP_FILES, True) as file:
+    place = limit.number, SWAP_FILES, [SWAP_FILES]
+    with proof_file(SystemFiles(), ownership, *place, writes=True) as file:
         yield file
 
 

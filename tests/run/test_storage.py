@@ -23,6 +23,7 @@ from edgebench.run.session import Session, open_session
 from edgebench.run.storage import StoragePlaces, swap_areas, weights_of
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
+from edgebench.storage_speed import AS_IS
 
 MIB = 1 << 20
 _SHARED = Path("/dev/shm")
@@ -187,3 +188,76 @@ def _until_held(pid: int) -> list[Path]:
             return found
         time.sleep(0.1)
     pytest.fail("no trial began")
+
+
+@pytest.fixture
+def in_memory(session: Session) -> Iterator[Session]:
+    """The same, with swap on a disk in memory; without any afterwards."""
+    storage = session.setup.storage
+    storage.use("file", 16 * MIB, "read=20MB/s,disk=ram")
+    yield session
+    storage.use("none", None, AS_IS)
+    storage.ram_disk.off()
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+@pytest.mark.swap
+def test_a_disk_in_memory_is_held_and_recorded(in_memory: Session, tmp_path: Path) -> None:
+    """Swap and copied weights are on it, it is proved, and the machine's disk is held, too."""
+    storage, weights = in_memory.setup.storage, tmp_path / "weights"
+    weights.mkdir()
+    (weights / "layer").write_bytes(os.urandom(8 * MIB))
+    # Beside the swap there is room for the proof's file.
+    copied = Path(storage.weights({"net": str(weights)}, "read=20MB/s,disk=ram")["net"])
+    held = storage.hold("read=20MB/s,disk=ram", StoragePlaces((copied,), (Path(sys.prefix),)))
+    assert held.report
+    assert (held.report.ram, held.report.read_bps) == (True, 20_000_000)
+    swap, machine = held.report.disks
+    assert swap["name"].startswith("loop")
+    assert swap["place"] == str(storage.swap.state.device)
+    assert machine["number"] == whole_disk(SystemFiles(), Path(sys.prefix)).number
+    assert [limit.number for limit in held.limits] == [swap["number"], machine["number"]]
+    proved = [one for one in held.report.proof if one["disk"] == swap["name"]]
+    assert [one["pattern"] for one in proved] == ["sequential", "random", "random"]
+    record = trial(in_memory, tmp_path, [READ, str(copied / "layer")], "read=20MB/s,disk=ram")
+    assert record.outcome == "ok", record.reason
+    # A burst may pass before the kernel holds the rest.
+    assert float((tmp_path / "log").read_text()) > 0.2
+    assert record.limits.storage == "read=20MB/s,disk=ram"
+    assert TrialRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+@pytest.mark.swap
+def test_a_disk_in_memory_may_have_no_speed(in_memory: Session) -> None:
+    """Then nothing is held, and the record still says where swap was."""
+    held = in_memory.setup.storage.hold("disk=ram", StoragePlaces())
+    assert held.limits == ()
+    assert held.report
+    assert (held.report.ram, held.report.read_bps, held.report.proof) == (True, None, [])
+    assert [one["name"][:4] for one in held.report.disks] == ["loop"]
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+@pytest.mark.swap
+def test_writes_to_a_disk_in_memory_are_proved(in_memory: Session) -> None:
+    """The file that is overwritten for it lies on that disk."""
+    held = in_memory.setup.storage.hold("write=20MB/s,disk=ram", StoragePlaces())
+    assert held.report
+    directions = {one["direction"] for one in held.report.proof}
+    assert directions == {"write"}
+    assert set(held.report.not_held) == {"swap-out", "buffered writes"}
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+def test_what_is_elsewhere_is_not_called_in_memory(session: Session, tmp_path: Path) -> None:
+    """The machine's own swap can't be moved; weights that weren't copied are refused."""
+    storage = session.setup.storage
+    with pytest.raises(MachineError, match="the machine's own swap is on no disk in memory"):
+        storage.use("system", None, "disk=ram")
+    with pytest.raises(MachineError, match="not on the disk in memory"):
+        storage.hold("read=20MB/s,disk=ram", StoragePlaces((tmp_path,)))

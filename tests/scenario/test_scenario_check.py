@@ -24,7 +24,12 @@ from edgebench.scenario.scenario import load_scenario
 from edgebench.scenario.shipped import SHIPPED
 
 BOARD = MachineCapacity(
-    ram_bytes=4 << 30, cores=4, root=True, system_swap=False, free_bytes=8 << 30
+    ram_bytes=4 << 30,
+    cores=4,
+    root=True,
+    system_swap=False,
+    free_bytes=8 << 30,
+    free_ram_bytes=3 << 30,
 )
 NAMES = sorted(file.stem for file in SHIPPED.glob("*.toml"))
 
@@ -45,6 +50,12 @@ def warned(folder: Path, text: str, **changes: object) -> list[str]:
         ('swap = {kind = "zram", size = "1G"}', {"root": False}, "swap of kind zram needs root"),
         ('swap = "system"', {}, "no swap on"),
         ('swap = "9G"', {}, "won't fit: 8.00 GiB are free"),
+        ('swap = "4G"\nstorage = "disk=ram"', {}, "won't fit: 3.00 GiB are free in memory"),
+        (
+            'swap = "system"\nstorage = "disk=ram"',
+            {"system_swap": True},
+            'write "2G", or leave disk=ram out',
+        ),
     ],
 )
 def test_what_cannot_bite_here_is_a_warning(
@@ -102,6 +113,7 @@ def test_this_machine_is_what_the_kernel_tells() -> None:
     assert seen.ram_bytes == pytest.approx(int(total) * 1024, rel=0.01)
     assert seen.cores >= 1
     assert seen.free_bytes > 0
+    assert 0 < seen.free_ram_bytes <= seen.ram_bytes
 
 
 def test_check_says_what_would_run(tmp_path: Path) -> None:
@@ -197,7 +209,7 @@ def test_a_declared_storage_needs_root_and_can_be_replaced() -> None:
     told = " ".join(
         preview(load_scenario("quickstart"), dataclasses.replace(BOARD, root=False)).warnings
     )
-    assert "read=100MB/s only as root: use sudo, or measure with the storage as it is" in told
+    assert "disk=ram only as root: use sudo, or measure with the storage as it is" in told
     done = CliRunner().invoke(check, ["quickstart", "--storage", "as-is"])
     assert "read=100MB/s" not in done.stdout
     assert "edgebench run quickstart --storage as-is" in done.stderr

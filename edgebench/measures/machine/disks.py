@@ -185,7 +185,10 @@ def _below(machine: SystemFiles, folder: Path) -> Path | None:
     """What a device mapper's or a loop device lies on, where that is one device."""
     if (backing := folder / "loop/backing_file").exists():
         path = machine.text(str(backing.relative_to(machine.root.resolve())))
-        return _folder(machine, _number(Path(path)))
+        # A file in memory has no disk below it.
+        with contextlib.suppress(UnreadableError):
+            return _folder(machine, _number(Path(path)))
+        return None
     slaves = sorted((folder / "slaves").glob("*"))
     if len(slaves) != 1:
         return None

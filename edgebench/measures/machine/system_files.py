@@ -131,3 +131,13 @@ def throttle_counts(machine: SystemFiles) -> dict[str, int]:
 def ram_bytes(machine: SystemFiles) -> int:
     """The RAM the kernel manages, bytes."""
     return int(machine.field("proc/meminfo", ["MemTotal"]).split()[0]) * 1024
+
+
+def usable_ram_bytes(machine: SystemFiles, ceiling_bytes: int | None) -> int:
+    """Memory that is free, and at most what the cgroups above allow; None: any.
+
+    Raises:
+        UnreadableError: the machine doesn't tell.
+    """
+    available = int(machine.field("proc/meminfo", ["MemAvailable"]).split()[0]) * 1024
+    return min(available, ceiling_bytes or available)

@@ -28,7 +28,7 @@ _SHARES, _ROOM = np.linspace(0.6, 2.4, 361), np.array(1.0)
 
 
 def draw_calibration(calibration: Calibration, folder: Path) -> list[Path]:
-    """Write the figure as PNG and SVG, ``calibration-<swap kind>``.
+    """Write the figure as PNG and SVG, ``calibration-<swap kind>``; in memory with ``-ram``.
 
     Raises:
         ResultsError: the folder can't be written.
@@ -45,7 +45,8 @@ def draw_calibration(calibration: Calibration, folder: Path) -> list[Path]:
         _draw_missed(missed, calibration)
         _draw_cost(cost, calibration)
         style.legend_beside(cost, handles=_keys(missed, cost))
-        return style.save_figure(figure, folder, f"calibration-{calibration.swap_kind}")
+        stem = f"calibration-{calibration.swap_kind}{'-ram' if calibration.ram else ''}"
+        return style.save_figure(figure, folder, stem)
 
 
 def _keys(*panels: Axes) -> list[Artist]:

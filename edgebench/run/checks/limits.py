@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 from edgebench.errors import EdgebenchError
 from edgebench.measures.machine.disks import swap_devices
-from edgebench.measures.machine.system_files import SystemFiles, UnreadableError, ram_bytes
+from edgebench.measures.machine.system_files import (
+    SystemFiles,
+    UnreadableError,
+    ram_bytes,
+    usable_ram_bytes,
+)
 from edgebench.run.checks.base import CheckTarget, Observation, registered_check
 from edgebench.units import format_size
 
@@ -90,7 +95,7 @@ def _swap_file(ownership: Ownership | None) -> Iterator[None]:
 def ram_check(target: CheckTarget) -> Observation:
     """RAM that a trial could have: what is free, below the limits of the cgroups above."""
     total = ram_bytes(target.machine)
-    available = int(target.machine.field("proc/meminfo", ["MemAvailable"]).split()[0]) * 1024
-    usable = min(available, (target.parent and target.parent.ceiling_bytes) or total)
+    ceiling = target.parent.ceiling_bytes if target.parent else None
+    usable = usable_ram_bytes(target.machine, ceiling)
     remedy = RAM_REMEDY if usable < _RAM_WARN_BYTES else None
     return Observation(f"{format_size(usable)} usable of {format_size(total)}", remedy)

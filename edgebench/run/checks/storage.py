@@ -32,7 +32,8 @@ def storage_check(target: CheckTarget) -> Observation:
     disk = whole_disk(target.machine, Path(SWAP_FILES))
     limit = DiskLimit(disk.number, disk.name, _TRIED)
     try:
-        with proof_file(target.machine, parent.ownership, disk.number, SWAP_FILES, False) as file:
+        own_file = parent.ownership, disk.number, SWAP_FILES, [SWAP_FILES]
+        with proof_file(target.machine, *own_file, writes=False) as file:
             seen = prove_storage(parent, limit, file)
     except EdgebenchError as error:
         raise UnreadableError(f"{disk.name} can't be held to a speed: {error.what}") from error

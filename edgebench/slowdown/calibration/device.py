@@ -112,6 +112,8 @@ class Calibration:
     held: HeldRates | None = None
     #: Every scan that the constants come from.
     scans: tuple[Scan, ...] = ()
+    #: Whether swap and files were on a disk in memory (storage ``disk=ram``).
+    ram: bool = False
     #: What puts these constants in doubt, in words.
     warnings: tuple[str, ...] = ()
 
@@ -160,9 +162,9 @@ class Calibration:
             ) from None
 
 
-def calibration_path(root: Path, device: str, swap_kind: str) -> Path:
-    """Where the calibration of a device with a kind of swap is kept."""
-    return Path(root) / device / f"calibration-{swap_kind}.json"
+def calibration_path(root: Path, device: str, swap_kind: str, *, ram: bool = False) -> Path:
+    """Where the calibration of a device with a kind of swap is kept; ``ram``: a disk in memory."""
+    return Path(root) / device / f"calibration-{swap_kind}{'-ram' if ram else ''}.json"
 
 
 def save_calibration(calibration: Calibration, root: Path) -> Path:
@@ -171,26 +173,29 @@ def save_calibration(calibration: Calibration, root: Path) -> Path:
     Raises:
         ResultsError: there is no ``root``, or it can't be written.
     """
-    path = calibration_path(root, calibration.device, calibration.swap_kind)
+    kind = calibration.swap_kind
+    path = calibration_path(root, calibration.device, kind, ram=calibration.ram)
     text = json.dumps(calibration.to_json(), indent=1, allow_nan=False) + "\n"
     return write_derived(path.parent, path.name, text.encode())
 
 
-def load_calibration(root: Path, device: str, swap_kind: str) -> Calibration:
-    """The calibration of this device with this kind of swap.
+def load_calibration(root: Path, device: str, swap_kind: str, *, ram: bool = False) -> Calibration:
+    """The calibration of this device with this kind of swap; ``ram``: on a disk in memory.
 
     Raises:
         MachineError: this device was never calibrated with this kind of swap, or what lies there
             is another device's or another kind's.
         ResultsError: the file is damaged, or written by a newer version.
     """
-    path = calibration_path(root, device, swap_kind)
+    path = calibration_path(root, device, swap_kind, ram=ram)
     command = f"edgebench calibrate --swap {_SWAP_WORDS.get(swap_kind, swap_kind)}"
+    command += " --storage disk=ram" if ram else ""
     remedy = f"measure its constants: {command} --device {device} --results {root}"
     try:
         text = path.read_bytes()
     except OSError as error:
-        what = f"no calibration of device {device} with swap of kind {swap_kind}"
+        place = " on a disk in memory" if ram else ""
+        what = f"no calibration of device {device} with swap of kind {swap_kind}{place}"
         if not isinstance(error, FileNotFoundError):
             what = f"the calibration can't be read: {error.strerror}"
         raise MachineError(what, where=str(path), remedy=remedy) from None
@@ -201,7 +206,7 @@ def load_calibration(root: Path, device: str, swap_kind: str) -> Calibration:
     if not isinstance(data, dict):
         raise ResultsError("the calibration is damaged: no JSON", where=str(path), remedy=remedy)
     found = Calibration.from_json(data, str(path))
-    if (found.device, found.swap_kind) != (device, swap_kind):
+    if (found.device, found.swap_kind, found.ram) != (device, swap_kind, ram):
         raise MachineError(
             f"this is the calibration of device {found.device} with swap of kind "
             f"{found.swap_kind}, not of {device} with {swap_kind}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,10 +40,8 @@ def made_up() -> Calibration:
 @pytest.mark.slow
 def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Real scans without swap: constants that make sense, kept, shown and drawn."""
-    options = module.CalibrationOptions
-    monkeypatch.setattr(
-        module, "CalibrationOptions", lambda *words: options(*words, repeats=2, time_s=0.1)
-    )
+    short = partial(module.CalibrationOptions, repeats=2, time_s=0.1)
+    monkeypatch.setattr(module, "CalibrationOptions", short)
     done = run("--swap", "none", "--results", tmp_path, "--device", "board")
     assert done.exit_code == 0, done.exception
     found = load_calibration(tmp_path, "board", "none")

@@ -1,0 +1,174 @@
+"""A disk in memory: made, held to a speed, copied to, and gone afterwards, also after SIGKILL."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.leftovers import Ownership, clear_leftovers
+from edgebench.cgroups.ram_disk import RamDisk, clear_ram_disk
+from edgebench.cgroups.swap import SWAPS, SwapControl
+from edgebench.errors import MachineError
+from edgebench.measures.machine.disks import disk_of, whole_disk
+from edgebench.measures.machine.system_files import SystemFiles
+
+MIB = 1 << 20
+ROOM = 24 * MIB
+GIB = 1 << 30
+#: Makes a disk with swap on it as a harness would, then dies by SIGKILL, at once or in the middle.
+DIE = """
+import os, sys
+from pathlib import Path
+from edgebench.cgroups import ram_disk
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.swap import SwapControl
+own = Ownership(Path(sys.argv[1]))
+disk = ram_disk.RamDisk(own, lambda: 1 << 40)
+usual, left = ram_disk._run, int(sys.argv[2])
+def run(words):
+    global left
+    if left == 0:
+        print(words, flush=True)
+        os.kill(os.getpid(), 9)
+    left -= 1
+    return usual(words)
+ram_disk._run = run
+SwapControl(own).use("file", 16 << 20, disk.need(24 << 20))
+os.kill(os.getpid(), 9)
+"""
+pytestmark = [pytest.mark.root, pytest.mark.swap]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A folder for claims of the test's own."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def ownership(state: Path) -> Iterator[Ownership]:
+    """Claims of the test's own; what they still hold at the end is cleared."""
+    with Ownership(state) as ownership:
+        yield ownership
+
+
+@pytest.fixture
+def disk(ownership: Ownership) -> Iterator[RamDisk]:
+    """The real thing, in its usual folder."""
+    with RamDisk(ownership, lambda: 8 * GIB) as disk:
+        yield disk
+
+
+def loops() -> list[str]:
+    """The files below loop devices that are edgebench's."""
+    files = Path("/sys/block").glob("loop*/loop/backing_file")
+    return [text for one in files if "edgebench-ram-disk-" in (text := one.read_text())]
+
+
+def test_it_is_a_disk_of_its_own_that_the_kernel_can_hold(disk: RamDisk) -> None:
+    """A loop device with a number, as a cgroup's limit needs, that reads ahead as disks do."""
+    folder = disk.need(ROOM)
+    assert folder.is_mount()
+    found = whole_disk(SystemFiles(), folder)
+    assert found.name.startswith("loop")
+    assert found.read_ahead_kb == 128
+    assert shutil.disk_usage(folder).free >= ROOM
+    assert disk_of(SystemFiles(), folder)["disk"] == found.name
+
+
+def test_swap_and_copies_lie_on_it_and_all_of_it_goes(
+    disk: RamDisk, ownership: Ownership, tmp_path: Path
+) -> None:
+    """Room is for what was asked for; at the end there is no mount, no device, no folder."""
+    weights = tmp_path / "weights"
+    (weights / "below").mkdir(parents=True)
+    (weights / "below" / "layer.bin").write_bytes(data := os.urandom(3 * MIB))
+    folder = disk.need(ROOM)
+    with SwapControl(ownership) as swap:
+        state = swap.use("file", 16 * MIB, folder)
+        assert state.device
+        assert folder in state.device.parents
+        assert str(state.device) in SWAPS.read_text()
+        assert swap.use("file", 16 * MIB, folder) is state
+        copy = disk.copy(weights)
+        assert folder in copy.parents
+        assert (copy / "below" / "layer.bin").read_bytes() == data
+        assert disk.copy(weights) is copy
+        elsewhere = swap.use("file", 16 * MIB).device
+        assert elsewhere
+        assert folder not in elsewhere.parents
+    disk.off()
+    assert (disk.folder, loops(), folder.parent.exists()) == (None, [], False)
+
+
+def test_a_larger_one_takes_its_place(disk: RamDisk) -> None:
+    """What has room is used again; what hasn't is made anew."""
+    first = disk.need(ROOM)
+    assert disk.need(ROOM // 2) is not None
+    assert disk.folder == first
+    second = disk.need(4 * ROOM)
+    assert second != first
+    assert not first.exists()
+    assert len(loops()) == 1
+
+
+def test_too_little_memory_is_refused(ownership: Ownership) -> None:
+    """Before anything is made; says how much there is and what to do."""
+    with RamDisk(ownership, lambda: 256 * MIB) as disk, pytest.raises(MachineError) as caught:
+        disk.need(ROOM)
+    assert "256.0 MiB are free" in str(caught.value)
+    assert "leave disk=ram out" in str(caught.value.remedy)
+    assert (disk.folder, loops()) == (None, [])
+
+
+def test_a_full_disk_is_told(disk: RamDisk, tmp_path: Path) -> None:
+    """Files that don't fit: a message with their place."""
+    disk.need(MIB)
+    large = tmp_path / "large"
+    large.mkdir()
+    with (large / "file").open("wb") as file:
+        file.truncate(GIB)
+    with pytest.raises(MachineError, match="can't be copied to the disk in memory") as caught:
+        disk.copy(large)
+    assert caught.value.where == str(large)
+
+
+@pytest.mark.parametrize("step", [0, 1, 2, 3, 4, 99])
+def test_what_a_killed_harness_left_is_cleaned_up(state: Path, step: int) -> None:
+    """Killed before its first, second … command, or with swap on it: nothing is left of it."""
+    words = [sys.executable, "-c", DIE, str(state), str(step)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == -9, done.stderr
+    sentences = clear_leftovers(state)
+    assert sum("the disk in memory" in one for one in sentences) == 1
+    assert sum("the swap file" in one for one in sentences) == (step == 99)
+    assert (loops(), [*state.iterdir()]) == ([], [])
+    assert "edgebench-ram-disk" not in Path("/proc/mounts").read_text()
+
+
+def test_nothing_else_is_ever_unmounted(tmp_path: Path) -> None:
+    """A claim that names another folder is no reason to touch it."""
+    other = tmp_path / "disk"
+    other.mkdir()
+    assert clear_ram_disk(tmp_path) is None
+    link = tmp_path / "edgebench-ram-disk-1"
+    link.symlink_to(other)
+    assert clear_ram_disk(link) is None
+    assert other.is_dir()
+
+
+def test_a_missing_tool_is_named(disk: RamDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what installs it; what was made until then is gone."""
+    monkeypatch.setattr("edgebench.cgroups.ram_disk._MAKE_FILE_SYSTEM", ("mkfs.none",))
+    with pytest.raises(MachineError, match=r"mkfs\.none is not on this machine"):
+        disk.need(ROOM)
+    disk.off()
+    assert loops() == []
