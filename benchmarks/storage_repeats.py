@@ -1,9 +1,12 @@
-"""How much repeats differ with the storage as it is and held to a declared speed, in turn.
+"""How much repeats differ with the storage as it is, held to a declared speed, and in memory, in turn.
 
-``python benchmarks/storage_repeats.py [REPEATS [NETWORK…]]``, as root. One sweep has both storages
+``python benchmarks/storage_repeats.py [REPEATS [NETWORK…]]``, as root. One sweep has all storages
 as an axis, so its blocks interleave them. Of each point that is slowed 1.5 times or more: the
-distance of its slowest and its fastest trial, as a share of the median. A sweep that was cut
-short is gone on with.
+distance of its slowest and its fastest trial, as a share of the median, of starts and of steady
+rounds and their phases apart. A sweep that was cut short is gone on with.
+
+``python benchmarks/storage_repeats.py --of SWEEP…`` tells the same of finished sweeps, each with
+its storage.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import report
 
 from edgebench.cli.progress import LineProgress
 from edgebench.results.results import load
+from edgebench.results.stages import START
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.slowdown.curves import Curve, curves
@@ -27,11 +31,13 @@ from edgebench.storage_speed import AS_IS
 SLOWED = 1.5
 NETWORKS = ("alexnet", "resnet18")
 LIMITS = ["60%", "45%", "33%"]
+DECLARED = "read=100MB/s"
+STORAGES = (AS_IS, DECLARED, f"{DECLARED},disk=ram")
 _ROOT = Path("results-of-storage-repeats")
 
 
 def tables(networks: Sequence[str], repeats: int) -> dict[str, Any]:
-    """The scenario: some networks at some limits, with both storages."""
+    """The scenario: some networks at some limits, with all storages."""
     return {
         "schema": 1,
         "name": "storage-repeats",
@@ -41,10 +47,10 @@ def tables(networks: Sequence[str], repeats: int) -> dict[str, Any]:
             "kind": "inference",
             "network": list(networks),
             "schedule": "bulk",
-            "rounds": 2,
+            "rounds": 4,
             "warm": 1,
         },
-        "limits": {"memory": ["max", *LIMITS], "swap": "2G", "storage": [AS_IS, "read=100MB/s"]},
+        "limits": {"memory": ["max", *LIMITS], "swap": "2G", "storage": list(STORAGES)},
     }
 
 
@@ -56,23 +62,41 @@ def spreads(curve: Curve) -> Iterator[tuple[float, float]]:
             yield float(slowdown), float(np.ptp(seconds) / np.median(seconds))
 
 
-def main(repeats: int, networks: Sequence[str]) -> None:
-    """Run the sweep, and write a row for each storage."""
+def measured(repeats: int, networks: Sequence[str]) -> list[Curve]:
+    """Run the sweep: its curves."""
     options = SweepOptions(_ROOT, "this")
     made = run_sweep(scenario_of(tables(networks, repeats)), options, LineProgress())
-    found = curves(load(made.folder))
+    return curves(load(made.folder))
+
+
+def write(stem: str, says: str, found: Sequence[Curve]) -> None:
+    """A row for each storage, of starts and of what is steady."""
     rows, data = [], {}
-    for storage in (AS_IS, "read=100MB/s"):
-        own = [one for one in found if one.settings.get("storage", AS_IS) == storage]
-        points = [pair for curve in own for pair in spreads(curve)]
+    groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for curve in found:
+        what = START if curve.phase == START else "steady"
+        key = str(curve.settings.get("storage", AS_IS)), what
+        groups.setdefault(key, []).extend(spreads(curve))
+    for (storage, what), points in sorted(groups.items()):
         shares = [share for _, share in points]
-        data[storage] = {"points": points}
+        data[f"{storage} {what}"] = {"points": points}
         told = report.spread(shares) if shares else dict.fromkeys(("median", "p95"), float("nan"))
-        rows.append([storage, len(shares), f"{told['median']:.1%}", f"{told['p95']:.1%}"])
-    says = f"Repeats ({repeats} of each point) of points slowed {SLOWED:g} times or more."
-    header = ["storage", "points", "spread, median", "95th percentile"]
-    report.write("storage_repeats", says, header, rows, data)
+        cells = [f"{told['median']:.1%}", f"{told['p95']:.1%}"]
+        rows.append([storage, what, len(shares), *cells])
+    header = ["storage", "of", "points", "spread, median", "95th percentile"]
+    report.write(stem, says, header, rows, data)
+
+
+def main(words: Sequence[str]) -> None:
+    """Of the sweeps that are named, else of one that is made now."""
+    says = f"Repeats of points slowed {SLOWED:g} times or more: slowest - fastest, ÷ the median."
+    if words[:1] == ["--of"]:
+        kept = [curve for path in words[1:] for curve in curves(load(Path(path)))]
+        write("storage_repeats_kept", says, kept)
+        return
+    repeats = int(words[0]) if words else 3
+    write("storage_repeats", says, measured(repeats, words[1:] or NETWORKS))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5, sys.argv[2:] or NETWORKS)
+    main(sys.argv[1:])

@@ -20,7 +20,6 @@ from edgebench.storage_speed import AS_IS, parse_storage
 from edgebench.workloads.preparation import describe_trainings
 
 if TYPE_CHECKING:
-
     from edgebench.results.results import Results
     from edgebench.storage_speed import StorageSpeed
 
