@@ -1,4 +1,4 @@
-"""How much repeats differ with the storage as it is, held to a declared speed, and in memory, in turn.
+"""How much repeats differ: storage as it is, held to a declared speed, and in memory, in turn.
 
 ``python benchmarks/storage_repeats.py [REPEATS [NETWORK…]]``, as root. One sweep has all storages
 as an axis, so its blocks interleave them. Of each point that is slowed 1.5 times or more: the

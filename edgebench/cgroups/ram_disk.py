@@ -18,7 +18,7 @@ from pathlib import Path
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import MachineError
 from edgebench.identity import caller_identity
-from edgebench.safe_files import created, make_folder, make_private_folder, remove_folder
+from edgebench.safe_files import created, make_folder, make_private_folder, remove_folder, write
 from edgebench.units import MIB, format_size
 
 #: What is left free in memory besides the disk.
@@ -149,20 +149,23 @@ def clear_ram_disk(folder: Path) -> str | None:
     if not folder.is_dir():
         return None
     _unmount(folder / "disk")
+    if (file := folder / "memory" / "disk").is_file():
+        # A process that began meanwhile with mounts of its own may keep the device: without memory.
+        write(file, b"")
     for loop in Path("/sys/block").glob("loop*/loop/backing_file"):
         if loop.read_text().strip() == str(folder / "memory" / "disk"):
             _run(["losetup", "--detach", f"/dev/{loop.parent.parent.name}"])
-    _unmount(folder / "memory")
+    _unmount(folder / "memory", "--lazy")
     remove_folder(folder)
     return f"removed the disk in memory {folder}"
 
 
-def _unmount(folder: Path) -> None:
+def _unmount(folder: Path, *how: str) -> None:
     for pause_s in (*_PAUSES_S, None):
         if not folder.is_mount():
             return
         try:
-            _run(["umount", str(folder)])
+            _run(["umount", *how, str(folder)])
         except MachineError:
             if pause_s is None:
                 raise

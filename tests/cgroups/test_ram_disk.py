@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,6 +153,32 @@ def test_what_a_killed_harness_left_is_cleaned_up(state: Path, step: int) -> Non
     assert sum("the swap file" in one for one in sentences) == (step == 99)
     assert (loops(), [*state.iterdir()]) == ([], [])
     assert "edgebench-ram-disk" not in Path("/proc/mounts").read_text()
+
+
+def test_what_others_see_does_not_keep_it(disk: RamDisk) -> None:
+    """A process with a copy of all mounts, as a container has, keeps none of the memory."""
+    folder = disk.need(ROOM)
+    with subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "sleep", "60"]
+    ) as other:
+        try:
+            _wait_for_copy(other.pid, folder)
+            disk.off()
+            assert not folder.parent.exists()
+            backing = [text.split(" ")[0] for text in loops()]
+            assert all(not Path(text.strip()).exists() for text in backing)
+        finally:
+            other.kill()
+
+
+def _wait_for_copy(pid: int, folder: Path) -> None:
+    """Until the process has a copy of the mounts: its namespace is another one, with the disk."""
+    for _ in range(200):
+        ours, theirs = (Path(f"/proc/{one}/ns/mnt").readlink() for one in ("self", pid))
+        if ours != theirs and str(folder) in Path(f"/proc/{pid}/mounts").read_text():
+            return
+        time.sleep(0.02)
+    pytest.fail("no other mount namespace")
 
 
 def test_nothing_else_is_ever_unmounted(tmp_path: Path) -> None:
