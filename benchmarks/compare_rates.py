@@ -1,7 +1,7 @@
 """How often ``compare`` tells equal sweeps apart, and how often it finds changes of 10 % and 5 %.
 
 ``python benchmarks/compare_rates.py [SWEEPS]`` runs ``rates.toml`` so many times on this machine
-and two equal versions of it, and of ``rates-in-turn.toml``, in turn (cut short, the next start
+and two equal versions of it in turn (cut short, the next start
 makes what is missing; ``python benchmarks/compare_rates.py RESULTS…`` takes sweeps that are there).
 Pairs are compared as they are, and with the second one's times 10 % and 5 % longer:
 
@@ -45,8 +45,8 @@ _DIVIDED = Path(__file__).parents[1] / "results/vm-2core-24g/20261121T072843Z-ed
 #: What the interval over all times can be the widest of.
 _OVERS = ("kinds", "points", "blocks", "pairs")
 
-#: Scenarios of which two versions are run in turn, and in how many blocks.
-_IN_TURN = {"rates": 9, "rates-in-turn": 5}
+#: Blocks in which two versions are run in turn.
+_BLOCKS = 9
 #: So many blocks make a pair: as many as a sweep's.
 _OF_A_PAIR = 3
 #: Pairs drawn by chance, and the repeats with which they are.
@@ -90,22 +90,22 @@ def alone(sweeps: Sequence[Sweep]) -> list[Sweep]:
     return [sweep for sweep in sweeps if in_turn_of(sweep.resolved) is None]
 
 
-def make_in_turn(name: str, blocks: int) -> None:
+def make_in_turn() -> None:
     """Two equal versions of the scenario, run in turn; cut short, the next start goes on."""
-    asked = load_scenario(str(_SCENARIO.with_name(f"{name}.toml")))
+    asked = load_scenario(str(_SCENARIO))
     old, new = (
-        asked.model_copy(update={"name": f"{asked.name}-{version}", "repeats": blocks})
+        asked.model_copy(update={"name": f"{asked.name}-{version}", "repeats": _BLOCKS})
         for version in (OLD, NEW)
     )
     run_in_turn(old, new, SweepOptions(_ROOT, "this"), LineProgress())
 
 
-def versions(sweeps: Sequence[Sweep], name: str) -> Pair:
+def versions(sweeps: Sequence[Sweep]) -> Pair:
     """The two versions of the scenario that were run in turn."""
     both = [sweep for sweep in sweeps if in_turn_of(sweep.resolved) is not None]
     # A folder's name is the time, the scenario's name and a fingerprint.
-    of = {sweep.name.partition("-")[2].rpartition("-")[0]: sweep for sweep in both}
-    return of[f"{name}-{OLD}"], of[f"{name}-{NEW}"]
+    of = {sweep.name.split("-")[2]: sweep for sweep in both}
+    return of[OLD], of[NEW]
 
 
 def in_turn(old: Sweep, new: Sweep) -> list[Pair]:
@@ -205,32 +205,28 @@ def main(words: Sequence[str]) -> None:
         made = [sweep for root in words for sweep in complete(Path(root))]
     else:
         run(int((*words, 5)[0]), str(_SCENARIO))
-        for name, blocks in _IN_TURN.items():
-            make_in_turn(name, blocks)
+        make_in_turn()
         made = complete(_ROOT)
     sweeps = alone(made)
     kinds = {
         "sweeps": counted(list(itertools.permutations(sweeps, 2))),
         "halves": counted(divided(load(_DIVIDED).sweeps[0])),
     }
-    repeats = {}
-    for name in _IN_TURN:
-        both = versions(made, name)
-        kinds[name] = counted(in_turn(*both))
-        repeats[name] = with_repeats(*both)
+    both = versions(made)
+    kinds["in turn"] = counted(in_turn(*both))
+    repeats = with_repeats(*both)
     says = (
         f"{len(sweeps)} sweeps, each with each: {kinds['sweeps']['pairs']} pairs of "
         f"{kinds['sweeps']['rows']} comparisons. Halves of one sweep's blocks: "
-        f"{kinds['halves']['pairs']} pairs of {kinds['halves']['rows']}. Two equal versions of "
-        f"{' and of '.join(_IN_TURN)} run in turn, any three blocks a pair; and pairs of trials "
-        "drawn by chance. Median width of the interval over all times, to one side: "
+        f"{kinds['halves']['pairs']} pairs of {kinds['halves']['rows']}. Two equal versions "
+        "run in turn, any three blocks a pair; and pairs of trials drawn by chance. Median width "
+        "of the interval over all times, to one side: "
         + ", ".join(f"{100 * found['widths']['median']:.1f} %" for found in kinds.values())
         + "."
     )
     rows = [row for what, found in kinds.items() for row in table(what, found)]
-    for name, by_repeats in repeats.items():
-        for count, found in by_repeats.items():
-            rows += table(f"{name}, drawn, {count} repeats", found)
+    for count, found in repeats.items():
+        rows += table(f"drawn, {count} repeats", found)
     header = ["pairs", "a single comparison", "all times together", "either"]
     data = {"count": len(sweeps), **kinds, "drawn": repeats}
     report.write("compare_rates", says, header, rows, data)

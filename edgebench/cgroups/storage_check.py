@@ -83,23 +83,29 @@ class _Way:
         return f"{self.pattern}:{self.request_bytes}:{self.depth}:{seconds}"
 
 
-def prove_storage(parent: ParentCgroup, limit: DiskLimit, file: Path) -> list[SpeedProof]:
+def prove_storage(
+    parent: ParentCgroup, limit: DiskLimit, file: Path, otherwise: str = AS_IS_REMEDY
+) -> list[SpeedProof]:
     """Measure the disk as it is and held, each way that is declared. Takes some seconds.
 
     Args:
         parent: where cgroups are made.
         limit: the disk and its declared speed.
         file: a file on that disk, which is overwritten if a speed of writing is declared.
+        otherwise: what to do where that disk can't be held so, for the end of a message.
 
     Raises:
         CgroupError: the disk is slower than declared, or is not held to within ``TOLERANCE``; says
             what it can do.
     """
     directions = ("read", "write")
-    return [proof for way in directions for proof in _prove(parent, limit, file, way)]
+    where = parent, limit, file
+    return [proof for way in directions for proof in _prove(*where, way, otherwise)]
 
 
-def _prove(parent: ParentCgroup, limit: DiskLimit, file: Path, direction: str) -> list[SpeedProof]:
+def _prove(
+    parent: ParentCgroup, limit: DiskLimit, file: Path, direction: str, otherwise: str
+) -> list[SpeedProof]:
     """The best of some attempts: others may use the disk at the moment."""
     bps, iops = _declared(limit.speed, direction)
     if bps is None and iops is None:
@@ -111,7 +117,7 @@ def _prove(parent: ParentCgroup, limit: DiskLimit, file: Path, direction: str) -
             return found[-1]
     best = min(found, key=lambda proofs: max(_fault(proof, bps, iops) for proof in proofs))
     worst = max(best, key=lambda proof: _fault(proof, bps, iops))
-    raise (_slow if _is_slow(worst, bps, iops) else _off)(limit, worst)
+    raise (_slow if _is_slow(worst, bps, iops) else _off)(limit, worst, otherwise)
 
 
 def _measured(
@@ -165,7 +171,7 @@ def _is_slow(proof: SpeedProof, bps: int | None, iops: int | None) -> bool:
     return iops is not None and proof.own.iops < iops
 
 
-def _slow(limit: DiskLimit, proof: SpeedProof) -> CgroupError:
+def _slow(limit: DiskLimit, proof: SpeedProof, otherwise: str) -> CgroupError:
     own, verb = proof.own, f"{proof.direction}s"
     if proof.pattern == "sequential":
         can = f"by itself {limit.name} {verb} {round_speed(own.bps)}"
@@ -176,16 +182,16 @@ def _slow(limit: DiskLimit, proof: SpeedProof) -> CgroupError:
     return CgroupError(
         f"the disk is slower than declared ({limit.speed.label}): {can}",
         where=limit.name,
-        remedy=f"declare no more than it can do: {lower}; or {AS_IS_REMEDY}",
+        remedy=f"declare no more than it can do: {lower}; or {otherwise}",
     )
 
 
-def _off(limit: DiskLimit, proof: SpeedProof) -> CgroupError:
+def _off(limit: DiskLimit, proof: SpeedProof, otherwise: str) -> CgroupError:
     declared, held = proof.declared_bps or 0.0, proof.held
     return CgroupError(
         f"{limit.name} is not held to the declared speed ({limit.speed.label}): {proof.pattern} "
         f"{proof.direction}s should reach {round_speed(declared)} and reach "
         f"{round_speed(held.bps)} ({proof.off:.0%} off); by itself {round_speed(proof.own.bps)}",
         where=limit.name,
-        remedy=f"end what else uses the disk and try again; or {AS_IS_REMEDY}",
+        remedy=f"end what else uses the disk and try again; or {otherwise}",
     )

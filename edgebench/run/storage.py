@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,11 @@ from edgebench.cgroups.parent import ParentCgroup
 from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.cgroups.storage_check import SpeedProof, prove_storage
 from edgebench.cgroups.swap import SwapControl, SwapState
-from edgebench.errors import MachineError
+from edgebench.errors import CgroupError, MachineError
 from edgebench.measures.machine.disks import SWAP_FILES, WholeDisk, swap_devices, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.proof_file import proof_file
-from edgebench.storage_speed import AS_IS_REMEDY, StorageReport, parse_storage
+from edgebench.storage_speed import AS_IS_REMEDY, StorageReport, StorageSpeed, parse_storage
 
 NOT_ON_DISK = f"""\
 keep weights on a disk (EDGEBENCH_CACHE names their folder), and use a swap file on one; or
@@ -137,11 +137,18 @@ class StorageControl:
         held: dict[WholeDisk, list[SpeedProof]] = {}
         for disk, place in found.disks.items():
             try:
-                held[disk] = self._proof(DiskLimit(disk.number, disk.name, speed.held), place)
+                held[disk] = self._proof(
+                    DiskLimit(disk.number, disk.name, speed.held), place, speed
+                )
             except UnreadableError as reason:
                 if disk in found.needed:
                     raise _refused(place, "storage", reason) from None
                 not_held[str(place)] = str(reason)
+            except CgroupError as error:
+                if disk in found.needed or not speed.ram:
+                    raise
+                # The disk of the runtime may well be slower than one in memory.
+                not_held[str(place)] = error.what
         if not held:
             why = "; ".join(f"{place}: {reason}" for place, reason in not_held.items())
             raise MachineError(f"there is no disk to hold: {why}", remedy=NO_DISK)
@@ -164,7 +171,7 @@ class StorageControl:
             return
         if kind == "system":
             raise MachineError("the machine's own swap is on no disk in memory", remedy=OWN_SWAP)
-        needed = (size_bytes or 0) if kind == "file" else 0
+        needed = size_bytes or 0 if kind == "file" else 0
         if not self.ram_disk.has_room(needed):
             # It may lie on the one that is too small.
             self.swap.off()
@@ -183,8 +190,7 @@ class StorageControl:
     def _check_ram_disk(self, places: StoragePlaces) -> None:
         """All that must be on the disk in memory is there."""
         folder = self.ram_disk.folder
-        needed = (*swap_areas(self.machine, self.swap.state), *places.needed)
-        for place in needed:
+        for place in (*swap_areas(self.machine, self.swap.state), *places.needed):
             if folder is None or folder not in place.parents:
                 raise MachineError("it is not on the disk in memory", where=str(place))
 
@@ -206,7 +212,7 @@ class StorageControl:
                 found.none[str(place)] = str(reason)
         return found
 
-    def _proof(self, limit: DiskLimit, place: Path) -> list[SpeedProof]:
+    def _proof(self, limit: DiskLimit, place: Path, speed: StorageSpeed) -> list[SpeedProof]:
         if not self.proves:
             return []
         key = limit.number, limit.speed.label
@@ -215,8 +221,13 @@ class StorageControl:
             folders = [one for one in (SWAP_FILES, self.ram_disk.folder) if one]
             where = limit.number, place, folders
             with proof_file(self.machine, self.ownership, *where, writes=writes) as file:
-                self._proved[key] = prove_storage(self.parent, limit, file)
+                self._proved[key] = prove_storage(self.parent, limit, file, _otherwise(speed))
         return self._proved[key]
+
+
+def _otherwise(speed: StorageSpeed) -> str:
+    in_memory = f"use a disk in memory: --storage {replace(speed, ram=True).label}"
+    return AS_IS_REMEDY if speed.ram else in_memory
 
 
 def _about(disks: Mapping[WholeDisk, Path]) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from edgebench.cgroups import ram_disk
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.swap import SwapControl
 own = Ownership(Path(sys.argv[1]))
-disk = ram_disk.RamDisk(own, lambda: 1 << 40)
+disk = ram_disk.RamDisk(own, lambda: 1 << 40, Path(sys.argv[1]).parent)
 usual, left = ram_disk._run, int(sys.argv[2])
 def run(words):
     global left
@@ -62,16 +62,16 @@ def ownership(state: Path) -> Iterator[Ownership]:
 
 
 @pytest.fixture
-def disk(ownership: Ownership) -> Iterator[RamDisk]:
-    """The real thing, in its usual folder."""
-    with RamDisk(ownership, lambda: 8 * GIB) as disk:
+def disk(ownership: Ownership, tmp_path: Path) -> Iterator[RamDisk]:
+    """The real thing, in a folder of the test's."""
+    with RamDisk(ownership, lambda: 8 * GIB, tmp_path) as disk:
         yield disk
 
 
-def loops() -> list[str]:
-    """The files below loop devices that are edgebench's."""
+def loops(folder: Path) -> list[str]:
+    """The files below loop devices, of those in the folder."""
     files = Path("/sys/block").glob("loop*/loop/backing_file")
-    return [text for one in files if "edgebench-ram-disk-" in (text := one.read_text())]
+    return [text for one in files if str(folder) in (text := one.read_text())]
 
 
 def test_it_is_a_disk_of_its_own_that_the_kernel_can_hold(disk: RamDisk) -> None:
@@ -107,10 +107,10 @@ def test_swap_and_copies_lie_on_it_and_all_of_it_goes(
         assert elsewhere
         assert folder not in elsewhere.parents
     disk.off()
-    assert (disk.folder, loops(), folder.parent.exists()) == (None, [], False)
+    assert (disk.folder, loops(tmp_path), folder.parent.exists()) == (None, [], False)
 
 
-def test_a_larger_one_takes_its_place(disk: RamDisk) -> None:
+def test_a_larger_one_takes_its_place(disk: RamDisk, tmp_path: Path) -> None:
     """What has room is used again; what hasn't is made anew."""
     first = disk.need(ROOM)
     assert disk.need(ROOM // 2) is not None
@@ -118,16 +118,17 @@ def test_a_larger_one_takes_its_place(disk: RamDisk) -> None:
     second = disk.need(4 * ROOM)
     assert second != first
     assert not first.exists()
-    assert len(loops()) == 1
+    assert len(loops(tmp_path)) == 1
 
 
-def test_too_little_memory_is_refused(ownership: Ownership) -> None:
+def test_too_little_memory_is_refused(ownership: Ownership, tmp_path: Path) -> None:
     """Before anything is made; says how much there is and what to do."""
-    with RamDisk(ownership, lambda: 256 * MIB) as disk, pytest.raises(MachineError) as caught:
+    small = RamDisk(ownership, lambda: 256 * MIB, tmp_path)
+    with small as disk, pytest.raises(MachineError) as caught:
         disk.need(ROOM)
     assert "256.0 MiB are free" in str(caught.value)
     assert "leave disk=ram out" in str(caught.value.remedy)
-    assert (disk.folder, loops()) == (None, [])
+    assert (disk.folder, loops(tmp_path)) == (None, [])
 
 
 def test_a_full_disk_is_told(disk: RamDisk, tmp_path: Path) -> None:
@@ -151,11 +152,11 @@ def test_what_a_killed_harness_left_is_cleaned_up(state: Path, step: int) -> Non
     sentences = clear_leftovers(state)
     assert sum("the disk in memory" in one for one in sentences) == 1
     assert sum("the swap file" in one for one in sentences) == (step == 99)
-    assert (loops(), [*state.iterdir()]) == ([], [])
-    assert "edgebench-ram-disk" not in Path("/proc/mounts").read_text()
+    assert (loops(state.parent), [*state.iterdir()]) == ([], [])
+    assert str(state.parent) not in Path("/proc/mounts").read_text()
 
 
-def test_what_others_see_does_not_keep_it(disk: RamDisk) -> None:
+def test_what_others_see_does_not_keep_it(disk: RamDisk, tmp_path: Path) -> None:
     """A process with a copy of all mounts, as a container has, keeps none of the memory."""
     folder = disk.need(ROOM)
     with subprocess.Popen(
@@ -165,7 +166,7 @@ def test_what_others_see_does_not_keep_it(disk: RamDisk) -> None:
             _wait_for_copy(other.pid, folder)
             disk.off()
             assert not folder.parent.exists()
-            backing = [text.split(" ")[0] for text in loops()]
+            backing = [text.split(" ")[0] for text in loops(tmp_path)]
             assert all(not Path(text.strip()).exists() for text in backing)
         finally:
             other.kill()
@@ -192,10 +193,12 @@ def test_nothing_else_is_ever_unmounted(tmp_path: Path) -> None:
     assert other.is_dir()
 
 
-def test_a_missing_tool_is_named(disk: RamDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_tool_is_named(
+    disk: RamDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With what installs it; what was made until then is gone."""
     monkeypatch.setattr("edgebench.cgroups.ram_disk._MAKE_FILE_SYSTEM", ("mkfs.none",))
     with pytest.raises(MachineError, match=r"mkfs\.none is not on this machine"):
         disk.need(ROOM)
     disk.off()
-    assert loops() == []
+    assert loops(tmp_path) == []

@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.leftovers import clear_leftovers
+from edgebench.cgroups.parent import ParentCgroup
 from edgebench.cgroups.swap import SwapState
 from edgebench.errors import CgroupError, MachineError, UsageError
 from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run import storage as storage_module
 from edgebench.run.session import Session, open_session
 from edgebench.run.storage import StoragePlaces, swap_areas, weights_of
 from edgebench.run.trial import TrialFiles, run_trial
@@ -238,6 +241,32 @@ def test_a_disk_in_memory_may_have_no_speed(in_memory: Session) -> None:
     assert held.report
     assert (held.report.ram, held.report.read_bps, held.report.proof) == (True, None, [])
     assert [one["name"][:4] for one in held.report.disks] == ["loop"]
+
+
+@pytest.mark.cgroup
+@pytest.mark.root
+@pytest.mark.swap
+def test_the_runtime_s_disk_may_be_slower(
+    in_memory: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the disk in memory reaches and the machine's doesn't: noted; refused without it."""
+    storage, usual = in_memory.setup.storage, storage_module.prove_storage
+
+    def proved(parent: ParentCgroup, limit: DiskLimit, file: Path, otherwise: str) -> object:
+        if limit.name.startswith("loop"):
+            return usual(parent, limit, file, otherwise)
+        raise CgroupError("the disk is slower than declared", remedy=otherwise)
+
+    monkeypatch.setattr(storage_module, "prove_storage", proved)
+    places = StoragePlaces((), (Path(sys.prefix),))
+    held = storage.hold("read=30MB/s,disk=ram", places)
+    assert held.report
+    assert held.report.not_held == {sys.prefix: "the disk is slower than declared"}
+    assert [one["name"][:4] for one in held.report.disks] == ["loop"]
+    storage.use("none", None, AS_IS)
+    with pytest.raises(CgroupError) as caught:
+        storage.hold("read=30MB/s", places)
+    assert "--storage read=30MB/s,disk=ram" in str(caught.value.remedy)
 
 
 @pytest.mark.cgroup
