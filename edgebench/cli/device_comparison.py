@@ -64,16 +64,20 @@ def compare_devices(
 
 
 def _newest(paths: Sequence[Path]) -> list[Sweep]:
-    """Each device's newest sweep of the scenario that the newest of all is of."""
+    """Each device's newest sweep of one scenario: the newest that several devices ran."""
     from edgebench.results.results import load
     from edgebench.results.sweep_reader import sweep_folders
 
     folders = [folder for path in paths for folder in sweep_folders(path)]
     sweeps = [load(folder).sweeps[0] for folder in dict.fromkeys(folders)]
-    newest = max(sweeps, key=lambda sweep: sweep.name)
-    name = newest.resolved.get("scenario", {}).get("name")
-    own = [one for one in sweeps if one.resolved.get("scenario", {}).get("name") == name]
-    found = {one.device: one for one in sorted(own, key=lambda sweep: sweep.name)}
+    scenarios: dict[str, dict[str, Sweep]] = {}
+    for sweep in sorted(sweeps, key=lambda one: one.name):
+        name = str(sweep.resolved.get("scenario", {}).get("name"))
+        # The last in the dictionary is the scenario whose newest sweep is the newest.
+        own = scenarios[name] = scenarios.pop(name, {})
+        own[sweep.device] = sweep
+    every = list(scenarios.values())
+    found = next((own for own in reversed(every) if len(own) > 1), every[-1])
     return [found[device] for device in sorted(found)]
 
 

@@ -55,7 +55,9 @@ def _remedies_of(check: str, found: Sequence[MachineChecks]) -> list[str]:
     for one in found:
         for row in one.checks:
             if row.check == check and row.status in _TOLD:
-                said = row.says + (f" → {row.remedy}" if row.remedy else "")
+                # A remedy may have several lines, each with its own indent.
+                remedy = " ".join((row.remedy or "").split())
+                said = row.says + (f" → {remedy}" if remedy else "")
                 machines.setdefault(said, []).append(one.machine)
     return [f"{', '.join(names)}: {check}: {said}" for said, names in machines.items()]
 

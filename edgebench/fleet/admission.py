@@ -13,7 +13,7 @@ from edgebench.fleet.connection import FleetConnection, FleetWorker
 from edgebench.fleet.fitness import PROBES, listed_twice, same_machines, unfit_reason
 from edgebench.fleet.groups import FleetMachine, MachineGroup
 from edgebench.fleet.machine import open_sweep, probe_machine
-from edgebench.fleet.messages import told_error
+from edgebench.fleet.messages import told_reason
 from edgebench.fleet.tasks import OpenTasks
 from edgebench.records import TrialRecord
 
@@ -73,10 +73,14 @@ class MachineAdmission:
     def welcome(self, new: Sequence[tuple[MachineGroup, FleetMachine, FleetWorker]]) -> None:
         """Machines whose worker is new: they are left out, or get ready."""
         inventory = self._context.connection.inventory
-        self._described |= self._context.connection.describe([worker for *_, worker in new])
+        answered = self._context.connection.describe([worker for *_, worker in new])
+        self._described |= answered
         order = [name for name in inventory.hosts if name in self._described]
         twice = same_machines({name: self._described[name] for name in order})
         for group, machine, worker in new:
+            # One whose connection broke is asked again, for as long as its worker is known.
+            if machine.name not in answered:
+                continue
             machine.address = worker.address
             shared, other = group.options.shared, twice.get(machine.name)
             reason = unfit_reason(self._described[machine.name], shared=shared)
@@ -113,7 +117,7 @@ class MachineAdmission:
             return
         if "error" in answer or "closed" in answer:
             said = answer.get("error", {"what": "another sweep began there"})
-            self.leave_out(group, machine, told_error(machine.name, said).what)
+            self.leave_out(group, machine, told_reason(said))
         elif "times" in answer:
             group.probed(machine, answer["times"])
             self._admit(group, machine)

@@ -62,9 +62,10 @@ class FleetConnection:
         return [one for one in workers if seconds_since(one.last_seen) <= overdue_s]
 
     def describe(self, workers: Iterable[FleetWorker]) -> dict[str, dict[str, Any] | str]:
-        """Machine → what :func:`describe_machine` says there, or why it doesn't.
+        """Machine → what :func:`describe_machine` says there, or why it fails there.
 
-        ``clock_off_s`` is how far its clock is from this computer's.
+        ``clock_off_s`` is how far its clock is from this computer's. Machines whose connection
+        breaks, as that of a frozen one, are not in it.
         """
         names = {one.address: one.name for one in workers}
         before = time_of_day_s()
@@ -75,7 +76,7 @@ class FleetConnection:
             answer = answers.get(address)
             if isinstance(answer, dict):
                 found[name] = {**answer, "clock_off_s": answer["clock_s"] - middle}
-            else:
+            elif answer is not None and not isinstance(answer, OSError):
                 found[name] = f"{type(answer).__name__}: {answer}"
         return found
 

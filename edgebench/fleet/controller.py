@@ -21,9 +21,10 @@ from edgebench.fleet.admission import (
     is_opening,
     opening,
 )
-from edgebench.fleet.groups import FleetMachine, MachineGroup
+from edgebench.fleet.fitness import failing_reason
+from edgebench.fleet.groups import MOST_ERRORS, FleetMachine, MachineGroup
 from edgebench.fleet.machine import close_sweep, make_trial
-from edgebench.fleet.messages import told_error
+from edgebench.fleet.messages import told_error, told_reason
 
 #: Trials that are handed out for each machine: one that it makes, one that waits for it.
 _AHEAD = 2
@@ -51,6 +52,7 @@ class FleetController:
         self._refuse_another()
         try:
             self._look()
+            self._tell_absent()
             while going_on := [group for group in self._groups if not group.over]:
                 for group in going_on:
                     guarded(group, self._tasks, partial(self._fill, group))
@@ -91,6 +93,15 @@ class FleetController:
             if not group.over and not group.of("opening", "ready", "working"):
                 _end_without_machines(group, self._connection.inventory.scheduler)
         self._looked_s = time.monotonic()
+
+    def _tell_absent(self) -> None:
+        """Name the machines that the others begin without."""
+        for group in self._groups:
+            for machine in group.of("absent"):
+                self._context.progress.tell(
+                    f"{machine.name} has no worker that answers; the others begin: "
+                    f"edgebench fleet up --host {machine.name}"
+                )
 
     def _lose(self, group: MachineGroup, machine: FleetMachine) -> None:
         self._context.progress.tell(f"{machine.name} is gone; what it did is done again")
@@ -139,7 +150,7 @@ class FleetController:
             if machine.state == "working":
                 machine.state = "absent"
         elif "error" in answer:
-            self._failed(group, machine, trial, told_error(machine.name, answer["error"]))
+            self._failed(group, machine, trial, answer["error"])
         else:
             guarded(group, self._tasks, partial(self._keep, group, machine, trial, answer))
 
@@ -151,19 +162,20 @@ class FleetController:
         if record is None:
             return
         if group.is_failing(machine, record.outcome):
-            self._admission.leave_out(group, machine, record.reason or record.outcome)
+            reason = failing_reason(machine.name, MOST_ERRORS, record.reason or record.outcome)
+            self._admission.leave_out(group, machine, reason)
         if record.outcome != "harness-error":
             self._context.progress.made(group, record)
 
     def _failed(
-        self, group: MachineGroup, machine: FleetMachine, trial: str, error: FleetError
+        self, group: MachineGroup, machine: FleetMachine, trial: str, said: Mapping[str, Any]
     ) -> None:
         """A machine could not make a trial at all: it gets no more, and another one makes it."""
         assert group.sweep
         group.sweep.give_back(trial)
-        self._admission.leave_out(group, machine, error.what)
+        self._admission.leave_out(group, machine, told_reason(said))
         if not group.of("opening", "ready", "working"):
-            group.error, group.over = error, True
+            group.error, group.over = told_error(machine.name, said), True
 
     def _lost(self, group: MachineGroup, trial: str, reason: str, final: bool) -> None:
         """A trial has no answer: it was lost on its way, or several machines with it."""
@@ -200,9 +212,11 @@ def _end_without_machines(group: MachineGroup, scheduler: str) -> None:
     group.over = True
     reasons = [f"{one.name}: {one.reason}" for one in group.machines if one.reason]
     if absent := [one.name for one in group.of("absent")]:
-        reasons.append(f"no worker of {', '.join(absent)} is there")
+        reasons.append(f"no worker of {', '.join(absent)} is there: edgebench fleet up")
+    whole = f"{group.device}: no machine can go on: " if group.options.shared else ""
     group.error = FleetError(
-        f"{group.device}: no machine can go on: {'; '.join(reasons)}",
+        whole + "; ".join(reasons),
         where=scheduler,
-        remedy="edgebench fleet up; then the same command again: what is finished is kept",
+        remedy="correct what stands above, type: edgebench fleet up; then the same command "
+        "again: what is finished is kept",
     )

@@ -46,13 +46,12 @@ def check_machines(inventory: Inventory, names: Sequence[str]) -> list[MachineCh
     with connected(inventory) as connection:
         there = connection.workers().items()
         workers = {name: worker for name, worker in there if name in names}
-        answering = {one.name for one in connection.answering(workers.values())}
         described = connection.describe(connection.answering(workers.values()))
         reasons = _reasons(inventory, described)
         asked = {
             name: connection.on_machine(check_this_machine, name)
             for name in workers
-            if name in answering and name not in reasons
+            if name in described and name not in reasons
         }
         found = []
         for name in names:
@@ -100,6 +99,8 @@ def machine_states(inventory: Inventory) -> dict[str, dict[str, str]]:
     """
     with connected(inventory) as connection:
         workers, busy = connection.workers(), connection.busy()
+        # Asking a frozen machine takes seconds, which are not added.
+        seen_s = {name: seconds_since(one.last_seen) for name, one in workers.items()}
         described = connection.describe(connection.answering(workers.values()))
         reasons = _reasons(inventory, described)
         found = {}
@@ -111,7 +112,7 @@ def machine_states(inventory: Inventory) -> dict[str, dict[str, str]]:
             found[name] = {
                 "state": _state(worker, answer, tasks),
                 "labels": ", ".join(host.labels),
-                "seen": f"{seconds_since(worker.last_seen):.0f} s ago" if worker else "",
+                "seen": f"{seen_s[name]:.0f} s ago" if worker else "",
                 "worker": worker.address if worker else "",
                 "pid": str(pid or ""),
                 "problem": reasons.get(name, ""),

@@ -53,6 +53,14 @@ def unfit_reason(described: Mapping[str, Any] | str, *, shared: bool) -> str | N
     return None
 
 
+def failing_reason(name: str, trials: int, said: str) -> str:
+    """Why a machine that could not make so many trials in a row gets no more."""
+    return (
+        f"it could not make {trials} trials in a row, the last because of: {said}; "
+        f"edgebench fleet doctor --host {name}"
+    )
+
+
 def same_machines(described: Mapping[str, Mapping[str, Any] | str]) -> dict[str, str]:
     """Machine → the one before it in the inventory that is the same one."""
     seen: dict[str, str] = {}

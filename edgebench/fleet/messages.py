@@ -19,6 +19,13 @@ def told_error(machine: str, said: Mapping[str, Any]) -> FleetError:
     return FleetError(f"{machine}: {said['what']}", where=where, remedy=said.get("remedy"))
 
 
+def told_reason(said: Mapping[str, Any]) -> str:
+    """Why a machine that told this error is left out, with the fix that it told."""
+    remedy = said.get("remedy")
+    # Remedies may have several lines, of which some are indented.
+    return f"{said['what']}; {' '.join(remedy.split())}" if remedy else str(said["what"])
+
+
 def same_version_remedy(version: str) -> str:
     """How a machine gets the controller's version."""
     return f"install edgebench {version} there as it is here: git pull in its clone, scripts/setup"

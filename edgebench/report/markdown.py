@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from edgebench.report.content import Report, ReportTable
+from edgebench.report.content import FIGURES_NOTE, Report, ReportTable
 from edgebench.results.derived import write_derived, write_file
 
 #: What Markdown or the HTML in it would take for its own.
@@ -50,7 +50,7 @@ def _lines(report: Report, figures: str) -> Iterator[str]:
         for table in chapter.tables:
             yield from _table(table, "###")
     if report.pictures:
-        yield from ("## Figures", "")
+        yield from ("## Figures", "", escaped(FIGURES_NOTE), "")
     for picture in report.pictures:
         yield from (f"![{escaped(picture.shows)}]({figures}/{picture.stem}.png)", "")
     if report.warnings:

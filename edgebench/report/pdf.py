@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.extras import need
-from edgebench.report.content import Picture, Report
+from edgebench.report.content import FIGURES_NOTE, Picture, Report
 from edgebench.report.pictures import is_png
 from edgebench.safe_files import write
 
@@ -29,7 +29,8 @@ def as_pdf(report: Report) -> bytes:
     with tempfile.TemporaryDirectory(prefix="edgebench-report-") as name:
         folder = Path(name)
         pictures = [_written(folder, n, one) for n, one in enumerate(report.pictures)]
-        write(folder / _DATA, json.dumps({**_plain(report), "pictures": pictures}).encode())
+        data = {**_plain(report), "pictures": pictures, "figures_note": FIGURES_NOTE}
+        write(folder / _DATA, json.dumps(data).encode())
         template = files("edgebench.report") / "templates" / _TEMPLATE
         write(folder / _TEMPLATE, template.read_bytes())
         return bytes(typst.compile(str(folder / _TEMPLATE), root=name, ignore_system_fonts=True))

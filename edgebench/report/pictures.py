@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
     from PIL.Image import Image
 
+    from edgebench.report.figures.naming import NamedFigure
     from edgebench.results.results import Results
 
 #: An SVG larger than this is embedded as PNG, which no number of points makes larger.
@@ -28,6 +29,11 @@ LARGEST_SVG = 160_000
 _TEXT_BYTES, _TICK_BYTES, _POINT_BYTES, _CORNER_BYTES, _LINE_BYTES = 120, 250, 110, 22, 8
 #: All embedded figures together; a page with its tables stays well below 5 MB.
 LARGEST_ALL = 4_000_000
+#: Says which layers cause the slowdown.
+_CAUSE = "layer-costs"
+#: The kinds that show every layer's time. A report leaves them to ``edgebench plot``, unless it has
+#: no figure of the cause.
+_ALL_LAYERS = ("layer-times", "loading-execution")
 #: Enough for lines and shades on paper; a third of the bytes.
 _COLOURS = 256
 
@@ -52,7 +58,7 @@ class EmbeddedPicture:
 def draw_pictures(
     results: Results, pngs: Pngs, meanwhile: Callable[[], object]
 ) -> tuple[list[Picture], list[str]]:
-    """Every figure that can be drawn, and for each other kind the reason.
+    """The figures that answer a report's questions, and for each kind without one the reason.
 
     Figures too large as SVG are made as PNG. ``meanwhile`` is called while some are drawn.
     """
@@ -61,12 +67,15 @@ def draw_pictures(
         from edgebench.report.figures.gallery import KINDS, STUDIES, draw_kinds
 
         results.take_frames(*read()[0])
-    drawn = draw_kinds(
-        results,
-        {**KINDS, **STUDIES},
-        lambda one: _picture(one.stem, one.figure, pngs),
-        meanwhile,
-    )
+
+    def make(one: NamedFigure) -> Picture:
+        return _picture(one.stem, one.figure, pngs)
+
+    kinds = {**KINDS, **STUDIES}
+    left = {kind: kinds.pop(kind) for kind in _ALL_LAYERS if kind in kinds}
+    drawn = draw_kinds(results, kinds, make, meanwhile)
+    if _CAUSE in drawn and not drawn[_CAUSE].made:
+        drawn |= draw_kinds(results, left, make)
     pictures = [picture for kind in drawn.values() for picture in kind.made]
     return pictures, [one.reason for kind, one in drawn.items() if kind in KINDS and one.reason]
 

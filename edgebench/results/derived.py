@@ -21,7 +21,7 @@ def write_derived(folder: Path, name: str, data: bytes) -> Path:
         UnsafePathError: what is there is not a regular file.
     """
     try:
-        make_folder(folder)
+        make_folder(folder, parents=True)
     except OSError as error:
         raise _unwritable(folder / name, error) from None
     return write_file(folder / name, data)

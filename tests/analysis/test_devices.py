@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -72,12 +73,12 @@ def test_one_device_alone_is_no_comparison(root: Path):
 def test_the_verb_prints_a_table_and_draws_a_figure(root: Path, tmp_path: Path):
     """`compare --devices` on a results folder: a sentence, the table, the figure's files."""
     words = ["compare", "--devices", str(root), "--within", "1h", "--price", "slow=10"]
-    done = CliRunner().invoke(cli, [*words, "--figure", str(tmp_path)])
+    done = CliRunner().invoke(cli, [*words, "--figure", str(tmp_path / "not" / "there")])
     assert done.exit_code == 0, done.output
     shown = " ".join(done.stdout.split())
     assert "the cheapest that is fast enough (within 1 h" in shown
     assert "slow, 10" in shown
-    assert len(list(tmp_path.glob("figures/devices-*.png"))) == 1
+    assert len(list(tmp_path.glob("not/there/figures/devices-*.png"))) == 1
     plain = CliRunner().invoke(cli, [*words, "--json"])
     data = json.loads(plain.stdout)
     assert set(data["sweeps"]) == set(SHAPES)
@@ -89,3 +90,16 @@ def test_two_sweeps_are_still_asked_for(root: Path):
     for paths in ([str(root)], [str(root)] * 3):
         done = CliRunner().invoke(cli, ["compare", *paths])
         assert isinstance(done.exception, UsageError)
+
+
+def test_a_newer_sweep_of_one_device_hides_no_comparison(root: Path, tmp_path: Path):
+    """After a sweep on each device another scenario was shared: the devices are still compared."""
+    folder = tmp_path / "results"
+    shutil.copytree(root, folder)
+    newer = make(folder, Shape(), "rack")
+    resolved = json.loads((newer / "resolved.json").read_text())
+    (newer / "resolved.json").write_text(json.dumps({**resolved, "scenario": {"name": "shared"}}))
+    newer.rename(newer.with_name(f"9{newer.name}"))
+    done = CliRunner().invoke(cli, ["compare", "--devices", str(folder)])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("3 devices, ")

@@ -27,3 +27,13 @@ def test_what_machines_have_in_common_is_told_once(capsys: pytest.CaptureFixture
     assert "two: foreign load: others 90% of the CPU → end them" in said
     assert said.count("40%") == 1
     assert "CPUs" not in said
+
+
+def test_a_remedy_of_several_lines_is_told_in_one(capsys: pytest.CaptureFixture[str]):
+    """As it is written for a page of its own, it would leave gaps in a list."""
+    no_memory = CheckResult(
+        "cgroup", "fail", "no memory controller", "add to it:\n    memory=1\nrestart"
+    )
+    print_machine_checks([MachineChecks("one", [no_memory])], verbose=False)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "one: cgroup: no memory controller → add to it: memory=1 restart" in said

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from edgebench import __version__
-from edgebench.fleet.fitness import equal_machines, same_machines, unfit_reason
+from edgebench.fleet.fitness import equal_machines, failing_reason, same_machines, unfit_reason
+from edgebench.fleet.messages import told_reason
 
 FIT: dict[str, Any] = {
     "edgebench": __version__,
@@ -78,3 +79,17 @@ def test_a_limit_that_only_one_survives_tells_machines_apart():
     """A machine on which the probe is killed is no equal of one on which it finishes."""
     probes = {"a": {"50%": [1.0, 1.0]}, "b": {"50%": [1.0, 1.0]}, "c": {"50%": []}}
     assert "finishes on one of them only" in equal_machines(probes)["c"]
+
+
+def test_a_failing_machine_is_told_with_what_to_ask_it():
+    """The system's own words alone name neither the place nor the fix."""
+    said = failing_reason("pi-1", 3, "[Errno 28] No space left on device")
+    assert "could not make 3 trials in a row" in said
+    assert "No space left on device; edgebench fleet doctor --host pi-1" in said
+
+
+def test_a_machine_s_error_keeps_its_fix():
+    """A remedy of several lines becomes one; without a remedy there is only what happened."""
+    said = {"what": "no cgroups are mounted", "remedy": "As root:\n    mount it"}
+    assert told_reason(said) == "no cgroups are mounted; As root: mount it"
+    assert told_reason({"what": "another sweep began there"}) == "another sweep began there"

@@ -240,6 +240,21 @@ def test_a_second_controller_is_refused_and_a_killed_one_goes_on(fleet: Fleet):
         assert once_each(fleet.lines(device, "resumed"), 9)
 
 
+def test_a_frozen_machine_is_not_said_to_run_another_version(fleet: Fleet):
+    """It has no answer, which has no other reason; the others were seen as lately as before."""
+    pid = int(fleet.states()["two"]["pid"])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        states = fleet.states()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert states["two"]["problem"] == ""
+    assert states["two"]["state"] in ("no answer", "down")
+    # One that did not report for 5 s would be lost.
+    assert int(states["three"]["seen"].split()[0]) < 5
+    fleet.ask("up")
+
+
 @pytest.mark.slow
 def test_shared_trials_survive_a_killed_and_a_frozen_worker(fleet: Fleet):
     """One machine is killed, one frozen, at random moments: each trial is recorded once."""
@@ -285,5 +300,41 @@ def test_an_unreachable_machine_is_named_and_the_others_go_on(tmp_path: Path):
         done = made.ask("run", made.scenario("alone", 1, 0.1), code=3)
         assert "no worker of far is there" in done.stderr
         assert once_each(made.lines("one", "alone"), 3)
+    finally:
+        made.end()
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare (util-linux)")
+@pytest.mark.root
+def test_a_machine_without_cgroups_is_named_with_the_fix(tmp_path: Path):
+    """Its name and the reason are said once, with what to type; so is who has no worker at all."""
+    bare = tmp_path / "bare"
+    bare.write_text(
+        "#!/bin/sh\nexec unshare --mount sh -c "
+        f'\'umount -R -l /sys/fs/cgroup; exec {sys.executable} "$@"\' sh "$@"\n'
+    )
+    bare.chmod(0o755)
+    hosts = f"""
+[hosts.one]
+local = true
+labels = ["vm"]
+[hosts.bare]
+local = true
+python = "{bare}"
+labels = ["vm"]
+[hosts.gone]
+labels = ["vm"]
+"""
+    made = Fleet(tmp_path, hosts=hosts)
+    try:
+        made.ask("up", code=1)
+        name = made.scenario("lacking", 1, 0.1)
+        said = made.ask("run", name, "--shared", "vm").stderr
+        assert "bare is left out: no cgroups are mounted; " in said
+        assert "mount -t cgroup2" in said
+        assert "gone has no worker that answers" in said
+        assert once_each(made.lines("vm", "lacking"), 3)
+        alone = made.ask("run", name, "--host", "bare", code=1).stderr
+        assert "edgebench: bare: no cgroups are mounted; " in alone
     finally:
         made.end()

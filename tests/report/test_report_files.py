@@ -111,6 +111,27 @@ def test_the_page_answers_the_four_questions(told: Path):
     assert any("Slowdown of alexnet" in str(alt) for alt in shown)
 
 
+def test_of_layers_the_page_shows_the_cause(told: Path):
+    """Which layers cause the slowdown is a figure; for all layers at all limits it names plot."""
+    text = (told / "report.html").read_text()
+    shown = " ".join(str(a["alt"]) for tag, a in Page(text).tags if tag == "img")
+    assert "Time of alexnet by layer, unlimited and at" in shown
+    assert "Time of alexnet by layer:" not in shown
+    assert "by the size of its weights" not in shown
+    assert "edgebench plot draws figures as files" in " ".join(Page(text).words)
+
+
+def test_without_a_figure_of_the_cause_all_layers_are_shown(tmp_path: Path):
+    """Without a finished unlimited trial there is no cause to draw: each layer's times are."""
+    folder = make(tmp_path, Shape({"alexnet": 3}, rounds=1))
+    lines = (folder / "trials.jsonl").read_text().splitlines()
+    limited = [line for line in lines if json.loads(line)["limit_bytes"] is not None]
+    (folder / "trials.jsonl").write_text("".join(f"{line}\n" for line in limited))
+    stems = [one.stem for one in make_report(load(folder)).pictures]
+    assert any(stem.startswith("layer-times") for stem in stems)
+    assert not any(stem.startswith("layer-costs") for stem in stems)
+
+
 def test_markdown_says_the_same(told: Path):
     """The text has the page's sentences, and each figure it shows lies beside it."""
     text = (told / "report.md").read_text()

@@ -48,7 +48,9 @@ def _figures(rows: Sequence[DevicesRow]) -> Iterator[naming.NamedFigure]:
         factors = [point.slowdown for point in points if point.slowdown]
         scales.slowdown_axis(slowdown, min(factors, default=1), max(factors, default=1), 0)
         slowdown.set_ylabel("slowdown (time ÷ the device's unlimited time)")
-        style.legend_beside(slowdown)
+        lost = {outcome for point in points for outcome in _lost([point])}
+        marks = slowdown.get_legend_handles_labels()[0]
+        style.legend_beside(slowdown, handles=[*marks, *scales.unfinished_keys([*lost])])
         yield naming.NamedFigure(naming.stem_of("devices", {}, workload), figure)
 
 
@@ -68,6 +70,18 @@ def _draw(
     seconds.plot(xs, medians, marker, color=colour, ls="-", lw=0.8, markersize=6, label=device)
     lows, highs = [spread.low for _, spread in timed], [spread.high for _, spread in timed]
     seconds.vlines(xs, lows, highs, color=colour, lw=1.4)
+    for axes in (seconds, slowdown):
+        scales.draw_unfinished(axes, _lost(points), colour, number)
     slowed = [(place, p.slowdown) for place, p in zip(places, known, strict=True) if p.slowdown]
     xs, factors = [place for place, _ in slowed], [factor for _, factor in slowed]
     slowdown.plot(xs, factors, marker, color=colour, ls="-", lw=0.8, markersize=6, label=device)
+
+
+def _lost(points: Sequence[DevicePoint]) -> dict[str, tuple[float, ...]]:
+    """Outcome → the limits at which trials ended so, of those that have a mark."""
+    limits: dict[str, list[float]] = {}
+    for point in points:
+        for outcome in point.outcomes:
+            if outcome in scales.UNFINISHED_MARKS and point.limit_bytes:
+                limits.setdefault(outcome, []).append(point.limit_bytes)
+    return {outcome: tuple(own) for outcome, own in limits.items()}
