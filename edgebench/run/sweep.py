@@ -12,6 +12,7 @@ from edgebench.measures.machine.environment import device_name
 from edgebench.records import TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.live_file import remove_live_trial
+from edgebench.results.workload_labels import workload_label
 from edgebench.run.recorded_trials import RecordedTrials, StoredRecords
 from edgebench.run.scenario_trials import ScenarioTrials, needs_demand
 from edgebench.run.sweep_folder import PlannedSweep, open_sweep_folder
@@ -244,8 +245,8 @@ class SweepUnderWay:
 def unknown_demand(point: Point, folder: Path) -> CgroupError:
     """The error where no unlimited trial of a workload shows what shares are of."""
     return CgroupError(
-        f"no unlimited trial of {point.settings.get('networks')} finished, "
+        f"no unlimited trial of {workload_label(point.settings)} finished, "
         f"so {point.limits.label} of its demand is unknown",
         where=str(folder / "trials.jsonl"),
-        remedy="give limits as sizes, or more time with timeout = …",
+        remedy="correct what made it fail, give limits as sizes, or more time with timeout = …",
     )

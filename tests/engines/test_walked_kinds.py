@@ -1,4 +1,4 @@
-"""Walks of files in other engines than torch, in real cgroups."""
+"""Walks of other engines' files, of training, of overlapping loads, in real cgroups."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ plan = "walk"
 target = 0.5
 starts = ["130%"]
 """
+
+
+def _nothing(folder: Path) -> Path:
+    """The network comes with edgebench."""
+    return folder
+
+
 #: What to make first, and the workload's table.
 KINDS: dict[str, tuple[Callable[[Path], Path], str]] = {
     "onnx": (made_onnx, 'kind = "inference"\nnetwork = "small.onnx"'),
@@ -40,11 +47,19 @@ KINDS: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "tflite": (made_tflite, 'kind = "inference"\nnetwork = "small.tflite"'),
     "keras": (made_keras, 'kind = "inference"\nnetwork = "small.keras"'),
+    "training": (
+        _nothing,
+        'kind = "training"\nnetwork = "lenet"\ndata = "digits"\nimage = 28\nbatch = 16',
+    ),
+    "overlapping loads": (
+        _nothing,
+        'kind = "inference"\nnetwork = "lenet"\nschedule = "partial"\nworkers = 2\nrounds = 4',
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_is_walked(tmp_path: Path, kind: str) -> None:
+def test_a_kind_is_walked(tmp_path: Path, kind: str) -> None:
     """Down, up and free again, with rounds enough at each limit; its start is a fresh trial's."""
     make, workload = KINDS[kind]
     make(tmp_path)
