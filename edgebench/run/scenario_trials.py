@@ -16,7 +16,7 @@ from edgebench.measures.machine.environment import capture
 from edgebench.measures.registry import with_own_trial
 from edgebench.records import TrialRecord
 from edgebench.run.network_manifest import network_manifest
-from edgebench.run.storage import weights_of
+from edgebench.run.storage_places import weights_of
 from edgebench.run.trial import TrialFiles, run_trials
 from edgebench.run.trial_loop import TrialLoop
 from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record

@@ -6,8 +6,6 @@ Each disk is proved to be held before the first trial that needs it
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,11 +16,12 @@ from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.cgroups.storage_check import SpeedProof, prove_storage
-from edgebench.cgroups.swap import SwapControl, SwapState
+from edgebench.cgroups.swap import SwapControl
 from edgebench.errors import CgroupError, MachineError
-from edgebench.measures.machine.disks import SWAP_FILES, WholeDisk, swap_devices, whole_disk
+from edgebench.measures.machine.disks import SWAP_FILES, WholeDisk, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.proof_file import proof_file
+from edgebench.run.storage_places import StoragePlaces, swap_areas
 from edgebench.storage_speed import AS_IS_REMEDY, StorageReport, StorageSpeed, parse_storage
 
 NOT_ON_DISK = f"""\
@@ -39,41 +38,6 @@ BUFFERED = {
     1: "cgroup version 1 holds direct writes only, not those through the page cache",
     2: "whether writes through the page cache are held depends on the file system; not proved",
 }
-
-
-@dataclass(frozen=True)
-class StoragePlaces:
-    """Files and folders that a trial reads. Those of ``needed`` must be on a disk."""
-
-    needed: tuple[Path, ...] = ()
-    others: tuple[Path, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any], weights: Mapping[str, str]) -> StoragePlaces:
-        """What a workload reads: weights and checkpoints; the runtime, or a command's own files."""
-        if settings["kind"] == "scan":
-            scanned = (area["file"] for area in settings["areas"])
-            return cls(tuple(Path(file) for file in scanned if file))
-        if settings["kind"] != "command":
-            return cls(tuple(Path(folder) for folder in weights.values()), (Path(sys.prefix),))
-        program, *words = settings["command"]
-        found = shutil.which(program)
-        files = [Path(word) for word in words if _is_file(word)]
-        return cls((), (*([Path(found)] if found else []), Path.cwd(), *files))
-
-
-def weights_of(settings: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Network → the folder of its weights, of a workload's networks."""
-    made = manifest.get("networks", {})
-    return {name: made[name]["folder"] for name in settings.get("networks", ())}
-
-
-def _is_file(word: str) -> bool:
-    try:
-        return Path(word).is_file()
-    except (OSError, ValueError):
-        # Too long for a path, or with a NUL in it.
-        return False
 
 
 @dataclass(frozen=True)
@@ -130,6 +94,22 @@ class StorageControl:
         found = self._disks(places)
         if speed.held.as_is:
             return HeldStorage((), StorageReport(ram=True, disks=_about(found.disks)))
+        held, not_held = self._prove_each(found, speed)
+        if not held:
+            why = "; ".join(f"{place}: {reason}" for place, reason in not_held.items())
+            raise MachineError(f"there is no disk to hold: {why}", remedy=NO_DISK)
+        limits = tuple(DiskLimit(disk.number, disk.name, speed.held) for disk in held)
+        about = _about({disk: found.disks[disk] for disk in held})
+        proofs = [
+            {"disk": disk.name, **asdict(proof)} for disk, made in held.items() for proof in made
+        ]
+        report = StorageReport(**asdict(speed), disks=about, proof=proofs, not_held=not_held)
+        return HeldStorage(limits, report)
+
+    def _prove_each(
+        self, found: _Found, speed: StorageSpeed
+    ) -> tuple[dict[WholeDisk, list[SpeedProof]], dict[str, str]]:
+        """The proofs of each disk that is held; what isn't held, and why."""
         not_held = dict(found.none)
         if speed.write_bps or speed.write_iops:
             version = self.parent.version
@@ -149,16 +129,7 @@ class StorageControl:
                     raise
                 # The disk of the runtime may well be slower than one in memory.
                 not_held[str(place)] = error.what
-        if not held:
-            why = "; ".join(f"{place}: {reason}" for place, reason in not_held.items())
-            raise MachineError(f"there is no disk to hold: {why}", remedy=NO_DISK)
-        limits = tuple(DiskLimit(disk.number, disk.name, speed.held) for disk in held)
-        about = _about({disk: found.disks[disk] for disk in held})
-        proofs = [
-            {"disk": disk.name, **asdict(proof)} for disk, made in held.items() for proof in made
-        ]
-        report = StorageReport(**asdict(speed), disks=about, proof=proofs, not_held=not_held)
-        return HeldStorage(limits, report)
+        return held, not_held
 
     def use(self, kind: str, size_bytes: int | None, label: str) -> None:
         """Set up the swap that trials have from now on, where their storage has it.
@@ -238,12 +209,3 @@ def _refused(place: Path, what: str, reason: Exception) -> MachineError:
     return MachineError(
         f"the speed of {what} can't be held: {reason}", where=str(place), remedy=NOT_ON_DISK
     )
-
-
-def swap_areas(machine: SystemFiles, state: SwapState) -> list[Path]:
-    """The files and devices that swap of this kind lies on; zram lies on none."""
-    if state.kind == "file" and state.device:
-        return [state.device]
-    if state.kind != "system":
-        return []
-    return [Path(one["name"]) for one in swap_devices(machine) if one["kind"] != "zram"]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from claims import edgecaffe
-from claims.kept import rows
-from claims.texts import Claim, table
+from claims.kept import calibration, rows
+from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/storage-speed.md"
 _SLOWER = ": the disk by itself is slower"
@@ -15,10 +15,13 @@ _SLOWER = ": the disk by itself is slower"
 
 def claims() -> Iterator[Claim]:
     """How exactly speeds are held, and how much less repeats differ then."""
-    yield table("## How exactly, measured", _held())
+    request_s = calibration("file-ram")["request_s"]["value"]
+    yield says("a request takes some {} µs", f"{request_s * 1e6:.0f}")
+    yield table("## How exactly, measured", _held("storage_speed"))
+    yield table("The disk in memory", _held("storage_speed_ram"))
     yield table("By version 2", _both_ways())
     yield table("## What it brings, measured", _repeats())
-    yield table("Both storages in one sweep", _in_turn())
+    yield table("All three in one sweep", _in_turn())
 
 
 def _both_ways() -> Iterator[list[str]]:
@@ -33,13 +36,13 @@ def _repeats() -> Iterator[list[str]]:
 
 
 def _in_turn() -> Iterator[list[str]]:
-    names = {"as-is": "as it is", "read=100MB/s": "`read=100MB/s`"}
-    for storage, points, *spread in rows("storage_repeats"):
-        yield [names[storage], points, *(share.replace("%", " %") for share in spread)]
+    for storage, what, points, *spread in rows("storage_repeats"):
+        name = "as it is" if storage == "as-is" else f"`{storage}`"
+        yield [name, what, points, *(share.replace("%", " %") for share in spread)]
 
 
-def _held() -> Iterator[list[str]]:
-    for declared, in_sequence, anywhere, others in rows("storage_speed"):
+def _held(stem: str) -> Iterator[list[str]]:
+    for declared, in_sequence, anywhere, others in rows(stem):
         known = re.match(r"[\d.]+ \(", in_sequence)
         cells = (
             [in_sequence, anywhere.replace(_SLOWER, ""), others] if known else ["refused", "", ""]

@@ -19,7 +19,7 @@ from edgebench.run.calibration_points import (
 from edgebench.run.calibration_records import scans_of
 from edgebench.run.launch import KINDS
 from edgebench.run.limit_control import ROOM
-from edgebench.run.storage import StoragePlaces
+from edgebench.run.storage_places import StoragePlaces
 from edgebench.scenario.points import Point
 from edgebench.slowdown.calibration.device import (
     Constant,
