@@ -20,11 +20,17 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def ownership(tmp_path: Path) -> Iterator[Ownership]:
-    """Claims in a folder of the test's own."""
+def state(tmp_path: Path) -> Path:
+    """A folder for claims of the test's own."""
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
-    with Ownership(folder) as ownership:
+    return folder
+
+
+@pytest.fixture
+def ownership(state: Path) -> Iterator[Ownership]:
+    """Claims of the test's own; what they still hold at the end is cleared."""
+    with Ownership(state) as ownership:
         yield ownership
 
 

@@ -47,21 +47,6 @@ pytestmark = [pytest.mark.root, pytest.mark.swap]
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Path:
-    """A folder for claims of the test's own."""
-    folder = tmp_path / "state"
-    folder.mkdir(mode=0o700)
-    return folder
-
-
-@pytest.fixture
-def ownership(state: Path) -> Iterator[Ownership]:
-    """Claims of the test's own; what they still hold at the end is cleared."""
-    with Ownership(state) as ownership:
-        yield ownership
-
-
-@pytest.fixture
 def disk(ownership: Ownership, tmp_path: Path) -> Iterator[RamDisk]:
     """The real thing, in a folder of the test's."""
     with RamDisk(ownership, lambda: 8 * GIB, tmp_path) as disk:
@@ -129,6 +114,15 @@ def test_too_little_memory_is_refused(ownership: Ownership, tmp_path: Path) -> N
     assert "256.0 MiB are free" in str(caught.value)
     assert "leave disk=ram out" in str(caught.value.remedy)
     assert (disk.folder, loops(tmp_path)) == (None, [])
+
+
+def test_only_root_can_make_it(disk: RamDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody else is told what to leave out; nothing is made."""
+    monkeypatch.setattr("edgebench.cgroups.ram_disk.os.geteuid", lambda: 1000)
+    with pytest.raises(MachineError, match="by root only") as caught:
+        disk.need(ROOM)
+    assert "leave disk=ram out" in str(caught.value.remedy)
+    assert disk.folder is None
 
 
 def test_a_full_disk_is_told(disk: RamDisk, tmp_path: Path) -> None:

@@ -33,21 +33,6 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Path:
-    """A folder for claims of the test's own."""
-    folder = tmp_path / "state"
-    folder.mkdir(mode=0o700)
-    return folder
-
-
-@pytest.fixture
-def ownership(state: Path) -> Iterator[Ownership]:
-    """Claims of the test's own; what they still hold at the end is cleared."""
-    with Ownership(state) as ownership:
-        yield ownership
-
-
-@pytest.fixture
 def control(ownership: Ownership) -> Iterator[SwapControl]:
     """The real thing, in its usual folder."""
     with SwapControl(ownership) as control:
