@@ -2,10 +2,10 @@
 
 ``python benchmarks/emulated_devices.py [REPEATS [NETWORK…]]``, as root, on two cores. The devices:
 one core and storage at 100 MB/s and 1500 requests a second; two cores at 300 MB/s; two cores with
-zram. Each is calibrated and measured. Its slowdowns are the simulator's at its own constants, times
-the median error of each phase on the other two devices. Its unlimited times are its own, or
-(``carried``) the others', as if work divided among cores exactly. Sweeps
-stay on disk: the next start makes what is missing.
+zram. Weights and swap files are on a disk in memory. Each is calibrated and measured. Its slowdowns
+are the simulator's at its own constants, times the median error of each phase on the other two
+devices. Its unlimited times are its own, or (``carried``) the others', as if work divided among
+cores exactly. Sweeps stay on disk: the next start makes what is missing.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Slowed:
 
 
 DEVICES = (
-    Emulated("one-core-sd", 1, "read=100MB/s,read_iops=1500", "2G"),
-    Emulated("two-cores-emmc", 2, "read=300MB/s", "2G"),
-    Emulated("two-cores-zram", 2, "as-is", "zram:1G"),
+    Emulated("one-core-sd", 1, "read=100MB/s,read_iops=1500,disk=ram", "2G"),
+    Emulated("two-cores-emmc", 2, "read=300MB/s,disk=ram", "2G"),
+    Emulated("two-cores-zram", 2, "disk=ram", "zram:1G"),
 )
 
 
@@ -114,7 +114,8 @@ def _measured(device: Emulated, repeats: int, networks: Sequence[str]) -> Device
 def _run(device: Emulated, tables: dict[str, Any], folder: Path) -> None:
     progress = LineProgress()
     with _on_cores(device.cores):
-        run_calibration(CalibrationOptions(folder, device.name, *parse_swap(device.swap)), progress)
+        kind, size = parse_swap(device.swap)
+        run_calibration(CalibrationOptions(folder, device.name, kind, size, ram=True), progress)
         run_sweep(scenario_of(tables), SweepOptions(folder, device.name), progress)
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from claims.kept import ROOT, sweep
+from claims.kept import DEVICE, ROOT, sweep
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from validation import LEARNT
 
 from edgebench.report.figures import scales, style
-from edgebench.results.results import Results
+from edgebench.results.results import Results, load
 from edgebench.slowdown.context import device_data
 from edgebench.slowdown.models.combined import Combined
 from edgebench.slowdown.splits import unseen, workload_network
@@ -44,7 +45,7 @@ _FINE = 200
 
 def main() -> None:
     """Fit without each network, and draw it."""
-    walked, tested = sweep("validation-walk"), sweep("validation-test")
+    walked, tested = load(DEVICE / LEARNT), sweep("validation-test")
     (data,), _ = device_data(Results([*walked.sweeps, *tested.sweeps]))
     known = [c for c in data.curves if c.settings["sweep"] == walked.sweeps[0].name]
     subtitle = "schedule bulk, reads at 200 MB/s; each network left out of the fit"

@@ -19,7 +19,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from claims.kept import ROOT, folder
+from claims.kept import DEVICE, ROOT, folder
 from counts import bytes_scores, edges_score
 from report import RESULTS
 
@@ -37,13 +37,16 @@ if TYPE_CHECKING:
 #: Scenarios, and the families that their sweeps keep out of all fitting.
 SWEEPS = {
     "validation": (),
+    "validation-one-thread": (),
     "validation-walk": (),
     "quickstart": (),
     "edgecaffe": (),
     "training-limits": (),
 }
 #: The test part, and what is known when it is predicted.
-TEST, LEARNT = "validation-test", "validation-walk"
+TEST = "validation-test"
+#: That is the sweep on the same disk.
+LEARNT = "20261123T135128Z-validation-walk-7a91d4"
 #: Where limits kill.
 EDGES = "validation-edge"
 #: Splits whose scores are in no use.
@@ -103,7 +106,7 @@ def tested() -> dict[str, Any]:
     if changed:
         raise SystemExit(f"commit the model before the test part is opened:\n{changed}")
     test = load(folder(TEST))
-    both = Results([*load(folder(LEARNT)).sweeps, *test.sweeps])
+    both = Results([*load(DEVICE / LEARNT).sweeps, *test.sweeps])
     (data,), _ = device_data(test)
     held_out = sorted({part for curve in data.curves for part in family(curve).split("+")})
     answers = predictions(both, held_out, (*_UNUSED, *_LIMITS, "network"))

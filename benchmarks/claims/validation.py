@@ -9,8 +9,12 @@ from claims.kept import DEVICE, figures
 
 #: Scores of a use and model, by band of slowdown.
 Bands = dict[str, dict[str, Any]]
-#: The columns: scenarios with storage at a declared speed, as it is, and the test part.
-WALK, AS_IS, TEST = "validation-walk", "validation", "validation-test"
+#: The columns: scenarios with storage at a declared speed with one thread and with two, as it is,
+#: and the test part.
+ONE, TWO, AS_IS, TEST = (
+    *("validation-one-thread", "validation-walk"),
+    *("validation", "validation-test"),
+)
 #: What is known, in words.
 USES = {
     "known": "a network, but for a limit left out",

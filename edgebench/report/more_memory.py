@@ -12,7 +12,7 @@ from itertools import pairwise
 from edgebench.kills import LOST
 from edgebench.report.slowness import tightest_fast_limit
 from edgebench.report.workload import WorkloadPoints, limit_label, limit_size
-from edgebench.results.spread import SLIGHT, ratio_of
+from edgebench.results.spread import SLIGHT, Ratio, ratio_of
 from edgebench.results.summary import PointSummary
 from edgebench.units import format_duration, format_size
 
@@ -78,12 +78,20 @@ def faster_steps(timed: Sequence[PointSummary]) -> list[MemoryStep]:
     found = []
     for wide, tight in list(pairwise(timed))[::-1]:
         sizes = limit_size(wide), limit_size(tight)
-        before, after = tight.times_s["total"], wide.times_s["total"]
-        if None not in sizes and sizes[0] != sizes[1] and ratio_of(before, after).is_more:
+        ratio = _time_ratio(tight, wide)
+        if None not in sizes and sizes[0] != sizes[1] and ratio.is_more:
             more = (sizes[0] or 0) - (sizes[1] or 0)
-            saved = before.median - after.median
-            found.append(MemoryStep(tight, wide, more, saved, saved / before.median))
+            share = 1 - 1 / ratio.median
+            saved = tight.times_s["total"].median * share
+            found.append(MemoryStep(tight, wide, more, saved, share))
     return found
+
+
+def _time_ratio(tight: PointSummary, wide: PointSummary) -> Ratio:
+    """How much longer the tighter takes: by a walk's own rounds, where both were walked."""
+    if tight.steady_relative and wide.steady_relative:
+        return ratio_of(tight.steady_relative, wide.steady_relative)
+    return ratio_of(tight.times_s["total"], wide.times_s["total"])
 
 
 def _made_to_run(workload: WorkloadPoints) -> list[str]:
@@ -115,7 +123,7 @@ def _step(one: MemoryStep, workload: WorkloadPoints) -> str:
 def _no_step(tight: PointSummary, wide: PointSummary) -> str:
     """The sentence for a step that does not surely save time."""
     step = f"the next step up, from {limit_label(tight)} to {limit_label(wide)},"
-    ratio = ratio_of(tight.times_s["total"], wide.times_s["total"])
+    ratio = _time_ratio(tight, wide)
     if ratio.is_less:
         return f"{step[0].upper()}{step[1:]} saves no time: it is slower there."
     if ratio.is_within(SLIGHT):
@@ -147,7 +155,8 @@ def _enough(workload: WorkloadPoints, timed: Sequence[PointSummary]) -> list[str
         return [f"More than {limit_label(enough)} saves no more than 10 % of the time."]
     widest, where = ratios[0], limit_label(timed[0])
     if widest.is_more:
-        saved = timed[0].times_s["total"].median - free.median
+        # By the ratio that proves it: a walk's own, where medians also differ by process.
+        saved = free.median * (widest.median - 1)
         return [
             f"Without a limit {workload.pass_words} takes {format_duration(saved)} less than at "
             f"{where}, the widest limit at which it finished."

@@ -38,6 +38,10 @@ _TIMES = {
 }
 _MOST_LAYERS = 10
 _NOTHING = "–"
+#: Why a walked limit's slowdown is not the quotient of two medians of the same table.
+_OWN_ROUNDS = (
+    "A walk compares a process with itself, so its slowdown is not the quotient of two medians. "
+)
 
 
 def summary_table(chapters: Sequence[WorkloadPoints], slowest: Mapping[str, str]) -> ReportTable:
@@ -78,6 +82,7 @@ def limits_table(workload: WorkloadPoints) -> ReportTable:
         "fresh processes. Start: the first round "
         "after the import. Phases: of steady rounds, if more than one was run. "
         + ("Slowdown: of the throughput. " if counted else "Slowdown: of them too. ")
+        + (_OWN_ROUNDS if any(point.steady_relative for point in workload.points) else "")
         + "A peak marked * reached the limit, so it is not the demand.",
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgebench.records import LimitSetting
 from edgebench.report.workload import WorkloadPoints, workloads
-from edgebench.results.spread import Spread, ratio_of
+from edgebench.results.spread import Ratio, Spread, ratio_of
 from edgebench.results.summary import PointSummary
 
 MIB = 1 << 20
@@ -53,8 +53,10 @@ KILLED = {"oom-killed": 3}
 def made(*points: PointSummary) -> WorkloadPoints:
     """The one workload of these points, each with its slowdowns."""
     free = next((p.times_s for p in points if p.limits.label == "max"), {})
+    free_relative = next((p.steady_relative for p in points if p.limits.label == "max"), None)
     ratios = [
         {name: ratio_of(times, free[name]) for name, times in p.times_s.items() if name in free}
+        | _walked_ratio(p, free_relative)
         for p in points
     ]
     (workload,) = workloads(
@@ -70,3 +72,16 @@ def rounds(label: str, start_s: float, steady_s: float | None) -> PointSummary:
     known = {"start": start_s, "steady": steady_s}
     own = {name: Spread(s, s, s, 3) for name, s in known.items() if s is not None}
     return replace(one, times_s={**one.times_s, **own})
+
+
+def walked(label: str, steady_s: float, relative: tuple[float, float, float]) -> PointSummary:
+    """A point of three walks; ``relative``: its rounds over each process's own, in order."""
+    low, middle, high = relative
+    return replace(point(label, (steady_s,) * 3), steady_relative=Spread(middle, low, high, 3))
+
+
+def _walked_ratio(one: PointSummary, free: Spread | None) -> dict[str, Ratio]:
+    """What a walk's own rounds say of its slowdown, as results do."""
+    if one.steady_relative is None or free is None:
+        return {}
+    return {"total": ratio_of(one.steady_relative, free)}

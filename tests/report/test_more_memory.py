@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sentence_making import FREE, KILLED, made, point
+from sentence_making import FREE, KILLED, made, point, walked
 
 from edgebench.report.more_memory import faster_steps, largest_saving, more_memory_sentences
+from edgebench.report.tables import limits_table
 
 
 def test_the_best_step_is_told_in_short():
@@ -46,3 +47,25 @@ def test_steps_within_the_noise_are_no_bargain():
     """Two limits whose repeats overlap make no step, however their medians lie."""
     noisy = [point("150M", (2.0, 3.0, 9.0)), point("100M", (2.5, 6.0, 9.5))]
     assert faster_steps(noisy) == []
+
+
+def test_savings_of_walks_follow_their_own_rounds():
+    """Processes differ more than the limits do: medians of seconds lie the wrong way round."""
+    free, wide, tight = (
+        walked("max", 2.0, (1.0, 1.0, 1.0)),
+        walked("150M", 1.9, (1.17, 1.18, 1.19)),
+        walked("100M", 1.8, (2.3, 2.36, 2.4)),
+    )
+    assert more_memory_sentences(made(free, wide, tight)) == [
+        "The next step up: from 100.0 MiB to 150.0 MiB, 50.0 MiB more save 900.0 ms (50%) of "
+        "the whole trial, 18.0 ms per MiB.",
+        "Without a limit the whole trial takes 360.0 ms less than at 150.0 MiB, "
+        "the widest limit at which it finished.",
+    ]
+
+
+def test_the_limits_table_says_why_a_walks_slowdown_is_no_quotient():
+    """Only where limits were walked."""
+    free, tight = walked("max", 2.0, (1.0, 1.0, 1.0)), walked("100M", 1.9, (1.1, 1.2, 1.3))
+    assert "compares a process with itself" in limits_table(made(free, tight)).note
+    assert "compares a process" not in limits_table(made(FREE, point("100M", (3.0,) * 3))).note

@@ -10,13 +10,17 @@ from claims.kept import DEVICE, folder, sweep
 from claims.texts import Claim, says
 
 PAGE = "results/README.md"
+#: What the test part is predicted by: on the same disk as it is.
+LEARNT = "20261123T135128Z-validation-walk-7a91d4"
 #: Words of a sweep's row before the number of its trials.
 ROWS = {
     "quickstart": "three networks, five limits, {} trials, with all files",
     "edgecaffe": "six schedules, eight limits, {} trials, of which {} were killed",
     AS_IS: "four schedules, on the disk as it is, {} trials",
     "validation": "both loaders, eight limits, {} trials",
-    "validation-walk": "200 MB/s, {} records of trials and visits, of which {} were killed",
+    "validation-one-thread": "with one thread and reads held to 100 MB/s, {} records, of which {} were killed",
+    "validation-walk": "with two threads and 200 MB/s, {} records of trials and visits, of which {} were killed",
+    LEARNT: "on the machine's own disk, {} records, of which {} were killed",
     "validation-test": "in the same way, {} records, of which {} were killed",
     "validation-edge": "with 64 MiB of it, {} trials, of which {} were killed",
     "operators": "spend their time in, {} trials",
@@ -57,6 +61,6 @@ def claims() -> Iterator[Claim]:
 
 def _outcomes(scenario: str) -> list[str]:
     """Of all trials, those for strategies too."""
-    kept = DEVICE / scenario if scenario == AS_IS else folder(scenario)
+    kept = DEVICE / scenario if scenario in (AS_IS, LEARNT) else folder(scenario)
     lines = (kept / "trials.jsonl").read_text().splitlines()
     return [json.loads(line)["outcome"] for line in lines]

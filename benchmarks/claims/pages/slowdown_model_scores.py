@@ -11,8 +11,9 @@ from claims.kept import figures
 from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/slowdown-model-scores.md"
-COLUMNS = (v.WALK, v.AS_IS, v.TEST)
+COLUMNS = (v.ONE, v.AS_IS, v.TEST)
 SWEEPS = {
+    v.TWO: "two threads, declared storage",
     "quickstart": "quick start",
     "edgecaffe": "EdgeCaffe, declared storage",
     "training-limits": "trainings",

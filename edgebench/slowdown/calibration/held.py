@@ -8,6 +8,8 @@ never their sum. One page that is swapped in is one request, however many the di
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from edgebench.errors import MachineError
 from edgebench.slowdown.calibration.device import Calibration, Constant, HeldRates
 from edgebench.storage_speed import StorageSpeed
@@ -40,7 +42,7 @@ def held_rates(calibration: Calibration, storage: StorageSpeed) -> HeldRates | N
 
 def _rate(calibration: Calibration, storage: StorageSpeed, request: Constant | None) -> Constant:
     """The slower of what the bytes and what the requests allow."""
-    reached = calibration.held_share or _UNTRIED
+    reached = _reached(calibration.held_share or _UNTRIED)
     allowed = []
     if storage.read_bps is not None:
         allowed.append(Constant(storage.read_bps, storage.read_bps, storage.read_bps, "", 0))
@@ -59,3 +61,8 @@ def _rate(calibration: Calibration, storage: StorageSpeed, request: Constant | N
         "bytes/s",
         reached.repeats,
     )
+
+
+def _reached(share: Constant) -> Constant:
+    """What part of a declared speed is reached: all of it, unless passes surely show another."""
+    return replace(share, value=1.0) if share.low <= 1.0 <= share.high else share

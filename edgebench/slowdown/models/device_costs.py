@@ -18,7 +18,7 @@ from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.models.base import Fit, Parameter
 from edgebench.slowdown.simulator.movement_costs import MovementCosts
-from edgebench.slowdown.simulator.profile import device_for, profile, workload_for
+from edgebench.slowdown.simulator.profile import computing_s, device_for, profile, workload_for
 from edgebench.slowdown.splits import workload_network
 from edgebench.slowdown.trial_seconds import WHOLES
 
@@ -89,12 +89,14 @@ def _rows(curve: Curve, context: Context) -> CostRows | None:
         return None
     at, count = np.log(curve.limits), len(curve.limits)
     moved = np.array([np.interp(at, found.ln_limit, row) for row in found.moved])
+    computing = computing_s(curve, curve.unlimited_s, workload_for(curve, context), device)
+    held = device.held_s(moved, computing) / curve.unlimited_s
     moved /= curve.unlimited_s
     return CostRows(
         network=np.full(count, workload_network(curve)),
         kind=np.full(count, kind_of(curve)),
         moved=moved,
-        held=moved[1] * device.held_in_s + moved[3] * device.held_file_s,
+        held=held,
         depth=np.interp(at, found.ln_limit, found.depth),
         slowdown=curve.medians,
         weight=np.full(count, 1 / np.sqrt(count)),

@@ -134,9 +134,12 @@ def device_with_demand(curve: Curve, context: Context) -> Device:
 
 
 def _device_of_phase(curve: Curve, context: Context) -> Device:
-    """The same; once a walk has begun nothing is left in memory of what only the import used."""
+    """The same; once a walk has begun nothing is left in memory of what only the import used.
+
+    Beside mapped weights it stays: the kernel takes pages of files first.
+    """
     device = device_with_demand(curve, context)
-    if curve.walked and curve.phase != START:
+    if curve.walked and curve.phase != START and curve.settings.get("loader") != "mmap":
         return replace(device, base=replace(device.base, bytes=device.base.hot_bytes))
     return device
 
@@ -161,7 +164,20 @@ def profile(
     if curve.phase in WHOLES and workload.overlaps:
         return replace(found, io_s=_clock_s(workload, device, curve.phase, unlimited_s))
     # Where nothing overlaps, what is added does not depend on what it is added to.
-    return replace(found, io_s=device.seconds(found.moved))
+    computing = computing_s(curve, unlimited_s, workload, device)
+    return replace(found, io_s=device.seconds(found.moved, computing))
+
+
+def computing_s(curve: Curve, unlimited_s: float, workload: Workload, device: Device) -> float:
+    """For how long of its unlimited time a phase does not wait for a held disk."""
+    of_file = {"copy": ("load", *WHOLES), "mmap": ("first", *WHOLES)}.get(workload.loader, ())
+    trains = workload.training is not None
+    if trains or not workload.cold or curve.phase not in of_file:
+        return unlimited_s
+    places = range(len(workload.networks))
+    here = [n for n in places if curve.phase in WHOLES or workload.networks[n] == curve.network]
+    read_bytes = sum(workload.network_bytes(place) for place in here)
+    return max(0.0, unlimited_s - read_bytes * device.held_file_s)
 
 
 def simulated_slowdown(

@@ -32,9 +32,9 @@ _ROUNDS = 3
 #: of training networks (decision 83).
 _RECLAIM_TOUCHES = 0.8
 #: Of what stays of the runtime while memory is scanned, the share that rounds use too, the kernel's
-#: own memory included: the rest is the scanning itself. It is what walks leave of the runtime in
-#: memory, whatever the network (decision 119).
-_USED_BY_ROUNDS = 0.43
+#: own memory included. It is what walks leave of the runtime in memory, whatever the network
+#: (decision 119). On a disk in memory nothing else stays: what goes is written at once (decision 136).
+_USED_BY_ROUNDS, _USED_ON_RAM = 0.43, 1.0
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,18 @@ class Device:
         free = self.costs.file_s + self.costs.fault_s / self.file_fault_bytes
         return max(self.held_file_s, free)
 
-    def seconds(self, moved: FloatArray) -> FloatArray:
-        """The seconds that what moved takes, of shape (5, …).
+    def seconds(self, moved: FloatArray, computing_s: float = 0.0) -> FloatArray:
+        """The seconds that what moved adds, of shape (5, …).
 
-        What waits for a held disk does the rest meanwhile: writing to swap, too.
+        What waits for a held disk does the rest meanwhile: writing to swap, too. While the workload
+        computes (for ``computing_s``) the disk may already give what it reads next.
         """
+        return np.asarray(np.maximum(self.costs.seconds(moved), self.held_s(moved, computing_s)))
+
+    def held_s(self, moved: FloatArray, computing_s: float = 0.0) -> FloatArray:
+        """The seconds for which a held disk is waited for."""
         held = moved[1] * self.held_in_s + moved[3] * self.held_file_s
-        return np.asarray(np.maximum(self.costs.seconds(moved), held))
+        return np.asarray(np.maximum(held - computing_s, 0.0))
 
     def swap_fault_bytes(self, threads: int | None) -> float:
         """What a fault brings back from swap when so many threads execute a layer.
@@ -91,6 +96,7 @@ def device_of(calibration: Calibration) -> Device:
     cores = calibration.environment.get("cpu_cores_usable")
     held = calibration.held
     held_in, held_file = (held.swap_bytes_per_s, held.file_bytes_per_s) if held else (None, None)
+    used = _USED_ON_RAM if calibration.ram else _USED_BY_ROUNDS
     return Device(
         costs=MovementCosts(
             fault_s=calibration.fault_s.value,
@@ -104,7 +110,7 @@ def device_of(calibration: Calibration) -> Device:
         base=RuntimeBase(
             calibration.base_bytes.value,
             # What stayed under the heaviest pressure is nearest to what is needed.
-            min(_USED_BY_ROUNDS * calibration.hot_base_bytes.low, calibration.base_bytes.value),
+            min(used * calibration.hot_base_bytes.low, calibration.base_bytes.value),
         ),
         cores=cores if isinstance(cores, int) else None,
         memory=Memory(
