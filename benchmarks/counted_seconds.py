@@ -26,7 +26,7 @@ from edgebench.slowdown.simulator.profile import device_for, profile, workload_f
 from edgebench.slowdown.simulator.simulation import Device
 from edgebench.slowdown.splits import workload_network
 
-SWEEP = "validation-walk"
+SWEEP = "validation-one-thread"
 #: Points that are looked at.
 LEAST_SLOWDOWN = 1.5
 

@@ -10,7 +10,10 @@ _VARIABLE = "OMP_NUM_THREADS"
 
 @registered_remedy
 class OneThread(Remedy):
-    """Each thread has a stack, a part of the allocator's cache, and scratch memory of its own."""
+    """Each thread has a stack, a part of the allocator's cache, and scratch memory of its own.
+
+    And threads that swap one layer back wait for one another.
+    """
 
     name = "one-thread"
     group = "runtime"

@@ -17,6 +17,7 @@ def claims() -> Iterator[Claim]:
     """How exactly speeds are held, and how much less repeats differ then."""
     request_s = calibration("file-ram")["request_s"]["value"]
     yield says("a request takes some {} µs", f"{request_s * 1e6:.0f}")
+    yield table("## Threads", rows("swap_threads"))
     yield table("## How exactly, measured", _held("storage_speed"))
     yield table("The disk in memory", _held("storage_speed_ram"))
     yield table("By version 2", _both_ways())

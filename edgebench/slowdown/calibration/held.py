@@ -65,4 +65,4 @@ def _rate(calibration: Calibration, storage: StorageSpeed, request: Constant | N
 
 def _reached(share: Constant) -> Constant:
     """What part of a declared speed is reached: all of it, unless passes surely show another."""
-    return replace(share, value=1.0) if share.low <= 1.0 <= share.high else share
+    return replace(share, value=1.0) if share.low < 1.0 < share.high else share

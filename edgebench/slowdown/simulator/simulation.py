@@ -33,7 +33,7 @@ _ROUNDS = 3
 _RECLAIM_TOUCHES = 0.8
 #: Of what stays of the runtime while memory is scanned, the share that rounds use too, the kernel's
 #: own memory included. It is what walks leave of the runtime in memory, whatever the network
-#: (decision 119). On a disk in memory nothing else stays: what goes is written at once (decision 136).
+#: (decision 119). On a disk in memory nothing else stays, for writing takes no time (decision 136).
 _USED_BY_ROUNDS, _USED_ON_RAM = 0.43, 1.0
 
 
