@@ -10,8 +10,8 @@ from made_networks import MIB, TABLES, calibration, constant, context, curve
 
 from edgebench.slowdown.context import Context
 from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.simulator.computing import computing_s
 from edgebench.slowdown.simulator.profile import (
-    computing_s,
     device_for,
     profile,
     simulated_slowdown,

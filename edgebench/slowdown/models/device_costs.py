@@ -17,8 +17,9 @@ import numpy as np
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.models.base import Fit, Parameter
+from edgebench.slowdown.simulator.computing import computing_s
 from edgebench.slowdown.simulator.movement_costs import MovementCosts
-from edgebench.slowdown.simulator.profile import computing_s, device_for, profile, workload_for
+from edgebench.slowdown.simulator.profile import device_for, profile, workload_for
 from edgebench.slowdown.splits import workload_network
 from edgebench.slowdown.trial_seconds import WHOLES
 

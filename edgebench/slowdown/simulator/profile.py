@@ -10,6 +10,7 @@ import numpy as np
 from edgebench.results.stages import START
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.simulator.computing import computing_s
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
 from edgebench.slowdown.simulator.movement_costs import FREE, MovementCosts
 from edgebench.slowdown.simulator.simulation import (
@@ -166,18 +167,6 @@ def profile(
     # Where nothing overlaps, what is added does not depend on what it is added to.
     computing = computing_s(curve, unlimited_s, workload, device)
     return replace(found, io_s=device.seconds(found.moved, computing))
-
-
-def computing_s(curve: Curve, unlimited_s: float, workload: Workload, device: Device) -> float:
-    """For how long of its unlimited time a phase does not wait for a held disk."""
-    of_file = {"copy": ("load", *WHOLES), "mmap": ("first", *WHOLES)}.get(workload.loader, ())
-    trains = workload.training is not None
-    if trains or not workload.cold or curve.phase not in of_file:
-        return unlimited_s
-    places = range(len(workload.networks))
-    here = [n for n in places if curve.phase in WHOLES or workload.networks[n] == curve.network]
-    read_bytes = sum(workload.network_bytes(place) for place in here)
-    return max(0.0, unlimited_s - read_bytes * device.held_file_s)
 
 
 def simulated_slowdown(
