@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from claims.kept import DEVICE, ROOT, sweep
+from claims.kept import DEVICE, LEARNT, ROOT, sweep
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from validation import LEARNT
 
 from edgebench.report.figures import scales, style
 from edgebench.results.results import Results, load

@@ -19,7 +19,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from claims.kept import DEVICE, ROOT, folder
+from claims.kept import DEVICE, LEARNT, ROOT, folder
 from counts import bytes_scores, edges_score
 from report import RESULTS
 
@@ -43,10 +43,8 @@ SWEEPS = {
     "edgecaffe": (),
     "training-limits": (),
 }
-#: The test part, and what is known when it is predicted.
+#: The test part.
 TEST = "validation-test"
-#: That is the sweep on the same disk.
-LEARNT = "20261123T135128Z-validation-walk-7a91d4"
 #: Where limits kill.
 EDGES = "validation-edge"
 #: Splits whose scores are in no use.

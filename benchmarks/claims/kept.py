@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[2]
 DEVICE = ROOT / "results" / "vm-2core-24g"
 FIGURES = ROOT / "benchmarks" / "results"
 MIB = 1 << 20
+#: The walked sweep that the test part is predicted by: on the same disk, at its own speed.
+LEARNT = "20261123T135128Z-validation-walk-7a91d4"
 
 
 def folder(scenario: str) -> Path:

@@ -6,12 +6,10 @@ import json
 from collections.abc import Iterator
 
 from claims.edgecaffe import AS_IS
-from claims.kept import DEVICE, folder, sweep
+from claims.kept import DEVICE, LEARNT, folder, sweep
 from claims.texts import Claim, says
 
 PAGE = "results/README.md"
-#: What the test part is predicted by: on the same disk as it is.
-LEARNT = "20261123T135128Z-validation-walk-7a91d4"
 #: Words of a sweep's row before the number of its trials.
 ROWS = {
     "quickstart": "three networks, five limits, {} trials, with all files",

@@ -164,7 +164,7 @@ def profile(
     found = _profile(workload, rounds, free, curve.phase, curve.network)
     if curve.phase in WHOLES and workload.overlaps:
         return replace(found, io_s=_clock_s(workload, device, curve.phase, unlimited_s))
-    # Where nothing overlaps, what is added does not depend on what it is added to.
+    # Where no tasks overlap, only a held disk depends on how long the phase computes.
     computing = computing_s(curve, unlimited_s, workload, device)
     return replace(found, io_s=device.seconds(found.moved, computing))
 
