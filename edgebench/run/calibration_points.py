@@ -22,6 +22,8 @@ from edgebench.workloads.garbage_collection import FROZEN
 LIMIT_BYTES = 32 << 20
 #: What the scanning program itself keeps in RAM, about: the rest is left to what it scans.
 _PROGRAM_BYTES = 4 << 20
+#: What more it keeps, at most, where nothing of it can be swapped: the limit is wider by that.
+_UNSWAPPED_BYTES = 10 << 20
 #: Room beyond the runtime where it can't be swapped.
 _ROOM_BYTES = 48 << 20
 _LEFT_BYTES = LIMIT_BYTES - _PROGRAM_BYTES
@@ -128,9 +130,10 @@ class CalibrationPlan:
 
     def _scan(self, name: str, areas: list[dict[str, Any]]) -> Point:
         settings = {"kind": "scan", "gc": FROZEN, "areas": areas}
+        limit = LIMIT_BYTES + (0 if self._swaps else _UNSWAPPED_BYTES)
         # The label is what progress and errors show of it.
-        label = f"{format_size(LIMIT_BYTES)}, {name}"
-        limits = LimitSetting(label, LIMIT_BYTES, self.swap_kind, self.swap_bytes)
+        label = f"{format_size(limit)}, {name}"
+        limits = LimitSetting(label, limit, self.swap_kind, self.swap_bytes)
         return Point(name, settings, limits)
 
     def _area(self, of: str, share: float, passes: list[str]) -> dict[str, Any]:

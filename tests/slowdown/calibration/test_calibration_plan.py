@@ -133,6 +133,15 @@ def test_every_pass_and_kind_is_known_and_every_size_whole(swap: str):
                 assert area["size_bytes"] < LIMIT_BYTES
 
 
+def test_without_swap_the_program_has_room_beside_what_it_scans():
+    """Nothing of it can be swapped: an interpreter and what it copies with hold 11 MiB and more."""
+    limit = {swap: points(swap)["scans"].limits.memory_bytes for swap in PLANS}
+    assert limit["file"] == limit["zram"] == LIMIT_BYTES
+    assert limit["none"] is not None
+    (memory,) = (area for (of, _), area in areas("none").items() if of == "anon")
+    assert limit["none"] - memory["size_bytes"] > 16 * MIB
+
+
 def test_shares_of_a_scan():
     """A scan's share is of what was left to it; where all fits, as planned."""
     sizes = (200, 100, 200, 0.1, 150, 0, 3)
