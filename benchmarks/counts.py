@@ -56,19 +56,30 @@ class SteadyBytes:
     repeats: tuple[float, ...]
 
     @property
+    def many(self) -> bool:
+        """Whether so much was read again, or was simulated to be, that it matters."""
+        return max(self.measured, self.predicted) > MANY_BYTES
+
+    @property
     def error(self) -> float:
         """Of what is simulated, as a share."""
-        return abs(self.predicted / self.measured - 1)
+        return self._off(self.predicted)
 
     @property
     def weights_error(self) -> float:
         """Of all weights in each execution."""
-        return abs(self.weights / self.measured - 1)
+        return self._off(self.weights)
+
+    def _off(self, told: float) -> float:
+        return abs(told - self.measured) / max(self.measured, MANY_BYTES)
 
 
 def bytes_scores(results: Results) -> dict[str, dict[str, Any]]:
-    """By loader, how near simulated bytes of steady rounds are; empty where none were counted."""
-    points = [point for point in steady_bytes(results) if point.measured > MANY_BYTES]
+    """By loader, how near simulated bytes of steady rounds are; empty where none were counted.
+
+    Judged are points where many were counted, and where many were simulated and few counted.
+    """
+    points = [point for point in steady_bytes(results) if point.many]
     return {
         loader: _scored([point for point in points if point.loader == loader])
         for loader in sorted({point.loader for point in points})
@@ -122,14 +133,15 @@ def _of_curve(curve: Curve, rounds: Rounds, context: Context) -> Iterator[Steady
 
 
 def _scored(points: Sequence[SteadyBytes]) -> dict[str, Any]:
-    noise = [abs(size / point.measured - 1) for point in points for size in point.repeats]
+    read = [point for point in points if point.measured > MANY_BYTES]
+    noise = [abs(size / point.measured - 1) for point in read for size in point.repeats]
     return {
         "points": len(points),
         "workloads": len({point.workload for point in points}),
         "error": of_workloads([(point.workload, point.error) for point in points]),
         "weights_error": of_workloads([(p.workload, p.weights_error) for p in points]),
         "within_25": float(np.mean([point.error <= 0.25 for point in points])),
-        "noise": float(np.median(noise)),
+        "noise": float(np.median(noise)) if noise else None,
     }
 
 

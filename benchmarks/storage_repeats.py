@@ -2,8 +2,8 @@
 
 ``python benchmarks/storage_repeats.py [REPEATS [NETWORK…]]``, as root. One sweep has all storages
 as an axis, so its blocks interleave them. Of each point that is slowed 1.5 times or more: the
-distance of its slowest and its fastest trial, as a share of the median, of starts and of steady
-rounds and their phases apart. A sweep that was cut short is gone on with.
+distance of its slowest and its fastest trial, as a share of the median: of starts, of whole steady
+rounds, and of these rounds' phases. A sweep that was cut short is gone on with.
 
 ``python benchmarks/storage_repeats.py --of SWEEP…`` tells the same of finished sweeps, each with
 its storage.
@@ -33,6 +33,7 @@ NETWORKS = ("alexnet", "resnet18")
 LIMITS = ["60%", "45%", "33%"]
 DECLARED = "read=100MB/s"
 STORAGES = (AS_IS, DECLARED, f"{DECLARED},disk=ram")
+_WHOLES = {START: START, "total": "steady rounds"}
 _ROOT = Path("results-of-storage-repeats")
 
 
@@ -70,11 +71,11 @@ def measured(repeats: int, networks: Sequence[str]) -> list[Curve]:
 
 
 def write(stem: str, says: str, found: Sequence[Curve]) -> None:
-    """A row for each storage, of starts and of what is steady."""
+    """A row for each storage, of starts, of steady rounds and of their phases."""
     rows, data = [], {}
     groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for curve in found:
-        what = START if curve.phase == START else "steady"
+        what = _WHOLES.get(curve.phase, "phases of steady rounds")
         key = str(curve.settings.get("storage", AS_IS)), what
         groups.setdefault(key, []).extend(spreads(curve))
     for (storage, what), points in sorted(groups.items()):

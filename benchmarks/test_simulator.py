@@ -11,6 +11,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from edgebench.slowdown.simulator.memory_group import Memory
+from edgebench.slowdown.simulator.movement_costs import MovementCosts
 from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.simulation import Device, Simulation, simulate
 from edgebench.slowdown.simulator.workload import Workload, workload_of
@@ -20,11 +21,7 @@ MIB = 1 << 20
 #: A curve of so many limits should take no longer than this.
 LIMITS, AIM_S = 50, 1.0
 DEVICE = Device(
-    in_s=3e-9,
-    out_s=2e-9,
-    file_s=1e-9,
-    fault_s=6e-5,
-    touch_s=1e-10,
+    costs=MovementCosts(fault_s=6e-5, in_s=3e-9, out_s=2e-9, file_s=1e-9, reclaim_s=8e-11),
     fault_bytes=8 * 4096,
     file_fault_bytes=64 * 4096,
     base=RuntimeBase(240.0 * MIB, 40.0 * MIB),

@@ -7,7 +7,7 @@ where ``steady_bytes.py`` read their counts; and of the sweep :data:`EDGES` whic
 Words name some sweeps.
 
 ``python benchmarks/validation.py --open-test`` predicts the test part: the networks of
-:data:`TEST`, by what :data:`LEARNT` shows. No choice may follow from it, so this is done once for a
+:data:`TEST`, by what :data:`LEARNT_FROM` shows. No choice may follow from it, so this is done once for a
 model; the model's commit is kept beside the scores.
 """
 
@@ -19,7 +19,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from claims.kept import DEVICE, LEARNT, ROOT, folder
+from claims.kept import FRESH_QUICKSTART, ROOT, folder
 from counts import bytes_scores, edges_score
 from report import RESULTS
 
@@ -39,12 +39,12 @@ SWEEPS = {
     "validation": (),
     "validation-one-thread": (),
     "validation-walk": (),
-    "quickstart": (),
+    FRESH_QUICKSTART: (),
     "edgecaffe": (),
     "training-limits": (),
 }
-#: The test part.
-TEST = "validation-test"
+#: The test part, and the sweep that it is predicted by: with as many threads and the same storage.
+TEST, LEARNT_FROM = "validation-test", "validation-one-thread"
 #: Where limits kill.
 EDGES = "validation-edge"
 #: Splits whose scores are in no use.
@@ -104,7 +104,7 @@ def tested() -> dict[str, Any]:
     if changed:
         raise SystemExit(f"commit the model before the test part is opened:\n{changed}")
     test = load(folder(TEST))
-    both = Results([*load(DEVICE / LEARNT).sweeps, *test.sweeps])
+    both = Results([*load(folder(LEARNT_FROM)).sweeps, *test.sweeps])
     (data,), _ = device_data(test)
     held_out = sorted({part for curve in data.curves for part in family(curve).split("+")})
     answers = predictions(both, held_out, (*_UNUSED, *_LIMITS, "network"))

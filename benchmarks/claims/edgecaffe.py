@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from claims.kept import DEVICE, folder, sweep
+from claims.kept import folder, sweep
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from edgebench.results.results import Results
 
 #: The sweep with storage held; and the one of before, on the disk as it is.
 HELD, AS_IS = "edgecaffe", "20261121T072843Z-edgecaffe-f7f2d1"
@@ -42,21 +39,10 @@ def ratio(network: str, phase: str, limit: str = f"{TIGHTEST_MIB}M") -> float:
 @cache
 def rounds(of: str = HELD) -> pd.Series[float]:
     """Median seconds of a trial's steady round, by schedule, limit and trial."""
-    phases = _loaded(of).phases
+    phases = sweep(of).phases
     whole = phases[(phases["phase"] == "round") & (phases["stage"] == "steady")]
     whole = whole[whole["outcome"] == "ok"]
     return whole.groupby(["schedule", "limit_label", "trial"])["wall_s"].median()
-
-
-def _load(path: Path) -> Results:
-    from edgebench.results.results import load
-
-    return load(path)
-
-
-@cache
-def _loaded(of: str) -> Results:
-    return sweep("edgecaffe") if of == HELD else _load(DEVICE / of)
 
 
 def round_s(schedule: str, limit: str) -> float:
@@ -86,11 +72,22 @@ def farthest_repeat(slowed: float = 0.0, of: str = HELD) -> float:
     Only of points that are slowed so much.
     """
     points = rounds(of).groupby(level=[0, 1])
-    medians = points.median()
     far = points.apply(lambda one: (abs(one / one.median() - 1)).max())
+    return float(far[_factors(of) >= slowed].median() * 100)
+
+
+def spreads() -> pd.Series[float]:
+    """Of points slowed 1.5 times or more: slowest minus fastest trial, in per cent of the median."""
+    points = rounds().groupby(level=[0, 1])
+    whole = (points.max() - points.min()) / points.median() * 100
+    return whole[_factors(HELD) >= 1.5]
+
+
+def _factors(of: str) -> pd.Series[float]:
+    """Each point's slowdown."""
+    medians = rounds(of).groupby(level=[0, 1]).median()
     free = medians.xs("max", level=1)
-    factors = medians / medians.index.get_level_values(0).map(free)
-    return float(far[factors >= slowed].median() * 100)
+    return medians / medians.index.get_level_values(0).map(free)
 
 
 def layer_s(name: str, phase: str, limit: str) -> float:

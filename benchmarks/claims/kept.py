@@ -15,12 +15,14 @@ ROOT = Path(__file__).parents[2]
 DEVICE = ROOT / "results" / "vm-2core-24g"
 FIGURES = ROOT / "benchmarks" / "results"
 MIB = 1 << 20
-#: The walked sweep that the test part is predicted by: on the same disk, at its own speed.
-LEARNT = "20261123T135128Z-validation-walk-7a91d4"
+#: The quick start as fresh trials, which the pages' examples show; the newest is walked.
+FRESH_QUICKSTART = "20261121T103950Z-quickstart-0491e2"
 
 
 def folder(scenario: str) -> Path:
-    """The newest sweep of a scenario of this name."""
+    """The newest sweep of a scenario of this name; or the sweep that is called so."""
+    if (DEVICE / scenario).is_dir():
+        return DEVICE / scenario
     return sorted(DEVICE.glob(f"*Z-{scenario}-" + "[0-9a-f]" * 6))[-1]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from claims.kept import folder
+from claims.kept import FRESH_QUICKSTART, folder
 from claims.texts import Claim, box
 
 PAGE = "docs/verbs/layers.md"
@@ -16,7 +16,7 @@ def claims() -> Iterator[Claim]:
 
     from edgebench.cli.layers import layers
 
-    words = ["alexnet", "--from", str(folder("quickstart")), "--memory", "40%", "--no-figure"]
+    words = ["alexnet", "--from", str(folder(FRESH_QUICKSTART)), "--memory", "40%", "--no-figure"]
     said = CliRunner().invoke(layers, words, catch_exceptions=False).stdout
     lines = [line for line in said.splitlines() if not line.startswith(("results:", "next:"))]
     yield box("## What it says", lines)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from claims import published
 from claims import validation as v
-from claims.kept import MIB, rows, sweep
+from claims.kept import FRESH_QUICKSTART, MIB, rows, sweep
 from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/slowdown-model.md"
 COLUMNS = (v.ONE, v.TWO, v.AS_IS, v.TEST)
 #: Where bytes were counted: as is in the quick start.
-_COUNTED = {v.AS_IS: "quickstart"}
+_COUNTED = {v.AS_IS: FRESH_QUICKSTART}
 _TRAININGS = "training-limits"
 #: Errors: words, aims (declared speed, as is), what is known, which error; and whether "not slowed"
 #: says anything of it.

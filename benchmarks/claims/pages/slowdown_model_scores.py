@@ -7,14 +7,14 @@ from statistics import median
 
 from claims import published, replay
 from claims import validation as v
-from claims.kept import figures
+from claims.kept import FRESH_QUICKSTART, figures
 from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/slowdown-model-scores.md"
 COLUMNS = (v.ONE, v.AS_IS, v.TEST)
 SWEEPS = {
     v.TWO: "two threads, declared storage",
-    "quickstart": "quick start",
+    FRESH_QUICKSTART: "quick start by fresh trials",
     "edgecaffe": "EdgeCaffe, declared storage",
     "training-limits": "trainings",
 }
