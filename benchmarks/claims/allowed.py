@@ -68,6 +68,7 @@ UNITS = r"(?: ?(?:%|[kMG]B|[KMG]iB|[mµ]s|s|MB/s|min|hours?|minutes|seconds)(?![
 #: Page → its own: definitions, settings of scenarios, figures of others with their source. Each
 #: must be on the page.
 PAGES: dict[str, tuple[str, ...]] = {
+    "docs/decisions/0137-a-second-test-part.md": ("more than 20 MiB", "less than 20 MiB"),
     "docs/decisions/0065-a-program-s-least-memory-within-a-minute.md": (
         *("from 1 MiB to", "each 2.4 %", "known to 5 %"),
     ),
@@ -85,6 +86,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/decisions/0072-storage-is-held-at-the-topmost-disk.md": ("More than 10 % off",),
     "docs/explanation/storage-speed.md": (
         *("and 4 KiB", "more than 10 % off", "read-ahead of 8 MiB"),
+        *("slows a round 1.5 times", "3 and 8 % were"),
     ),
     "docs/how-to/onnx-and-tflite.md": (
         *("between 0 and 1, whole numbers are 0 or 1", "an HDF5 file"),
@@ -166,7 +168,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/verbs/watch.md": ("red from 97 % of the limit",),
     "README.md": (*("never 0", "meant to contain 90 % of"),),
     "docs/explanation/cost.md": ("with 400 MiB held by the harness",),
-    "docs/studies/edgecaffe.md": (*("file of 4 GiB", "at 4 GB … 128 MB"),),
+    "docs/studies/edgecaffe.md": (*("2 GiB of swap", "at 4 GB … 128 MB"),),
     "docs/explanation/why-numbers-differ.md": (
         *(
             "64 pages at a time",
@@ -219,6 +221,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/explanation/trust.md": ("with exit code 1",),
     "docs/explanation/slowdown-model.md": (
         *("1 at the demand", "μ = 0", "slowed 1.5 times or more"),
+        *("Inception v3", "more than 20 MiB", "of 20 MiB where"),
     ),
     "docs/explanation/slowdown-model-scores.md": (
         *("max(1, 1 + a", "with L1", "slowed 1.5 times or more", "held to 100 MB/s"),
