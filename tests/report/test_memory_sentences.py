@@ -22,7 +22,7 @@ from edgebench.results.summary import summarise
 from edgebench.units import format_size
 
 KEPT = Path(__file__).parents[2] / "results" / "vm-2core-24g"
-WALKED = KEPT / "20261124T221611Z-validation-walk-6aad06"
+WALKED = KEPT / "20261125T080603Z-quickstart-232ea1"
 
 
 def killed(ended_in: str = "", **settings: Any) -> WorkloadPoints:
