@@ -7,8 +7,8 @@ where ``steady_bytes.py`` read their counts; and of the sweep :data:`EDGES` whic
 Words name some sweeps.
 
 ``python benchmarks/validation.py --open-test`` predicts the test part: the networks of
-:data:`TEST`, by what :data:`LEARNT_FROM` shows. No choice may follow from it, so this is done once for a
-model; the model's commit is kept beside the scores.
+:data:`TEST`, by what :data:`LEARNT_FROM` shows. No choice may follow from it, so this is done once
+for a model; the model's commit is kept beside the scores.
 """
 
 from __future__ import annotations

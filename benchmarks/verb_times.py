@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import report
-from claims.kept import FRESH_QUICKSTART, folder
+from claims.kept import FRESH_QUICKSTART
 
 REPOSITORY = Path(__file__).parents[1]
 KEPT = REPOSITORY / "results" / "vm-2core-24g"
@@ -32,12 +32,12 @@ _TIMES = 3
 
 
 def copied_sweep(folder: Path) -> Path:
-    """A copy of the quick start by fresh trials without what can be made again; and of calibrations."""
+    """A copy of the quick start by fresh trials, without what is made again; and of calibrations."""
     device = folder / KEPT.name
     device.mkdir()
     for file in KEPT.glob("calibration-*.json"):
         shutil.copy(file, device)
-    kept = folder(FRESH_QUICKSTART)
+    kept = KEPT / FRESH_QUICKSTART
     derived = shutil.ignore_patterns("fits", "figures", "report.*", "trials.columns")
     return Path(shutil.copytree(kept, device / kept.name, ignore=derived))
 
