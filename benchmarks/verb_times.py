@@ -32,7 +32,7 @@ _TIMES = 3
 
 
 def copied_sweep(folder: Path) -> Path:
-    """A copy of the quick start by fresh trials, without what is made again; and of calibrations."""
+    """A copy of the quick start by fresh trials and of calibrations, without what is derived."""
     device = folder / KEPT.name
     device.mkdir()
     for file in KEPT.glob("calibration-*.json"):
