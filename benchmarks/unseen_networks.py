@@ -92,8 +92,8 @@ def panel(axes: Axes, name: str, own: list[Curve], fit: Fit, context: Context) -
             mec=style.INK,
             mew=0.4,
         )
-    scales.slowdown_axis(axes, 0.7, 40.0, 0)
-    axes.set_ylim(0.7, 40)
+    scales.slowdown_axis(axes, 0.7, 12.0, 0)
+    axes.set_ylim(0.7, 12)
     axes.set_title(name, fontsize=9)
 
 

@@ -17,7 +17,7 @@ def claims() -> Iterator[Claim]:
     networks = [name for name in told if " " not in name and name != "all"]
     yield table("By network, and of all:", [_row(name, told[name]) for name in (*networks, "all")])
     every = told["all"]
-    slowed = [row for row in figures("walk_truth")["rows"] if _is_slowed(row)]
+    slowed = [row for row in figures("walk_truth")["rows"] if _slows_alexnet(row)]
     factors = [row["slowdown"] for row in slowed]
     yield says(
         "AlexNet is slowed {} to {} times at {} limits, and a walk is at most {} % off there",
@@ -40,7 +40,7 @@ def claims() -> Iterator[Claim]:
     )
 
 
-def _is_slowed(row: Mapping[str, Any]) -> bool:
+def _slows_alexnet(row: Mapping[str, Any]) -> bool:
     """A limit at which AlexNet is slowed twice or more, outside the hysteresis."""
     return row["network"] == "alexnet" and row["slowdown"] >= 2 and not row["hysteresis"]
 
