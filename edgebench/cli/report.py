@@ -19,10 +19,12 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.cli.pandas_import import import_pandas
+from edgebench.errors import EdgebenchError
 from edgebench.extras import need
 
 if TYPE_CHECKING:
     from edgebench.report.content import Report
+    from edgebench.results.sweep_reader import Sweep
 
 #: Of more workloads than this, which are a search, the file alone has all answers.
 _MOST_WORKLOADS = 6
@@ -75,21 +77,34 @@ def report(
     for path in files:
         click.echo(f"{'figure' if path.suffix == '.svg' else 'report'}: {shown_path(path)}")
     print_warnings(warnings)
-    print_next(_next(loaded.path))
+    print_next(_next(loaded.sweeps[0]))
 
 
-def _next(path: Path) -> str:
-    """Compare it with the last sweep of the same name before it; else see its figures."""
+def _next(sweep: Sweep) -> str:
+    """Compare it with the last sweep of the same name before it, if that can be; else see it."""
     from edgebench.results.sweep_reader import sweep_folders
 
     def name(one: Path) -> str:
         return one.name.partition("-")[2].rpartition("-")[0]
 
+    path = sweep.path
     beside = [one for one in sweep_folders(path.parent) if one.parent == path.parent]
     earlier = [one for one in beside if name(one) == name(path) and one.name < path.name]
-    if not earlier or not name(path):
+    if not earlier or not name(path) or not _is_comparable(max(earlier), sweep):
         return f"edgebench plot {typed_path(path)}"
     return f"edgebench compare {typed_path(max(earlier))} {typed_path(path)}"
+
+
+def _is_comparable(earlier: Path, sweep: Sweep) -> bool:
+    """Whether ``compare`` takes both as they are: they have points of one storage in common."""
+    from edgebench.analysis.shared_points import shared_points
+    from edgebench.results.sweep_reader import read_sweep
+
+    try:
+        shared_points(read_sweep(earlier), sweep, across_storage=False)
+    except EdgebenchError:
+        return False
+    return True
 
 
 def _written(made: Report, target: Path, markdown: bool, pdf: bool) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pty
 import re
@@ -60,6 +61,21 @@ def test_a_report_is_compared_with_the_one_before_it(tmp_path: Path):
         lines[path] = shlex.split(line)[2:]
     first, second = (str(path.relative_to(tmp_path)) for path in sorted(paths))
     assert list(lines.values()) == [["plot", first], ["compare", first, second]]
+
+
+def test_a_report_suggests_no_comparison_that_is_refused(tmp_path: Path):
+    """The sweep before it was made with other storage: its figures come next."""
+    first, second = sorted(make(tmp_path, Shape(repeats=1)) for _ in range(2))
+    lines = (first / "trials.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    for record in records:
+        record["limits"]["storage"] = "read=100MB/s"
+    (first / "trials.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    refused = edgebench(tmp_path, "compare", str(first), str(second))
+    assert "of different storage" in refused.stderr
+    done = edgebench(tmp_path, "report", str(second))
+    (line,) = (one for one in done.stderr.splitlines() if one.startswith("next: "))
+    assert shlex.split(line)[2] == "plot"
 
 
 def on_terminal(*words: str) -> list[str]:
