@@ -34,11 +34,14 @@ ROUNDS = 4
 def tables(network: str, plan: str) -> dict[str, Any]:
     """The scenario; both plans have the same limits."""
     memory = {"from": "110%", "to": "40%", "steps": LIMITS}
+    limits = {"memory": memory, "swap": "2G", "storage": "as-is", "plan": plan}
     return {
         "schema": 1,
         "name": f"curve-{plan}",
+        "repeats": 1,
         "workload": {"kind": "inference", "network": network, "rounds": ROUNDS},
-        "limits": {"memory": memory, "swap": "2G", "storage": "as-is", "plan": plan},
+        # Starts below limits need fresh processes in any case: one, at the widest.
+        "limits": limits | ({"starts": ["110%"]} if plan == "walk" else {}),
     }
 
 
