@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from edgebench.results.columns.table import ColumnTable
 
-COLUMNS = tuple(f"working_set_{part.name}" for part in fields(WorkingSet))
+#: Columns whose sum it is; what is only cached is no part of it.
+COLUMNS = tuple(f"working_set_{p.name}" for p in fields(WorkingSet) if p.name != "cached_bytes")
 
 
 def working_sets(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:

@@ -67,11 +67,11 @@ def working_set(
     after = [span.usage_after_bytes for span in spans if span.usage_after_bytes is not None]
     if not peaks or not after:
         return None
-    # Files of libraries may be charged to whoever read them first.
-    idle = max(0, charged["mapped"] - touched.file_bytes)
     return WorkingSet(
         anonymous_bytes=touched.anonymous_bytes,
-        file_bytes=max(0, charged["file"] - idle),
+        # Files of libraries may be charged to whoever read them first.
+        file_bytes=min(touched.file_bytes, charged["mapped"]),
         kernel_bytes=charged["kernel"],
         passing_bytes=max(0, max(peaks) - after[-1]),
+        cached_bytes=max(0, charged["file"] - charged["mapped"]),
     )

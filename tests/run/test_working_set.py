@@ -20,19 +20,19 @@ def span(number: int, after: int, peak: int) -> list[dict[str, Any]]:
     return [start, {**about, **end, "event": "end", "t_ns": number + 1}]
 
 
-def test_idle_mapped_pages_are_left_out_and_what_passes_counts():
+def test_idle_pages_are_left_out_and_what_passes_counts():
     """Charged: 60 MiB of files, 55 of them mapped, of which 50 were touched."""
     charged = {"file": 60 * MIB, "mapped": 55 * MIB, "kernel": 2 * MIB}
     found = working_set(TOUCHED, charged, [*span(1, 90, 120), *span(2, 100, 110)])
-    assert found == WorkingSet(30 * MIB, 55 * MIB, 2 * MIB, 20 * MIB)
-    assert found.total_bytes == 107 * MIB
+    assert found == WorkingSet(30 * MIB, 50 * MIB, 2 * MIB, 20 * MIB, 5 * MIB)
+    assert found.total_bytes == 102 * MIB
 
 
 def test_files_that_others_are_charged_for_do_not_count():
     """More was touched than is charged: the libraries were read before."""
     charged = {"file": 10 * MIB, "mapped": 8 * MIB, "kernel": 0}
     found = working_set(TOUCHED, charged, span(1, 100, 90))
-    assert found == WorkingSet(30 * MIB, 10 * MIB, 0, 0)
+    assert found == WorkingSet(30 * MIB, 8 * MIB, 0, 0, 2 * MIB)
 
 
 def test_without_spans_nothing_is_known():

@@ -19,7 +19,6 @@ from edgebench.slowdown.simulator.simulation import (
     anonymous_peak_bytes,
     device_of,
     simulate,
-    steady_round_bytes,
 )
 from edgebench.slowdown.simulator.training_workload import any_workload_of, is_training
 from edgebench.slowdown.simulator.workload import Workload
@@ -141,23 +140,9 @@ def _device_of_phase(curve: Curve, context: Context) -> Device:
     Beside mapped weights it stays: the kernel takes pages of files first.
     """
     device = device_with_demand(curve, context)
-    if not curve.walked or curve.phase == START:
-        return device
-    if curve.working_set_bytes is not None:
-        return _with_working_set(curve.working_set_bytes, workload_for(curve, context), device)
-    if curve.settings.get("loader") != "mmap":
+    if curve.walked and curve.phase != START and curve.settings.get("loader") != "mmap":
         return replace(device, base=replace(device.base, bytes=device.base.hot_bytes))
     return device
-
-
-def _with_working_set(needed_bytes: float, workload: Workload, device: Device) -> Device:
-    """With as much memory of its own as lets a steady round need what was seen."""
-    base = replace(device.base, bytes=device.base.hot_bytes)
-    more = needed_bytes - steady_round_bytes(workload, replace(device, base=base))
-    own = base.own_bytes + more
-    hot = base.hot_bytes + min(own, 0.0)
-    own = _STEP * round(max(own, 0.0) / _STEP)
-    return replace(device, base=replace(base, bytes=hot, hot_bytes=hot, own_bytes=own))
 
 
 def profile(

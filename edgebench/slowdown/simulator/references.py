@@ -74,16 +74,6 @@ class References:
         """The most bytes held at once where nothing is ever reclaimed, files' among them."""
         return float(self._held(np.ones(len(self.bytes), dtype=bool)).max(initial=0.0))
 
-    def needed_bytes(self, first_task: int) -> float:
-        """The most bytes held at once from this task on, without those not touched then."""
-        start = int(np.searchsorted(self.task, first_task))
-        held = self._held(np.ones(len(self.bytes), dtype=bool))[start:].max(initial=0.0)
-        first = np.full(len(self.bytes), len(self), dtype=np.int64)
-        np.minimum.at(first, self.piece, np.arange(len(self)))
-        idle = (first < start) & (self.freed >= start)
-        idle[self.piece[start:]] = False
-        return float(held - self.bytes[idle & ~self.is_busy].sum())
-
     def steps(self) -> list[ReferenceStep]:
         """Each reference: piece, task, whether it writes or only reads ahead, what is freed."""
         freed: dict[int, list[int]] = {}

@@ -234,13 +234,6 @@ def anonymous_peak_bytes(workload: Workload, device: Device) -> float:
     return float(references.alive.max(initial=0.0))
 
 
-def steady_round_bytes(workload: Workload, device: Device) -> float:
-    """What the last round needs: the most that is held at once, without what it does not touch."""
-    tasks, references = _string(workload, device.base, device.memory.ahead_bytes)
-    rounds = min(workload.rounds, _ROUNDS)
-    return references.needed_bytes((rounds - 1) * len(tasks))
-
-
 @lru_cache(maxsize=256)
 def _string(
     workload: Workload, base: RuntimeBase, ahead_bytes: float
