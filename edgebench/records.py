@@ -14,6 +14,7 @@ from edgebench.accelerator_report import AcceleratorReport
 from edgebench.sensor_report import EnergyReport, SensorReport
 from edgebench.storage_speed import AS_IS, StorageReport
 from edgebench.walk_report import Direction, WalkReport
+from edgebench.working_set import WorkingSet
 
 #: Version of the results folder and of every file in it.
 SCHEMA = 1
@@ -195,6 +196,7 @@ class TrialRecord:
     kill: KillReport | None = None
     storage: StorageReport | None = None
     walk: WalkReport | None = None
+    working_set: WorkingSet | None = None
     sensors: SensorReport | None = None
     accelerator: AcceleratorReport | None = None
     phases: list[PhaseSum] = field(default_factory=list)
@@ -241,7 +243,7 @@ def _known(kind: Any, data: dict[str, Any]) -> dict[str, Any]:
 
 
 _REPORTS: dict[str, Any] = {"sampler": SamplerReport, "watched": Watching, "kill": KillReport}
-_REPORTS |= {"storage": StorageReport, "walk": WalkReport}
+_REPORTS |= {"storage": StorageReport, "walk": WalkReport, "working_set": WorkingSet}
 _REPORTS |= {"energy": EnergyReport, "sensors": SensorReport, "accelerator": AcceleratorReport}
 _KINDS: tuple[Any, ...] = (TrialRecord, LimitSetting, PhaseSum, *_REPORTS.values())
 _NAMES = {kind: frozenset(f.name for f in fields(kind)) for kind in _KINDS}

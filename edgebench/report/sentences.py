@@ -44,7 +44,7 @@ def viability_sentences(workload: WorkloadPoints) -> list[str]:
     """Its demand, the limits at which it finished and those at which it did not."""
     lost = [point for point in workload.tried if "ok" not in point.outcomes]
     torn = [point for point in workload.tried if "ok" in point.outcomes and _lost(point)]
-    said = [_demand(workload)]
+    said = [_demand(workload), *_working_set(workload)]
     if not workload.tried:
         return [*said, "No limit was tried, so it is not known whether it fits in less."]
     if workload.finished:
@@ -98,6 +98,17 @@ def _demand(workload: WorkloadPoints) -> str:
     unlimited = workload.unlimited
     trials = "one trial" if unlimited and _made(unlimited) == 1 else "median of its trials"
     return f"It needs {format_size(demand)} without a limit ({trials})."
+
+
+def _working_set(workload: WorkloadPoints) -> list[str]:
+    needs = workload.working_set_bytes
+    if needs is None:
+        return []
+    watched = "" if needs.count == 1 else f", median of {needs.count} rounds that were watched"
+    return [
+        f"Once running it uses {format_size(needs.median)} of that in each round (its working set"
+        f"{watched}): with less, rounds read memory again."
+    ]
 
 
 def _finished(workload: WorkloadPoints) -> str:

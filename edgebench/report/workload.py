@@ -67,6 +67,11 @@ class WorkloadPoints:
         return next((p.demand_bytes for p in self.points if p.demand_bytes is not None), None)
 
     @property
+    def working_set_bytes(self) -> Spread | None:
+        """What its steady rounds need of it; None where no walk watched that."""
+        return self.unlimited.working_set_bytes if self.unlimited else None
+
+    @property
     def base_bytes(self) -> float | None:
         """The runtime's footprint without a limit; None if no trial recorded it."""
         return self.unlimited.base_bytes if self.unlimited else None

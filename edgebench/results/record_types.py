@@ -28,6 +28,7 @@ from edgebench.records import (
 from edgebench.sensor_report import EnergyReport, SensorReport
 from edgebench.storage_speed import StorageReport
 from edgebench.walk_report import Direction, WalkReport
+from edgebench.working_set import WorkingSet
 
 Count = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 #: The bounds are just outside what fits 64 bits.
@@ -75,7 +76,7 @@ def _field(field: Field[Any], rules: Mapping[str, Any]) -> Any:
 
 _REPORTS = (
     *(SamplerReport, Watching, KillReport, StorageReport, WalkReport),
-    *(EnergyReport, SensorReport, AcceleratorReport),
+    *(EnergyReport, SensorReport, AcceleratorReport, WorkingSet),
 )
 for _kind in (LimitSetting, PhaseSum, *_REPORTS):
     _TYPES[_kind.__name__] = _made = _struct(_kind)

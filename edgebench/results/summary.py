@@ -27,6 +27,7 @@ from edgebench.results.record_types import is_whole_limit
 from edgebench.results.spread import Ratio, Spread, spread_of
 from edgebench.results.stages import START, STEADY
 from edgebench.results.sweep_reader import Sweep, timed_in
+from edgebench.results.working_sets import working_sets
 from edgebench.results.workload_labels import workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration
@@ -48,6 +49,7 @@ class PointSummary:
     ``ended_in``: what all trials that did not finish were doing, as
     :func:`edgebench.kills.ended_in` says it; empty where they differ. ``base_bytes`` is the
     runtime's footprint.
+    ``working_set_bytes`` is what its steady rounds need, where that was watched.
     ``energy_ratio`` is its energy over the unlimited one. ``steady_relative``: a walk's steady
     rounds over those without a limit around them.
     """
@@ -70,6 +72,7 @@ class PointSummary:
     ended_in: str = ""
     base_bytes: float | None = None
     demand_bytes: float | None = None
+    working_set_bytes: Spread | None = None
     reasons: list[str] = field(default_factory=list)
     collections_s: list[float] = field(default_factory=list)
     unsteady: int = 0
@@ -180,6 +183,7 @@ def _summary(
         ended_in=_ended_in(columns, rows),
         base_bytes=base.median if base else None,
         demand_bytes=demand.median if demand else None,
+        working_set_bytes=working_sets(columns, rows),
         reasons=_reasons(columns, rows),
         collections_s=[taken for taken in columns.values("collections_s", rows) if taken > 0],
         unsteady=columns.values("rounds_repeat", rows).count(0),

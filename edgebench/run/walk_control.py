@@ -15,6 +15,7 @@ from edgebench.run.process import WorkloadProcess
 from edgebench.run.trial_record import utc_now
 from edgebench.run.visited_rounds import visited
 from edgebench.run.walked_limits import WalkedLimits
+from edgebench.run.working_set_round import WorkingSetRound
 from edgebench.scenario.walk import Cliff, Visit, walk
 from edgebench.spans import NO_ROUND, events_to_phases
 from edgebench.units import format_size
@@ -76,6 +77,7 @@ class WalkControl(LimitControl):
         self.cliff: Cliff | None = None
         #: Why the walk ended before that, where the kernel refused a limit.
         self.refused: str | None = None
+        self.working_set = WorkingSetRound(cgroup)
         self._cgroup, self._swap_bytes, self._process = cgroup, swap_bytes, process
         self._limits = limits
         self._walk = walk(limits.scenario_bytes, limits.target, limits.step_bytes, limits.killed)
@@ -93,13 +95,21 @@ class WalkControl(LimitControl):
     def _answer(self) -> bool:
         """The worker is ready for a round: let it go on, at another limit if this one is known."""
         self._ours.recv(1)
-        step = self.steps[-1]
-        fresh = self.read_events()
-        step.events += fresh
-        step.phases += [p for p in events_to_phases(fresh) if p.round != NO_ROUND]
-        goes_on = not step.enough or self._go_on(step)
+        step, fresh = self.steps[-1], self.read_events()
+        if self.working_set.begun:
+            # No round of a limit: its events are not kept.
+            self.working_set.read(fresh)
+            goes_on = False
+        else:
+            step.events += fresh
+            step.phases += [p for p in events_to_phases(fresh) if p.round != NO_ROUND]
+            goes_on = not step.enough or self._go_on(step) or self._is_watched(step)
         self._ours.send(GO if goes_on else STOP)
         return goes_on
+
+    def _is_watched(self, last: WalkStep) -> bool:
+        """Begin the round that shows the working set, if the walk ended without a limit."""
+        return last.visit.memory_bytes is None and self.refused is None and self.working_set.begin()
 
     def _go_on(self, step: WalkStep) -> bool:
         """Move to the next limit; False at the walk's end."""

@@ -56,8 +56,17 @@ def walk_records(
         made.append(record)
         file = events.with_name(f"{record.trial}{''.join(events.suffixes)}") if number else events
         write(file, _packed([_limit_event(step), *step.events]))
-    made[0] = replace(made[0], warnings=[*made[0].warnings, *_warnings(control, limits)])
+    made[0] = replace(
+        made[0],
+        working_set=control.working_set.found,
+        warnings=[*made[0].warnings, *_warnings(control, limits)],
+        missing=_told_missing(made[0].missing, control.working_set.missing),
+    )
     return made
+
+
+def _told_missing(missing: dict[str, str], working_set: str | None) -> dict[str, str]:
+    return {**missing, **({"working_set": working_set} if working_set else {})}
 
 
 def _packed(events: Iterable[dict[str, Any]]) -> bytes:

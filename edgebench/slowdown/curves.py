@@ -22,6 +22,7 @@ from edgebench.kills import LOST
 from edgebench.results.frames import ENGINE, GENERATION, TRAINING
 from edgebench.results.once import once_for_results
 from edgebench.results.stages import START, STEADY
+from edgebench.results.working_sets import median_working_set
 from edgebench.slowdown.allocator_variables import with_variables
 from edgebench.slowdown.trial_seconds import seconds_by_trial
 from edgebench.slowdown.unlimited_twins import UnlimitedTwins, numbered
@@ -61,7 +62,8 @@ class Curve:
     order of limits. ``lost_bytes`` has for each other outcome the limits of its trials.
     ``settings`` is all that sets this curve apart from others, ``demand_bytes`` the measured
     demand of the unlimited trials. ``walked``: its limits are those of a living process, whose idle
-    runtime has long been written out.
+    runtime has long been written out. ``working_set_bytes``: what its steady rounds need, where a
+    walk watched that.
     """
 
     network: str
@@ -73,6 +75,7 @@ class Curve:
     demand_bytes: float | None = None
     lost_bytes: dict[str, tuple[float, ...]] = field(default_factory=dict)
     walked: bool = False
+    working_set_bytes: float | None = None
 
     @cached_property
     def unlimited_s(self) -> float:
@@ -186,9 +189,11 @@ def _curves(times: pd.DataFrame, trials: pd.DataFrame) -> Iterator[Curve]:
         if unlimited.empty:
             continue
         alike = of_trial == places[rows["sweep"].iloc[0], rows["trial"].iloc[0]]
-        lost = lost_limits(trials[alike])
-        made = _curve(group, rows.sort_values(["memory_bytes", "trial"]), unlimited, lost)
-        yield replace(made, walked=bool((trials.loc[alike, "walk_step"] > 0).any()))
+        every = trials[alike]
+        ordered = rows.sort_values(["memory_bytes", "trial"])
+        made = _curve(group, ordered, unlimited, lost_limits(every))
+        walked, needs = bool((every["walk_step"] > 0).any()), median_working_set(every)
+        yield replace(made, walked=walked, working_set_bytes=needs)
 
 
 def _curve(

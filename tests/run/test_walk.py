@@ -137,6 +137,20 @@ def test_a_walk_has_one_start(results: Results) -> None:
     }
 
 
+def test_its_last_round_shows_the_working_set(results: Results) -> None:
+    """Watched after all timed rounds, told once: less than was ever used, more than the weights."""
+    first, *others = walked(results)
+    assert first.working_set
+    assert {step.working_set for step in others} == {None}
+    weights = 2 * 784 * 256 * 8
+    assert weights < first.working_set.total_bytes < (first.peak_bytes or 0)
+    unlimited, *_ = summarise(results.sweeps[0])
+    assert unlimited.working_set_bytes
+    assert unlimited.working_set_bytes.median == first.working_set.total_bytes
+    (curve,) = (one for one in curves(results) if one.phase == "total")
+    assert curve.working_set_bytes == first.working_set.total_bytes
+
+
 def test_the_way_up_is_kept_apart(results: Results) -> None:
     """It is in no table of the sweep's points; everything else is."""
     assert set(results.trials["direction"].dropna()) == {"down"}

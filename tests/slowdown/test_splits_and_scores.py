@@ -11,7 +11,7 @@ from curve_making import LIMITS, MIB, curve, curves, truth
 from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.evaluation.evaluation import cross_validate
 from edgebench.slowdown.evaluation.scores import ALL, KNEE, HeldOutPrediction, knee_bytes, scores
-from edgebench.slowdown.evaluation.use_scores import use_scores
+from edgebench.slowdown.evaluation.use_scores import EITHER, use_scores
 from edgebench.slowdown.splits import family, folds, same_curve, unseen, workload
 
 #: Every split.
@@ -148,8 +148,8 @@ def test_a_workload_s_points_are_one_number_first():
             (right, 100.0, 4.0),
         )
     ]
-    (every, slowed, twice) = use_scores(some)
-    assert [one.band for one in (every, slowed, twice)] == ["all", "1.5", "2"]
+    (every, slowed, twice, either) = use_scores(some)
+    assert [one.band for one in (every, slowed, twice, either)] == ["all", "1.5", "2", EITHER]
     assert (every.points, every.workloads) == (4, 2)
     assert every.error == pytest.approx(0.5)
     assert every.point_error == pytest.approx(1.0)
@@ -157,11 +157,24 @@ def test_a_workload_s_points_are_one_number_first():
 
 
 def test_bands_are_of_what_was_measured():
-    """A point slowed 1.3 times is in its band and in all, whatever was predicted."""
+    """A point slowed 1.3 times is in its band and in all; and in one more if told to be slowed."""
     one = HeldOutPrediction("network", "unslowed", curve(), 100.0 * MIB, 9.0, None, None, (2.6,))
     found = {score.band: score for score in use_scores([one])}
-    assert {*found} == {"all", "1.2"}
+    assert {*found} == {"all", "1.2", EITHER}
     assert found["all"].baseline
+    (*bands,) = use_scores([replace(one, predicted_s=2.0)])
+    assert [score.band for score in bands] == ["all", "1.2"]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "measured", "alarms", "misses"),
+    [(3.0, 2.3, 1, 0), (2.3, 3.0, 0, 1), (2.9, 2.9, 0, 0), (2.5, 3.0, 0, 0)],
+)
+def test_what_is_said_in_vain_counts_and_what_is_missed(predicted, measured, alarms, misses):
+    """Unlimited it takes 2 s: slowed is 3 s, and 2.4 s or more is slightly slowed."""
+    about = ("network", "combined", curve(), 100.0 * MIB, predicted, None, None, (measured,))
+    score = use_scores([HeldOutPrediction(*about)])[0]
+    assert (score.false_alarms, score.misses) == (alarms, misses)
 
 
 def test_a_slowdown_factor_is_held_against_its_own_unlimited_time():

@@ -163,14 +163,14 @@ def draw_demand(axes: Axes, demand_bytes: float, colour: Colour | str = MUTED) -
     axes.axvline(demand_bytes / MIB, color=colour, linewidth=1.1, linestyle=(0, (5, 3)), zorder=1)
 
 
-def draw_hot(axes: Axes, size_bytes: float) -> None:
-    """Weights and hot base as a vertical line."""
+def draw_needed(axes: Axes, size_bytes: float) -> None:
+    """What steady rounds need as a vertical line."""
     axes.axvline(size_bytes / MIB, color=MUTED, linewidth=1.1, linestyle=_DOTS, zorder=1)
 
 
-def hot_key() -> Line2D:
+def needed_key(label: str) -> Line2D:
     """That line, for a legend."""
-    return Line2D([], [], color=MUTED, lw=1.1, linestyle=_DOTS, label="weights + hot base")
+    return Line2D([], [], color=MUTED, lw=1.1, linestyle=_DOTS, label=label)
 
 
 def draw_unfinished(

@@ -42,7 +42,7 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
     made = curves(results)
     context, _ = context_of(results, made)
     for group in _groups(made):
-        hot = [known for curve in group if (known := bytes_with_hot_base(curve, context))]
+        needed = _needed(group, context)
         about = {k: v for k, v in group[0].settings.items() if k != "schedule"}
         stem = naming.stem_of("slowdown", about, group[0].network)
         title = f"Slowdown of {naming.title_of(group[0].network)} by memory limit"
@@ -52,13 +52,22 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
         for axes, phase in zip(row, phases, strict=True):
             shown = [c for c in group if c.phase == phase]
             _panel(axes, shown, group, len(phases))
-            for size in dict.fromkeys(hot):
-                scales.draw_hot(axes, size)
+            for size in needed:
+                scales.draw_needed(axes, size)
             if upward is not None:
                 _way_up(axes, shown, group, upward)
         row[0].set_ylabel("slowdown (time ÷ unlimited time)")
-        style.legend_beside(row[-1], handles=_keys(group, upward is not None, bool(hot)))
+        style.legend_beside(row[-1], handles=_keys(group, upward is not None, needed))
         yield naming.NamedFigure(stem, figure)
+
+
+def _needed(group: Sequence[Curve], context: Context) -> dict[float, str]:
+    """What steady rounds need, bytes → the name of it: watched, else what is known to be used."""
+    watched = {c.working_set_bytes: "working set" for c in group if c.working_set_bytes}
+    if watched:
+        return watched
+    hot = (bytes_with_hot_base(curve, context) for curve in group)
+    return {size: "weights + hot base" for size in hot if size}
 
 
 def _groups(made: Sequence[Curve]) -> list[list[Curve]]:
@@ -134,7 +143,7 @@ def _way_up(
         axes.plot(limits / MIB, slowdown, marker, mec=colour, mfc="none", ms=5, mew=1, zorder=3.5)
 
 
-def _keys(group: Sequence[Curve], walked: bool, hot: bool) -> list[Artist]:
+def _keys(group: Sequence[Curve], walked: bool, needed: dict[float, str]) -> list[Artist]:
     schedules = _schedules(group)
     keys: list[Artist] = []
     for schedule in schedules:
@@ -154,8 +163,7 @@ def _keys(group: Sequence[Curve], walked: bool, hot: bool) -> list[Artist]:
     keys.append(Patch(color=style.MUTED, alpha=0.2, lw=0, label=f"its {LEVEL:.0%} interval"))
     if any(curve.demand_bytes is not None for curve in group):
         keys.append(scales.demand_key())
-    if hot:
-        keys.append(scales.hot_key())
+    keys += map(scales.needed_key, dict.fromkeys(needed.values()))
     return [
         *keys,
         *scales.unfinished_keys([outcome for curve in group for outcome in curve.lost_bytes]),

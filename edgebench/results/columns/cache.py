@@ -28,7 +28,7 @@ from edgebench.safe_files import replaced
 from edgebench.text import safe_json
 
 #: Raise it when a column's meaning changes.
-_VERSION = 10
+_VERSION = 11
 _PIECE = 4 << 20
 #: Two changes within this time may have the same modification time.
 _SETTLED_NS = 2_000_000_000

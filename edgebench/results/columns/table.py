@@ -27,6 +27,7 @@ from edgebench.results.stages import rounds_repeat
 from edgebench.results.trial_lines import TRIAL_TIMES, trial_times
 from edgebench.storage_speed import StorageSpeed
 from edgebench.text import safe_json
+from edgebench.working_set import WorkingSet
 
 #: The code of a text that is missing.
 NONE = -1
@@ -52,6 +53,7 @@ PARTS = {
     "energy": ("j", "error_j", "round_j", "round_error_j", "execution_j", "execution_error_j"),
     "sensors": ("readings", "cpu_s", "temperature_max_c", "clock_least_hz"),
     "accelerator": ACCELERATOR_COLUMNS,
+    "working_set": tuple(f.name for f in fields(WorkingSet)),
 }
 _ELSEWHERE = {*TEXTS, *PARTS, "schema", "gnu_time", "notes", "missing", "phases", "noise"}
 #: A record's own numbers; a truth is 0 or 1.

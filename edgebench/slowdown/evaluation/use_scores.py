@@ -31,6 +31,10 @@ USES = {
 }
 #: Slowdowns from … to below ….
 BANDS = {"all": (0.0, np.inf), "1.2": (1.2, 1.5), "1.5": (1.5, np.inf), "2": (2.0, np.inf)}
+#: Points that are slowed by so much, or that the model predicts to be: what it says in vain counts.
+SLOWED, EITHER = 1.5, "either"
+#: What is slowed by less is not slowed.
+_FREE = 1.2
 #: The slowdown whose limit is the cliff, and how near a predicted one is right: with storage at a
 #: declared speed, and as it is.
 _CLIFF, _NEAR, _RIGHT = 2.0, np.log(1.03), np.log(1.06)
@@ -41,7 +45,8 @@ class UseScore:
     """One model's errors in one use, at points of one band of measured slowdown.
 
     Attributes:
-        use, model, band: keys of :data:`USES` and :data:`BANDS`, and the model's name.
+        use, model, band: keys of :data:`USES` and :data:`BANDS` (or :data:`EITHER`), and the
+            model's name.
         baseline: whether the model is only shown for comparison.
         points, workloads: how many points, and of how many workloads.
         error: median over workloads of each one's median error, as a share of the measured time.
@@ -49,6 +54,8 @@ class UseScore:
         factor_error: as ``error``, of slowdown factors instead of seconds.
         within_25: share of points that are off by at most 25 %.
         coverage_90: share of trials in the 90 % interval; None if the model has none.
+        false_alarms: points predicted to be slowed by :data:`SLOWED` that are not slowed.
+        misses: points slowed by so much that are predicted not to be.
         noise: how far repeats are from their point's median; None without repeats.
         cliffs: how many workloads are slowed twice from some limit down, as measured.
         cliff_within_3, cliff_within_6: share of them whose limit is predicted within 3 and 6 %, of
@@ -66,6 +73,8 @@ class UseScore:
     factor_error: float
     within_25: float
     coverage_90: float | None
+    false_alarms: int
+    misses: int
     noise: float | None
     cliffs: int
     cliff_within_3: float | None
@@ -84,6 +93,8 @@ def use_scores(answers: Sequence[HeldOutPrediction], phase: str = ALL) -> list[U
             for band, (least, most) in BANDS.items():
                 if some := [a for a in every if least <= a.slowdown < most]:
                     found.append(_score(use, model, band, baseline, some))
+            if some := [a for a in every if max(a.slowdown, a.factor) >= SLOWED]:
+                found.append(_score(use, model, EITHER, baseline, some))
     return found
 
 
@@ -105,6 +116,8 @@ def _score(
         factor_error=_of_workloads(some, np.array([abs(one.factor_error) for one in some])),
         within_25=float(np.mean(sizes <= 0.25)),
         coverage_90=float(np.mean(inside)) if inside else None,
+        false_alarms=sum(one.factor >= SLOWED and one.slowdown < _FREE for one in some),
+        misses=sum(one.slowdown >= SLOWED and one.factor < _FREE for one in some),
         noise=repeat_noise(some),
         cliffs=len(cliffs),
         cliff_within_3=float(np.mean(np.abs(cliffs) <= _NEAR)) if cliffs else None,

@@ -1,0 +1,105 @@
+"""Pages that a real process touched, as the kernel marks them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.touched_pages import (
+    TouchedPages,
+    forget_touched,
+    touched_in,
+    touched_pages,
+)
+
+MIB = 1 << 20
+#: Touch all of 32 MiB and of a file, then on each line as many MiB of each as it says.
+PROGRAM = """
+import mmap, sys
+area = mmap.mmap(-1, 32 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+opened = open(sys.argv[1], "rb")
+file = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+area.madvise(mmap.MADV_NOHUGEPAGE)
+def touch(anonymous, mapped):
+    for place in range(0, anonymous << 20, mmap.PAGESIZE):
+        area[place] = 1
+    return sum(file[place] for place in range(0, mapped << 20, mmap.PAGESIZE))
+touch(32, 16)
+print("ready", flush=True)
+for line in sys.stdin:
+    print(touch(*map(int, line.split())), flush=True)
+"""
+SMAPS = """\
+7f0000000000-7f0000800000 r--p 00000000 08:01 77 /usr/lib/a file.so
+Size:               8192 kB
+Rss:                4096 kB
+Referenced:         3072 kB
+Anonymous:          2048 kB
+7f0000800000-7f0000c00000 rw-p 00000000 00:00 0
+Size:               4096 kB
+Rss:                4096 kB
+Referenced:         1024 kB
+Anonymous:          4096 kB
+7f0001000000-7f0001400000 rw-p 00000000 00:00 0 [heap]
+Size:               4096 kB
+Rss:                   0 kB
+Referenced:            0 kB
+Anonymous:             0 kB
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """It, when all was touched once."""
+    mapped = tmp_path / "mapped"
+    mapped.write_bytes(bytes(16 * MIB))
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", PROGRAM, str(mapped)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.kill()
+
+
+def told(process: subprocess.Popen[str], anonymous: int, mapped: int) -> TouchedPages:
+    """What it touched after all marks were taken away."""
+    if not forget_touched([process.pid]):
+        pytest.skip("this kernel has no marks (CONFIG_PROC_PAGE_MONITOR)")
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(f"{anonymous} {mapped}\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    found = touched_pages([process.pid])
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("anonymous", "mapped"), [(24, 4), (8, 12), (0, 0)])
+def test_only_what_was_touched_counts(program: subprocess.Popen[str], anonymous: int, mapped: int):
+    """What the interpreter itself touches comes on top: a few MiB, whatever the program does."""
+    found = told(program, anonymous, mapped)
+    assert anonymous * MIB <= found.anonymous_bytes < (anonymous + 3) * MIB
+    assert mapped * MIB <= found.file_bytes < (mapped + 4) * MIB
+
+
+def test_a_process_that_is_gone_has_none(program: subprocess.Popen[str]):
+    """Neither is an error."""
+    program.kill()
+    program.wait()
+    assert not forget_touched([program.pid])
+    assert touched_pages([program.pid]) is None
+
+
+def test_a_mapped_file_s_own_pages_are_told_from_those_written_to():
+    """Of 3 MiB touched in a file, 2 MiB are at most its own: so many are not anonymous."""
+    assert touched_in(SMAPS) == TouchedPages(2 * MIB, 2 * MIB)
+    assert touched_in("") == TouchedPages()
