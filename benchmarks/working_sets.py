@@ -47,8 +47,8 @@ def main() -> None:
         rows += compared(scenario, seen)
     header = ("threads", "network", "loader", "working set", "read again below", "÷")
     says = (
-        "MiB that a steady round needs; the limits between which rounds begin to read memory again; "
-        "and the working set ÷ their middle."
+        "MiB that a steady round needs; the limits between which rounds begin to read memory "
+        "again; and the working set ÷ their middle."
     )
     report.write("working_sets", says, header, [line(row) for row in rows], rows)
 
