@@ -76,6 +76,7 @@ def _aims() -> Iterator[tuple[str, ...]]:
     for words, aims, use, what, has_rule in _ERRORS:
         cells = (_error(scenario, use, what, has_rule) for scenario in COLUMNS)
         yield _row(words, cells, aims)
+    yield _row("… said in vain + missed, unlimited trials known", map(_wrongly, COLUMNS), ("", ""))
     cliffs = ("≥ 90 % within 3 %", "≥ 90 % within 6 %")
     yield _row("where steady rounds take twice as long", map(_cliff, COLUMNS), cliffs)
     for words, loader, aims in (
@@ -119,6 +120,17 @@ def _error(scenario: str, use: str, what: str, has_rule: bool) -> str:
     rule = _slowed(scenario, "known" if use == "known" else "unlimited", "unslowed")
     beside = rule.get("within_25" if what == "within_25" else "error") if has_rule else None
     return _beside(_slowed(scenario, use).get(what), beside, digits)
+
+
+def _wrongly(scenario: str) -> str:
+    """Points said to be slowed that are not, and the other way round; beside "not slowed"."""
+    told, rule = (
+        v.bands(scenario, "unlimited", model).get("all", {}) for model in ("combined", "unslowed")
+    )
+    if "misses" not in told:
+        return "-"
+    model, nothing = (f"{one['false_alarms']} + {one['misses']}" for one in (told, rule))
+    return f"{model} ({nothing}) of {told['points']}"
 
 
 def _cliff(scenario: str) -> str:
