@@ -14,12 +14,12 @@ class WorkingSet:
 
     Args:
         anonymous_bytes: anonymous pages that the round touched and that outlived it.
-        file_bytes: pages of mapped files that the round touched, as far as the cgroup is charged
-            for them.
+        file_bytes: pages of mapped files that the round touched, its mapped weights among them, as
+            far as the cgroup is charged for them.
         kernel_bytes: the kernel's own memory, page tables among it.
         passing_bytes: what the round held at its peak, and gave back before its end.
-        cached_bytes: no part of it: pages of files that are not mapped. What of them is read by
-            calls in each round comes from the disk again where there is no room for it.
+        cached_bytes: no part of it: pages of other files. What of them is read by calls in each
+            round comes from the disk again where there is no room for it.
     """
 
     anonymous_bytes: int

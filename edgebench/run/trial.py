@@ -170,7 +170,9 @@ class _Measurement:
         request, room = self.request, self.request.settings.get(ROOM)
         swap_bytes = _limits_of(request.limits).swap_bytes
         if request.walk is not None:
-            return WalkControl(self.cgroup, request.walk, swap_bytes, process)
+            mapped = request.settings.get("loader") == "mmap"
+            about = self.cgroup, request.walk, swap_bytes, process
+            return WalkControl(*about, maps_weights=mapped)
         return None if room is None else LimitAtBase(self.cgroup, room, swap_bytes)
 
     def _limit(self) -> Limits:

@@ -62,6 +62,7 @@ class WalkControl(LimitControl):
         limits: through which it goes.
         swap_bytes: the trial's limit of swap, which stays.
         process: the workload's; its events say how long rounds took.
+        maps_weights: whether its rounds use weights' files in place.
     """
 
     def __init__(
@@ -70,6 +71,8 @@ class WalkControl(LimitControl):
         limits: WalkedLimits,
         swap_bytes: int | None,
         process: WorkloadProcess,
+        *,
+        maps_weights: bool = False,
     ) -> None:
         super().__init__()
         self.steps: list[WalkStep] = []
@@ -77,7 +80,7 @@ class WalkControl(LimitControl):
         self.cliff: Cliff | None = None
         #: Why the walk ended before that, where the kernel refused a limit.
         self.refused: str | None = None
-        self.working_set = WorkingSetRound(cgroup)
+        self.working_set = WorkingSetRound(cgroup, maps_weights)
         self._cgroup, self._swap_bytes, self._process = cgroup, swap_bytes, process
         self._limits = limits
         self._walk = walk(limits.scenario_bytes, limits.target, limits.step_bytes, limits.killed)

@@ -22,10 +22,14 @@ class WorkingSetRound:
 
     It is not timed, and comes last: without their marks, pages that no round uses would leave
     memory sooner.
+
+    Args:
+        cgroup: the trial's.
+        maps_weights: whether rounds use their weights' files in place, and don't copy them.
     """
 
-    def __init__(self, cgroup: Cgroup) -> None:
-        self._cgroup = cgroup
+    def __init__(self, cgroup: Cgroup, maps_weights: bool) -> None:
+        self._cgroup, self._maps_weights = cgroup, maps_weights
         self.begun = False
         self.found: WorkingSet | None = None
         self.missing: str | None = NOT_REACHED
@@ -42,7 +46,7 @@ class WorkingSetRound:
         if touched is None or charged is None:
             self.missing = NOT_MARKED
             return
-        self.found = working_set(touched, charged, events)
+        self.found = working_set(touched, charged, events, self._maps_weights)
         self.missing = None if self.found else "the round that was watched left no spans"
 
     def _charged(self) -> dict[str, int] | None:
@@ -59,7 +63,10 @@ class WorkingSetRound:
 
 
 def working_set(
-    touched: TouchedPages, charged: Mapping[str, int], events: Iterable[Mapping[str, Any]]
+    touched: TouchedPages,
+    charged: Mapping[str, int],
+    events: Iterable[Mapping[str, Any]],
+    maps_weights: bool,
 ) -> WorkingSet | None:
     """From the pages touched, what is charged (bytes), and the round's spans; None without any."""
     spans = finished_spans([dict(event) for event in events])
@@ -67,11 +74,14 @@ def working_set(
     after = [span.usage_after_bytes for span in spans if span.usage_after_bytes is not None]
     if not peaks or not after:
         return None
+    # Files of libraries may be charged to whoever read them first.
+    mapped, cached = min(touched.file_bytes, charged["mapped"]), charged["file"] - charged["mapped"]
+    # Mapped weights are unmapped when the round ends, and stay in the page cache.
+    weights = max(0, cached) if maps_weights else 0
     return WorkingSet(
         anonymous_bytes=touched.anonymous_bytes,
-        # Files of libraries may be charged to whoever read them first.
-        file_bytes=min(touched.file_bytes, charged["mapped"]),
+        file_bytes=mapped + weights,
         kernel_bytes=charged["kernel"],
         passing_bytes=max(0, max(peaks) - after[-1]),
-        cached_bytes=max(0, charged["file"] - charged["mapped"]),
+        cached_bytes=max(0, cached) - weights,
     )
