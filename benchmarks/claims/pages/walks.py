@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from claims.kept import figures
+from claims.kept import MIB, figures, rows
 from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/walks.md"
@@ -13,6 +13,8 @@ PAGE = "docs/explanation/walks.md"
 
 def claims() -> Iterator[Claim]:
     """In the page's order."""
+    yield table("sets against the limits between which", _needs())
+    yield table("In seconds of the whole command", rows("walk_curve"))
     told = figures("walk_truth")["told"]
     networks = [name for name in told if " " not in name and name != "all"]
     yield table("By network, and of all:", [_row(name, told[name]) for name in (*networks, "all")])
@@ -38,6 +40,28 @@ def claims() -> Iterator[Claim]:
             for name in ("median_difference", "fresh_scatter", "walked_scatter")
         ),
     )
+
+
+def _needs() -> Iterator[tuple[str, ...]]:
+    """Working sets whose limits are known to a tenth."""
+    for row in sorted(figures("working_sets"), key=_by_threads):
+        low, high = row["reads_again_bytes"], row["reads_nothing_bytes"]
+        if low and high and high <= 1.1 * low:
+            sizes = (
+                f"{row['working_set_bytes'] / MIB:.1f}",
+                f"{low / MIB:.1f} to {high / MIB:.1f}",
+            )
+            share = f"{row['working_set_bytes'] / ((low + high) / 2):.2f}"
+            yield (_threads(row), row["network"], row["loader"], *sizes, share)
+
+
+def _by_threads(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return _threads(row), row["loader"], row["network"]
+
+
+def _threads(row: Mapping[str, Any]) -> str:
+    # The sweep without a number of threads takes both cores.
+    return "1" if row["threads"] else "2"
 
 
 def _slows_alexnet(row: Mapping[str, Any]) -> bool:
