@@ -57,7 +57,7 @@ def print_validation(proof: Evaluation, phase: str, verbose: bool) -> None:
     print_answer([_answer(found)])
     if found:
         _print_uses(found)
-    print_lines(["", *_cliff_lines(found), *_swapped_lines(proof), _USE_LEGEND])
+    print_lines(["", *_cliff_lines(found), *_wrong_lines(found), *_swapped_lines(proof), _USE_LEGEND])
     if verbose:
         _print_all(proof, phase)
 
@@ -114,6 +114,17 @@ def _cliff_lines(found: Sequence[UseScore]) -> Iterator[str]:
             yield (
                 f"{words}: {best.model} has the limit at which steady slowdown passes 2× within "
                 f"6 % for {_share(best.cliff_within_6)} of {best.cliffs} workloads"
+            )
+
+
+def _wrong_lines(found: Sequence[UseScore]) -> Iterator[str]:
+    """How often a slowdown is said in vain, and how often one is missed."""
+    for use, (_, words) in _KNOWN.items():
+        some = [one for one in found if (one.use, one.band) == (use, "all")]
+        if best := next((one for one in some if not one.baseline), None):
+            yield (
+                f"{words}: {best.model} says 1.5× or more in vain at {best.false_alarms} of "
+                f"{best.points} points, and misses it at {best.misses}"
             )
 
 

@@ -127,6 +127,16 @@ def check_output(words: tuple[str, ...], first: str, home: Path) -> None:
     assert sum(line.startswith("next: ") for line in lines) <= 1
 
 
+@pytest.mark.slow
+def test_validate_says_what_is_said_in_vain_and_what_is_missed(home: Path):
+    """A line for each use."""
+    lines, _ = in_terminal(("validate", QUICK, "--no-figures"), home)
+    said = re.findall(
+        r"says 1.5× or more in vain at \d+ of \d+ points, and misses it at \d+", " ".join(lines)
+    )
+    assert len(said) == 3
+
+
 def name_of(words: tuple[str, ...]) -> str:
     """The verb with its flags."""
     return " ".join([words[0], *(word for word in words if word.startswith("--"))])

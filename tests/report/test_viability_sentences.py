@@ -11,7 +11,7 @@ from edgebench.report.sentences import (
     least_limit_sentences,
     viability_sentences,
 )
-from edgebench.results.spread import Spread
+from edgebench.results.spread import Spread, spread_of
 
 
 def test_where_it_fits():
@@ -21,6 +21,19 @@ def test_where_it_fits():
         "It needs 200.0 MiB without a limit (median of its trials).",
         "It finished at all 2 limits tried, down to 100.0 MiB, 50% of its demand, "
         "with 64.0 MiB of swap (file).",
+    ]
+
+
+def test_what_a_walk_saw_of_its_need():
+    """The working set stands after the demand; of several walks it is their median."""
+    sizes = (90 * MIB, 100 * MIB, 120 * MIB)
+    seen = [replace(FREE, working_set_bytes=spread_of(sizes[:count])) for count in (1, 3)]
+    said = [viability_sentences(made(free, point("150M", (2.0,))))[1] for free in seen]
+    assert said == [
+        "Once running it uses 90.0 MiB of that in each round (its working set): with less, rounds "
+        "read memory again.",
+        "Once running it uses 100.0 MiB of that in each round (its working set, median of 3 rounds "
+        "that were watched): with less, rounds read memory again.",
     ]
 
 
