@@ -57,7 +57,8 @@ def print_validation(proof: Evaluation, phase: str, verbose: bool) -> None:
     print_answer([_answer(found)])
     if found:
         _print_uses(found)
-    print_lines(["", *_cliff_lines(found), *_wrong_lines(found), *_swapped_lines(proof), _USE_LEGEND])
+    lines = (*_cliff_lines(found), *_wrong_lines(found), *_swapped_lines(proof))
+    print_lines(["", *lines, _USE_LEGEND])
     if verbose:
         _print_all(proof, phase)
 

@@ -131,9 +131,8 @@ def check_output(words: tuple[str, ...], first: str, home: Path) -> None:
 def test_validate_says_what_is_said_in_vain_and_what_is_missed(home: Path):
     """A line for each use."""
     lines, _ = in_terminal(("validate", QUICK, "--no-figures"), home)
-    said = re.findall(
-        r"says 1.5× or more in vain at \d+ of \d+ points, and misses it at \d+", " ".join(lines)
-    )
+    text = " ".join(" ".join(lines).split())
+    said = re.findall(r"1\.5× or more in vain at \d+ of \d+ points, and misses it at \d+", text)
     assert len(said) == 3
 
 
