@@ -164,7 +164,6 @@ def _summary(
     columns = sweep.columns
     last = sweep.records[rows[-1]] if rows else None
     settings, limits = (last.settings, last.limits) if last else declared or ({}, LimitSetting())
-    demand, base = (spread_of(columns.values(f"{of}_bytes", rows)) for of in ("demand", "base"))
     times = point_times(sweep, rows, walked)
     return PointSummary(
         point=point,
@@ -181,8 +180,8 @@ def _summary(
         swap_free_bytes=_swap_free(columns, rows),
         rounds_before_end_s=rounds_before_end(sweep, rows),
         ended_in=_ended_in(columns, rows),
-        base_bytes=base.median if base else None,
-        demand_bytes=demand.median if demand else None,
+        base_bytes=_median(columns, "base_bytes", rows),
+        demand_bytes=_median(columns, "demand_bytes", rows),
         working_set_bytes=working_sets(columns, rows),
         reasons=_reasons(columns, rows),
         collections_s=[taken for taken in columns.values("collections_s", rows) if taken > 0],
@@ -193,6 +192,11 @@ def _summary(
         energy=point_energy(columns, rows, START in times or STEADY in times),
         steady_relative=steady_relative(sweep, rows, walked),
     )
+
+
+def _median(columns: ColumnTable, name: str, rows: Sequence[int]) -> float | None:
+    spread = spread_of(columns.values(name, rows))
+    return spread.median if spread else None
 
 
 def _swap_free(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:

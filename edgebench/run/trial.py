@@ -170,9 +170,8 @@ class _Measurement:
         request, room = self.request, self.request.settings.get(ROOM)
         swap_bytes = _limits_of(request.limits).swap_bytes
         if request.walk is not None:
-            mapped = request.settings.get("loader") == "mmap"
-            about = self.cgroup, request.walk, swap_bytes, process
-            return WalkControl(*about, maps_weights=mapped)
+            maps = request.settings.get("loader") == "mmap"
+            return WalkControl(self.cgroup, request.walk, swap_bytes, process, maps_weights=maps)
         return None if room is None else LimitAtBase(self.cgroup, room, swap_bytes)
 
     def _limit(self) -> Limits:

@@ -120,10 +120,9 @@ def check_text(name: str, text: str) -> None:
     Raises:
         ValueError: it is not what a record has there, or not safe to print.
     """
-    if name == "outcome":
-        if text not in get_args(Outcome):
-            raise ValueError(text)
-    elif name in _JSON_CHECKS:
+    if name == "outcome" and text not in get_args(Outcome):
+        raise ValueError(text)
+    if name in _JSON_CHECKS:
         data = safe_json(text.encode())
         if not _JSON_CHECKS[name](data) or json.dumps(data) != json.dumps(json.loads(text)):
             raise ValueError(text)
