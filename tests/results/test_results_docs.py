@@ -22,6 +22,7 @@ from edgebench.results.layer_frames import LAYER_COLUMNS, NETWORK_COLUMNS
 from edgebench.sensor_report import EnergyReport, SensorReport
 from edgebench.storage_speed import StorageReport
 from edgebench.walk_report import WalkReport
+from edgebench.working_set import WorkingSet
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_text()
 
@@ -30,7 +31,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_te
     "kind",
     [
         *(TrialRecord, LimitSetting, SamplerReport, Watching, PhaseSum, KillReport),
-        *(EnergyReport, SensorReport, AcceleratorReport),
+        *(EnergyReport, SensorReport, AcceleratorReport, WorkingSet),
     ],
 )
 def test_every_key_of_a_record_has_a_row(kind: type):
@@ -61,5 +62,6 @@ def test_every_key_in_the_tables_exists():
         EnergyReport,
         SensorReport,
         AcceleratorReport,
+        WorkingSet,
     )
     assert named == {f.name for kind in kinds for f in fields(kind)}
