@@ -62,6 +62,7 @@ ALLOWED = {
     ("cgroups/kernel_values.py", "write_text"): _KERNEL,
     ("cgroups/removal.py", "rmdir"): _KERNEL,
     ("cgroups/removal.py", "write_text"): _KERNEL,
+    ("cgroups/touched_pages.py", "write_text"): _KERNEL,
     ("cgroups/join.py", "open"): _KERNEL,
     ("cgroups/parent.py", "mkdir"): _KERNEL,
     ("cgroups/swap.py", "write_text"): _KERNEL,
