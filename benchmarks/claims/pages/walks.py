@@ -9,11 +9,28 @@ from claims.kept import MIB, figures, rows
 from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/walks.md"
+#: A working set this far from where rounds begin to read again tells that place.
+_NEAR = 0.04
 
 
 def claims() -> Iterator[Claim]:
     """In the page's order."""
     yield table("sets against the limits between which", _needs())
+    shares = [float(cells[-1]) for cells in _needs()]
+    near = sum(round(abs(share - 1), 2) <= _NEAR for share in shares)
+    yield says(
+        "For {} of {} the working set lies within {} % of the middle. The other {} hold",
+        *(near, len(shares), f"{100 * _NEAR:.0f}", len(shares) - near),
+    )
+    same = [
+        row["working_set_bytes"]
+        for row in figures("working_sets")
+        if (row["network"], row["loader"]) == ("resnet50", "mmap")
+    ]
+    yield says(
+        "with mapped weights differs by {} % between the two",
+        f"{100 * (max(same) / min(same) - 1):.0f}",
+    )
     yield table("In seconds of the whole command", rows("walk_curve"))
     told = figures("walk_truth")["told"]
     networks = [name for name in told if " " not in name and name != "all"]
