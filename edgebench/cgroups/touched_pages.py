@@ -48,7 +48,8 @@ def touched_pages(pids: Iterable[int]) -> TouchedPages | None:
     found = TouchedPages()
     try:
         for pid in pids:
-            found += touched_in((_PROC / str(pid) / "smaps").read_text())
+            # A mapped file's name may be any bytes.
+            found += touched_in((_PROC / str(pid) / "smaps").read_text(errors="replace"))
     except OSError:
         return None
     return found

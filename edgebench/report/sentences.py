@@ -105,9 +105,13 @@ def _working_set(workload: WorkloadPoints) -> list[str]:
     if needs is None:
         return []
     watched = "" if needs.count == 1 else f", median of {needs.count} rounds that were watched"
+    of_that = " of that" if workload.demand_bytes is not None else ""
+    less = "with less, rounds read memory again"
+    if workload.limits.swap_kind == "none":
+        less = "without swap what it uses no more stays in memory, too"
     return [
-        f"Once running it uses {format_size(needs.median)} of that in each round (its working set"
-        f"{watched}): with less, rounds read memory again."
+        f"Once running it uses {format_size(needs.median)}{of_that} in each round (its working set"
+        f"{watched}): {less}."
     ]
 
 

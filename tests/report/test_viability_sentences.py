@@ -37,6 +37,22 @@ def test_what_a_walk_saw_of_its_need():
     ]
 
 
+def test_without_swap_idle_memory_stays():
+    """So the working set is not what it comes by with."""
+    free = replace(point("max", (2.0,), swap="none"), working_set_bytes=spread_of([90 * MIB]))
+    said = viability_sentences(made(free, point("150M", (2.0,), swap="none")))[1]
+    assert said.endswith(
+        "in each round (its working set): without swap what it uses no more stays in memory, too."
+    )
+
+
+def test_without_a_demand_it_is_part_of_nothing():
+    """Nothing stands before it that it could be a part of."""
+    free = replace(FREE, demand_bytes=None, working_set_bytes=spread_of([90 * MIB]))
+    said = viability_sentences(made(free, replace(point("150M", (2.0,)), demand_bytes=None)))
+    assert said[1].startswith("Once running it uses 90.0 MiB in each round")
+
+
 def test_where_it_does_not_fit():
     """Limits at which some or all trials ended otherwise are named with how."""
     torn = point("100M", (4.0, 4.0), outcomes={"ok": 2, "oom-killed": 1})
