@@ -102,7 +102,7 @@ def line(row: dict[str, Any]) -> list[Any]:
     middle = (low + high) / 2 if low and high else None
     needs = row["working_set_bytes"]
     share = f"{needs / middle:.2f}" if middle else "-"
-    threads = row["threads"] or "all"
+    threads = int(row["threads"]) if row["threads"] else "all"
     return [threads, row["network"], row["loader"], f"{needs / MIB:.1f}", between, share]
 
 
