@@ -86,7 +86,8 @@ def _panel(axes: Axes, shown: Sequence[Curve], group: Sequence[Curve], panels: i
     limits = [float(m) for c in group for m in c.limits]
     limits += [m for c in group for lost in c.lost_bytes.values() for m in lost]
     demands = [c.demand_bytes for c in group if c.demand_bytes is not None]
-    axis = scales.LimitAxis([*limits, *demands], panels)
+    watched = [c.working_set_bytes for c in group if c.working_set_bytes]
+    axis = scales.LimitAxis([*limits, *demands, *watched], panels)
     axis.apply(axes)
     schedules = _schedules(group)
     lanes = len(schedules) if any(c.lost_bytes for c in group) else 0
