@@ -77,6 +77,11 @@ def malloc_settings(variables: Mapping[str, str]) -> MallocSettings:
     return MallocSettings(**told, adapts=adapts)
 
 
+def malloc_of(settings: Mapping[str, object]) -> MallocSettings:
+    """The parameters that a workload's trials had."""
+    return malloc_settings(parse_variables(str(settings.get(MALLOC) or "")))
+
+
 def parse_variables(text: str) -> dict[str, str]:
     """Variables from ``NAME=value NAME=value``, as a curve's settings have them."""
     return dict(word.split("=", 1) for word in text.split() if "=" in word)

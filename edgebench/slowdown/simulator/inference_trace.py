@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import accumulate
 
+from edgebench.slowdown.simulator.activations import Activations
+from edgebench.slowdown.simulator.heap_pages import HeapPages
 from edgebench.slowdown.simulator.references import BEFORE, ReferenceRecorder, References
 from edgebench.slowdown.simulator.runtime_trace import (
     APART,
@@ -56,12 +58,16 @@ class _InferenceTrace:
         self._script, self._workload, self._runtime = script, workload, runtime
         self._files: dict[tuple[int, str], list[int]] = {}
         self._ahead_bytes = ahead_bytes
+        self._heap = HeapPages(script, workload.malloc)
         inputs = script.new(workload.input_bytes * len(workload.networks))
         script.touch(inputs, BEFORE, write=True)
 
     def write(self, tasks: tuple[Task, ...], first: int) -> None:
         self._weights: dict[tuple[int, str], list[int]] = {}
-        self._activation: dict[int, list[int]] = {}
+        self._activations = {
+            place: Activations(self._heap, layers[0].live.before_bytes if layers[0].live else 0)
+            for place, layers in enumerate(self._workload.tables)
+        }
         self._begun: set[tuple[str, int, int]] = set()
         last = _last_uses(self._workload, tasks)
         # The last load and first execution of the round.
@@ -74,8 +80,8 @@ class _InferenceTrace:
                 self._script.touch(self._runtime.after_first, first + place)
             for key in last.get(place, ()):
                 self._script.free(self._weights.pop(key, ()))
-        for pieces in self._activation.values():
-            self._script.free(pieces)
+        for activations in self._activations.values():
+            activations.free()
         if self._workload.cold:
             for pieces in self._files.values():
                 self._script.free(pieces)
@@ -118,13 +124,10 @@ class _InferenceTrace:
         if execution not in self._begun:
             self._begun.add(execution)
             self._script.touch(self._runtime.own[network], number, write=True)
-        before = self._activation.get(network, [])
-        self._script.touch(before, number)
+        activations = self._activations[network]
+        activations.begin(layer, number)
         self._script.touch(self._used(task), number)
-        if layer.output_bytes:
-            self._activation[network] = self._script.new(layer.output_bytes)
-            self._script.touch(self._activation[network], number, write=True)
-            self._script.free(before)
+        activations.end(layer, number)
 
     def _used(self, task: Task) -> list[int]:
         if not task.layer.file_bytes:

@@ -135,12 +135,9 @@ def device_with_demand(curve: Curve, context: Context) -> Device:
 
 
 def _device_of_phase(curve: Curve, context: Context) -> Device:
-    """The same; once a walk has begun nothing is left in memory of what only the import used.
-
-    Beside mapped weights it stays: the kernel takes pages of files first.
-    """
+    """The same; once a walk has begun nothing is left in memory of what only the import used."""
     device = device_with_demand(curve, context)
-    if curve.walked and curve.phase != START and curve.settings.get("loader") != "mmap":
+    if curve.walked and curve.phase != START:
         return replace(device, base=replace(device.base, bytes=device.base.hot_bytes))
     return device
 

@@ -26,7 +26,7 @@ class TrainingTrace:
         assert workload.training is not None
         operations = workload.training.operations
         script.piece_bytes = max(PIECE_BYTES, _most_alive(operations) // _PIECES)
-        self._pages = HeapPages(script, workload.training.malloc)
+        self._pages = HeapPages(script, workload.malloc)
         self._script, self._own = script, own
         self._blocks: dict[int, HeapBlock] = {}
         self._step = 0

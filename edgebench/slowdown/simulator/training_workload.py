@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgebench.slowdown.simulator.allocator import MALLOC, malloc_settings, parse_variables
+from edgebench.slowdown.simulator.allocator import malloc_of
 from edgebench.slowdown.simulator.workload import STEPS, Layer, TrainingShape, Workload, workload_of
 from edgebench.workloads.training.step_operations import operation_of, operations_key
 
@@ -68,8 +68,8 @@ def training_of(
         training=TrainingShape(
             parts=int(settings.get("accumulation") or 1),
             operations=tuple(map(operation_of, operations)),
-            malloc=malloc_settings(parse_variables(str(settings.get(MALLOC) or ""))),
         ),
+        malloc=malloc_of(settings),
     )
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from edgebench.layers.names import STREAM, WEIGHT_PRECISIONS
-from edgebench.slowdown.simulator.allocator import DEFAULTS, MallocSettings
+from edgebench.slowdown.simulator.allocator import DEFAULTS, MallocSettings, malloc_of
 from edgebench.throughput import generates_text
 from edgebench.workloads.engines.engine import WHOLE
 from edgebench.workloads.training.step_operations import StepOperation
@@ -20,6 +20,19 @@ STEPS = "steps"
 
 
 @dataclass(frozen=True)
+class LiveBytes:
+    """Tensors that are alive before, at most during and after a layer, the input among them.
+
+    ``workspace_bytes`` are what it copies beside these: weights, and what else.
+    """
+
+    before_bytes: int
+    peak_bytes: int
+    after_bytes: int
+    workspace_bytes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Layer:
     """A row of a layer table, as far as time and memory depend on it.
 
@@ -28,7 +41,8 @@ class Layer:
     that needs these weights: its own, but for a container's own parameters, which are needed by
     all that is in the container. ``connected``: it holds a fully connected layer.
 
-    In training ``trained_bytes`` of the weights get a gradient.
+    In training ``trained_bytes`` of the weights get a gradient. ``live`` is None where the table
+    does not tell.
     """
 
     order: int
@@ -40,6 +54,7 @@ class Layer:
     connected: bool
     name: str = ""
     trained_bytes: int = 0
+    live: LiveBytes | None = None
 
     @property
     def in_panels(self) -> bool:
@@ -57,12 +72,10 @@ class TrainingShape:
     Attributes:
         parts: those that its batch is cut into, each going forward and backward by itself.
         operations: what is there before, and what two steps do: the first, and one like all later.
-        malloc: the parameters of the allocator.
     """
 
     parts: int = 1
     operations: tuple[StepOperation, ...] = ()
-    malloc: MallocSettings = DEFAULTS
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,7 @@ class Workload:
 
     ``tables`` holds each network's layers, in order. ``cold``: the weights are evicted from the
     page cache before each round. ``threads`` execute a layer; None if as many as there are cores.
+    ``malloc`` are the parameters of the allocator.
     Under the schedule :data:`STEPS` a round is a step of ``training``.
     """
 
@@ -85,6 +99,7 @@ class Workload:
     input_bytes: int = 0
     threads: int | None = None
     training: TrainingShape | None = None
+    malloc: MallocSettings = DEFAULTS
 
     def __hash__(self) -> int:
         return self._hash
@@ -154,6 +169,7 @@ def workload_of(
         cold=settings.get("page_cache", "cold") == "cold",
         input_bytes=batch * 3 * image * image * 4,
         threads=int(threads) if threads else None,
+        malloc=malloc_of(settings),
     )
 
 
@@ -169,9 +185,22 @@ def layers_of(rows: Sequence[Mapping[str, Any]], batch: int = 1) -> tuple[Layer,
             until=_until(order, rows),
             connected="Linear" in str(row["type"]) or "Attention" in str(row["type"]),
             name=str(row["name"]),
+            live=_live(row, batch),
         )
         for order, row in enumerate(rows)
     )
+
+
+def _live(row: Mapping[str, Any], batch: int) -> LiveBytes | None:
+    if not row.get("live_after_bytes"):
+        return None
+    before, peak, after = (
+        int(row[f"live_{when}_bytes"]) * batch for when in ("before", "peak", "after")
+    )
+    # Copies of the weights are as many at any batch size.
+    copied = int(row["workspace_bytes"])
+    weights = min(copied, int(row.get("file_bytes") or 0))
+    return LiveBytes(before, peak, after, (weights, (copied - weights) * batch))
 
 
 def _until(order: int, rows: Sequence[Mapping[str, Any]]) -> int:
