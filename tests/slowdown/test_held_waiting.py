@@ -96,11 +96,11 @@ def test_on_a_disk_in_memory_all_that_stays_is_used():
     assert used[1] == pytest.approx(0.43 * used[0])
 
 
-@pytest.mark.parametrize(("loader", "stays"), [("copy", False), ("mmap", True)])
-def test_beside_mapped_weights_a_walk_keeps_the_idle_runtime(loader, stays):
-    """The kernel takes pages of files first."""
+@pytest.mark.parametrize("loader", ["copy", "mmap"])
+def test_a_walk_has_no_idle_runtime(loader):
+    """It went at tighter limits, and nothing asks for it again; a fresh process has it."""
     asked = replace(curve("resnet50"), phase="total")
     asked = replace(asked, settings={**asked.settings, "loader": loader})
     free = context()
     walked, fresh = (profile(replace(asked, walked=w), 0.2, free) for w in (True, False))
-    assert (walked.ln_limit[-1] == fresh.ln_limit[-1]) == stays
+    assert walked.ln_limit[-1] < fresh.ln_limit[-1]

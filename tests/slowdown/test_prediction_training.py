@@ -117,9 +117,7 @@ def test_the_allocator_s_variables_are_settings_of_curves(trained: Results):
     (plain,), _ = device_data(with_trainings(trained)[0])
     assert "malloc" not in plain.curves[0].settings
     own, other = (workload_for(one.curves[0], one.context) for one in (known, plain))
-    assert own.training
-    assert other.training
-    assert (own.training.malloc.adapts, other.training.malloc.adapts) == (False, True)
+    assert (own.malloc.adapts, other.malloc.adapts) == (False, True)
 
 
 def test_a_training_without_a_time_is_not_predicted(trained: Results):
