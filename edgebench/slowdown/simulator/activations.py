@@ -69,11 +69,17 @@ class Activations:
 
     def _settle(self, live_bytes: int, number: int) -> None:
         """Free or make so that so much is alive; the newest is what comes next's input."""
-        rest = live_bytes - self._input_bytes - sum(size for _, size in self._alive)
-        self._make(rest, number)
-        while rest < 0 and (fits := [one for one in self._alive[:-1] if one[1] <= -rest]):
-            block, size = max(reversed(fits), key=lambda one: one[1])
+        excess = self._input_bytes + sum(size for _, size in self._alive) - live_bytes
+        if excess < 0:
+            self._make(-excess, number)
+        while excess > 0 and len(self._alive) > 1:
+            sizes = [size for _, size in self._alive[:-1]]
+            # Of tensors of a size the last one made goes, the others are for later layers.
+            size = max((one for one in sizes if one <= excess), default=min(sizes))
+            place = len(sizes) - 1 - sizes[::-1].index(size)
+            block, _ = self._alive.pop(place)
             self._heap.touch(block, number)
+            # What is larger became something smaller.
+            self._make(size - excess, number)
             self._heap.free(block)
-            self._alive.remove((block, size))
-            rest += size
+            excess -= size

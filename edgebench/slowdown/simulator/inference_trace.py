@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 from edgebench.slowdown.simulator.activations import Activations
@@ -65,7 +66,7 @@ class _InferenceTrace:
     def write(self, tasks: tuple[Task, ...], first: int) -> None:
         self._weights: dict[tuple[int, str], list[int]] = {}
         self._activations = {
-            place: Activations(self._heap, layers[0].live.before_bytes if layers[0].live else 0)
+            place: Activations(self._heap, _input_bytes(layers))
             for place, layers in enumerate(self._workload.tables)
         }
         self._begun: set[tuple[str, int, int]] = set()
@@ -135,6 +136,11 @@ class _InferenceTrace:
         if self._workload.loader == "mmap":
             return self._file(task.network, task.layer)
         return self._weights.get((task.network, task.layer.part), [])
+
+
+def _input_bytes(layers: Sequence[Layer]) -> int:
+    """Of a network, as its table tells them; 0 where it doesn't."""
+    return next((layer.live.before_bytes for layer in layers if layer.live), 0)
 
 
 def _last_uses(workload: Workload, tasks: tuple[Task, ...]) -> dict[int, list[tuple[int, str]]]:
