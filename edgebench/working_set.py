@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Why a walk has none, in its record's ``missing``.
+NOT_REACHED = "it is seen in a round at a walk's end, which this walk did not come to"
+
 
 @dataclass(frozen=True)
 class WorkingSet:

@@ -112,6 +112,8 @@ class ScenarioTrials:
     ) -> WalkedLimits:
         own = workload_points(self._points[planned.point_id], list(self._points.values()))
         target, moved = self._scenario.limits.cliff_target, self._loop.progress.moved
+        if planned.unlimited:
+            return WalkedLimits(own[:1], demand_bytes, target, moved=moved)
         limits = WalkedLimits(own, demand_bytes, target, moved=moved)
         return limits.after(records, again=planned.repeat >= self._scenario.repeats)
 

@@ -9,12 +9,11 @@ from edgebench.cgroups.counters import parse_counters
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.touched_pages import TouchedPages, forget_touched, touched_pages
 from edgebench.spans import finished_spans
-from edgebench.working_set import WorkingSet
+from edgebench.working_set import NOT_REACHED, WorkingSet
 
 #: Pages of files that the cgroup is charged for; swapped pages that are kept are not among them.
 _FILE_LISTS = ("active_file", "inactive_file")
 NOT_MARKED = "this kernel does not let us see which pages are touched (clear_refs, smaps)"
-NOT_REACHED = "it is seen in a round at a walk's end, which this walk did not come to"
 
 
 class WorkingSetRound:

@@ -59,7 +59,7 @@ class PlannedTrial:
 
     ``strategy`` names the way of telling memory whose own trial it is; None: it is timed.
     ``timeout_s`` is its own time limit; None: the scenario's. ``walk``: its limit is moved through
-    all those of its workload while it lives.
+    all those of its workload while it lives; ``unlimited``: through none of them.
     """
 
     trial: str
@@ -69,6 +69,7 @@ class PlannedTrial:
     strategy: str | None = None
     timeout_s: float | None = None
     walk: bool = False
+    unlimited: bool = False
 
 
 def libraries(settings: Mapping[str, Any]) -> tuple[str, ...]:

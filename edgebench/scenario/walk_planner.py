@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from edgebench.records import TrialRecord
 from edgebench.scenario.points import PlannedTrial, Point, own_trials
+from edgebench.working_set import NOT_REACHED
 
 #: Walks of a workload beyond the scenario's repeats, while the last one was killed.
 MOST_AGAIN = 1
@@ -18,7 +19,8 @@ class WalkPlanner:
     """``repeats`` walks of each workload, and a fresh trial for the start at some of its limits.
 
     A workload whose last walk was killed on the way down is walked ``MOST_AGAIN`` more times at
-    most, above that limit.
+    most, above that limit. One of which no walk came to its end is walked once more, without any
+    limit: only the end of a walk shows the working set.
 
     ``starts`` are these limits' labels; None: at all.
 
@@ -43,7 +45,7 @@ class WalkPlanner:
         if any(one.walk for one in planned):
             if any(one.strategy for one in planned):
                 return []
-            again = self._after_kills(planned, records)
+            again = self._after_kills(planned, records) or self._unlimited(planned, records)
             return again or own_trials(self.points, planned, self.strategies)
         made: list[PlannedTrial] = []
         for repeat in range(self.repeats):
@@ -61,10 +63,32 @@ class WalkPlanner:
             for one in records.values()
             if one.walk and one.direction == "down" and one.outcome == "oom-killed"
         }
+        most = self.repeats + MOST_AGAIN
+        return self._again(planned, lambda own: own[-1].trial in killed and len(own) < most)
+
+    def _unlimited(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """A walk that stays without a limit, of each workload of which none came to its end."""
+
+        def is_unseen(own: Sequence[PlannedTrial]) -> bool:
+            firsts = [records[one.trial] for one in own if one.trial in records]
+            # One that fails without a limit would fail again.
+            ran = [one for one in firsts if one.walk and one.outcome == "ok"]
+            unseen = all(one.missing.get("working_set") == NOT_REACHED for one in ran)
+            return bool(ran) and unseen and not any(one.unlimited for one in own)
+
+        made = self._again(planned, is_unseen)
+        return [replace(one, unlimited=True) for one in made]
+
+    def _again(
+        self, planned: Sequence[PlannedTrial], wanted: Callable[[Sequence[PlannedTrial]], bool]
+    ) -> list[PlannedTrial]:
+        """One more walk of each workload of whose walks that is so."""
         made: list[PlannedTrial] = []
         for point in (p for p in self.points if p.unlimited):
             own = [one for one in planned if one.walk and one.point_id == point.id]
-            if own[-1].trial in killed and len(own) < self.repeats + MOST_AGAIN:
+            if wanted(own):
                 name = f"{len(planned) + len(made) + 1:04d}"
                 made.append(PlannedTrial(name, point.id, len(own) + 1, len(own), walk=True))
         return made

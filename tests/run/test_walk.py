@@ -189,7 +189,9 @@ def test_unlimited_rounds_around_a_limit_are_known(results: Results) -> None:
 def test_a_limit_below_what_lives_ends_the_walk_and_the_rest_is_kept(tmp_path: Path) -> None:
     """A kill (or, on version 1, a limit that the kernel refuses) costs only the limits below."""
     results = swept(tmp_path, '["150%", "8M"]', "none")
-    steps = walked(results)
+    every = walked(results)
+    first = min(step.walk.walk for step in every if step.walk)
+    steps = [step for step in every if step.walk and step.walk.walk == first]
     assert [step.outcome for step in steps[:2]] == ["ok", "ok"]
     assert steps[1].limits.label == "150%"
     killed = [step.limits.label for step in steps if step.outcome == "oom-killed"]
@@ -206,7 +208,8 @@ def test_after_a_kill_another_process_walks_above(tmp_path: Path) -> None:
     for record in [*sweep.records, *sweep.upward_records]:
         if record.walk:
             by_walk.setdefault(record.walk.walk, []).append(record)
-    first, *others = [by_walk[name] for name in sorted(by_walk)]
+    first, *more = [by_walk[name] for name in sorted(by_walk)]
+    others = [steps for steps in more if any(step.limit_bytes for step in steps)]
     edge = killed_bytes(first)
     assert edge
     assert others
@@ -216,7 +219,30 @@ def test_after_a_kill_another_process_walks_above(tmp_path: Path) -> None:
         assert len({step.limits.label for step in steps}) > 2
         edge = max(edge, killed_bytes(steps))
     assert killed_bytes(others[-1]) == 0 or len(others) == MOST_AGAIN
+    assert len([one for one in sweep.records if one.working_set]) == 1
     assert sweep.complete
+
+
+def test_where_no_walk_comes_to_its_end_another_process_shows_the_working_set(
+    tmp_path: Path,
+) -> None:
+    """It goes to no limit; its timed rounds are those of any visit without one."""
+    (sweep,) = swept(tmp_path, '["150%", "8M"]', "none").sweeps
+    first, *others = [one for one in sweep.records if one.walk and one.walk.step == 0]
+    assert first.working_set is None
+    assert "did not come to" in first.missing["working_set"]
+    last = others[-1]
+    assert last.walk
+    assert last.working_set
+    assert [one.trial for one in sweep.records if one.walk and one.walk.walk == last.trial] == [
+        last.trial
+    ]
+    assert (last.outcome, last.limit_bytes, last.missing.get("working_set")) == ("ok", None, None)
+    rounds = [phase.round for phase in last.phases if phase.phase == "round"]
+    assert len(rounds) == len(last.walk.round_s)
+    unlimited, *_ = summarise(sweep)
+    assert unlimited.working_set_bytes
+    assert unlimited.working_set_bytes.median == last.working_set.total_bytes
 
 
 def killed_bytes(steps: list[TrialRecord]) -> int:

@@ -8,12 +8,17 @@ from scenario.adaptive_making import MIB, World, points_of
 
 from edgebench.records import TrialRecord
 from edgebench.run.walked_limits import killed_limit, points_after_kill
+from edgebench.run.working_set_round import NOT_MARKED
 from edgebench.scenario.points import PlannedTrial
 from edgebench.scenario.walk_planner import MOST_AGAIN, WalkPlanner
 from edgebench.walk_report import WalkReport
+from edgebench.working_set import NOT_REACHED, WorkingSet
 
 POINTS = points_of([60, 20], ("small", "large"))
 PLANNER = WalkPlanner(POINTS, 1, 1, starts=[])
+#: A plan of one workload, and its walk.
+ALONE = WalkPlanner(POINTS[:3], 1, 1, starts=[])
+WALK = PlannedTrial("0002", POINTS[0].id, 1, 0, walk=True)
 
 
 def explored(killed: dict[str, int], direction: str = "down") -> list[PlannedTrial]:
@@ -26,13 +31,13 @@ def explored(killed: dict[str, int], direction: str = "down") -> list[PlannedTri
         for one in more:
             made = world.make(one)
             if one.walk:
-                made = replace(made, walk=WalkReport(one.trial, 0))
-                ends = "oom-killed" if left.get(one.point_id, 0) > 0 else "ok"
+                dies = left.get(one.point_id, 0) > 0 and not one.unlimited
                 left[one.point_id] = left.get(one.point_id, 0) - 1
+                made = seen(replace(made, walk=WalkReport(one.trial, 0)), to_the_end=not dies)
                 last = replace(
                     made,
                     trial=f"{one.trial}-01",
-                    outcome=ends,
+                    outcome="oom-killed" if dies else "ok",
                     direction=direction,
                     walk=WalkReport(one.trial, 1),
                 )
@@ -42,9 +47,21 @@ def explored(killed: dict[str, int], direction: str = "down") -> list[PlannedTri
     return world.planned
 
 
+def seen(first: TrialRecord, to_the_end: bool) -> TrialRecord:
+    """A walk's first record, by whether the walk came to its end."""
+    if to_the_end:
+        return replace(first, working_set=WorkingSet(*range(5)))
+    return replace(first, missing={"working_set": NOT_REACHED})
+
+
 def walks_of(planned: list[PlannedTrial], point: str) -> list[PlannedTrial]:
-    """The walks among them of a point."""
-    return [one for one in planned if one.walk and one.point_id == point]
+    """The walks among them of a point, through its limits."""
+    return [one for one in planned if one.walk and one.point_id == point and not one.unlimited]
+
+
+def unlimited_of(planned: list[PlannedTrial], point: str) -> list[PlannedTrial]:
+    """Those through no limits."""
+    return [one for one in planned if one.walk and one.point_id == point and one.unlimited]
 
 
 def test_a_killed_walk_is_followed_by_another_of_the_same_workload() -> None:
@@ -66,6 +83,34 @@ def test_a_kill_on_the_way_up_asks_for_no_other_walk() -> None:
     """The way down was finished before: its curve is whole."""
     (small,) = [point.id for point in POINTS[:3] if point.unlimited]
     assert len(walks_of(explored({small: 1}, direction="up"), small)) == 1
+
+
+def test_where_no_walk_came_to_its_end_one_stays_without_a_limit() -> None:
+    """Wherever it was killed; and last, once: what shows the working set need not be repeated."""
+    (small,) = [point.id for point in POINTS[:3] if point.unlimited]
+    for direction, killed in (("down", 9), ("up", 1)):
+        planned = explored({small: killed}, direction=direction)
+        assert unlimited_of(planned, small) == planned[-1:]
+
+
+def test_where_a_walk_came_to_its_end_none_is_made_for_the_working_set() -> None:
+    """Neither where it was the first nor where it followed a killed one."""
+    (small,) = [point.id for point in POINTS[:3] if point.unlimited]
+    for killed in (0, 1):
+        assert unlimited_of(explored({small: killed}), small) == []
+
+
+def test_what_another_process_would_not_show_asks_for_none() -> None:
+    """A failure without a limit, no marks in this kernel, a walk that a resume will make."""
+    first = replace(World(POINTS, lambda share: 1.0).make(WALK), walk=WalkReport(WALK.trial, 0))
+    unseen = seen(first, to_the_end=False)
+    assert [one.unlimited for one in ALONE.further([WALK], {WALK.trial: unseen})] == [True]
+    for made in (
+        replace(unseen, outcome="failed"),
+        replace(unseen, missing={"working_set": NOT_MARKED}),
+        replace(unseen, walk=None, outcome="harness-error"),
+    ):
+        assert ALONE.further([WALK], {WALK.trial: made}) == []
 
 
 def test_the_largest_limit_that_killed_counts_though_no_scenario_names_it() -> None:
