@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_networks import MIB, TABLES, calibration, constant, context, curve
+from made_networks import MIB, TABLES, calibration, constant, curve
 
 from edgebench.slowdown.context import Context
 from edgebench.slowdown.curves import Curve
@@ -94,13 +94,3 @@ def test_on_a_disk_in_memory_all_that_stays_is_used():
     """On another disk a part of it only waits to be written."""
     used = [device_of(replace(calibration(), ram=ram)).base.hot_bytes for ram in (True, False)]
     assert used[1] == pytest.approx(0.43 * used[0])
-
-
-@pytest.mark.parametrize("loader", ["copy", "mmap"])
-def test_a_walk_has_no_idle_runtime(loader):
-    """It went at tighter limits, and nothing asks for it again; a fresh process has it."""
-    asked = replace(curve("resnet50"), phase="total")
-    asked = replace(asked, settings={**asked.settings, "loader": loader})
-    free = context()
-    walked, fresh = (profile(replace(asked, walked=w), 0.2, free) for w in (True, False))
-    assert walked.ln_limit[-1] < fresh.ln_limit[-1]

@@ -12,6 +12,7 @@ from made_networks import MIB, TABLES, calibration, constant, table, workload
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
 from edgebench.slowdown.simulator.inference_trace import references_of
 from edgebench.slowdown.simulator.profile import demand_bytes
+from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.simulation import Simulation, device_of, simulate
 from edgebench.slowdown.simulator.tasks import tasks_of
 from edgebench.slowdown.simulator.workload import Workload
@@ -173,3 +174,19 @@ def test_overlapping_schedules_hide_what_waits():
     alone = found.a_round(found.io_s, np.ones(len(found.tasks), dtype=bool)) + cpu_s.sum()
     clock = found.round_s(cpu_s)
     assert 0.5 * alone[0] < clock[0] <= alone[0]
+
+
+def test_a_walk_goes_on_until_the_idle_runtime_has_made_room_for_mapped_weights():
+    """In a fresh process' few rounds they are read again beside it; all that rounds need fits."""
+    base = RuntimeBase(200.0 * MIB, 10.0 * MIB)
+    device = replace(device_of(calibration()), base=base)
+    work = workload(table(*[2.5] * 36), schedule="bulk", loader="mmap", rounds=4, warm=2)
+    read = {}
+    for walked in (False, True):
+        found = simulate(replace(work, walked=walked), device, np.array([190.0, 80.0]) * MIB)
+        every = np.ones(len(found.tasks), dtype=bool)
+        read[walked] = found.a_round(found.missed.file_bytes, every) / MIB
+    assert read[False][0] > 60
+    assert read[True][0] == 0
+    # Where they don't fit, they are read for good.
+    assert read[True][1] > 60

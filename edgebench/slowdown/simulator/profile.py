@@ -134,12 +134,12 @@ def device_with_demand(curve: Curve, context: Context) -> Device:
     return replace(device, base=replace(base, own_bytes=own))
 
 
-def _device_of_phase(curve: Curve, context: Context) -> Device:
-    """The same; once a walk has begun nothing is left in memory of what only the import used."""
-    device = device_with_demand(curve, context)
-    if curve.walked and curve.phase != START:
-        return replace(device, base=replace(device.base, bytes=device.base.hot_bytes))
-    return device
+def _workload_of_phase(curve: Curve, context: Context) -> Workload:
+    """What the curve's trials ran: of a walk its rounds, or the start in a fresh process alone."""
+    workload = workload_for(curve, context)
+    if not curve.walked:
+        return workload
+    return replace(workload, rounds=1) if curve.phase == START else replace(workload, walked=True)
 
 
 def profile(
@@ -152,13 +152,11 @@ def profile(
     Raises:
         CannotPredictError: no table or no calibration.
     """
-    workload, device = workload_for(curve, context), _device_of_phase(curve, context)
+    workload, device = _workload_of_phase(curve, context), device_with_demand(curve, context)
     device = device if costs is None else replace(device, costs=costs)
     # What moves does not depend on what it costs.
     free = replace(device, costs=FREE, held_in_s=0.0, held_file_s=0.0)
-    # A walk's start has a device of its own: nothing asks for the rounds after it.
-    rounds = 1 if curve.walked and curve.phase == START else workload.rounds
-    found = _profile(workload, rounds, free, curve.phase, curve.network)
+    found = _profile(workload, free, curve.phase, curve.network)
     if curve.phase in WHOLES and workload.overlaps:
         return replace(found, io_s=_clock_s(workload, device, curve.phase, unlimited_s))
     # Where no tasks overlap, only a held disk depends on how long the phase computes.
@@ -181,9 +179,9 @@ def simulated_slowdown(
 
 
 @lru_cache(maxsize=4096)
-def _profile(workload: Workload, rounds: int, free: Device, phase: str, network: str) -> Profile:
-    """What moves in one of so many rounds; on a device on which nothing costs anything."""
-    simulation = _simulation(workload, rounds, free)
+def _profile(workload: Workload, free: Device, phase: str, network: str) -> Profile:
+    """What moves in a round; on a device on which nothing costs anything."""
+    simulation = _simulation(workload, free)
     whole, start = phase in WHOLES, phase == START
     places = range(len(workload.networks))
     here = [n for n in places if whole or workload.networks[n] == network]
@@ -198,17 +196,16 @@ def _profile(workload: Workload, rounds: int, free: Device, phase: str, network:
 @lru_cache(maxsize=256)
 def _clock_s(workload: Workload, device: Device, phase: str, unlimited_s: float) -> FloatArray:
     """What limits add to a round on the clock in which tasks overlap."""
-    simulation = _simulation(workload, workload.rounds, device)
+    simulation = _simulation(workload, device)
     typical = np.array([TYPICAL_RATES.seconds(task) for task in simulation.tasks])
     cpu_s = typical * (unlimited_s / simulation.unlimited_s(typical))
     return simulation.round_s(cpu_s, phase == START) - unlimited_s
 
 
 @lru_cache(maxsize=4)
-def _simulation(workload: Workload, rounds: int, device: Device) -> Simulation:
-    """All phases of a workload come from one simulation, of so many of its rounds."""
-    limits = _SHARES * demand_bytes(workload, device)
-    return simulate(replace(workload, rounds=rounds), device, limits)
+def _simulation(workload: Workload, device: Device) -> Simulation:
+    """All phases of a workload come from one simulation."""
+    return simulate(workload, device, _SHARES * demand_bytes(workload, device))
 
 
 @dataclass(frozen=True)

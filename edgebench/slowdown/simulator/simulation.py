@@ -26,8 +26,9 @@ from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.tasks import Task, path_s, tasks_of
 from edgebench.slowdown.simulator.workload import Workload
 
-#: The first round pushes the runtime's idle part out; from the third on all are alike.
-_ROUNDS = 3
+#: So many rounds are simulated of a fresh process, and at each limit of a walk, which goes on
+#: until they repeat: the runtime's idle part goes little by little beside mapped weights.
+_ROUNDS, _WALKED_ROUNDS = 3, 9
 #: What it takes to reclaim memory, against touching it for the first time. Chosen on the seconds
 #: of training networks (decision 83).
 _RECLAIM_TOUCHES = 0.8
@@ -191,12 +192,14 @@ class Simulation:
         return float(path_s(self.tasks, cpu_s[:, None])[0])
 
     def _of(self, each: FloatArray, start: bool) -> FloatArray:
-        """The first round's values, or the median of the later ones.
+        """The first round's values, or the median of the later ones; of a walk, the last one's.
 
         Rounds after the simulated ones are like the last of these.
         """
         if start or len(each) == 1:
             return np.asarray(each[0])
+        if self.workload.walked:
+            return np.asarray(each[-1])
         later = max(0, self.workload.rounds - len(each))
         return np.asarray(np.median([*each[1:], *[each[-1]] * later], axis=0))
 
@@ -205,7 +208,7 @@ def simulate(workload: Workload, device: Device, limit_bytes: FloatArray) -> Sim
     """Simulate a workload at each limit."""
     limits = np.asarray(limit_bytes, dtype=np.float64)
     tasks, _ = _string(workload, device.base, device.memory.ahead_bytes)
-    rounds = min(workload.rounds, _ROUNDS)
+    rounds = _rounds(workload)
     found = _missed(workload, device.base, device.memory, tuple(limits.tolist()))
     in_order = found.in_bytes - found.scattered_bytes
     faults = in_order / device.swap_fault_bytes(workload.threads)
@@ -224,7 +227,7 @@ def _missed(
 ) -> Missed:
     """What does not depend on what anything costs."""
     tasks, references = _string(workload, base, memory.ahead_bytes)
-    rounds = min(workload.rounds, _ROUNDS)
+    rounds = _rounds(workload)
     return missed(references, rounds * len(tasks), np.array(limit_bytes), memory)
 
 
@@ -240,5 +243,10 @@ def _string(
 ) -> tuple[tuple[Task, ...], References]:
     """What does not depend on the limit."""
     tasks = tasks_of(workload, TYPICAL_RATES.seconds)
-    rounds = min(workload.rounds, _ROUNDS)
+    rounds = _rounds(workload)
     return tasks, references_of(workload, tasks, rounds, base, ahead_bytes)
+
+
+def _rounds(workload: Workload) -> int:
+    """How many are simulated."""
+    return _WALKED_ROUNDS if workload.walked else min(workload.rounds, _ROUNDS)

@@ -84,7 +84,8 @@ class Workload:
 
     ``tables`` holds each network's layers, in order. ``cold``: the weights are evicted from the
     page cache before each round. ``threads`` execute a layer; None if as many as there are cores.
-    ``malloc`` are the parameters of the allocator.
+    ``malloc`` are the parameters of the allocator. ``walked``: rounds go on at a limit until they
+    repeat, and only these count.
     Under the schedule :data:`STEPS` a round is a step of ``training``.
     """
 
@@ -100,6 +101,7 @@ class Workload:
     threads: int | None = None
     training: TrainingShape | None = None
     malloc: MallocSettings = DEFAULTS
+    walked: bool = False
 
     def __hash__(self) -> int:
         return self._hash
@@ -107,7 +109,8 @@ class Workload:
     @cached_property
     def _hash(self) -> int:
         # Tables are long, and results are looked up by their workload.
-        return hash((self.networks, self.tables, self.schedule, self.loader, self.rounds))
+        rounds = self.rounds, self.walked
+        return hash((self.networks, self.tables, self.schedule, self.loader, rounds))
 
     @property
     def overlaps(self) -> bool:
