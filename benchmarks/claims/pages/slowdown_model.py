@@ -76,6 +76,8 @@ def _aims() -> Iterator[tuple[str, ...]]:
     for words, aims, use, what, has_rule in _ERRORS:
         cells = (_error(scenario, use, what, has_rule) for scenario in COLUMNS)
         yield _row(words, cells, aims)
+    said = "… unlimited trials known, where slowed or said to be"
+    yield _row(said, map(_slowed_or_said, COLUMNS), ("", ""))
     yield _row("… said in vain + missed, unlimited trials known", map(_wrongly, COLUMNS), ("", ""))
     cliffs = ("≥ 90 % within 3 %", "≥ 90 % within 6 %")
     yield _row("where steady rounds take twice as long", map(_cliff, COLUMNS), cliffs)
@@ -120,6 +122,15 @@ def _error(scenario: str, use: str, what: str, has_rule: bool) -> str:
     rule = _slowed(scenario, "known" if use == "known" else "unlimited", "unslowed")
     beside = rule.get("within_25" if what == "within_25" else "error") if has_rule else None
     return _beside(_slowed(scenario, use).get(what), beside, digits)
+
+
+def _slowed_or_said(scenario: str) -> str:
+    """The error where a slowdown is measured or predicted, beside that of "not slowed"."""
+    told, rule = (
+        v.bands(scenario, "unlimited", model).get("either", {})
+        for model in ("combined", "unslowed")
+    )
+    return _beside(told["error"], rule["error"]) if told else "-"
 
 
 def _wrongly(scenario: str) -> str:

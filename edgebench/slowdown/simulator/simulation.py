@@ -208,7 +208,6 @@ def simulate(workload: Workload, device: Device, limit_bytes: FloatArray) -> Sim
     """Simulate a workload at each limit."""
     limits = np.asarray(limit_bytes, dtype=np.float64)
     tasks, _ = _string(workload, device.base, device.memory.ahead_bytes)
-    rounds = _rounds(workload)
     found = _missed(workload, device.base, device.memory, tuple(limits.tolist()))
     in_order = found.in_bytes - found.scattered_bytes
     faults = in_order / device.swap_fault_bytes(workload.threads)
@@ -217,7 +216,7 @@ def simulate(workload: Workload, device: Device, limit_bytes: FloatArray) -> Sim
     # What makes room for bytes that come back is a part of their rates, measured under a limit.
     for_new = np.maximum(found.reclaimed_bytes - found.in_bytes - found.file_bytes, 0.0)
     moved = np.array([faults, found.in_bytes, found.out_bytes, found.file_bytes, for_new])
-    moved = moved.reshape(len(moved), rounds, len(tasks), len(limits))
+    moved = moved.reshape(len(moved), -1, len(tasks), len(limits))
     return Simulation(workload, tasks, limits, found, moved, device.seconds(moved))
 
 
@@ -227,8 +226,7 @@ def _missed(
 ) -> Missed:
     """What does not depend on what anything costs."""
     tasks, references = _string(workload, base, memory.ahead_bytes)
-    rounds = _rounds(workload)
-    return missed(references, rounds * len(tasks), np.array(limit_bytes), memory)
+    return missed(references, _rounds(workload) * len(tasks), np.array(limit_bytes), memory)
 
 
 def anonymous_peak_bytes(workload: Workload, device: Device) -> float:
@@ -243,8 +241,7 @@ def _string(
 ) -> tuple[tuple[Task, ...], References]:
     """What does not depend on the limit."""
     tasks = tasks_of(workload, TYPICAL_RATES.seconds)
-    rounds = _rounds(workload)
-    return tasks, references_of(workload, tasks, rounds, base, ahead_bytes)
+    return tasks, references_of(workload, tasks, _rounds(workload), base, ahead_bytes)
 
 
 def _rounds(workload: Workload) -> int:
