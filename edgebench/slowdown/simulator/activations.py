@@ -1,7 +1,7 @@
 """What a network holds beside its weights while it is executed, in the memory of the heap.
 
-Tables tell how much is alive before, during and after each layer (tensors that later layers need
-among it), and what convolutions copy. What is freed is what the next number leaves no room for.
+Tables tell how many bytes of tensors are alive before, at most during and after each layer, and
+what convolutions copy. Which tensors are freed follows from the sizes.
 """
 
 from __future__ import annotations
