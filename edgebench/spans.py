@@ -114,7 +114,9 @@ def collections_s(events: Sequence[dict[str, Any]]) -> float | None:
     collections = [event for event in events if event.get("event") == "collection"]
     if not collections:
         return 0.0
-    spans = (span for span in finished_spans(events) if span.phase not in BEFORE_ROUNDS)
+    # Layers lie within their phase, so the many spans of layers need not be looked at.
+    whole = finished_spans(event for event in events if event.get("layer") is None)
+    spans = (span for span in whole if span.phase not in BEFORE_ROUNDS)
     rounds = sorted(spans, key=attrgetter("start_ns"))
     # By the latest end so far, a long training's spans need not all be looked at again.
     latest = list(accumulate((span.end_ns for span in rounds), max))

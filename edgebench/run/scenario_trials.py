@@ -24,6 +24,7 @@ from edgebench.run.walked_limits import WalkedLimits, workload_points
 from edgebench.scenario.points import PlannedTrial, Point, libraries, limits_of, runtime_of
 from edgebench.scenario.scenario import Scenario
 from edgebench.storage_speed import parse_storage
+from edgebench.workloads.engines.registry import TORCH
 
 #: The setting with what :mod:`edgebench.cgroups.kernel_values` sets for a trial.
 KERNEL_VALUES = "kernel_values"
@@ -73,9 +74,13 @@ class ScenarioTrials:
         return capture(self._loop.session.setup.parent, weights=weights)
 
     def warm(self) -> None:
-        """Import the runtimes once; what is a command has none."""
+        """Import the runtimes once; what is a command has none.
+
+        What made the networks ready has imported torch already.
+        """
         if any(point.settings["kind"] != "command" for point in self._points.values()):
-            for engine in sorted({runtime_of(p.settings) for p in self._points.values()}):
+            runtimes = {runtime_of(p.settings) for p in self._points.values()}
+            for engine in sorted(runtimes - {TORCH} & self.manifest.get("versions", {}).keys()):
                 self._loop.warm(engine)
 
     def request(

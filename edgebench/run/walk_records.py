@@ -51,6 +51,9 @@ def walk_records(
     for number, step in enumerate(steps):
         last = number == len(steps) - 1
         record = _at(whole, number, step, limits, references.get(number))
+        if number in (0, len(steps) - 1):
+            # These have more than rounds: what came before them, and what is left of one.
+            record = replace(record, phases=events_to_phases(step.events))
         if not ended and not last:
             record = _finished(record)
         made.append(record)
@@ -98,7 +101,7 @@ def _at(
         peak_bytes=peak,
         saturated=None if peak is None else limit is not None and peak >= limit,
         collections_s=collections_s(step.events),
-        phases=events_to_phases(step.events),
+        phases=step.phases,
         walk=WalkReport(whole.trial, number, step.round_s, reference_s),
         missing={
             **whole.missing,

@@ -1,9 +1,10 @@
 """The limits of a walk, chosen as it goes: a trial whose limit is moved while it lives.
 
-It begins without a limit, goes down through the scenario's limits, looks closer where slowdown
-changes most, until it knows that place (the cliff) to the target, goes up again through all of the
-limits, and ends without one. Every closer look begins without a limit too: so it comes from above,
-as the first time, and shows how the machine drifts.
+It begins without a limit, goes down through the scenario's limits, and up again until both ways
+agree and rounds are as fast as at the widest. Then it looks closer where slowdown changes most,
+until it knows that place (the cliff) to the target, and ends without a limit. Every closer look
+begins without one too: so it comes from above, as the way down does, and shows how the machine
+drifts.
 
 A limit at which the process is killed ends the walk. The next one stays above that limit, but looks
 closer between it and the limits that it finished at.
@@ -24,6 +25,8 @@ MOST_LIMITS = 24
 LEAST_CHANGE = 1.1
 #: The cliff is looked for while the change is at least so many times what rounds differ by.
 _NOISES = 3.0
+#: The way up ends where so many limits in a row are as on the way down, and as fast as the widest.
+_AGREEING = 2
 #: A phase that takes a smaller part of an unlimited round says little about the network.
 _LEAST_PART = 0.02
 
@@ -90,20 +93,40 @@ def walk(
     down: dict[int, Visited] = {}
     for limit in sorted(limits, reverse=True):
         down[limit] = yield Visit(limit, "down")
+    yield from _up(down, unlimited)
     while (place := _place(below, down, unlimited)) and _is_wide(place, target, step_bytes):
         if len(down) >= MOST_LIMITS:
             break
         yield Visit(None)
         between = _between(place, step_bytes)
         down[between] = yield Visit(between, "down")
-    if len(down) > len(limits):
-        # The last closer look was above the lowest limit, where the way up begins.
-        yield Visit(min(down), "down")
-    for limit in sorted(down)[1:]:
-        yield Visit(limit, "up")
     if down:
         yield Visit(None)
     return cliff_of({**below, **down}, unlimited)
+
+
+def _up(down: Mapping[int, Visited], unlimited: Visited) -> Generator[Visit, Visited, None]:
+    """Up from the lowest limit, until wider ones can show nothing more."""
+    agreeing = 0
+    for limit in sorted(down)[1:]:
+        up = yield Visit(limit, "up")
+        fast = any(_near(up, wide) for wide in (unlimited, down[max(down)]))
+        same = fast and _near(up, down[limit])
+        agreeing = agreeing + 1 if same else 0
+        if agreeing == _AGREEING:
+            return
+
+
+def _near(one: Visited, other: Visited) -> bool:
+    """Whether their rounds differ by less than a cliff would have, or by no more than noise."""
+    ratio = one.seconds["round"] / other.seconds["round"]
+    larger = max(ratio, 1 / ratio)
+    return larger < LEAST_CHANGE or larger - 1 < _noise(one, other, "round")
+
+
+def _noise(one: Visited, other: Visited, phase: str) -> float:
+    """A change below it, as a share, may be none: so much do rounds differ."""
+    return _NOISES * (one.spread[phase] + other.spread[phase]) / 2
 
 
 def _place(
@@ -135,8 +158,8 @@ def cliff_of(down: Mapping[int, Visited], unlimited: Visited) -> Cliff | None:
             if not below.seconds.get(phase) or not above.seconds.get(phase):
                 continue
             ratio = below.seconds[phase] / above.seconds[phase]
-            noise = _NOISES * (below.spread[phase] + above.spread[phase]) / 2
-            found.append(Cliff(low, high, ratio, doubtful=ratio - 1 < noise))
+            doubtful = ratio - 1 < _noise(below, above, phase)
+            found.append(Cliff(low, high, ratio, doubtful))
     large = [one for one in found if one.ratio >= LEAST_CHANGE]
     return max(large, key=lambda one: (not one.doubtful, one.ratio), default=None)
 

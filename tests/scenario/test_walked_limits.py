@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 
@@ -56,21 +57,40 @@ def test_every_visit_on_the_way_down_comes_from_above() -> None:
             assert before.memory_bytes > (visit.memory_bytes or 0)
 
 
-def test_it_goes_up_through_all_limits_and_ends_without_one() -> None:
-    """The way up begins at the lowest limit, and every other is visited once more."""
-    visits, _ = walked(lambda mib: 1.0 if mib > 337 else 4.0)
+def test_it_goes_up_until_nothing_changes_and_ends_without_a_limit() -> None:
+    """The way up begins at the lowest limit; two that are as on the way down end it."""
+    visits, _ = walked(lambda mib: 1.0 if mib > 237 else 4.0)
     ways = {way: [v.memory_bytes for v in visits if v.direction == way] for way in ("down", "up")}
     assert visits[-1].memory_bytes is None
-    assert ways["up"] == sorted(set(ways["down"]))[1:]
-    last_down = max(n for n, visit in enumerate(visits) if visit.direction == "down")
-    assert visits[last_down].memory_bytes == min(LIMITS)
+    assert ways["down"][: len(LIMITS)] == LIMITS
+    assert ways["up"] == [300 * MIB, 400 * MIB]
+    assert visits[1 + len(LIMITS)].direction == "up"
+
+
+def test_it_goes_up_through_all_limits_that_slow() -> None:
+    """Both ways agree at each, but none is as fast as the widest."""
+    visits, _ = walked(lambda mib: 1000 / mib, target=0.9)
+    up = [visit.memory_bytes for visit in visits if visit.direction == "up"]
+    assert up == sorted(LIMITS)[1:]
+
+
+def test_what_stays_slow_on_the_way_up_is_followed() -> None:
+    """Hysteresis: limits that slowed nothing on the way down do so on the way up."""
+    steps = walk(LIMITS, 0.9, MIB // 4)
+    visits = [next(steps)]
+    with contextlib.suppress(StopIteration):
+        while True:
+            slow = visits[-1].direction == "up" and visits[-1].memory_bytes != 500 * MIB
+            visits.append(steps.send(Visited({"round": 1.0 + slow}, {"round": 0.01})))
+    up = [visit.memory_bytes for visit in visits if visit.direction == "up"]
+    assert up == sorted(LIMITS)[1:]
 
 
 def test_no_cliff_is_looked_for_where_nothing_changes() -> None:
     """Down, up, and no closer look."""
     visits, cliff = walked(lambda mib: LEAST_CHANGE - 0.05)
     assert cliff is None
-    assert len(visits) == 1 + len(LIMITS) + len(LIMITS) - 1 + 1
+    assert len(visits) == 1 + len(LIMITS) + 2 + 1
 
 
 def test_a_change_within_the_noise_is_not_looked_at() -> None:
@@ -79,7 +99,7 @@ def test_a_change_within_the_noise_is_not_looked_at() -> None:
     assert cliff
     assert cliff.doubtful
     assert cliff.known_to > 0.02
-    assert len(visits) == 1 + len(LIMITS) + len(LIMITS) - 1 + 1
+    assert [visit.direction for visit in visits].count("down") == len(LIMITS)
 
 
 @pytest.mark.parametrize("target", [0.0001, 0.002])
