@@ -1,26 +1,25 @@
 """Do walks tell the truth? Networks, schedules and loaders: walked, and by fresh trials.
 
-Both at the same limits, with a declared storage speed. Told of each workload: the median difference
-of steady rounds, and the largest one where a limit slows 1.5 times or more. Limits at which the way
-up differs from the way down by more than a tenth are told apart: there both answers are true. The
-figure draws that hysteresis.
+Both in one sweep, in a random order, so that the machine's drift is in both; with a declared
+storage speed. Told of each workload: the median difference of steady rounds, and the largest one
+where a limit slows 1.5 times or more. Limits at which the way up differs from the way down by more
+than a tenth are told apart: there both answers are true. The figure draws that hysteresis.
 
     python benchmarks/walk_truth.py [--quick] [--networks A,B] [--schedules A,B] [--loaders A,B]
                                     [--limits N] [--repeats N] [--results FOLDER]
-                                    [--with FOLDER]
 
-All of it takes hours, so it can be made in parts: ``--with`` tells of the newest sweeps in another
-results folder, too. One network with one schedule, one loader, four limits and one repeat takes
-minutes. ``--quick`` (a small network, two limits) shows that it works, and writes nothing that is
-kept: its figure goes into the sweep's folder.
+All of it takes hours, so it can be made in parts: what is told is of all such sweeps in the
+results folder, and ``--repeats 0`` runs none. One network with one schedule, one loader, four
+limits and one repeat takes minutes. ``--quick`` (a small network, two limits) shows that it works,
+and writes nothing that is kept: its figure goes into the sweep's folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,16 @@ _LARGER, _SMALL = ("alexnet", "resnet50", "resnet18"), ("efficientnet_b0", "mobi
 NETWORKS = (*_LARGER, *_SMALL, "squeezenet1_1")
 SCHEDULES = ("bulk", "linear")
 LOADERS = ("copy", "mmap")
-FIGURE = Path(__file__).parents[1] / "docs" / "figures"
+ROOT = Path(__file__).parents[1]
+FIGURE = ROOT / "docs" / "figures"
+NAME = "walk-truth"
 STORAGE = "read=400MB/s,disk=ram"
 #: Up and down differ by more: inside the hysteresis.
 HYSTERESIS = 1.1
 #: From this slowdown on the largest difference is told.
 SLOWED = 1.5
+#: Nearly no limit.
+WIDEST = "110%"
 #: A fresh trial's rounds: its start, and enough to repeat.
 ROUNDS = 6
 #: Panels of the figure side by side.
@@ -62,16 +65,16 @@ class Asked:
     schedules: Sequence[str] = SCHEDULES
     loaders: Sequence[str] = LOADERS
     limits: int = 10
-    repeats: int = 3
+    repeats: int = 2
     rounds: int = ROUNDS
 
-    def tables(self, plan: str) -> dict[str, Any]:
-        """The scenario of one plan; both have the same workloads, limits and storage."""
+    def tables(self) -> dict[str, Any]:
+        """The scenario: a walk of each workload, and a fresh trial at each of its limits."""
         return {
             "schema": 1,
-            "name": f"truth-{plan}",
-            "repeats": self.repeats,
-            "timeout": "30m",
+            "name": NAME,
+            "repeats": 1,
+            "timeout": "10m",
             "workload": {
                 "kind": "inference",
                 "network": list(self.networks),
@@ -84,22 +87,21 @@ class Asked:
                 "threads": 1,
             },
             "limits": {
-                "memory": {"from": "110%", "to": "30%", "steps": self.limits},
+                "memory": {"from": WIDEST, "to": "30%", "steps": self.limits},
                 "swap": "2G",
                 "storage": STORAGE,
-                "plan": plan,
-                # Steady rounds are compared: a start in a fresh process is made once.
-                **({"starts": ["110%"]} if plan == "walk" else {}),
+                "plan": "walk",
             },
         }
 
 
-def steady_rounds(trials: pd.DataFrame, phases: pd.DataFrame) -> dict[Key, tuple[float, float]]:
-    """Workload and limit → the median of steady rounds, seconds, and the limit in MiB.
+#: Workload and limit → each process's steady rounds there, seconds, and its limit, MiB.
+Rounds = dict[Key, list[tuple[float, float]]]
 
-    Both are medians over trials again; without a limit the second one is infinite.
-    """
-    found: dict[Key, list[tuple[float, float]]] = {}
+
+def steady_rounds(trials: pd.DataFrame, phases: pd.DataFrame) -> Rounds:
+    """The median of each process's steady rounds; without a limit the limit is infinite."""
+    found: Rounds = {}
     rounds = phases[phases["phase"] == "round"]
     for trial in trials[trials["outcome"] == "ok"].to_dict("records"):
         own = rounds[rounds["trial"] == trial["trial"]].sort_values("round")["wall_s"].tolist()
@@ -109,33 +111,42 @@ def steady_rounds(trials: pd.DataFrame, phases: pd.DataFrame) -> dict[Key, tuple
         key = tuple(trial[name] for name in (*_WORKLOAD, "limit_label"))
         limit = trial["limit_bytes"]
         found.setdefault(key, []).append((seconds, float("inf") if pd.isna(limit) else limit / MIB))
-    return {
-        key: (statistics.median(s for s, _ in pairs), statistics.median(m for _, m in pairs))
-        for key, pairs in found.items()
-    }
+    return found
+
+
+def joined(parts: Iterable[Rounds]) -> Rounds:
+    """Those of several sweeps."""
+    every: Rounds = {}
+    for part in parts:
+        for key, pairs in part.items():
+            every.setdefault(key, []).extend(pairs)
+    return every
+
+
+def middle(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The medians of both, over processes."""
+    return statistics.median(s for s, _ in pairs), statistics.median(mib for _, mib in pairs)
 
 
 @dataclass(frozen=True)
 class Ways:
     """Steady rounds by workload and limit: of fresh trials, and of walks down and up."""
 
-    fresh: dict[Key, tuple[float, float]]
-    down: dict[Key, tuple[float, float]]
-    up: dict[Key, tuple[float, float]]
+    fresh: Rounds
+    down: Rounds
+    up: Rounds
 
     @classmethod
-    def of(cls, fresh: Results, walked: Results) -> Ways:
-        """From both sweeps; of the walks' without the fresh trials that are beside them."""
-        own = walked.trials[walked.trials["walk_step"].notna()]
+    def of(cls, results: Results) -> Ways:
+        """From sweeps that have both; in each, trials have names of their own."""
+        each = [Results([sweep]) for sweep in results.sweeps]
+        walked = [one.trials["walk_step"].notna() for one in each]
+        both = list(zip(each, walked, strict=True))
         return cls(
-            steady_rounds(fresh.trials, fresh.phases),
-            steady_rounds(own, walked.phases),
-            steady_rounds(walked.upward.trials, walked.upward.phases),
+            joined(steady_rounds(one.trials[~of_walk], one.phases) for one, of_walk in both),
+            joined(steady_rounds(one.trials[of_walk], one.phases) for one, of_walk in both),
+            joined(steady_rounds(one.upward.trials, one.upward.phases) for one in each),
         )
-
-    def with_others(self, other: Ways) -> Ways:
-        """Those of other workloads, too."""
-        return Ways(self.fresh | other.fresh, self.down | other.down, self.up | other.up)
 
     @property
     def workloads(self) -> list[Key]:
@@ -146,17 +157,22 @@ class Ways:
         """One a workload and limit that both ran."""
         found = []
         for key in sorted(set(self.fresh) & set(self.down)):
-            (fresh_s, fresh_mib), (walked_s, walked_mib) = self.fresh[key], self.down[key]
-            free = self.fresh.get((*key[:3], "max"))
-            way = self.up.get(key, self.down[key])[0] / walked_s
+            (fresh_s, fresh_mib), (walked_s, walked_mib) = map(
+                middle, (self.fresh[key], self.down[key])
+            )
+            free = [p for label in ("max", WIDEST) for p in self.fresh.get((*key[:3], label), [])]
+            free_s = middle(free)[0] if free else None
+            way = middle(self.up.get(key, self.down[key]))[0] / walked_s
             found.append(
                 {
                     **dict(zip((*_WORKLOAD, "limit"), key, strict=True)),
                     "fresh_s": fresh_s,
                     "walked_s": walked_s,
+                    "each_fresh_s": [seconds for seconds, _ in self.fresh[key]],
+                    "each_walked_s": [seconds for seconds, _ in self.down[key]],
                     "difference": walked_s / fresh_s - 1,
                     "limit_difference": walked_mib / fresh_mib - 1 if key[3] != "max" else 0.0,
-                    "slowdown": fresh_s / free[0] if free else None,
+                    "slowdown": fresh_s / free_s if free_s else None,
                     "hysteresis": max(way, 1 / way) > HYSTERESIS,
                 }
             )
@@ -164,30 +180,28 @@ class Ways:
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """How many points, and how far both differ outside the hysteresis."""
+    """How many points, and how far both differ outside the hysteresis.
+
+    ``bias`` is the difference with its sign. ``fresh_scatter`` and ``walked_scatter``: how far two
+    processes of one way differ at a limit, the baseline of how far both ways do.
+    """
     outside = [row for row in rows if not row["hysteresis"]]
-    flat = [row for row in rows if row["slowdown"] and row["slowdown"] < SLOWED]
     slowed = [row for row in outside if row["slowdown"] and row["slowdown"] >= SLOWED]
     return {
         "points": len(rows),
         "outside_hysteresis": len(outside),
         "median_difference": statistics.median(abs(r["difference"]) for r in outside or rows),
+        "bias": statistics.median(row["difference"] for row in outside or rows),
         "slowed": len(slowed),
         "largest_of_slowed": max((abs(row["difference"]) for row in slowed), default=None),
-        "fresh_scatter": scatter(flat, "fresh_s"),
-        "walked_scatter": scatter(flat, "walked_s"),
+        "fresh_scatter": scatter(outside, "each_fresh_s"),
+        "walked_scatter": scatter(outside, "each_walked_s"),
     }
 
 
 def scatter(rows: Sequence[dict[str, Any]], name: str) -> float | None:
-    """How far one way's rounds lie from their own median, over limits that don't slow: the median.
-
-    It is the baseline of how both ways differ: so much differs what should be equal.
-    """
-    groups: dict[Key, list[float]] = {}
-    for row in rows:
-        groups.setdefault(_key(row), []).append(row[name])
-    far = [abs(one / statistics.median(own) - 1) for own in groups.values() for one in own]
+    """By how much the second of two processes differs from the first at a limit: the median."""
+    far = [abs(row[name][1] / row[name][0] - 1) for row in rows if len(row[name]) > 1]
     return statistics.median(far) if far else None
 
 
@@ -208,7 +222,8 @@ def draw(ways: Ways, folder: Path) -> None:
             axes.set_xlabel("limit (MiB)")
             for name, (mark, face) in looks.items():
                 of_way = {k: v for k, v in getattr(ways, name).items() if k[:3] == workload}
-                pairs = sorted((mib, s) for s, mib in of_way.values() if mib != float("inf"))
+                middles = map(middle, of_way.values())
+                pairs = sorted((mib, s) for s, mib in middles if mib != float("inf"))
                 drawn = {"color": colours[name], "mfc": face or colours[name], "ms": 4, "lw": 1}
                 # Also a way without a limit, for the legend.
                 limits, seconds = zip(*pairs, strict=True) if pairs else ((), ())
@@ -219,41 +234,39 @@ def draw(ways: Ways, folder: Path) -> None:
         print(*style.save_figure(figure, folder, "walk_truth"))
 
 
-def asked() -> tuple[Asked, bool, Path, Path | None]:
-    """What the command line says: what to compare, whether quickly, where sweeps go and are."""
+def asked() -> tuple[Asked, bool, Path]:
+    """What the command line says: what to compare, whether quickly, and where sweeps are."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one network, two limits")
     for name in ("networks", "schedules", "loaders"):
         parser.add_argument(f"--{name}", type=lambda text: tuple(text.split(",")))
     for name in ("limits", "repeats"):
         parser.add_argument(f"--{name}", type=int)
-    parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--with", type=Path)
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / NAME)
     options = vars(parser.parse_args())
-    quick, results, others = (options.pop(name) for name in ("quick", "results", "with"))
+    quick, results = (options.pop(name) for name in ("quick", "results"))
     small = {"networks": NETWORKS[-1:], "schedules": SCHEDULES[:1], "loaders": LOADERS[:1]}
     usual = {**small, "limits": 2, "repeats": 1, "rounds": 5} if quick else {}
     given = {name: value for name, value in options.items() if value is not None}
-    return Asked(**{**usual, **given}), quick, results, others
+    return Asked(**{**usual, **given}), quick, results / "quick" if quick else results
 
 
-def kept_in(results: Path) -> Ways:
-    """The newest sweeps of both plans in a results folder."""
-    return Ways.of(*(load(max(results.glob(f"*/*-truth-{plan}-*"))) for plan in ("grid", "walk")))
+def run(wanted: Asked, results: Path) -> None:
+    """Run the sweeps, a network at a time: what one is interrupted in is little."""
+    for _ in range(wanted.repeats):
+        for network in wanted.networks:
+            tables = replace(wanted, networks=(network,)).tables()
+            with shown_progress(verbose=False) as progress:
+                made = run_sweep(scenario_of(tables), SweepOptions(results), progress)
+            print(f"{network}: {made.wall_s:.0f} s, {made.folder}", flush=True)
 
 
 def main() -> None:
-    """Run both plans, tell and write how they differ, and draw the hysteresis."""
-    wanted, quick, results, others = asked()
-    folders = []
-    for plan in ("grid", "walk"):
-        with shown_progress(verbose=False) as progress:
-            made = run_sweep(scenario_of(wanted.tables(plan)), SweepOptions(results), progress)
-        folders.append(made.folder)
-        print(f"{plan}: {made.wall_s:.0f} s, {made.folder}")
-    ways = Ways.of(*(load(folder) for folder in folders))
-    if others:
-        ways = ways.with_others(kept_in(others))
+    """Run what is asked for, tell and write how both ways differ, and draw the hysteresis."""
+    wanted, quick, results = asked()
+    run(wanted, results)
+    swept = load(results)
+    ways = Ways.of(swept)
     rows = ways.rows()
     for row in rows:
         words = "inside hysteresis" if row["hysteresis"] else ""
@@ -270,9 +283,10 @@ def main() -> None:
     for line in (header, *lines):
         print("  ".join(map(str, line)))
     if not quick:
-        says = f"Walks against fresh trials, {wanted.repeats} of each, storage {STORAGE}."
+        most = max(len(row["each_walked_s"]) for row in rows if row["limit"] == WIDEST)
+        says = f"Walks against fresh trials, up to {most} of each, storage {STORAGE}."
         report.write("walk_truth", says, header, lines, {"told": told, "rows": rows})
-    draw(ways, folders[-1] if quick else FIGURE)
+    draw(ways, swept.sweeps[-1].path if quick else FIGURE)
 
 
 def _key(row: dict[str, Any]) -> Key:
