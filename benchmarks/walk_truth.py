@@ -20,11 +20,12 @@ import argparse
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import report
+from steady_bytes import rounds_read
 
 from edgebench.cli.progress import shown_progress
 from edgebench.report.figures import scales, style
@@ -34,6 +35,10 @@ from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.units import MIB
 
+if TYPE_CHECKING:
+    from edgebench.records import TrialRecord
+    from edgebench.results.sweep_reader import Sweep
+
 _LARGER, _SMALL = ("alexnet", "resnet50", "resnet18"), ("efficientnet_b0", "mobilenet_v2")
 NETWORKS = (*_LARGER, *_SMALL, "squeezenet1_1")
 SCHEDULES = ("bulk", "linear")
@@ -42,10 +47,13 @@ ROOT = Path(__file__).parents[1]
 FIGURE = ROOT / "docs" / "figures"
 NAME = "walk-truth"
 STORAGE = "read=400MB/s,disk=ram"
+#: The same, bytes/s.
+SPEED = 400e6
 #: Up and down differ by more: inside the hysteresis.
 HYSTERESIS = 1.1
-#: From this slowdown on the largest difference is told.
-SLOWED = 1.5
+#: From this slowdown on the largest difference is told, where rounds read so much more, too: a
+#: machine that is slow for a while is no limit's doing.
+SLOWED, SLOWED_BYTES = 1.5, 8 * MIB
 #: Nearly no limit.
 WIDEST = "110%"
 #: A fresh trial's rounds: its start, and enough to repeat.
@@ -95,22 +103,49 @@ class Asked:
         }
 
 
-#: Workload and limit → each process's steady rounds there, seconds, and its limit, MiB.
-Rounds = dict[Key, list[tuple[float, float]]]
+@dataclass(frozen=True)
+class Steady:
+    """A process's steady rounds at a limit: medians of seconds, and of bytes that were read.
+
+    Without a limit ``mib`` is infinite. ``read_bytes`` is None where it was not counted.
+    """
+
+    seconds: float
+    mib: float
+    read_bytes: float | None
+
+    @classmethod
+    def of(cls, every: Sequence[Steady]) -> Steady:
+        """The medians over processes."""
+        read = [one.read_bytes for one in every if one.read_bytes is not None]
+        return cls(
+            statistics.median(one.seconds for one in every),
+            statistics.median(one.mib for one in every),
+            statistics.median(read) if read else None,
+        )
 
 
-def steady_rounds(trials: pd.DataFrame, phases: pd.DataFrame) -> Rounds:
-    """The median of each process's steady rounds; without a limit the limit is infinite."""
+#: Workload and limit → each process's steady rounds there.
+Rounds = dict[Key, list[Steady]]
+
+
+def steady_rounds(results: Results, sweep: Sweep, records: Iterable[TrialRecord]) -> Rounds:
+    """Those of these records of a sweep that have any."""
     found: Rounds = {}
-    rounds = phases[phases["phase"] == "round"]
-    for trial in trials[trials["outcome"] == "ok"].to_dict("records"):
-        own = rounds[rounds["trial"] == trial["trial"]].sort_values("round")["wall_s"].tolist()
-        if len(own) < 2:
+    for record in records:
+        own = [phase.wall_s for phase in record.phases if phase.phase == "round"]
+        if record.outcome != "ok" or len(own) < 2:
             continue
         seconds = statistics.median(own[place] for place in steadiness(own).rounds)
-        key = tuple(trial[name] for name in (*_WORKLOAD, "limit_label"))
-        limit = trial["limit_bytes"]
-        found.setdefault(key, []).append((seconds, float("inf") if pd.isna(limit) else limit / MIB))
+        read = rounds_read(results, sweep, record)
+        settings, limit = record.settings, record.limit_bytes
+        key = ("+".join(settings["networks"]), settings["schedule"], settings["loader"])
+        steady = Steady(
+            seconds,
+            float("inf") if limit is None else limit / MIB,
+            statistics.median(read) if read else None,
+        )
+        found.setdefault((*key, record.limits.label), []).append(steady)
     return found
 
 
@@ -118,14 +153,9 @@ def joined(parts: Iterable[Rounds]) -> Rounds:
     """Those of several sweeps."""
     every: Rounds = {}
     for part in parts:
-        for key, pairs in part.items():
-            every.setdefault(key, []).extend(pairs)
+        for key, own in part.items():
+            every.setdefault(key, []).extend(own)
     return every
-
-
-def middle(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The medians of both, over processes."""
-    return statistics.median(s for s, _ in pairs), statistics.median(mib for _, mib in pairs)
 
 
 @dataclass(frozen=True)
@@ -138,15 +168,19 @@ class Ways:
 
     @classmethod
     def of(cls, results: Results) -> Ways:
-        """From sweeps that have both; in each, trials have names of their own."""
-        each = [Results([sweep]) for sweep in results.sweeps]
-        walked = [one.trials["walk_step"].notna() for one in each]
-        both = list(zip(each, walked, strict=True))
-        return cls(
-            joined(steady_rounds(one.trials[~of_walk], one.phases) for one, of_walk in both),
-            joined(steady_rounds(one.trials[of_walk], one.phases) for one, of_walk in both),
-            joined(steady_rounds(one.upward.trials, one.upward.phases) for one in each),
-        )
+        """From sweeps that have both."""
+        ways = [
+            [
+                steady_rounds(results, sweep, own)
+                for own in (
+                    [record for record in sweep.records if not record.walk],
+                    [record for record in sweep.records if record.walk],
+                    sweep.upward_records,
+                )
+            ]
+            for sweep in results.sweeps
+        ]
+        return cls(*(joined(parts) for parts in zip(*ways, strict=True)))
 
     @property
     def workloads(self) -> list[Key]:
@@ -155,28 +189,43 @@ class Ways:
 
     def rows(self) -> list[dict[str, Any]]:
         """One a workload and limit that both ran."""
-        found = []
-        for key in sorted(set(self.fresh) & set(self.down)):
-            (fresh_s, fresh_mib), (walked_s, walked_mib) = map(
-                middle, (self.fresh[key], self.down[key])
-            )
-            free = [p for label in ("max", WIDEST) for p in self.fresh.get((*key[:3], label), [])]
-            free_s = middle(free)[0] if free else None
-            way = middle(self.up.get(key, self.down[key]))[0] / walked_s
-            found.append(
-                {
-                    **dict(zip((*_WORKLOAD, "limit"), key, strict=True)),
-                    "fresh_s": fresh_s,
-                    "walked_s": walked_s,
-                    "each_fresh_s": [seconds for seconds, _ in self.fresh[key]],
-                    "each_walked_s": [seconds for seconds, _ in self.down[key]],
-                    "difference": walked_s / fresh_s - 1,
-                    "limit_difference": walked_mib / fresh_mib - 1 if key[3] != "max" else 0.0,
-                    "slowdown": fresh_s / free_s if free_s else None,
-                    "hysteresis": max(way, 1 / way) > HYSTERESIS,
-                }
-            )
-        return found
+        return [self._row(key) for key in sorted(set(self.fresh) & set(self.down))]
+
+    def _row(self, key: Key) -> dict[str, Any]:
+        fresh, walked = Steady.of(self.fresh[key]), Steady.of(self.down[key])
+        way = Steady.of(self.up.get(key, self.down[key])).seconds / walked.seconds
+        wide = [one for label in ("max", WIDEST) for one in self.fresh.get((*key[:3], label), [])]
+        return {
+            **dict(zip((*_WORKLOAD, "limit"), key, strict=True)),
+            "fresh_s": fresh.seconds,
+            "walked_s": walked.seconds,
+            "each_fresh_s": [one.seconds for one in self.fresh[key]],
+            "each_walked_s": [one.seconds for one in self.down[key]],
+            "each_fresh_bytes": [one.read_bytes for one in self.fresh[key]],
+            "each_walked_bytes": [one.read_bytes for one in self.down[key]],
+            "difference": walked.seconds / fresh.seconds - 1,
+            "read_difference": _worth(fresh, walked),
+            "limit_difference": walked.mib / fresh.mib - 1 if key[3] != "max" else 0.0,
+            "slowdown": fresh.seconds / Steady.of(wide).seconds if wide else None,
+            "slowed": bool(wide) and _is_slowed(fresh, walked, Steady.of(wide)),
+            "hysteresis": max(way, 1 / way) > HYSTERESIS,
+        }
+
+
+def _is_slowed(fresh: Steady, walked: Steady, free: Steady) -> bool:
+    """Whether a limit slows by either way."""
+    return any(
+        one.seconds >= SLOWED * free.seconds
+        and (one.read_bytes or 0) >= (free.read_bytes or 0) + SLOWED_BYTES
+        for one in (fresh, walked)
+    )
+
+
+def _worth(fresh: Steady, walked: Steady) -> float | None:
+    """What a walk read more is worth at the declared speed, as a share of a fresh round."""
+    if fresh.read_bytes is None or walked.read_bytes is None:
+        return None
+    return (walked.read_bytes - fresh.read_bytes) / SPEED / fresh.seconds
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -186,23 +235,39 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     processes of one way differ at a limit, the baseline of how far both ways do.
     """
     outside = [row for row in rows if not row["hysteresis"]]
-    slowed = [row for row in outside if row["slowdown"] and row["slowdown"] >= SLOWED]
+    slowed = [row for row in outside if row["slowed"]]
     return {
         "points": len(rows),
         "outside_hysteresis": len(outside),
-        "median_difference": statistics.median(abs(r["difference"]) for r in outside or rows),
+        "median_difference": _median_of(outside, "difference"),
         "bias": statistics.median(row["difference"] for row in outside or rows),
+        "median_read_difference": _median_of(outside, "read_difference"),
         "slowed": len(slowed),
-        "largest_of_slowed": max((abs(row["difference"]) for row in slowed), default=None),
+        "largest_of_slowed": _largest_of(slowed, "difference"),
+        "largest_read_of_slowed": _largest_of(slowed, "read_difference"),
         "fresh_scatter": scatter(outside, "each_fresh_s"),
         "walked_scatter": scatter(outside, "each_walked_s"),
     }
 
 
+def _sizes(rows: Sequence[dict[str, Any]], name: str) -> list[float]:
+    return [abs(row[name]) for row in rows if row[name] is not None]
+
+
+def _median_of(rows: Sequence[dict[str, Any]], name: str) -> float | None:
+    sizes = _sizes(rows, name)
+    return statistics.median(sizes) if sizes else None
+
+
+def _largest_of(rows: Sequence[dict[str, Any]], name: str) -> float | None:
+    return max(_sizes(rows, name), default=None)
+
+
 def scatter(rows: Sequence[dict[str, Any]], name: str) -> float | None:
     """By how much the second of two processes differs from the first at a limit: the median."""
-    far = [abs(row[name][1] / row[name][0] - 1) for row in rows if len(row[name]) > 1]
-    return statistics.median(far) if far else None
+    # Without a limit a walk has many visits, all of one process.
+    pairs = [row[name][:2] for row in rows if len(row[name]) > 1 and row["limit"] != "max"]
+    return statistics.median(abs(b / a - 1) for a, b in pairs) if pairs else None
 
 
 def draw(ways: Ways, folder: Path) -> None:
@@ -222,8 +287,8 @@ def draw(ways: Ways, folder: Path) -> None:
             axes.set_xlabel("limit (MiB)")
             for name, (mark, face) in looks.items():
                 of_way = {k: v for k, v in getattr(ways, name).items() if k[:3] == workload}
-                middles = map(middle, of_way.values())
-                pairs = sorted((mib, s) for s, mib in middles if mib != float("inf"))
+                middles = map(Steady.of, of_way.values())
+                pairs = sorted((one.mib, one.seconds) for one in middles if isfinite(one.mib))
                 drawn = {"color": colours[name], "mfc": face or colours[name], "ms": 4, "lw": 1}
                 # Also a way without a limit, for the legend.
                 limits, seconds = zip(*pairs, strict=True) if pairs else ((), ())

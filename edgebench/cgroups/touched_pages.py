@@ -19,15 +19,23 @@ _ALL_PAGES = "1"
 
 @dataclass(frozen=True)
 class TouchedPages:
-    """Bytes of resident pages that were touched; ``file_bytes`` of mapped files."""
+    """Bytes of resident pages that were touched.
+
+    ``file_bytes`` are of mapped files. ``huge_bytes``, of the anonymous ones, lie in huge pages:
+    each is marked as a whole where a byte of it was touched.
+    """
 
     anonymous_bytes: int = 0
     file_bytes: int = 0
+    huge_bytes: int = 0
 
     def __add__(self, other: TouchedPages) -> TouchedPages:
         """Of several processes."""
-        anonymous = self.anonymous_bytes + other.anonymous_bytes
-        return TouchedPages(anonymous, self.file_bytes + other.file_bytes)
+        return TouchedPages(
+            self.anonymous_bytes + other.anonymous_bytes,
+            self.file_bytes + other.file_bytes,
+            self.huge_bytes + other.huge_bytes,
+        )
 
 
 def forget_touched(pids: Iterable[int]) -> bool:
@@ -61,7 +69,7 @@ def touched_in(smaps: str) -> TouchedPages:
     Pages of a mapped file that were written to are anonymous; of these and of the file's own the
     kernel has one count of touched ones. The file's own are taken to be touched first.
     """
-    anonymous = file = resident = 0
+    anonymous = file = huge = resident = 0
     is_file, touched = False, 0
     for line in smaps.splitlines():
         if found := _MAPPING.match(line):
@@ -73,7 +81,9 @@ def touched_in(smaps: str) -> TouchedPages:
         elif line.startswith("Anonymous:"):
             own = min(touched, resident - _bytes(line)) if is_file else 0
             file, anonymous = file + own, anonymous + touched - own
-    return TouchedPages(anonymous, file)
+        elif line.startswith("AnonHugePages:"):
+            huge += min(touched, _bytes(line))
+    return TouchedPages(anonymous, file, huge)
 
 
 def _bytes(line: str) -> int:

@@ -29,6 +29,8 @@ _WHY_NOT = "counted over a whole walk, not at each of its limits"
 _WHY_NO_DEMAND = "in a walk the statistics that show demand are not read: that can prevent a kill"
 #: Unlimited rounds that differ by more, from a walk's start to its end, are said.
 _DRIFT = 0.05
+#: A working set of which a larger part lies in huge pages may be too large by as much.
+_HUGE_PART = 0.05
 
 
 def walk_records(
@@ -187,6 +189,12 @@ def _warnings(control: WalkControl, limits: WalkedLimits) -> list[str]:
         words.append(
             f"slowdown changes most between {low} and {high}, known to {cliff.known_to:.1%} of the "
             f"limit instead of {limits.target:.1%}: {why}"
+        )
+    watched = control.working_set
+    if watched.found and watched.huge_bytes > _HUGE_PART * watched.found.total_bytes:
+        words.append(
+            f"{format_size(watched.huge_bytes)} of the working set are in huge pages, which count "
+            "as wholes: rounds may need less (huge_pages = false shows how much)"
         )
     free = [s for s in control.steps if s.visit.memory_bytes is None and s.end_ns]
     if len(free) > 1 and abs(drift := _steady_s(free[-1]) / _steady_s(free[0]) - 1) > _DRIFT:

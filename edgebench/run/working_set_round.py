@@ -32,6 +32,8 @@ class WorkingSetRound:
         self.begun = False
         self.found: WorkingSet | None = None
         self.missing: str | None = NOT_REACHED
+        #: Of what was found, bytes in huge pages, which may have been touched in part.
+        self.huge_bytes = 0
 
     def begin(self) -> bool:
         """Whether there is a round to make."""
@@ -45,6 +47,7 @@ class WorkingSetRound:
         if touched is None or charged is None:
             self.missing = NOT_MARKED
             return
+        self.huge_bytes = touched.huge_bytes
         self.found = working_set(touched, charged, events, self._maps_weights)
         self.missing = None if self.found else "the round that was watched left no spans"
 

@@ -17,13 +17,14 @@ from edgebench.cgroups.touched_pages import (
 )
 
 MIB = 1 << 20
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 #: Touch all of 32 MiB and of a file, then on each line as many MiB of each as it says.
 PROGRAM = """
 import mmap, sys
 area = mmap.mmap(-1, 32 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 opened = open(sys.argv[1], "rb")
 file = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-area.madvise(mmap.MADV_NOHUGEPAGE)
+area.madvise(getattr(mmap, sys.argv[2]))
 def touch(anonymous, mapped):
     for place in range(0, anonymous << 20, mmap.PAGESIZE):
         area[place] = 1
@@ -44,6 +45,7 @@ Size:               4096 kB
 Rss:                4096 kB
 Referenced:         1024 kB
 Anonymous:          4096 kB
+AnonHugePages:      2048 kB
 7f0001000000-7f0001400000 rw-p 00000000 00:00 0 [heap]
 Size:               4096 kB
 Rss:                   0 kB
@@ -53,12 +55,12 @@ Anonymous:             0 kB
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """It, when all was touched once."""
-    mapped = tmp_path / "mapped"
+def program(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """It, when all was touched once; without huge pages if the test asks for no other advice."""
+    mapped, advice = tmp_path / "mapped", getattr(request, "param", "MADV_NOHUGEPAGE")
     mapped.write_bytes(bytes(16 * MIB))
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", PROGRAM, str(mapped)],
+        [sys.executable, "-I", "-S", "-c", PROGRAM, str(mapped), advice],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -89,6 +91,21 @@ def test_only_what_was_touched_counts(program: subprocess.Popen[str], anonymous:
     found = told(program, anonymous, mapped)
     assert anonymous * MIB <= found.anonymous_bytes < (anonymous + 3) * MIB
     assert mapped * MIB <= found.file_bytes < (mapped + 4) * MIB
+    assert found.huge_bytes < 3 * MIB
+
+
+@pytest.mark.skipif(
+    not HUGE_PAGES.exists() or "[never]" in HUGE_PAGES.read_text(), reason="no huge pages here"
+)
+@pytest.mark.parametrize("program", ["MADV_HUGEPAGE"], indirect=True)
+def test_what_lies_in_huge_pages_is_told(program: subprocess.Popen[str]):
+    """Of 3 MiB touched some do, of all 32 MiB more."""
+    whole = told(program, 32, 0).huge_bytes
+    if not whole:
+        pytest.skip("the kernel found no huge page")
+    part = told(program, 3, 0)
+    assert part.huge_bytes <= part.anonymous_bytes
+    assert 0 < part.huge_bytes < whole
 
 
 def test_a_process_that_is_gone_has_none(program: subprocess.Popen[str]):
@@ -101,5 +118,5 @@ def test_a_process_that_is_gone_has_none(program: subprocess.Popen[str]):
 
 def test_a_mapped_file_s_own_pages_are_told_from_those_written_to():
     """Of 3 MiB touched in a file, 2 MiB are at most its own: so many are not anonymous."""
-    assert touched_in(SMAPS) == TouchedPages(2 * MIB, 2 * MIB)
+    assert touched_in(SMAPS) == TouchedPages(2 * MIB, 2 * MIB, MIB)
     assert touched_in("") == TouchedPages()
