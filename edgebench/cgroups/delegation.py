@@ -2,7 +2,7 @@
 
 A cgroup that has processes can't enable controllers for its children (the kernel's
 no-internal-processes rule). The root of the hierarchy is exempt; elsewhere the harness moves
-itself, and the processes that called it, into a leaf cgroup, and back when it ends.
+itself, its session and the processes that called it into a leaf cgroup, and back when it ends.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ else as root, in each cgroup from the top down to this one:
 
 OTHER_PROCESSES = """\
 version 2 allows no processes in a cgroup that has limited child cgroups, and this one has processes
-other than edgebench's. Move them into a child cgroup first, as root:
-    mkdir {folder}/others
-    for pid in $(cat {folder}/cgroup.procs); do echo $pid > {folder}/others/cgroup.procs; done"""
+other than edgebench's and its shell's. Move them into a child cgroup first, as root:
+    mkdir -p {folder}/others
+    for pid in {pids}; do echo $pid > {folder}/others/cgroup.procs; done"""
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,9 @@ def enable_controllers(base: DelegatedFolder) -> Callable[[], None]:
         CgroupError: the cgroup has processes that can't be moved.
     """
     already = frozenset(unified_files(base.folder).subtree_control)
-    moved = [] if is_root_cgroup(base.folder) else _move_to_leaf(base.folder)
-    undo = partial(_undo, base, already, moved)
+    if not is_root_cgroup(base.folder):
+        _move_to_leaf(base.folder)
+    undo = partial(_undo, base, already)
     try:
         _enable(base, already)
     except CgroupError:
@@ -141,7 +142,9 @@ def _refused(folder: Path, error: OSError) -> CgroupError:
     pids = [pid for pid in _pids(folder) if pid]
     if pids:
         what = f"{len(pids)} other processes are in the current cgroup: {pids[:5]}"
-        return CgroupError(what, where=str(folder), remedy=OTHER_PROCESSES.format(folder=folder))
+        numbers = " ".join(map(str, pids))
+        remedy = OTHER_PROCESSES.format(folder=folder, pids=numbers)
+        return CgroupError(what, where=str(folder), remedy=remedy)
     return CgroupError(
         f"can't enable the memory controller: {error.strerror}",
         where=str(folder / "cgroup.subtree_control"),
@@ -149,38 +152,49 @@ def _refused(folder: Path, error: OSError) -> CgroupError:
     )
 
 
-def _move_to_leaf(folder: Path) -> list[int]:
-    """Move this process and its parents from the cgroup into its leaf; the pids moved."""
-    there = [pid for pid in _own_and_parents() if pid in _pids(folder)]
+def _move_to_leaf(folder: Path) -> None:
+    """Move all that is run with this process from the cgroup into its leaf."""
+    inside = _pids(folder)
+    there = [pid for pid in _own_and_parents() if pid in inside]
+    there += [pid for pid in inside if pid not in there and _in_our_session(pid)]
     if there:
         (folder / LEAF).mkdir(exist_ok=True)
-    return [pid for pid in there if _move(pid, folder / LEAF)]
+    for pid in there:
+        _move(pid, folder / LEAF)
 
 
-def _move(pid: int, folder: Path) -> bool:
-    try:
+def _move(pid: int, folder: Path) -> None:
+    # Not allowed, or gone: enabling the controllers shows whether it matters.
+    with contextlib.suppress(OSError):
         (folder / "cgroup.procs").write_text(str(pid))
-    except OSError:
-        # Not allowed, or gone: enabling the controllers shows whether it matters.
-        return False
-    return True
 
 
-def _undo(base: DelegatedFolder, already: frozenset[str], moved: list[int]) -> None:
-    """Restore the cgroup, unless another harness uses it."""
+def _undo(base: DelegatedFolder, already: frozenset[str]) -> None:
+    """Restore the cgroup, unless another harness uses it.
+
+    All that is in the leaf goes back: those moved may have started others meanwhile.
+    """
     if any(path.name != LEAF for path in base.folder.glob("edgebench-*/")):
         return
     files = unified_files(base.folder)
     with contextlib.suppress(OSError):
         for name in sorted(frozenset(files.subtree_control) - already):
             files.subtree_control = f"-{name}"
-        for pid in moved:
+        for pid in _pids(base.folder / LEAF):
             _move(pid, base.folder)
         (base.folder / LEAF).rmdir()
 
 
 def _pids(folder: Path) -> tuple[int, ...]:
     return tuple(int(line) for line in (folder / "cgroup.procs").read_text().split())
+
+
+def _in_our_session(pid: int) -> bool:
+    """Whether it was started from the same terminal: ``tee`` in ``edgebench run … | tee log``."""
+    try:
+        return pid > 0 and os.getsid(pid) == os.getsid(0)
+    except OSError:
+        return False
 
 
 def _own_and_parents() -> list[int]:

@@ -86,28 +86,36 @@ def test_it_is_left_as_it_was(tmp_path: Path):
 
 
 def test_only_what_called_us_steps_aside(tmp_path: Path):
-    """We and our callers go into the leaf, each one written there, and back; others stay."""
+    """We, our session and our callers go into the leaf, each one written there, and back."""
     base, callers = plain(tmp_path / "scope", type="domain"), delegation._own_and_parents()
     assert callers[:2] == [os.getpid(), os.getppid()]
     assert callers[-1] == 1
-    strangers = [0, 4_000_000]
-    (base / "cgroup.procs").write_text("\n".join(map(str, [*callers[:2], *strangers])))
-    moved: list[tuple[int, Path]] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delegation, "_move", lambda pid, folder: moved.append((pid, folder)) or True)
-        undo = enable_controllers(find_base(base, tmp_path))
-        assert moved == [(pid, base / LEAF) for pid in callers[:2]]
-        (base / "cgroup.subtree_control").write_text("memory pids")
-        undo()
-    assert moved[2:] == [(pid, base) for pid in callers[:2]]
+    with (
+        subprocess.Popen(["sleep", "1000"]) as piped,
+        subprocess.Popen(["sleep", "1000"], start_new_session=True) as stranger,
+    ):
+        there = [piped.pid, *callers[:2], 0, 4_000_000, stranger.pid]
+        moved: list[tuple[int, Path]] = []
+        ours = [*callers[:2], piped.pid]
+        inside = [*ours, 4_000_001]  # the last one was started meanwhile
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(delegation, "_move", lambda *move: moved.append(move))
+            patch.setattr(delegation, "_pids", {base: there, base / LEAF: inside}.__getitem__)
+            undo = enable_controllers(find_base(base, tmp_path))
+            assert moved == [(pid, base / LEAF) for pid in ours]
+            (base / "cgroup.subtree_control").write_text("memory pids")
+            undo()
+        assert moved[3:] == [(pid, base) for pid in inside]
+        piped.kill()
+        stranger.kill()
     assert not (base / LEAF).exists()
 
 
 def test_a_process_is_moved_by_its_number(tmp_path: Path):
     """Written where the kernel takes it; where it can't be, it stays, and that is told."""
-    assert delegation._move(7, tmp_path)
+    delegation._move(7, tmp_path)
     assert (tmp_path / "cgroup.procs").read_text() == "7"
-    assert not delegation._move(7, tmp_path / "gone")
+    delegation._move(7, tmp_path / "gone")
 
 
 def test_who_is_in_the_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -208,11 +216,35 @@ def test_the_harness_steps_aside_and_back(scope: Path, run: Run, tmp_path: Path)
 @pytest.mark.cgroup
 def test_others_in_the_way(scope: Path, cgroup: Cgroup, run: Run, tmp_path: Path):
     """Processes that did not call the harness are not moved: it says who they are, and how to."""
-    with subprocess.Popen(join_command(cgroup, ["sleep", "1000"], None, None)) as other:
+    command = join_command(cgroup, ["sleep", "1000"], None, None)
+    with subprocess.Popen(command, start_new_session=True) as other:
         while not cgroup.pids():
             pass
         done = run(*inside(tmp_path))
         assert other.pid in cgroup.pids()
+        remedy = [line.strip() for line in done.stderr.splitlines() if "/others" in line]
+        script = "\n".join([*remedy, '"$@"'])
+        mended = run("sh", "-c", script, "sh", *inside(tmp_path))
         other.kill()
-    assert f"not edgebench's are in our cgroup: [{other.pid}]" in done.stderr
-    assert f"mkdir {scope}/others" in done.stderr
+    (scope / "others").rmdir()
+    assert f"1 other processes are in the current cgroup: [{other.pid}]" in done.stderr
+    assert mended.returncode == 0, mended.stderr
+
+
+@pytest.mark.cgroup
+@pytest.mark.parametrize("before", ["", "timeout 60 "])
+def test_a_pipeline_steps_aside_with_the_harness(
+    scope: Path, run: Run, tmp_path: Path, before: str
+):
+    """``timeout 5h edgebench run … | tee log``: what it is piped to is no stranger."""
+    done = run(
+        "sh",
+        "-c",
+        before + '"$@" | tee "$0"; cat /proc/self/cgroup',
+        "/dev/null",
+        *inside(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    seen, after = done.stdout.splitlines()
+    assert json.loads(seen)[1] == str(scope / "edgebench-inner")
+    assert after.endswith(scope.name)
