@@ -37,7 +37,8 @@ def main(repeats: int) -> None:
     told = [_row(network, schedule, records) for network in NETWORKS for schedule in SCHEDULES]
     shown = [[*row.values()] for row in map(_shown, told)]
     about = next(record.accelerator for record in records if record.accelerator)
-    says = f"{about.title}, torch {torch.__version__}, cgroup v2; medians of {repeats} trials each."
+    trials = "one trial" if repeats == 1 else f"medians of {repeats} trials"
+    says = f"{about.title}, torch {torch.__version__}, cgroup v2; {trials} each."
     report.write("accelerator_memory", says, list(_shown(told[0])), shown, told)
 
 
@@ -62,8 +63,8 @@ def tables(repeats: int) -> dict[str, Any]:
 
 
 def _row(network: str, schedule: str, records: Sequence[TrialRecord]) -> dict[str, Any]:
-    asked = {"network": network, "schedule": schedule}
-    own = [r for r in records if asked.items() <= r.settings.items()]
+    asked = [network], schedule
+    own = [r for r in records if (r.settings["networks"], r.settings["schedule"]) == asked]
     there = [(record.outcome, record.accelerator) for record in own if record.accelerator]
     free = [told for _, told in there if told.limit_bytes is None]
     ran = [told for outcome, told in there if outcome == "ok"]

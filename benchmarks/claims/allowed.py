@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     ),
     "machines": (
         r"AMD EPYC, (?:\d cores, )?\d+ GiB",
-        r"\bvm-2core-24g\b",
+        r"\bvm-2core-24g\b|\bNVIDIA H200\b",
         r"\b2 cores of an AMD EPYC",
     ),
     "limits asked for": (

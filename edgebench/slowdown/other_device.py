@@ -108,8 +108,8 @@ def _common(here: Calibration | None) -> tuple[str, ...]:
     times = f"those of {here.device}" if here else "those of the measured device"
     return (
         f"times without a limit are {times}, so a slower CPU is slowed by smaller factors",
-        f"intervals are {WIDER:g} times as wide (in logarithms) as for the measured device; how "
-        "many trials they hold is not measured",
+        f"intervals are {WIDER:g} times as wide (in logarithms) as for the measured device; that "
+        "was tried on one other machine alone",
     )
 
 
