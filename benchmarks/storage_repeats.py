@@ -74,13 +74,13 @@ def spreads_per_byte(found: Results) -> list[tuple[float, float]]:
     trials = found.trials.set_index("trial").assign(seconds=seconds).dropna(subset="seconds")
     points = trials.groupby(["schedule", "limit_label"])
     medians = points["seconds"].median()
-    spread = {}
+    found_spreads = []
     for (schedule, limit), own in points:
         slowdown = float(medians[schedule, limit] / medians[schedule, "max"])
         if slowdown >= SLOWED and len(own) > 1:
             each = own["seconds"] / own["io_read_bytes"]
-            spread[slowdown] = float(np.ptp(each) / each.median())
-    return list(spread.items())
+            found_spreads.append((slowdown, float(np.ptp(each) / each.median())))
+    return found_spreads
 
 
 def measured(repeats: int, networks: Sequence[str]) -> list[Curve]:

@@ -141,7 +141,8 @@ def _enable(base: DelegatedFolder, already: frozenset[str]) -> None:
 def _refused(folder: Path, error: OSError) -> CgroupError:
     pids = [pid for pid in _pids(folder) if pid]
     if pids:
-        what = f"{len(pids)} other processes are in the current cgroup: {pids[:5]}"
+        who = "1 other process is" if len(pids) == 1 else f"{len(pids)} other processes are"
+        what = f"{who} in the current cgroup: {pids[:5]}"
         numbers = " ".join(map(str, pids))
         remedy = OTHER_PROCESSES.format(folder=folder, pids=numbers)
         return CgroupError(what, where=str(folder), remedy=remedy)

@@ -112,10 +112,11 @@ def test_only_what_called_us_steps_aside(tmp_path: Path):
 
 
 def test_a_process_is_moved_by_its_number(tmp_path: Path):
-    """Written where the kernel takes it; where it can't be, it stays, and that is told."""
+    """Written where the kernel takes it; where it can't be, it stays, and that is no error."""
     delegation._move(7, tmp_path)
     assert (tmp_path / "cgroup.procs").read_text() == "7"
-    delegation._move(7, tmp_path / "gone")
+    delegation._move(8, tmp_path / "gone")
+    assert not (tmp_path / "gone").exists()
 
 
 def test_who_is_in_the_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -227,7 +228,7 @@ def test_others_in_the_way(scope: Path, cgroup: Cgroup, run: Run, tmp_path: Path
         mended = run("sh", "-c", script, "sh", *inside(tmp_path))
         other.kill()
     (scope / "others").rmdir()
-    assert f"1 other processes are in the current cgroup: [{other.pid}]" in done.stderr
+    assert f"1 other process is in the current cgroup: [{other.pid}]" in done.stderr
     assert mended.returncode == 0, mended.stderr
 
 
@@ -236,7 +237,7 @@ def test_others_in_the_way(scope: Path, cgroup: Cgroup, run: Run, tmp_path: Path
 def test_a_pipeline_steps_aside_with_the_harness(
     scope: Path, run: Run, tmp_path: Path, before: str
 ):
-    """``timeout 5h edgebench run … | tee log``: what it is piped to is no stranger."""
+    """``timeout 5h edgebench run … | tee log``: what it is piped to is moved, too."""
     done = run(
         "sh",
         "-c",
