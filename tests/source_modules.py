@@ -69,14 +69,15 @@ def _top(tree: ast.Module) -> Iterator[ast.stmt]:
         yield node
 
 
-def shared_names(modules: list[SourceModule]) -> dict[str, list[str]]:
-    """Public classes and functions that several modules define, with these; commands left out."""
+def shared_names(modules: list[SourceModule]) -> dict[tuple[str, str], list[str]]:
+    """(package, name) of public classes and functions that several of its modules define."""
     found = defaultdict(list)
     for module in modules:
+        package = ".".join(module.name.split(".")[:-1][:2])
         for name in module.definitions().keys() - module.commands():
             if not name.startswith("_"):
-                found[name].append(module.name)
-    return {name: places for name, places in sorted(found.items()) if len(places) > 1}
+                found[package, name].append(module.name)
+    return {key: places for key, places in sorted(found.items()) if len(places) > 1}
 
 
 def unused_names(modules: list[SourceModule]) -> list[str]:
