@@ -7,9 +7,13 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from needs import Guard, is_pure
 
 from edgebench.errors import EdgebenchError
 
@@ -51,9 +55,20 @@ def why_no_gpu() -> str | None:
     return None if torch.cuda.is_available() else "torch finds no GPU that it can use"
 
 
-#: What these mark looks at, or changes, what there is but once: never two of them at a time.
-ONE_AT_A_TIME = ("cgroup", "gpu", "root", "swap")
-NEEDS = {"cgroup": why_no_cgroup, "gpu": why_no_gpu, "root": why_no_root, "swap": why_no_swap}
+NEEDS = {
+    "own_cgroup": why_no_cgroup,
+    "cgroup": why_no_cgroup,
+    "gpu": why_no_gpu,
+    "root": why_no_root,
+    "swap": why_no_swap,
+}
+#: What these tests look at, or change, exists only once: never two of them at a time.
+ONE_AT_A_TIME = ("exclusive", "cgroup", "own_cgroup", "gpu", "root", "swap")
+TESTS = Path(__file__).parent
+#: Where all tests have their marks already.
+HELD = {TESTS / name for name in ("boards",)}
+#: What a test must have been given before it may do it; active while a test is set up and runs.
+GUARD = Guard()
 
 
 # No test asserts seconds, and a second worker or a small board makes any of them slow. Inputs are
@@ -75,34 +90,63 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
-def group_of(item: pytest.Item, alone: bool, shared: bool) -> str:
-    """Tests of one group run on one worker: all that share the machine, the browser, a file."""
-    if not alone and item.get_closest_marker("browser"):
-        return "browser"
-    return "machine" if alone or shared else item.nodeid.split("::")[0]
+def group_of(item: pytest.Item) -> str | None:
+    """Tests of one group run on one worker, one after the other; None: on any, alone.
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Beside other workers: a file on one of them, all files that share the machine on one.
-
-    A test with a group of its own stays in it.
+    Pure tests take milliseconds: a file of them is one piece of work. Others go one by one, except
+    where they share a costly fixture of their file or package.
     """
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return
-    alone = {item for item in items if any(map(item.get_closest_marker, ONE_AT_A_TIME))}
-    shared = {item.path for item in alone}
+    if any(map(item.get_closest_marker, ONE_AT_A_TIME)):
+        return "exclusive"
+    if item.get_closest_marker("browser"):
+        return "browser"
+    file = item.nodeid.split("::")[0]
+    if is_pure(item):
+        return f"{file} pure"
+    found: dict[str, Sequence[pytest.FixtureDef[Any]]] = item._fixtureinfo.name2fixturedefs
+    shared = (
+        each.scope in ("module", "class", "package") for defs in found.values() for each in defs
+    )
+    return file if any(shared) else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Pure tests first: in no process is an engine loaded before one of them."""
+    items.sort(key=lambda item: not is_pure(item))
+    beside_others = "PYTEST_XDIST_WORKER" in os.environ
     for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            group = group_of(item, item in alone, item.path in shared)
+        if is_pure(item):
+            item.add_marker("pure")
+        group = None if item.get_closest_marker("xdist_group") else group_of(item)
+        if beside_others and group:
             item.add_marker(pytest.mark.xdist_group(group))
-    if torch := sys.modules.get("torch"):
+    if beside_others and (torch := sys.modules.get("torch")):
         # Threads of two workers on two cores mostly wait for each other.
         torch.set_num_threads(1)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a marked test where its need can't be met."""
     for marker, why_not in NEEDS.items():
         reason = why_not() if item.get_closest_marker(marker) else None
         if reason:
             pytest.skip(reason)
+    if item.path.parent in HELD:
+        GUARD.watch(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Fail a test that does what it isn't marked for."""
+    result = yield
+    if item.path.parent in HELD:
+        GUARD.check()
+    return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """What a fixture clears up may need a process."""
+    GUARD.rest()
