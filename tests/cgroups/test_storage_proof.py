@@ -1,0 +1,120 @@
+"""Whether a disk is held to its declared speed, decided from injected readings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgebench.cgroups import storage_check
+from edgebench.cgroups.disk_limits import DiskLimit
+from edgebench.cgroups.disk_speed import ProbeResult
+from edgebench.cgroups.storage_check import SpeedProof, prove_storage
+from edgebench.errors import CgroupError
+from edgebench.storage_speed import parse_storage
+
+MB = 1_000_000
+FAST = ProbeResult(2000 * MB, 500_000, 0.0001)
+
+
+def reading(megabytes_per_s: float, iops: float = 10_000) -> ProbeResult:
+    """What a probe read."""
+    return ProbeResult(megabytes_per_s * MB, iops, 0.001)
+
+
+def proof(own: float, held: float, declared: float | None) -> SpeedProof:
+    """A proof of sequential reads, in MB/s."""
+    speed = None if declared is None else declared * MB
+    return SpeedProof("read", "sequential", 1 << 17, 4, reading(own), reading(held), speed)
+
+
+@pytest.mark.parametrize(
+    ("own", "held", "declared", "off"),
+    [
+        (2000, 100, 100, 0.0),
+        (2000, 112, 100, 0.12),
+        (2000, 88, 100, 0.12),
+        (125, 80, 100, 0.2),
+        # The disk by itself is hardly faster: too slow is not the fault of what holds it.
+        (124, 80, 100, 0.0),
+        (124, 112, 100, 0.12),
+        (2000, 1500, None, 0.0),
+    ],
+)
+def test_how_far_a_held_speed_is_off(
+    own: float, held: float, declared: float | None, off: float
+) -> None:
+    """In both directions where the disk is clearly faster by itself, else only above it."""
+    assert proof(own, held, declared).off == pytest.approx(off)
+
+
+class Disk:
+    """Answers probes: ``own`` as it is, then each of ``held`` in turn, the last one for ever."""
+
+    def __init__(self, own: ProbeResult, *held: ProbeResult) -> None:
+        self.own, self.held, self.asked = own, list(held), 0
+
+    def probe(
+        self, parent: object, limit: DiskLimit | None, file: Path, words: list[str]
+    ) -> list[ProbeResult]:
+        """One reading for each way after the direction."""
+        if limit is None:
+            return [self.own] * (len(words) - 1)
+        self.asked += 1
+        result = self.held.pop(0) if len(self.held) > 1 else self.held[0]
+        return [result] * (len(words) - 1)
+
+
+def prove(monkeypatch: pytest.MonkeyPatch, disk: Disk, declared: str) -> list[SpeedProof]:
+    """What is found of a disk that answers so."""
+    monkeypatch.setattr(storage_check, "probe", disk.probe)
+    speed = parse_storage(declared)
+    limit: Any = type("Limit", (), {"name": "disk", "speed": speed, "numbers": "7:0"})()
+    return prove_storage(None, limit, Path("file"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("held", [91, 100, 109])
+def test_a_disk_within_a_tenth_is_held(monkeypatch: pytest.MonkeyPatch, held: float) -> None:
+    """One measurement is enough then."""
+    disk = Disk(FAST, reading(held))
+    assert all(one.held.bps == held * MB for one in prove(monkeypatch, disk, "read=100MB/s"))
+    assert disk.asked == 1
+
+
+@pytest.mark.parametrize("held", [85, 115])
+def test_a_disk_that_is_not_held_is_refused(monkeypatch: pytest.MonkeyPatch, held: float) -> None:
+    """After three attempts; one good attempt among them is enough."""
+    disk = Disk(FAST, reading(held))
+    with pytest.raises(CgroupError, match="15% off"):
+        prove(monkeypatch, disk, "read=100MB/s")
+    assert disk.asked == 3
+    assert prove(monkeypatch, Disk(FAST, reading(held), reading(100)), "read=100MB/s")
+
+
+def test_a_disk_slower_than_declared_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has what the disk does by itself, and a speed to declare that it can keep."""
+    with pytest.raises(CgroupError, match="slower than declared") as caught:
+        prove(monkeypatch, Disk(reading(90), reading(90)), "read=100MB/s")
+    assert "read=72MB/s" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize(("iops", "fault"), [(1000, None), (1200, "20% off"), (800, "20% off")])
+def test_a_rate_of_requests_is_proved_too(
+    monkeypatch: pytest.MonkeyPatch, iops: float, fault: str | None
+) -> None:
+    """Requests of each size may reach no more and no less than the declared rate."""
+    disk = Disk(FAST, FAST)
+
+    def probe(parent: object, limit: object, file: Path, words: list[str]) -> list[ProbeResult]:
+        if limit is None:
+            return [FAST] * (len(words) - 1)
+        sizes = (int(word.split(":")[1]) for word in words[1:])
+        return [ProbeResult(iops * size, iops, 0.001) for size in sizes]
+
+    monkeypatch.setattr(disk, "probe", probe)
+    if fault is None:
+        assert prove(monkeypatch, disk, "read_iops=1000")
+        return
+    with pytest.raises(CgroupError, match=fault):
+        prove(monkeypatch, disk, "read_iops=1000")
