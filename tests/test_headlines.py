@@ -38,6 +38,10 @@ def looked_at(headlines: ModuleType, page: str, *, write: bool = False) -> list[
     return list(headlines.look(page, makers, write, not write))
 
 
+@pytest.mark.promise(
+    "Each measured number of README and docs is computed from files of this repository; a "
+    "number without such a file fails the test."
+)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_number_is_what_the_files_say(headlines: ModuleType, page: str):
     """Every claim is on its page with the number recomputed, and no other number is unexplained."""
@@ -49,6 +53,10 @@ def test_every_page_of_claims_is_read(headlines: ModuleType):
     assert set(headlines.claims_by_page()) <= set(PAGES)
 
 
+@pytest.mark.promise(
+    "Each measured number of README and docs is computed from files of this repository; a "
+    "number without such a file fails the test."
+)
 def test_another_number_is_found_and_put_right(headlines: ModuleType, copied: Path):
     """A number that the files don't say fails the check; ``--write`` brings the right one back."""
     sound = copied.read_text()
@@ -66,6 +74,10 @@ def test_words_that_are_gone_are_missed(headlines: ModuleType, copied: Path):
     assert any("0 times on the page" in fault for fault in looked_at(headlines, "README.md"))
 
 
+@pytest.mark.promise(
+    "Each measured number of README and docs is computed from files of this repository; a "
+    "number without such a file fails the test."
+)
 def test_a_number_without_a_claim_is_found(headlines: ModuleType, copied: Path):
     """In prose and in a table; not in an example or a version."""
     copied.write_text(

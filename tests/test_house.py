@@ -146,6 +146,10 @@ def test_only_the_command_line_prints_and_exits():
     }
 
 
+@pytest.mark.promise(
+    "No eval, no shell; nothing is unpickled but the caller's own function, below its limit "
+    "(`edgebench.measure`)."
+)
 def test_no_shell_stands_between_processes():
     """No module hands words to a shell."""
     forbidden = {"os.system", "os.popen", "subprocess.getoutput"}

@@ -148,6 +148,7 @@ def test_what_repeats_hide_is_not_the_cause(tmp_path: Path):
     assert "causes" not in words
 
 
+@pytest.mark.promise("A layer is named as the cause only if its own repeats support it.")
 def test_a_layer_that_is_slow_in_one_trial_alone_is_not_the_cause(tmp_path: Path):
     """Every pass is slower, but each time through another layer."""
     trials = [Made("100M", [slower(name, (1.0, 0.2, 0.1, 0.01))]) for name in ("conv", "fc")]

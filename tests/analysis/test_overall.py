@@ -117,6 +117,10 @@ def test_a_time_of_one_block_alone_is_left_out_with_it():
     assert found.ratio == pytest.approx(math.exp(0.1))
 
 
+@pytest.mark.promise(
+    "Equal sweeps are called slower over all times in at most 3 of 100 comparisons, also "
+    "where kinds of time, points or blocks drift as one."
+)
 @pytest.mark.parametrize("over", _DRIFTS)
 def test_equal_sweeps_are_seldom_called_slower(over: str):
     """In at most three of a hundred pairs, also where kinds, points or blocks drift as one."""
@@ -125,6 +129,9 @@ def test_equal_sweeps_are_seldom_called_slower(over: str):
     assert sum(one is not None and one.verdict == "slower" for one in found) <= 0.03 * _PAIRS
 
 
+@pytest.mark.promise(
+    "The interval over all times holds the true ratio as often as it says, under the same drifts."
+)
 @pytest.mark.parametrize("over", _DRIFTS)
 def test_the_interval_holds_the_true_ratio(over: str):
     """Nineteen times in twenty or more, without a threshold's help; chance of 300 allowed for."""
@@ -134,6 +141,10 @@ def test_the_interval_holds_the_true_ratio(over: str):
     assert stats.binomtest(missed, _PAIRS, 0.05, alternative="greater").pvalue > 0.01
 
 
+@pytest.mark.promise(
+    "A slowdown of all times is found over all times: 10 % in at least 95 of 100 comparisons, "
+    "5 % in 90, at three repeats and noise of 6 %."
+)
 @pytest.mark.parametrize(("percent", "share"), [(10, 0.95), (5, 0.9)])
 def test_a_change_of_all_times_is_found(percent: int, share: float):
     """10 % in 95 of 100 pairs, 5 % in 90, where single times differ by 6 % between repeats."""
@@ -165,6 +176,11 @@ def in_turn(chance: random.Random, factor: float) -> list[PointTime]:
     ]
 
 
+@pytest.mark.promise(
+    "Versions run in turn under a drift of 7 % from block to block that both share: a "
+    "slowdown of 10 % is found over all times in at least 95 of 100 comparisons, equal ones "
+    "are called slower in at most 3, at noise of 2 %."
+)
 def test_drift_that_both_versions_share_is_in_no_ratio():
     """Blocks far apart, each with the same change in both trials of a pair: the change, exactly."""
     drift = [0.0, 0.3, -0.2]
@@ -193,6 +209,11 @@ def test_pairs_alone_are_student_s():
     assert found.widest == "pairs"
 
 
+@pytest.mark.promise(
+    "Versions run in turn under a drift of 7 % from block to block that both share: a "
+    "slowdown of 10 % is found over all times in at least 95 of 100 comparisons, equal ones "
+    "are called slower in at most 3, at noise of 2 %."
+)
 @pytest.mark.parametrize(("factor", "least", "most"), [(1.0, 0.0, 0.03), (1.1, 0.95, 1.0)])
 def test_versions_in_turn_are_told_apart_under_drift(factor: float, least: float, most: float):
     """Drift of 7 % from block to block: 10 % found in 95 of 100 pairs, equal ones slower in 3."""

@@ -65,6 +65,10 @@ def test_memory_is_not_passed_down(tmp_path: Path):
     assert "Delegate=yes" in str(caught.value.remedy)
 
 
+@pytest.mark.promise(
+    "`edgebench doctor` reports and says what to type: root in a cgroup that systemd has not "
+    "delegated."
+)
 def test_root_in_a_cgroup_of_systemd_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Root can write everywhere; what systemd has not delegated is left alone all the same."""
     folder = plain(tmp_path / "session.scope", type="domain")

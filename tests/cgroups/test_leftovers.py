@@ -66,6 +66,10 @@ def test_the_state_folder_goes_with_the_last(monkeypatch: pytest.MonkeyPatch, tm
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.promise(
+    "A harness killed before it locked its state file leaves none behind, and removes none of "
+    "a running harness."
+)
 def test_a_file_of_a_start_that_died_at_once_goes(folder: Path):
     """A killed process had not locked its state file yet; a living one's stays."""
     (folder / "1-dead.new").touch()
@@ -76,6 +80,10 @@ def test_a_file_of_a_start_that_died_at_once_goes(folder: Path):
         assert list(folder.iterdir()) == [living]
 
 
+@pytest.mark.promise(
+    "A harness killed before it locked its state file leaves none behind, and removes none of "
+    "a running harness."
+)
 def test_a_start_whose_file_is_cleared_makes_another(folder: Path, monkeypatch: pytest.MonkeyPatch):
     """Another start may take a file for a dead one's in the instant before it is locked."""
     real, stolen = fcntl.flock, []
@@ -108,6 +116,7 @@ def test_what_has_to_be_undone_last_is(folder: Path, tmp_path: Path):
     assert seen == [False]
 
 
+@pytest.mark.promise("Nothing that a running harness has created is touched.")
 def test_a_dead_harness_is_cleared_and_a_living_one_is_not(folder: Path, tmp_path: Path):
     """Only a state file that nobody holds locked is cleared, with a sentence for each thing."""
     dead, living = tmp_path / "edgebench-dead", tmp_path / "edgebench-living"
@@ -123,6 +132,7 @@ def test_a_dead_harness_is_cleared_and_a_living_one_is_not(folder: Path, tmp_pat
         assert len(list(folder.iterdir())) == 1
 
 
+@pytest.mark.promise("Nothing without edgebench's name is touched, even through links or `..`.")
 def test_nothing_without_our_name_is_touched(folder: Path, tmp_path: Path):
     """A claim of somebody's folder, a link, or a way round by ``..`` is not followed."""
     precious = tmp_path / "precious"
@@ -157,6 +167,7 @@ def test_a_dead_harness_s_cgroup_goes_with_all_in_it(
     assert not any(path.parent.exists() for path in cgroup.join_files())
 
 
+@pytest.mark.promise("A cgroup is recorded in the state file before it is created.")
 @pytest.mark.cgroup
 def test_a_cgroup_is_claimed_before_it_is_made(ownership: Ownership, parent: ParentCgroup):
     """Its claim stands while it is there, and goes with it."""

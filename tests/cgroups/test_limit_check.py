@@ -29,6 +29,10 @@ def test_a_limit_is_enforced(parent: ParentCgroup):
     assert not cgroups_in(parent)
 
 
+@pytest.mark.promise(
+    "`edgebench doctor` reports and says what to type: a limit that can be read but is not "
+    "enforced."
+)
 @pytest.mark.parametrize(
     ("really", "words"),
     [(Limits(), "should have been killed"), (Limits(16 << 20, 0), "should have succeeded")],

@@ -55,6 +55,9 @@ def test_memory_control_is_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert "cgroup_enable=memory" in str(refused().remedy)
 
 
+@pytest.mark.promise(
+    "`edgebench doctor` reports and says what to type: a cgroup that the mount does not show."
+)
 def test_our_own_cgroup_is_not_visible(monkeypatch: pytest.MonkeyPatch):
     """As in a container that shows another part of the hierarchy."""
     machine(monkeypatch, v1(None, "memory"))

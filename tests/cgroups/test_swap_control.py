@@ -76,6 +76,7 @@ def test_swap_comes_and_goes(control: SwapControl, kind: str) -> None:
     control.off()
 
 
+@pytest.mark.promise("A swap file is 0600 in a folder of 0700.")
 @pytest.mark.root
 @pytest.mark.swap
 def test_nobody_else_can_read_or_replace_a_swap_file(control: SwapControl) -> None:
@@ -99,6 +100,7 @@ def test_the_same_swap_again_is_kept_and_another_replaces_it(control: SwapContro
     assert str(second) not in swaps()
 
 
+@pytest.mark.promise("Swap files and zram devices of a killed harness are removed.")
 @pytest.mark.root
 @pytest.mark.swap
 @pytest.mark.parametrize("kind", ["file", "zram"])

@@ -209,6 +209,10 @@ def _cells(installations: Iterable[tuple[str, ...]]) -> Iterator[object]:
             yield pytest.param(chosen, one, id=name, marks=marks)
 
 
+@pytest.mark.promise(
+    "In the base install and with each single extra every verb works, or names the extra to "
+    "install, and installing that one is enough."
+)
 @pytest.mark.parametrize(("chosen", "one"), cells(()))
 def test_in_the_base_install(
     chosen: tuple[str, ...], one: Call, installed: Installer, places: dict[str, Path]
@@ -218,6 +222,10 @@ def test_in_the_base_install(
     judge(one, chosen, *answer(python, one, places), python)
 
 
+@pytest.mark.promise(
+    "In the base install and with each single extra every verb works, or names the extra to "
+    "install, and installing that one is enough."
+)
 @pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "one"), cells(*((extra,) for extra in EXTRAS)))
 def test_in_each_extra(
@@ -228,6 +236,10 @@ def test_in_each_extra(
     judge(one, chosen, *answer(python, one, places), python)
 
 
+@pytest.mark.promise(
+    "In the base install and with each single extra every verb works, or names the extra to "
+    "install, and installing that one is enough."
+)
 @pytest.mark.slow
 @pytest.mark.cgroup
 @pytest.mark.parametrize("one", [c for c in CALLS if len(c.needs) > 1], ids=lambda one: one.words)
@@ -240,6 +252,10 @@ def test_what_two_extras_are_named_for_works_with_both(
     judge(one, chosen, *answer(python, one, places), python)
 
 
+@pytest.mark.promise(
+    "In the base install and with each single extra every verb works, or names the extra to "
+    "install, and installing that one is enough."
+)
 @pytest.mark.slow
 def test_in_a_fresh_environment(tmp_path: Path, places: dict[str, Path]):
     """The base install as pip makes it, from a copy of the source: every verb, and its help."""
@@ -297,12 +313,14 @@ def imported() -> Iterator[str]:
                 yield node.module.partition(".")[0]
 
 
+@pytest.mark.promise("A failed import that no extra provides is not reported as a missing extra.")
 @pytest.mark.parametrize("module", sorted({*imported()} - {*sys.stdlib_module_names, "edgebench"}))
 def test_every_import_is_of_an_extra(module: str):
     """Whatever is imported comes with the base install or with an extra that can be named."""
     assert extras.extras_with(module)
 
 
+@pytest.mark.promise("A failed import that no extra provides is not reported as a missing extra.")
 def test_a_bug_is_not_taken_for_a_missing_extra():
     """A module that nobody brings, or one of ours that isn't there, is no matter of installing."""
     for name in ("edgebench.nowhere", "nobody_has_this", "pandas.nowhere", None):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from claim_making import (
     CLEARLY,
     MIB,
@@ -102,6 +103,10 @@ def check_numbers(said: str, points: Sequence[Point]) -> None:
         assert math.isclose(float(factor[1].rstrip(".")), median, rel_tol=6e-3), said
 
 
+@pytest.mark.promise(
+    "No sentence of a report claims slower, faster, no slower or time saved beyond what the "
+    "repeats support, or contradicts a median."
+)
 @given(POINTS, st.sampled_from([1, 2]))
 @quick
 def test_times_are_told_as_far_as_repeats_carry(points: list[Point], rounds: int):
@@ -112,6 +117,10 @@ def test_times_are_told_as_far_as_repeats_carry(points: list[Point], rounds: int
             check_numbers(said, points)
 
 
+@pytest.mark.promise(
+    'No limit reported as viable, or as a lower bound ("down to"), has a trial that did not '
+    "finish there or above."
+)
 @given(POINTS, st.sampled_from(["none", "file"]))
 @quick
 def test_what_fits_was_never_killed(points: list[Point], swap: str):
@@ -141,6 +150,10 @@ def test_what_fits_was_never_killed(points: list[Point], swap: str):
             assert not any(p.seconds for p in tried if p.limit <= below.limit), bought  # type: ignore[operator]
 
 
+@pytest.mark.promise(
+    'No limit reported as viable, or as a lower bound ("down to"), has a trial that did not '
+    "finish there or above."
+)
 @given(POINTS)
 @quick
 def test_the_summary_s_columns_hold_at_every_wider_limit(points: list[Point]):
@@ -155,6 +168,10 @@ def test_the_summary_s_columns_hold_at_every_wider_limit(points: list[Point]):
                 assert not is_time or (told and told[0] <= SLIGHT and told[2] < CLEARLY), row
 
 
+@pytest.mark.promise(
+    "No sentence of a report claims slower, faster, no slower or time saved beyond what the "
+    "repeats support, or contradicts a median."
+)
 @given(REPEATS, REPEATS)
 @quick
 def test_a_pass_of_layers_is_told_as_far_as_repeats_carry(free: list[float], slow: list[float]):
@@ -191,6 +208,9 @@ def check_pass(said: str, points: Sequence[Point]) -> None:
     assert found[2] < 1 if "faster" in said else found[1] > 1, f"{said} / {found}"
 
 
+@pytest.mark.promise(
+    "`compare` reports slower, faster or same only where the 95 % interval supports it."
+)
 @given(st.lists(st.tuples(REPEATS, REPEATS), min_size=1, max_size=4))
 @quick
 def test_verdicts_of_two_sweeps_hold_their_intervals(pairs: list[tuple[list[float], list[float]]]):
@@ -216,6 +236,10 @@ def test_verdicts_of_two_sweeps_hold_their_intervals(pairs: list[tuple[list[floa
             assert max(row.ratio, row.ratio_high) < 1, row
 
 
+@pytest.mark.promise(
+    "Where a report advises more repeats, more repeats help; where it calls the repeats "
+    "enough, they are enough."
+)
 @given(st.lists(st.floats(0.5, 2.0), min_size=2, max_size=14))
 @quick
 def test_enough_repeats_are_enough(values: list[float]):
@@ -236,6 +260,10 @@ TRIED = st.builds(
 )
 
 
+@pytest.mark.promise(
+    'No limit reported as viable, or as a lower bound ("down to"), has a trial that did not '
+    "finish there or above."
+)
 @given(st.lists(TRIED, max_size=6, unique_by=lambda one: one.limit_bytes))
 @quick
 def test_the_least_limit_was_not_killed_above(tried: list[TriedLimit]):
@@ -249,6 +277,10 @@ def test_the_least_limit_was_not_killed_above(tried: list[TriedLimit]):
     assert f"(finished, {times})" in said
 
 
+@pytest.mark.promise(
+    "Where a report advises more repeats, more repeats help; where it calls the repeats "
+    "enough, they are enough."
+)
 @given(st.lists(st.floats(0.5, 2.0), min_size=9, max_size=60))
 @quick
 def test_more_repeats_tell_more(values: list[float]):

@@ -92,6 +92,9 @@ def all_large(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(large, "LARGE_BYTES", 1)
 
 
+@pytest.mark.promise(
+    "A large `trials.jsonl` is checked line by line like a small one: same records, same warnings."
+)
 @pytest.mark.parametrize("kind", ODD_LINES)
 def test_odd_lines_are_judged_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str):
     """In the middle, at the end, and twice over: the same records and the same warnings."""
@@ -108,6 +111,9 @@ def test_odd_lines_are_judged_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert other == small
 
 
+@pytest.mark.promise(
+    "A large `trials.jsonl` is checked line by line like a small one: same records, same warnings."
+)
 @pytest.mark.parametrize("key", ODD_VALUES)
 def test_odd_values_are_judged_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str):
     """What makes a line damaged for one reader makes it so for the other."""
@@ -122,6 +128,9 @@ def test_odd_values_are_judged_alike(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert every_field(other) == every_field(small), value
 
 
+@pytest.mark.promise(
+    "A large `trials.jsonl` is checked line by line like a small one: same records, same warnings."
+)
 @settings(
     max_examples=150,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -144,6 +153,7 @@ def test_any_damage_is_judged_alike(
     assert every_field(other) == every_field(small)
 
 
+@pytest.mark.promise("Older results that recorded such a trial as `ok` are read as killed.")
 def test_ok_with_a_killed_child_is_read_as_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Records of before, small and large file alike: no success, no time, no demand, and why."""
     path = make_sweep(tmp_path)
@@ -197,6 +207,7 @@ def frames_of(path: Path) -> list[pd.DataFrame]:
     return [loaded.trials, loaded.phases]
 
 
+@pytest.mark.promise("Its frames and the output of `show` are the same.")
 def test_frames_and_summaries_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """What is made of columns on the disk is what is made of records, and show tells the same."""
     path = make_sweep(tmp_path)
@@ -247,6 +258,7 @@ def tampered(path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+@pytest.mark.promise("The cache is extended when lines are added.")
 def test_what_is_kept_is_used_and_grows(tmp_path: Path, all_large: None):
     """Old lines are not read again; new ones are, and are kept too."""
     path = make_sweep(tmp_path)
@@ -283,6 +295,7 @@ def rewritten_and_grown(path: Path) -> None:
         file.write(json.dumps(record("0100").to_json()).encode() + b"\n")
 
 
+@pytest.mark.promise("Its cache is not used if it is out of date or damaged, and is optional.")
 @pytest.mark.parametrize("change", [replaced_in_the_middle, cut, rewritten_and_grown])
 def test_what_is_stale_is_not_used(tmp_path: Path, all_large: None, change: Callable[[Path], None]):
     """Whatever happened to the file, what is read is what it says now."""
@@ -294,6 +307,7 @@ def test_what_is_stale_is_not_used(tmp_path: Path, all_large: None, change: Call
     pd.testing.assert_frame_equal(edgebench.load(path).trials, trials)
 
 
+@pytest.mark.promise("The cache is extended when lines are added.")
 def test_a_torn_tail_is_not_kept(tmp_path: Path, all_large: None):
     """A line that is half there is read again once it is whole."""
     path = make_sweep(tmp_path)
@@ -308,6 +322,7 @@ def test_a_torn_tail_is_not_kept(tmp_path: Path, all_large: None):
     assert (len(loaded.trials), loaded.warnings) == (10, [])
 
 
+@pytest.mark.promise("Its cache is not used if it is out of date or damaged, and is optional.")
 def test_what_is_kept_and_damaged_is_not_used(tmp_path: Path, all_large: None):
     """Any of its bytes changed, or any of them missing: the results are what the lines say."""
     path = make_sweep(tmp_path)
@@ -347,6 +362,7 @@ def test_a_cache_with_control_characters_or_twice_the_same_text_is_not_used(
         assert (done.exit_code, done.stdout) == (0, shown)
 
 
+@pytest.mark.promise("Its cache is not used if it is out of date or damaged, and is optional.")
 def test_a_folder_that_takes_nothing_is_read(tmp_path: Path, all_large: None):
     """Somebody else's, or one where the file can't be put: it is read and nothing is left."""
     path = make_sweep(tmp_path)
@@ -359,6 +375,7 @@ def test_a_folder_that_takes_nothing_is_read(tmp_path: Path, all_large: None):
     assert [file.name for file in path.iterdir() if re.search("columns.", file.name)] == []
 
 
+@pytest.mark.promise("Its cache is not used if it is out of date or damaged, and is optional.")
 @pytest.mark.root
 def test_a_full_disk_costs_what_would_be_kept(tmp_path: Path, all_large: None):
     """The results are read, and nothing half made stays."""

@@ -203,6 +203,12 @@ def test_older_sweeps_are_compared_with_those_that_left_the_collector_on(tmp_pat
     assert set(load(old.path).trials["gc"]) == {"default"}
 
 
+@pytest.mark.promise(
+    "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
+    "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
+    "why it is missing; `doctor` lists what disturbs trials and what to type; `compare` lists "
+    "how two sweeps' machines differed."
+)
 def test_a_machine_that_differed_is_told(tmp_path: Path):
     """What ran beside one sweep and not beside the other stands below the table, in words."""
     paths = [make_sweep(tmp_path), make_sweep(tmp_path)]
@@ -294,6 +300,7 @@ def test_holm_corrects_step_by_step():
     assert holm_correction([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
+@pytest.mark.promise("Sweeps that were watched differently are not compared without a warning.")
 def test_sweeps_that_were_watched_differently_are_compared_with_a_warning(tmp_path: Path):
     """An older sweep's kills may have been prevented by looking; two alike give no warning."""
     quiet = Watching(0.001, None, 0.01, ["memory.current"], False, True)

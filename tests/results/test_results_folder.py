@@ -116,6 +116,9 @@ def test_two_writers_are_refused(tmp_path: Path):
     ResultsFolder.open(folder.path).close()
 
 
+@pytest.mark.promise(
+    "No trial's id and no device name can be used to read or write outside the results."
+)
 @pytest.mark.parametrize("name", ["../evil", "", ".hidden", "a/b", "a b"])
 def test_names_that_are_no_file_names_are_refused(tmp_path: Path, name: str):
     """No device, scenario or trial can name a file outside its folder."""
@@ -156,6 +159,7 @@ def test_a_newer_folder_is_not_gone_on_with(tmp_path: Path):
     assert not is_being_written(path)
 
 
+@pytest.mark.promise("An incomplete line costs only its own trial.")
 def test_a_cut_anywhere_costs_at_most_the_last_trial(tmp_path: Path):
     """For every length the file may be cut to, each whole line is read and the rest is cut."""
     with new_folder(tmp_path) as folder:
@@ -187,6 +191,7 @@ def test_a_damaged_end_is_cut(tmp_path: Path, tail: bytes):
     assert load(path).warnings == []
 
 
+@pytest.mark.promise("A trial's line is written to disk after the trial's other files.")
 def test_a_trials_own_files_reach_the_disk_before_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

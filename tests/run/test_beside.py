@@ -50,6 +50,12 @@ def link(root: Path, name: str, target: str) -> None:
     (root / name).symlink_to(root / target)
 
 
+@pytest.mark.promise(
+    "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
+    "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
+    "why it is missing; `doctor` lists what disturbs trials and what to type; `compare` lists "
+    "how two sweeps' machines differed."
+)
 def test_damon_that_pages_out_is_named_with_what_it_does(plain_machine: PlainMachine):
     """A running thread warns, with the command; a monitor that is off, or none, does not."""
     files = {**INIT, "proc/77/comm": "kdamond.0\n", f"{KDAMONDS}/nr_kdamonds": "1"}
@@ -122,6 +128,12 @@ def test_daemons_that_kill_are_named(plain_machine: PlainMachine):
     assert answer.remedy == "sudo systemctl stop earlyoom systemd-oomd"
 
 
+@pytest.mark.promise(
+    "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
+    "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
+    "why it is missing; `doctor` lists what disturbs trials and what to type; `compare` lists "
+    "how two sweeps' machines differed."
+)
 def test_a_real_process_of_that_name_is_seen(tmp_path: Path):
     """Its name is what the kernel says of a process that really runs."""
     (tmp_path / "earlyoom").symlink_to(Path(sys.executable).resolve())
@@ -150,6 +162,12 @@ def test_a_balloon_that_took_memory_is_named(plain_machine: PlainMachine):
     assert "requested-size" in (ballooning_check.result(CheckTarget(machine)).remedy or "")
 
 
+@pytest.mark.promise(
+    "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
+    "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
+    "why it is missing; `doctor` lists what disturbs trials and what to type; `compare` lists "
+    "how two sweeps' machines differed."
+)
 def test_the_disk_under_a_partition_and_a_mapper_is_found(
     plain_machine: PlainMachine, tmp_path: Path
 ):
@@ -197,6 +215,12 @@ def test_shared_memory_is_on_no_disk_of_this_machine():
         disk_of(SystemFiles(), Path("/dev/shm"))
 
 
+@pytest.mark.promise(
+    "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
+    "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
+    "why it is missing; `doctor` lists what disturbs trials and what to type; `compare` lists "
+    "how two sweeps' machines differed."
+)
 def test_this_machine_tells_each_or_why_not():
     """Each new key is a value or has its reason; what a check says agrees with the record."""
     captured = json.loads(json.dumps(capture(weights=Path.home())))

@@ -148,6 +148,7 @@ def test_impossible_wishes_are_refused(tmp_path: Path):
         find_minimum(MinimumRequest("lenet", 1.5, "execute", "linear"), None, None)
 
 
+@pytest.mark.promise("Models, planning and searches don't silently use such kills.")
 def test_a_kill_with_swap_free_is_not_enough_and_says_why():
     """Such a limit is not viable, and the answer tells how much swap was free."""
     made = candidates()

@@ -49,6 +49,10 @@ def sweeps(root: Path) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]
     return found
 
 
+@pytest.mark.promise(
+    "Two versions run in turn have each trial once after kills at random moments, the two of "
+    "a pair in a row and at one limit."
+)
 def test_trials_of_a_pair_follow_each_other_at_one_limit(tmp_path: Path) -> None:
     """Pairs are of one block and point, either first; shares are of the old version's demand."""
     old, new = scenario(tmp_path, "before", 50), scenario(tmp_path, "after", 60)
@@ -93,6 +97,10 @@ def test_compare_pairs_versions_whose_settings_differ(tmp_path: Path) -> None:
     assert "Made in turn: " in edgebench("compare", "results", cwd=tmp_path, check=False).stdout
 
 
+@pytest.mark.promise(
+    "Two versions run in turn have each trial once after kills at random moments, the two of "
+    "a pair in a row and at one limit."
+)
 def test_stopped_anywhere_the_next_start_completes_both(tmp_path: Path) -> None:
     """Killed at random moments and started again: two sweeps, each trial once in each."""
     old, new = scenario(tmp_path, "before", 50), scenario(tmp_path, "after", 50)

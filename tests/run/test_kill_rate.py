@@ -22,6 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
 from adaptive_making import DEMAND, World, hinge
 
 
+@pytest.mark.promise(
+    "Trials at the least viable limit are repeated; a limit that sometimes kills is not "
+    "viable, and the probability is reported with its interval."
+)
 @pytest.mark.parametrize("trials", [1, 2, 4, 10, 37, 200])
 def test_intervals_are_the_exact_ones(trials: int):
     """Every count of kills: as scipy's Clopper and Pearson."""
@@ -41,6 +45,10 @@ def test_at_least_nine_of_ten_intervals_hold_the_truth():
     assert held >= 0.9 * 2000
 
 
+@pytest.mark.promise(
+    "Trials at the least viable limit are repeated; a limit that sometimes kills is not "
+    "viable, and the probability is reported with its interval."
+)
 def test_an_hour_follows_from_its_rounds():
     """A limit that kills in 1 % of rounds of 36 s holds for an hour in 0.99 ** 100 of cases."""
     one_percent = KillRate(killed=1, trials=100, rounds=1, round_s=36.0)
@@ -89,6 +97,10 @@ def search(confirm: int) -> tuple[World, LimitBracket]:
     return world, viable_bracket(planner.tried(world.planned, world.records))
 
 
+@pytest.mark.promise(
+    "Trials at the least viable limit are repeated; a limit that sometimes kills is not "
+    "viable, and the probability is reported with its interval."
+)
 def test_a_limit_that_kills_now_and_then_is_not_the_least():
     """Unconfirmed it passes for viable; confirmed, the answer is one that finished every time."""
     _, lucky = search(0)

@@ -62,6 +62,10 @@ def killed_and_logged(session: Session, folder: Path, code: str) -> TrialRecord:
     return record
 
 
+@pytest.mark.promise(
+    "A kill while most of the swap was free is marked, with the kernel's list sizes and the "
+    "free swap."
+)
 @pytest.mark.root
 def test_a_kill_with_swap_left_is_marked(session: Session, tmp_path: Path) -> None:
     """Most of the swap is free: the record has how much, the lists from the log, and the words."""
@@ -78,6 +82,10 @@ def test_a_kill_with_swap_left_is_marked(session: Session, tmp_path: Path) -> No
     assert "of 128.0 MiB of swap were free: the kernel found nothing" in str(record.reason)
 
 
+@pytest.mark.promise(
+    "A kill while most of the swap was free is marked, with the kernel's list sizes and the "
+    "free swap."
+)
 @pytest.mark.root
 def test_a_kill_for_want_of_swap_is_not(session: Session, tmp_path: Path) -> None:
     """Swap was full: the same figures, and nothing odd about it."""
@@ -97,6 +105,10 @@ def test_without_swap_none_was_free(session: Session, tmp_path: Path) -> None:
     assert record.kill.swap_allowed_bytes == record.kill.swap_free_bytes == 0
 
 
+@pytest.mark.promise(
+    "A kill while most of the swap was free is marked, with the kernel's list sizes and the "
+    "free swap."
+)
 @pytest.mark.parametrize(("code", "free"), [(LOCKED, True), (TOO_LARGE, False)])
 def test_without_the_log_samples_tell(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, free: bool

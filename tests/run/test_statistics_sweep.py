@@ -62,6 +62,7 @@ def test_only_limited_points_get_the_trial(tmp_path: Path) -> None:
     assert without.fingerprint() != asked.fingerprint()
 
 
+@pytest.mark.promise("Statistics under a limit come from a separate trial.")
 @pytest.mark.cgroup
 def test_statistics_come_from_a_trial_of_their_own(tmp_path: Path) -> None:
     """The timed trial has none of them; its point's own trial has them, at the interval asked."""

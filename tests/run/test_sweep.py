@@ -131,6 +131,7 @@ def test_a_finished_sweep_is_not_taken_up_again(scenario: Path, tmp_path: Path) 
     assert len(list(tmp_path.glob("results/*/*/complete.json"))) == 2
 
 
+@pytest.mark.promise("The same after kills at random moments.")
 @pytest.mark.parametrize(
     "stop",
     [

@@ -112,6 +112,10 @@ LOSING_A_CHILD = {
 }
 
 
+@pytest.mark.promise(
+    "A trial in which the kernel killed any process is not `ok`, even if that process was a "
+    "grandchild, or a child of `multiprocessing` or of a shell that continued."
+)
 @pytest.mark.parametrize("kind", LOSING_A_CHILD)
 def test_a_killed_child_is_no_success(session: Session, files: TrialFiles, kind: str) -> None:
     """The kernel kills a child, the command goes on and ends well: killed, and both are told.
@@ -130,6 +134,10 @@ def test_a_killed_child_is_no_success(session: Session, files: TrialFiles, kind:
         assert str(record.reason).startswith("killed by the kernel")
 
 
+@pytest.mark.promise(
+    "A trial in which the kernel killed any process is not `ok`, even if that process was a "
+    "grandchild, or a child of `multiprocessing` or of a shell that continued."
+)
 @pytest.mark.root
 def test_a_kill_in_a_cgroup_below_counts(session: Session, files: TrialFiles) -> None:
     """A workload that makes a cgroup of its own and loses a process there did not end well."""

@@ -113,6 +113,10 @@ def record_end(files: TrialFiles) -> int:
     return max(int(json.loads(line)["t_ns"]) for line in lines)
 
 
+@pytest.mark.promise(
+    "While a timed trial runs under a limit, edgebench opens or reads no file of its cgroup "
+    "that makes the kernel flush its statistics (checked with inotify)."
+)
 @pytest.mark.cgroup
 def test_nobody_opens_or_reads_what_flushes_under_a_limit(session: Session, tmp_path: Path) -> None:
     """The kernel itself tells (inotify): no open and no read while a limited command runs."""
@@ -131,6 +135,10 @@ def test_nobody_opens_or_reads_what_flushes_under_a_limit(session: Session, tmp_
     assert record.cpu_s is not None
 
 
+@pytest.mark.promise(
+    "While a timed trial runs under a limit, edgebench opens or reads no file of its cgroup "
+    "that makes the kernel flush its statistics (checked with inotify)."
+)
 @pytest.mark.cgroup
 def test_nor_does_a_worker_that_tells_its_phases(session: Session, tmp_path: Path) -> None:
     """A worker inherits no descriptor of such a file, and reads none at its boundaries."""
@@ -147,6 +155,10 @@ def test_nor_does_a_worker_that_tells_its_phases(session: Session, tmp_path: Pat
     assert record.watched.marks_reset_at_boundaries is True
 
 
+@pytest.mark.promise(
+    "While a timed trial runs under a limit, edgebench opens or reads no file of its cgroup "
+    "that makes the kernel flush its statistics (checked with inotify)."
+)
 @pytest.mark.cgroup
 def test_the_look_itself_is_seen_where_it_is_asked_for(session: Session, tmp_path: Path) -> None:
     """The same test sees the readings of a trial that is to be watched with ``memory.stat``."""

@@ -154,6 +154,7 @@ def test_noise_is_a_standard_deviation():
     assert noise_of([[1.0]]) == 0.01
 
 
+@pytest.mark.promise("Models, planning and searches don't silently use such kills.")
 def test_a_kill_with_swap_free_does_not_end_the_search_below():
     """A wide limit that killed once although swap was free says nothing of tighter ones."""
     points = points_of(SHARES)

@@ -48,6 +48,9 @@ def asked(served: Served, method: str, path: str, **headers: str):
     return served.get(path, **own) if method == "GET" else served.post(path, **own)
 
 
+@pytest.mark.promise(
+    "Another site can't use the page, and requests under another host name are refused."
+)
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
 def test_another_name_is_refused(served: Served, host: str):
     """A name of somebody else's that resolves to this machine (DNS rebinding) opens nothing."""
@@ -62,6 +65,9 @@ def test_own_names_are_known(served: Served):
         assert served.get("/", Host=host, Cookie=cookie).status == 200
 
 
+@pytest.mark.promise(
+    "Another site can't use the page, and requests under another host name are refused."
+)
 @pytest.mark.parametrize(
     "headers",
     [
@@ -80,6 +86,9 @@ def test_another_sites_post_is_refused(served: Served, headers: dict[str, str]):
     assert not list(served.root.glob(".serve/*"))
 
 
+@pytest.mark.promise(
+    "Another site can't use the page, and requests under another host name are refused."
+)
 @pytest.mark.parametrize(
     "path", ["/api/predictions?sweep=x", "/api/answer", "/api/sweeps", "/js/main.js", "/api/live"]
 )
@@ -105,6 +114,10 @@ def test_every_answer_has_the_headers(served: Served):
         assert answer.headers["referrer-policy"] == "no-referrer"
 
 
+@pytest.mark.promise(
+    "Every address of the page, its files and the live stream need the token, for other users "
+    "of the machine too."
+)
 def test_every_address_is_a_route_that_is_tried(served: Served):
     """The application has nothing but plain routes: no mount, no socket that the walk passes by."""
     assert all(type(route) is Route for route in served.app.routes)
@@ -114,6 +127,10 @@ def test_every_address_is_a_route_that_is_tried(served: Served):
     assert {"/", "/api/live", "/api/jobs", "/js/main.js"} <= {path for _, path in ROUTES}
 
 
+@pytest.mark.promise(
+    "Every address of the page, its files and the live stream need the token, for other users "
+    "of the machine too."
+)
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_no_route_opens_without_the_token(with_sweep: Served, method: str, path: str):
     """Every address, files and the stream too: 401 with how to get in, no answer."""

@@ -92,6 +92,7 @@ def test_it_asks_for_a_token(tmp_path: Path, host: str):
         assert status_of(address.partition("?")[0]) == 401
 
 
+@pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_tokens_file_is_its_owners_and_goes(tmp_path: Path, end: signal.Signals):
     """It is 0600 in a folder of 0700, holds what opens the page, and is gone however it ends."""
@@ -119,6 +120,7 @@ def test_a_killed_servers_file_is_replaced(tmp_path: Path):
     assert target.read_text() == "of somebody else"
 
 
+@pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
 def test_a_killed_servers_file_goes_with_the_next_start(tmp_path: Path):
     """SIGKILL leaves it; the next server, on any port, takes it away, and no living one's."""
     with running(tmp_path) as (living, of_living), running(tmp_path) as (killed, of_killed):
@@ -140,6 +142,10 @@ def test_anothers_file_is_left_alone(tmp_path: Path):
     file.unlink()
 
 
+@pytest.mark.promise(
+    "Every address of the page, its files and the live stream need the token, for other users "
+    "of the machine too."
+)
 @pytest.mark.root
 def test_another_local_user_is_shut_out(tmp_path: Path):
     """Who has another user id reaches the address, gets 401 everywhere, and can't read the file."""

@@ -118,6 +118,7 @@ def test_mapped_weights_need_no_swap():
     assert mapped_bytes(tables, "unknown", "bulk") == 0
 
 
+@pytest.mark.promise("Models, planning and searches don't silently use such kills.")
 def test_kills_with_swap_free_teach_nothing_and_are_counted():
     """Trials killed at wide limits while swap was free: the same edge as without them, and said."""
     known = viability_trials()

@@ -51,6 +51,10 @@ def read(path: Path) -> tuple[tuple[MadeCall, ...], frozenset[str]]:
     return tuple(found), frozenset(imported)
 
 
+@pytest.mark.promise(
+    "No eval, no shell; nothing is unpickled but the caller's own function, below its limit "
+    "(`edgebench.measure`)."
+)
 @sources
 def test_data_is_never_run(path: Path) -> None:
     """No pickle in any disguise, no eval, no shell; what could unpickle is told not to."""
@@ -71,6 +75,10 @@ def test_the_harness_unpickles_nothing() -> None:
     assert not unpickling & {call.name.rpartition(".")[2] for call in read(sending)[0]}
 
 
+@pytest.mark.promise(
+    "A change of the system clock has no effect: intervals use the monotonic clock, and a "
+    "sweep is resumed by its fingerprint, not its date."
+)
 @sources
 def test_intervals_are_of_a_clock_that_can_not_jump(path: Path) -> None:
     """The time of day names things for people; nothing is measured or timed out with it."""

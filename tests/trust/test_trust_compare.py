@@ -66,6 +66,7 @@ def pairs(noise: float, factors: list[float], seed: int) -> Iterator[tuple[Sweep
         yield sweep(chance, spreads, [1.0] * _POINTS), sweep(chance, spreads, factors)
 
 
+@pytest.mark.promise("Equal sweeps are reported as different in at most one of twenty comparisons.")
 @pytest.mark.parametrize("noise", [0.01, 0.03, 0.08])
 def test_equal_sweeps_are_seldom_told_apart(noise: float) -> None:
     """Of 100 pairs of equal sweeps at most five have anything called a regression."""
@@ -74,6 +75,10 @@ def test_equal_sweeps_are_seldom_told_apart(noise: float) -> None:
     assert flagged <= 0.05 * _PAIRS
 
 
+@pytest.mark.promise(
+    "A slowdown of 10 % is found in at least 95 of 100 comparisons, at three repeats and "
+    "noise of up to 3 %."
+)
 @pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
 def test_a_tenth_slower_is_found(noise: float) -> None:
     """Of 100 pairs in which the second is 10 % slower at least 95 are found."""
@@ -82,6 +87,10 @@ def test_a_tenth_slower_is_found(noise: float) -> None:
     assert found >= 0.95 * _PAIRS
 
 
+@pytest.mark.promise(
+    "A slowdown of 10 % is found in at least 95 of 100 comparisons, at three repeats and "
+    "noise of up to 3 %."
+)
 def test_a_tenth_slower_at_one_limit_alone_is_found() -> None:
     """One point of ten, at noise of 2 %: found, and nothing else is blamed more than seldom."""
     factors = [1.0] * (_POINTS - 1) + [1.1]
@@ -94,6 +103,7 @@ def test_a_tenth_slower_at_one_limit_alone_is_found() -> None:
     assert wrong <= 0.05 * _PAIRS
 
 
+@pytest.mark.promise("Sweeps of different devices are compared only if requested.")
 def test_other_devices_are_refused_unless_asked_for() -> None:
     """Different machines differ: that is no regression unless one says so."""
     a, b = next(pairs(0.01, [1.0] * _POINTS, 14))

@@ -14,6 +14,11 @@ from tests.trust.walk import FAULTS, walk
 pytestmark = [pytest.mark.cgroup, pytest.mark.root, pytest.mark.swap]
 
 
+@pytest.mark.promise(
+    "After SIGKILL, SIGTERM, Ctrl-C or a full disk at every fifth step of a sweep (at each "
+    "with `EDGEBENCH_CRASH_STEPS=0-`), the next start completes it: every trial is there "
+    "once, and `show` reads them at any time."
+)
 @pytest.mark.parametrize(
     ("fault", "first"), [(fault, 7 * n + 3) for n, fault in enumerate(FAULTS[:4])]
 )
@@ -24,6 +29,15 @@ def test_a_fault_here_and_there_does_no_harm(fault: str, first: int) -> None:
     assert found["struck"] > 0
 
 
+@pytest.mark.promise(
+    "After SIGKILL, SIGTERM, Ctrl-C or a full disk at every fifth step of a sweep (at each "
+    "with `EDGEBENCH_CRASH_STEPS=0-`), the next start completes it: every trial is there "
+    "once, and `show` reads them at any time."
+)
+@pytest.mark.promise(
+    "After a harness was killed, the next start removes its cgroups, processes, swap, "
+    "temporary files and state file, and nothing of others, even with the same names."
+)
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("fault", FAULTS)

@@ -96,6 +96,7 @@ def inside(cgroup: Cgroup, cores: tuple[int, ...] | None = None) -> tuple[str, .
     return tuple(join_command(cgroup, [], None, cores))
 
 
+@pytest.mark.promise("`edgebench doctor` reports and says what to type: cgroups read-only.")
 @pytest.mark.cgroup
 @pytest.mark.root
 def test_cgroups_mounted_read_only() -> None:
@@ -106,6 +107,7 @@ def test_cgroups_mounted_read_only() -> None:
     assert "docker run --privileged" in row["remedy"]
 
 
+@pytest.mark.promise("`edgebench doctor` reports and says what to type: no memory controller.")
 @pytest.mark.cgroup
 @pytest.mark.root
 def test_no_memory_controller() -> None:
@@ -118,6 +120,7 @@ def test_no_memory_controller() -> None:
     assert "cgroup_enable=memory" in row["remedy"]
 
 
+@pytest.mark.promise("`edgebench doctor` reports and says what to type: no cgroups.")
 @pytest.mark.cgroup
 @pytest.mark.root
 def test_no_cgroups_at_all() -> None:
@@ -128,6 +131,7 @@ def test_no_cgroups_at_all() -> None:
     assert "mount -t cgroup2" in row["remedy"]
 
 
+@pytest.mark.promise("`edgebench doctor` reports and says what to type: a controller missing.")
 @pytest.mark.cgroup
 @pytest.mark.root
 def test_a_controller_that_is_missing() -> None:
@@ -140,6 +144,9 @@ def test_a_controller_that_is_missing() -> None:
     assert "not pids" in row["says"]
 
 
+@pytest.mark.promise(
+    "`edgebench doctor` reports and says what to type: a limit or a CPU quota on a parent cgroup."
+)
 @pytest.mark.cgroup
 def test_limits_above_us(cgroup: Cgroup) -> None:
     """Memory, and a share of a core: both are seen from inside."""
@@ -151,6 +158,7 @@ def test_limits_above_us(cgroup: Cgroup) -> None:
     assert "no more than 0.5" in rows["CPUs"]["says"]
 
 
+@pytest.mark.promise("`edgebench doctor` reports and says what to type: a cpuset of one core.")
 @pytest.mark.cgroup
 def test_a_cpuset_of_one_core(cgroup: Cgroup) -> None:
     """The workload and what watches it share it: said, with what to give."""
@@ -161,6 +169,9 @@ def test_a_cpuset_of_one_core(cgroup: Cgroup) -> None:
     assert "cpuset" in row["remedy"]
 
 
+@pytest.mark.promise(
+    "`edgebench doctor` reports and says what to type: `memory.high` set on a parent cgroup."
+)
 @pytest.mark.cgroup
 def test_a_throttle_that_somebody_set(cgroup: Cgroup) -> None:
     """memory.high above us is found in the kernel's own file, and the remedy names it."""
@@ -173,6 +184,9 @@ def test_a_throttle_that_somebody_set(cgroup: Cgroup) -> None:
     assert f"echo max > {cgroup.path}/memory.high" in row["remedy"]
 
 
+@pytest.mark.promise(
+    "`edgebench doctor` reports and says what to type: `memory.high` set on a parent cgroup."
+)
 def test_the_tightest_throttle_counts(tmp_path: Path) -> None:
     """Of those at and above our cgroup, in files as version 2 has them."""
     below = tmp_path / "slice" / "scope"
@@ -193,6 +207,9 @@ def test_the_tightest_quota_counts(tmp_path: Path) -> None:
     assert hierarchy.cpu_quota_above(2, below) == 0.5
 
 
+@pytest.mark.promise(
+    "`edgebench doctor` reports and says what to type: no pressure, no peak, no swap accounting."
+)
 @pytest.mark.parametrize(
     ("odd", "name", "says", "remedy"),
     [
@@ -218,6 +235,7 @@ def test_each_oddity_of_a_place_is_said(
     assert [f.name for f in found.values() if not f.ok] == [name]
 
 
+@pytest.mark.promise("`edgebench doctor` reports and says what to type: both versions mounted.")
 def test_a_hybrid_machine_is_recognised() -> None:
     """Memory on version 1 with version 2 beside it: no fault, but told."""
     (first, *_) = support_findings({**SOUND, "version": 1, "hybrid": True})
@@ -225,6 +243,7 @@ def test_a_hybrid_machine_is_recognised() -> None:
     assert "hybrid" in first.says
 
 
+@pytest.mark.promise("`edgebench doctor` reports and says what to type: no memory controller.")
 def test_memory_control_off_at_boot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A version 2 hierarchy without memory, as Raspberry Pi OS boots: the kernel's command line."""
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io pids\n")

@@ -101,6 +101,7 @@ def lines_of(path: Path) -> list[bytes]:
     return (path / "trials.jsonl").read_bytes().splitlines(keepends=True)
 
 
+@pytest.mark.promise("No text of a workload or of a file can send control codes to the terminal.")
 @fuzz_sweep
 @given(st.data())
 def test_any_line_among_the_trials(sweep: Path, data: st.DataObject) -> None:
@@ -130,6 +131,9 @@ def judged(path: Path) -> tuple[str, list[str]]:
         return error.what, []
 
 
+@pytest.mark.promise(
+    "A large `trials.jsonl` is checked line by line like a small one: same records, same warnings."
+)
 @fuzz
 @given(st.data())
 def test_any_lines_are_judged_as_of_a_large_file(
@@ -213,6 +217,9 @@ def test_any_bytes_of_a_trials_own_files(sweep: Path, file: str, data: st.DataOb
             loaded.samples("0001")
 
 
+@pytest.mark.promise(
+    "No trial's id and no device name can be used to read or write outside the results."
+)
 @pytest.mark.parametrize("name", EVIL)
 def test_evil_names_of_trials_read_nothing_else(sweep: Path, name: str) -> None:
     """No id of a trial leads out of the sweep's folder."""
@@ -329,6 +336,7 @@ def test_any_words_for_sizes_and_times(text: str) -> None:
             assert found is None or 0 < found < float("inf")
 
 
+@pytest.mark.promise("A compressed file that unpacks to more than memory is refused.")
 def test_a_small_file_that_unpacks_to_more_than_memory(
     sweep: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

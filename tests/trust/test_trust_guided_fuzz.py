@@ -21,6 +21,10 @@ def seconds(request: pytest.FixtureRequest) -> str:
     return "1" if "not slow" in request.config.option.markexpr else "5"
 
 
+@pytest.mark.promise(
+    "Scenarios, results, heap dumps, calibrations and cgroup files with any content are read, "
+    "or refused with a message."
+)
 @pytest.mark.skipif(not importlib.util.find_spec("atheris"), reason="atheris is not installed")
 @pytest.mark.parametrize(
     "target",

@@ -82,6 +82,7 @@ def lines(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for file in files for line in file.read_text().split("\n")[:-1]]
 
 
+@pytest.mark.promise("`show` works while a sweep writes.")
 def test_show_reads_a_sweep_at_every_instant(folder: Path) -> None:
     """From before the first trial to after the last, each look is whole and none goes back."""
     go_on, file = folder / "go-on", folder / "s.toml"
@@ -117,6 +118,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk.rmdir()
 
 
+@pytest.mark.promise("A trial that failed because of the harness is run again by the next start.")
 def test_what_a_full_disk_prevented_is_made_up_for(folder: Path, small_disk: Path) -> None:
     """The disk fills up in the middle of a sweep; with more room the same command completes it."""
     where = ("run", "s.toml", "--device", "d", "--results", str(small_disk))
@@ -134,6 +136,10 @@ def test_what_a_full_disk_prevented_is_made_up_for(folder: Path, small_disk: Pat
     assert len(list(small_disk.glob("d/*/complete.json"))) == 1
 
 
+@pytest.mark.promise(
+    "A change of the system clock has no effect: intervals use the monotonic clock, and a "
+    "sweep is resumed by its fingerprint, not its date."
+)
 def test_a_clock_that_jumps_does_no_harm(folder: Path) -> None:
     """A week back at each look, the sweep stopped and started again: complete, its times sane."""
     words = ("run", "s.toml", "--device", "d")

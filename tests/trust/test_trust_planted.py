@@ -50,6 +50,11 @@ def writers() -> list[Any]:
     return [pytest.param(name, marks=marks[name], id=name) for name in WRITERS]
 
 
+@pytest.mark.promise(
+    "If another user places a link (to a folder, to a file, or dangling), a FIFO or a hard "
+    "link at a path that a command writes, temporary names included, root changes nothing "
+    "outside."
+)
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("verb", writers())
@@ -60,6 +65,11 @@ def test_no_plant_leads_root_astray(verb: str) -> None:
     assert found["tried"] >= len(found["paths"]) > 0
 
 
+@pytest.mark.promise(
+    "If another user places a link (to a folder, to a file, or dangling), a FIFO or a hard "
+    "link at a path that a command writes, temporary names included, root changes nothing "
+    "outside."
+)
 @pytest.mark.parametrize("verb", ["fit", "resume"])
 def test_some_plants_lead_root_nowhere(verb: str) -> None:
     """The same for a few of its paths and plants."""
@@ -68,6 +78,11 @@ def test_some_plants_lead_root_nowhere(verb: str) -> None:
     assert found["tried"] > 0
 
 
+@pytest.mark.promise(
+    "If another user places a link (to a folder, to a file, or dangling), a FIFO or a hard "
+    "link at a path that a command writes, temporary names included, root changes nothing "
+    "outside."
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", READERS)
 def test_who_only_reads_writes_nothing(verb: str) -> None:
@@ -91,6 +106,10 @@ def place() -> Iterator[Path]:
         yield top
 
 
+@pytest.mark.promise(
+    "What root creates in a user's folder belongs to that user and is created with that "
+    "user's rights."
+)
 def test_what_is_made_is_the_folder_s_owner_s(place: Path) -> None:
     """Files and folders, with the modes asked for; root's stay root's."""
     safe_files.make_folder(place / "own" / "a" / "b", parents=True)
@@ -141,6 +160,10 @@ def test_links_that_lead_in_a_circle_end(place: Path) -> None:
         safe_files.write(place / "a" / "file", b"x")
 
 
+@pytest.mark.promise(
+    "What root creates in a user's folder belongs to that user and is created with that "
+    "user's rights."
+)
 def test_root_gets_its_own_rights_back(place: Path) -> None:
     """Also after a failure, with the owner's rights alone in between."""
     (place / "own").chmod(0o500)

@@ -63,6 +63,7 @@ def running(mark: str) -> list[str]:
     return found
 
 
+@pytest.mark.promise("A fork bomb ends with its trial.")
 def test_a_fork_bomb_ends_with_its_trial(
     session: Session, files: TrialFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_fork_bomb_ends_with_its_trial(
     assert running("bomb_mark") == []
 
 
+@pytest.mark.promise("A child process that detaches itself and ignores signals is killed too.")
 def test_a_child_that_hides_is_ended_too(session: Session, files: TrialFiles) -> None:
     """Forked twice, in a session of its own, deaf to signals: it is in the cgroup all the same."""
     hide = (
@@ -90,6 +92,7 @@ def test_a_child_that_hides_is_ended_too(session: Session, files: TrialFiles) ->
     assert running("hide_mark") == []
 
 
+@pytest.mark.promise("A worker that sends too many, damaged or false events breaks nothing.")
 def test_garbage_and_lies_to_the_event_pipe(session: Session, files: TrialFiles) -> None:
     """What is no event is counted; forged events can't break the record or what reads it."""
     lies = [
@@ -117,6 +120,7 @@ def test_garbage_and_lies_to_the_event_pipe(session: Session, files: TrialFiles)
     json.dumps(record.to_json(), allow_nan=False)
 
 
+@pytest.mark.promise("The output kept of a workload is limited.")
 def test_output_without_end_fills_no_disk(session: Session, files: TrialFiles) -> None:
     """A log is capped, and says how much was dropped."""
     record = trial(session, files, "import os\nfor _ in range(640): os.write(1, b'x' * (1 << 16))")
@@ -125,6 +129,7 @@ def test_output_without_end_fills_no_disk(session: Session, files: TrialFiles) -
     assert "more bytes dropped" in files.log.read_text()[-200:]
 
 
+@pytest.mark.promise("No text of a workload or of a file can send control codes to the terminal.")
 def test_the_last_words_of_a_workload_can_not_command_a_terminal(
     session: Session, files: TrialFiles
 ) -> None:
@@ -135,6 +140,9 @@ def test_the_last_words_of_a_workload_can_not_command_a_terminal(
     assert record.reason.startswith("[/bold]\\x1b]0;owned\\x07")
 
 
+@pytest.mark.promise(
+    "A worker inherits no file descriptor through which it could join another cgroup."
+)
 def test_a_worker_has_no_way_out_among_its_descriptors(session: Session, files: TrialFiles) -> None:
     """It inherits files that tell of its own cgroup; none through which it could join another."""
     code = (
@@ -183,6 +191,10 @@ def sudo_by_nobody(own: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.promise(
+    "Under sudo the workload runs as the user who called sudo, can't gain rights or leave its "
+    "cgroup, and all files belong to that user."
+)
 @pytest.mark.root
 def test_under_sudo_the_workload_is_the_caller_and_stays_in(callers: Path) -> None:
     """No rights, no new ones, no other cgroup to write to; all that is made is the caller's."""
@@ -207,6 +219,7 @@ def test_under_sudo_the_workload_is_the_caller_and_stays_in(callers: Path) -> No
     assert strange == []
 
 
+@pytest.mark.promise("Links that a workload creates where root will write are not followed.")
 @pytest.mark.root
 def test_under_sudo_no_link_leads_root_astray(callers: Path) -> None:
     """A workload that puts links where root will write next destroys nothing but its own sweep."""
@@ -226,6 +239,7 @@ def test_under_sudo_no_link_leads_root_astray(callers: Path) -> None:
     assert precious.stat().st_uid == 0
 
 
+@pytest.mark.promise("Files that `measure` saves belong to the caller.")
 @pytest.mark.root
 def test_under_sudo_kept_samples_are_the_caller_s(callers: Path) -> None:
     """What ``measure`` is asked to keep belongs to whom asked; a link there is not followed."""
@@ -242,6 +256,7 @@ def test_under_sudo_kept_samples_are_the_caller_s(callers: Path) -> None:
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
 
 
+@pytest.mark.promise("Nobody else can write to the scratch folder.")
 @pytest.mark.root
 def test_nobody_else_can_write_to_the_scratch_folder(
     session: Session, monkeypatch: pytest.MonkeyPatch

@@ -127,6 +127,7 @@ def writing_in(path: Path) -> list[tuple[int, str]]:
     return list(writing(ast.parse(path.read_text())))
 
 
+@pytest.mark.promise("Only one module writes files.")
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_only_one_module_writes(path: Path) -> None:
     """No other module has a call that changes files, but the few with a reason."""

@@ -89,6 +89,10 @@ def within_rounds(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.promise(
+    "No garbage collection runs in a round unless requested; outputs are bit-identical; "
+    "memory does not grow through reference cycles."
+)
 def test_frozen_rounds_have_no_collection_and_the_same_outputs():
     """By default a full one falls into a phase and is an event with its time; frozen, none does.
 
@@ -112,6 +116,10 @@ def test_frozen_rounds_have_no_collection_and_the_same_outputs():
     assert len(losses[0]) == 4
 
 
+@pytest.mark.promise(
+    "No garbage collection runs in a round unless requested; outputs are bit-identical; "
+    "memory does not grow through reference cycles."
+)
 def test_cycles_do_not_pile_up_while_automatic_collection_is_off():
     """Neither those that a round drops at once, nor those that live into the next round."""
     alive: weakref.WeakSet[Node] = weakref.WeakSet()

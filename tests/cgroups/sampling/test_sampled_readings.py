@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Row:
             answers[file.name] = iter(texts)
 
         def pread(descriptor: int, size: int, offset: int) -> bytes:
-            name = Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
+            name = Path(f"/proc/self/fd/{descriptor}").readlink().name
             return next(answers[name]).encode()[:size]
 
         monkeypatch.setattr(sampler.os, "pread", pread)

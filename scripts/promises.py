@@ -1,0 +1,91 @@
+"""Writes docs/explanation/promises.md from the tests that are marked with a promise.
+
+``python scripts/promises.py`` writes it; ``--check`` only tells whether it is up to date. A test
+states its promise as ``@pytest.mark.promise("One sentence.")``; tests of the same sentence prove it
+together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "explanation" / "promises.md"
+HEAD = """# Promises and their tests
+
+Each promise is proved by the tests named beside it. `python scripts/promises.py` makes this
+page from the tests. What is not promised is in [Trust](trust.md).
+"""
+#: Folder below tests/ → its heading; promises of other folders come last.
+HEADINGS = {
+    "trust": "Hostile and broken surroundings",
+    "cgroups": "Control groups, swap and storage",
+    "run": "Trials and sweeps",
+    "results": "Results folders",
+    "serve": "The page",
+    "fleet": "Fleets",
+}
+
+
+def promises_in(file: Path) -> Iterator[tuple[str, str]]:
+    """Each marked test of a file: its promise and its name.
+
+    Raises:
+        ValueError: a mark's sentence is not a literal string.
+    """
+    for node in ast.walk(ast.parse(file.read_text())):
+        for mark in getattr(node, "decorator_list", ()):
+            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.promise":
+                sentence = ast.literal_eval(mark.args[0])
+                if not isinstance(sentence, str):
+                    raise ValueError(f"{file}:{mark.lineno}: a promise is one string")
+                yield sentence, node.name
+
+
+def rows_of(tests: Path) -> dict[str, dict[str, dict[str, list[str]]]]:
+    """Heading → promise → file → its tests, in the order of the files."""
+    found: dict[str, dict[str, dict[str, list[str]]]] = {}
+    order = list(HEADINGS)
+
+    def place(file: Path) -> tuple[int, str]:
+        folder = file.relative_to(tests).parts[0]
+        return order.index(folder) if folder in order else len(order), str(file)
+
+    for file in sorted(tests.rglob("test_*.py"), key=place):
+        heading = HEADINGS.get(file.relative_to(tests).parts[0], "Answers")
+        for sentence, name in promises_in(file):
+            by_file = found.setdefault(heading, {}).setdefault(sentence, {})
+            by_file.setdefault(str(file.relative_to(ROOT)), []).append(name)
+    return found
+
+
+def render_page(tests: Path) -> str:
+    """The whole page."""
+    lines = [HEAD]
+    for heading, promises in rows_of(tests).items():
+        lines += [f"## {heading}", "", "| promise | proved by |", "| --- | --- |"]
+        for sentence, files in promises.items():
+            proofs = (f"`{file}`: {', '.join(names)}" for file, names in files.items())
+            lines.append(f"| {sentence} | {'; '.join(proofs)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> int | str:
+    """Write the page, or check it; an error's text if it is out of date."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only tell whether it is up to date")
+    text = render_page(ROOT / "tests")
+    if parser.parse_args().check:
+        current = PAGE.exists() and PAGE.read_text() == text
+        return 0 if current else f"{PAGE.name} is out of date: python scripts/promises.py"
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
