@@ -43,7 +43,7 @@ def promises_in(file: Path) -> Iterator[tuple[str, str]]:
                 sentence = ast.literal_eval(mark.args[0])
                 if not isinstance(sentence, str):
                     raise ValueError(f"{file}:{mark.lineno}: a promise is one string")
-                yield sentence, node.name
+                yield sentence, getattr(node, "name", "")
 
 
 def rows_of(tests: Path) -> dict[str, dict[str, dict[str, list[str]]]]:
