@@ -163,7 +163,7 @@ def _total(values: Sequence[Any]) -> Any:
 
 def _span(start: dict[str, Any], end: dict[str, Any]) -> Span | None:
     start_ns, end_ns, phase = _count(start, "t_ns"), _count(end, "t_ns"), _text(start, "phase")
-    if start_ns is None or end_ns is None or phase is None:
+    if start_ns is None or end_ns is None or phase is None or end_ns < start_ns:
         return None
     cpu_ns = _count(end, "cpu_ns")
     return Span(

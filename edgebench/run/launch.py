@@ -180,17 +180,24 @@ def readable_files(hot: HotFiles, flushing: bool) -> tuple[HotFiles, dict[str, s
 
 @contextlib.contextmanager
 def open_descriptors(
-    hot: HotFiles, events_fd: int, records_fd: int, control_fd: int | None = None
+    kind: str, hot: HotFiles, events_fd: int, records_fd: int, control_fd: int | None = None
 ) -> Iterator[tuple[Descriptors, list[int]]]:
     """The descriptors a worker inherits, opened as us: it may have no right to open them.
 
-    ``records_fd`` is the memory for what is not written yet; ``control_fd`` is the worker's end of
-    the control of rounds, in a walk.
+    A function gets the events alone, a command none: with the mark it could reset its own peak.
+
+    Args:
+        kind: the workload's.
+        hot: the files of its cgroup.
+        events_fd: the writing end of the event pipe.
+        records_fd: the memory for what is not written yet.
+        control_fd: the worker's end of the control of rounds, in a walk.
     """
+    is_worker = kind in WORKLOADS
     with contextlib.ExitStack() as stack:
 
         def opened(path: Path | None, flags: int) -> int | None:
-            if path is None:
+            if path is None or not is_worker:
                 return None
             fd = os.open(path, flags)
             stack.callback(os.close, fd)
@@ -209,7 +216,8 @@ def open_descriptors(
             "stat": stat,
             "kernel": kernel,
             "control": control_fd,
-            "records": records_fd,
+            "records": records_fd if is_worker else None,
         }
-        fds = (usage, peak, swap, stat, kernel, control_fd, records_fd)
-        yield descriptors, [fd for fd in fds if fd is not None]
+        fds = (usage, peak, swap, stat, kernel, descriptors["records"], control_fd)
+        events = () if kind == "command" else (events_fd,)
+        yield descriptors, [*events, *(fd for fd in fds if fd is not None)]

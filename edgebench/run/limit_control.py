@@ -19,6 +19,8 @@ class LimitControl(AbstractContextManager["LimitControl"]):
 
     def __init__(self) -> None:
         self._ours, self._workers = socket.socketpair()
+        # A worker that asks and takes no answer holds nobody up.
+        self._ours.setblocking(False)
 
     @property
     def worker_fd(self) -> int:
@@ -38,6 +40,17 @@ class LimitControl(AbstractContextManager["LimitControl"]):
     def applied(self, limits: Limits) -> Limits:
         """The limits that the trial's record has; ``limits`` are those that it started with."""
         return limits
+
+    def _reply(self, data: bytes) -> None:
+        """Send the answer.
+
+        Raises:
+            ValueError: the worker asks again and again, and takes no answer.
+        """
+        try:
+            self._ours.send(data)
+        except BlockingIOError:
+            raise ValueError("it asks to go on and takes no answer") from None
 
     @abstractmethod
     def _answer(self) -> bool:
@@ -71,5 +84,5 @@ class LimitAtBase(LimitControl):
         used = int(self._cgroup.hot_files().usage.read_text())
         limit = used + self._room_bytes
         self._limit_bytes = self._cgroup.move_memory_limit(limit, self._swap_bytes)
-        self._ours.send(b"%d" % (self._limit_bytes or limit))
+        self._reply(b"%d" % (self._limit_bytes or limit))
         return False

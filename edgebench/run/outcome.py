@@ -6,7 +6,7 @@ What is said of kills, also of those in old records, is in :mod:`edgebench.kills
 from __future__ import annotations
 
 import signal as signals
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,18 +92,24 @@ def _where(events: Sequence[dict[str, Any]]) -> str:
 
 def _accelerator_was_full(events: Sequence[dict[str, Any]]) -> bool:
     """Whether the worker's own error says so."""
-    notes = (event.get("data") for event in events if event.get("event") == "note")
-    errors = (note.get("error") for note in notes if isinstance(note, dict))
-    return any(isinstance(e, dict) and e.get("outcome") == "accelerator-oom" for e in errors)
+    return any(error.get("outcome") == "accelerator-oom" for error in _errors(events))
+
+
+def _errors(events: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The errors that the worker noted, the last one first."""
+    for event in reversed(events):
+        note = event.get("data") if event.get("event") == "note" else None
+        error = note.get("error") if isinstance(note, dict) else None
+        if isinstance(error, dict):
+            yield error
 
 
 def _own_words(
     events: Sequence[dict[str, Any]], output: str, exit_code: int | None, signal: int | None
 ) -> str:
     """The workload's own error, else the last line it printed, else its exit."""
-    for event in reversed(events):
-        error = event.get("data", {}).get("error") if event.get("event") == "note" else None
-        if isinstance(error, dict) and isinstance(error.get("what"), str):
+    for error in _errors(events):
+        if isinstance(error.get("what"), str):
             return str(error["what"])
     lines = [line for line in output.splitlines() if line.strip()]
     if signal:

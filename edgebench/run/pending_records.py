@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 
 from edgebench.workloads.record_buffer import RECORDS_BYTES, lines_of, records_in
+
+_SIZE_STAYS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class PendingRecords:
@@ -15,8 +18,10 @@ class PendingRecords:
     """
 
     def __init__(self) -> None:
-        self.fd = os.memfd_create("edgebench-records")
+        self.fd = os.memfd_create("edgebench-records", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, RECORDS_BYTES)
+        # Cut short by the workload, it would end the harness with SIGBUS.
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SIZE_STAYS)
         self._memory = mmap.mmap(self.fd, RECORDS_BYTES)
         self._memory.write(bytes(RECORDS_BYTES))
         #: Where :meth:`fresh` goes on, and how often the worker had emptied the memory by then.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 from pathlib import Path
 
@@ -20,10 +21,16 @@ class Pipe:
         cap_bytes: how much is kept.
         size_bytes: how much the kernel shall hold for us.
         copy: a file that gets what is kept as it comes, for who watches meanwhile.
+        most_values: of lines of JSON, how many values are kept: each takes far more memory once
+            it is parsed.
     """
 
     def __init__(
-        self, cap_bytes: int, size_bytes: int | None = None, copy: Path | None = None
+        self,
+        cap_bytes: int,
+        size_bytes: int | None = None,
+        copy: Path | None = None,
+        most_values: float = math.inf,
     ) -> None:
         self.read_fd, self.write_fd = os.pipe()
         os.set_blocking(self.read_fd, False)
@@ -35,9 +42,11 @@ class Pipe:
                 fcntl.fcntl(self.read_fd, getattr(fcntl, "F_SETPIPE_SZ", 1031), size_bytes)
                 self.is_enlarged = True
         self.data = bytearray()
-        self.dropped_bytes = 0
+        self.dropped_bytes = self.dropped_lines = 0
         self.ended = False
         self._cap = cap_bytes
+        self._most_shown_bytes = 2 * cap_bytes
+        self._values_left = most_values
         self._copy = os.fdopen(open_empty(copy), "wb", buffering=0) if copy else None
 
     def drain(self) -> bytes:
@@ -52,15 +61,21 @@ class Pipe:
         return bytes(fresh)
 
     def add(self, data: bytes | bytearray) -> None:
-        """Keep this too, up to the cap."""
+        """Keep this too, up to the cap; once something was dropped, all that follows is."""
+        self._values_left -= _most_values_in(data)
+        if self._values_left < 0:
+            self._cap = len(self.data)
         room = max(0, self._cap - len(self.data))
-        self.data += data[:room]
-        self.show(data[:room])
-        self.dropped_bytes += max(0, len(data) - room)
+        kept, dropped = data[:room], data[room:]
+        self.data += kept
+        self.show(kept)
+        self.dropped_bytes += len(dropped)
+        self.dropped_lines += dropped.count(b"\n")
 
     def show(self, data: bytes | bytearray) -> None:
         """Write to the copy."""
-        if self._copy and data:
+        self._most_shown_bytes -= len(data)
+        if self._copy and data and self._most_shown_bytes >= 0:
             # A full disk costs the view, never the trial.
             with contextlib.suppress(OSError):
                 self._copy.write(data)
@@ -90,3 +105,8 @@ class Pipe:
         if self.read_fd >= 0:
             os.close(self.read_fd)
             self.read_fd = -1
+
+
+def _most_values_in(lines: bytes | bytearray) -> int:
+    """How many values of JSON are in the lines at most; the objects of short lines count more."""
+    return 4 * lines.count(b"\n") + lines.count(b",") + lines.count(b"{") + lines.count(b"[")

@@ -24,7 +24,8 @@ from edgebench.run.pipe import PIPE_BYTES, Pipe
 
 #: The most output kept of a workload; the rest is counted and dropped.
 OUTPUT_CAP_BYTES = 1 << 20
-_EVENTS_CAP_BYTES = 256 << 20
+#: The most kept of events; so many values take up to 700 MiB once they are parsed.
+_EVENTS_CAP_BYTES, _MOST_EVENT_VALUES = 128 << 20, 6_000_000
 #: Between two looks at the pipes, and at most while nothing comes.
 _WAKE_S, _QUIET_WAKE_S = 0.05, 0.2
 #: Who watches sees spans of a long round this late.
@@ -59,7 +60,7 @@ class WorkloadProcess:
     def __init__(
         self, echo: Callable[[bytes], None] | None = None, events_copy: Path | None = None
     ) -> None:
-        self.events = Pipe(_EVENTS_CAP_BYTES, PIPE_BYTES, events_copy)
+        self.events = Pipe(_EVENTS_CAP_BYTES, PIPE_BYTES, events_copy, _MOST_EVENT_VALUES)
         self.output = Pipe(OUTPUT_CAP_BYTES)
         self.records = PendingRecords()
         self._shown_s = time.monotonic()
@@ -89,7 +90,7 @@ class WorkloadProcess:
             stderr=self.output.write_fd,
             env=dict(env),
             cwd=cwd,
-            pass_fds=(*pass_fds, self.events.write_fd),
+            pass_fds=pass_fds,
             start_new_session=True,
         )
         self.events.close_writer()

@@ -17,10 +17,15 @@ from pathlib import Path
 from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
-from edgebench.identity import Identity
+from edgebench.errors import EdgebenchError
 from edgebench.layers.disk import evict
 from edgebench.measures.machine.noise import NoiseWatch
-from edgebench.measures.strategies.gnu_time import GnuTime, gnu_time_command, read_report
+from edgebench.measures.strategies.gnu_time import (
+    GnuTime,
+    gnu_time_command,
+    read_report,
+    report_file,
+)
 from edgebench.records import LimitSetting, TrialRecord, Watching
 from edgebench.results.live_file import EVENTS, write_live_trial
 from edgebench.run.background import background_activity
@@ -39,12 +44,19 @@ from edgebench.run.process import ProcessEnd, WorkloadProcess
 from edgebench.run.storage import HeldStorage
 from edgebench.run.storage_places import StoragePlaces
 from edgebench.run.strategy_trial import StrategyTrial
-from edgebench.run.trial_record import Measured, TrialRequest, live_trial_of, record_of, utc_now
+from edgebench.run.trial_record import (
+    Measured,
+    TrialRequest,
+    faulty_record,
+    live_trial_of,
+    record_of,
+    utc_now,
+)
 from edgebench.run.trial_setup import TrialSetup
 from edgebench.run.trial_watch import TrialWatch
 from edgebench.run.walk_control import WalkControl
 from edgebench.run.walk_records import walk_records
-from edgebench.safe_files import created, open_empty, remove_file, write
+from edgebench.safe_files import created, write
 
 #: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
 MOST_PIDS = 4096
@@ -82,14 +94,28 @@ def run_trials(setup: TrialSetup, request: TrialRequest, files: TrialFiles) -> l
     A walk has a record, and a file of events, of each limit that it visited; the trial's own is the
     first.
 
-    A killed, timed-out or failed workload is a result, not an exception. A strategy's own trial is
-    made as the others are, but for how the strategy starts the workload.
+    A killed, timed-out or failed workload is a result, not an exception, and so is one that wrote
+    what nobody can read. A strategy's own trial is made as the others are, but for how the strategy
+    starts the workload.
 
     Raises:
         CgroupError: the cgroup could not be made or limited, or a disk not held as declared.
         MachineError: the trial's storage lies on no disk that could be held.
         WorkloadError: the workload's kind is unknown, or the command before it failed.
     """
+    try:
+        return _recorded_trials(setup, request, files)
+    except (EdgebenchError, OSError):
+        # Of the machine.
+        raise
+    except Exception as error:
+        return [faulty_record(request, error)]
+
+
+def _recorded_trials(
+    setup: TrialSetup, request: TrialRequest, files: TrialFiles
+) -> list[TrialRecord]:
+    """The trial in a cgroup of its own, and its records."""
     began = time.monotonic()
     started_utc = utc_now()
     folder = files.work / f"{request.trial}-own"
@@ -163,6 +189,7 @@ class _Measurement:
             storage=self.held.report,
             walk=control if isinstance(control, WalkControl) else None,
             missing={**cgroup.missing(), **unread, **unlogged},
+            dropped_events=process.events.dropped_lines,
         )
 
     def _control(self, process: WorkloadProcess) -> LimitControl | None:
@@ -194,11 +221,16 @@ class _Measurement:
         self, hot: HotFiles, process: WorkloadProcess, control: LimitControl | None
     ) -> tuple[ProcessEnd, GnuTime | None]:
         request, identity = self.request, self.setup.identity
-        report = _report_file(self.files.work / f"{request.trial}.gnu-time", identity)
+        report = self.files.work / f"{request.trial}.gnu-time"
         worker_fd = control.worker_fd if control else None
         ours = process.events.write_fd, process.records.fd
-        opened = open_descriptors(hot, *ours, worker_fd)
-        with self.watch, control or nullcontext(), opened as (descriptors, fds):
+        opened = open_descriptors(request.settings["kind"], hot, *ours, worker_fd)
+        with (
+            report_file(report, identity) as report_fd,
+            self.watch,
+            control or nullcontext(),
+            opened as (descriptors, fds),
+        ):
             start = launch(worker_settings(request), descriptors)
             for file in start.evict:
                 evict(file)
@@ -214,10 +246,9 @@ class _Measurement:
                 kill=self.cgroup.kill,
                 wakes=control.wakes if control else {},
             )
+            figures = read_report(report_fd)
         if request.settings.get("stop_after_s"):
             ended = replace(ended, timed_out=False, stopped=ended.timed_out)
-        figures = read_report(report)
-        remove_file(report)
         return ended, figures
 
     def _keep(self, sampler: SamplerProcess, process: WorkloadProcess) -> None:
@@ -242,9 +273,3 @@ def _limits_of(setting: LimitSetting) -> Limits:
         cores=cores,
         cpu_quota=setting.cpu_quota,
     )
-
-
-def _report_file(path: Path, identity: Identity | None) -> Path:
-    """An empty file that GNU time may fill as the caller, where nobody can put another."""
-    os.close(open_empty(path, 0o600, owner=identity))
-    return path

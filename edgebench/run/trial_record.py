@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -14,7 +16,7 @@ from edgebench.cgroups.interface import Limits
 from edgebench.cgroups.sampler_process import FAST_COLUMNS, SamplerProcess, SampleSummary
 from edgebench.kills import swap_free_words, swap_was_free
 from edgebench.measures.machine.noise import noise_warnings
-from edgebench.measures.strategies.gnu_time import GnuTime
+from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
 from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import (
     KillReport,
@@ -30,8 +32,9 @@ from edgebench.run.outcome import TrialEnd, trial_end
 from edgebench.run.output_rate import trial_throughput, why_no_rate
 from edgebench.run.process import ProcessEnd
 from edgebench.run.walked_limits import WalkedLimits
-from edgebench.spans import collections_s, events_to_phases
+from edgebench.spans import collections_s, events_to_phases, finished_spans
 from edgebench.storage_speed import StorageReport
+from edgebench.text import printable
 from edgebench.throughput import reads_throughput
 
 if TYPE_CHECKING:
@@ -42,6 +45,9 @@ _AS_COUNTED = (
     *("major_faults", "minor_faults", "swapped_in_bytes", "swapped_out_bytes", "refault_anon"),
     *("refault_file", "io_read_bytes", "io_write_bytes", "oom_kills", "limit_hits"),
 )
+#: The most that a record keeps of notes, as JSON.
+_NOTES_BYTES = 1 << 20
+_REASON_LENGTH = 300
 
 
 def utc_now() -> str:
@@ -104,6 +110,7 @@ class Measured:
     storage: StorageReport | None = None
     walk: WalkControl | None = None
     missing: dict[str, str] = field(default_factory=dict)
+    dropped_events: int = 0
 
 
 def record_of(
@@ -115,6 +122,7 @@ def record_of(
     # What a strategy adds would pass for the workload's own demand.
     shows_demand = limit is None and verdict.outcome == "ok" and request.strategy is None
     demand = seen.samples.demand_bytes if shows_demand else None
+    notes, left_out = _notes(seen.events)
     return TrialRecord(
         **request.described(),
         outcome=verdict.outcome,
@@ -141,9 +149,9 @@ def record_of(
         storage=seen.storage,
         phases=phases,
         throughput_per_s=trial_throughput(request.settings, seen.throughput_per_s, phases),
-        notes=_notes(seen.events),
+        notes=notes,
         noise=seen.noise,
-        warnings=_warnings(seen),
+        warnings=_warnings(seen, left_out),
         missing=_missing(seen, limit, verdict, request),
     )
 
@@ -180,25 +188,36 @@ def _peaks(seen: Measured) -> dict[str, Any]:
 
 def _base(events: list[dict[str, Any]]) -> int | None:
     """Usage when the runtime was imported and no model existed yet."""
-    started = {e.get("id"): e.get("phase") for e in events if e["event"] == "start"}
-    ends = (e for e in events if e["event"] == "end" and started.get(e.get("id")) == "import")
-    usage = next(ends, {}).get("usage_bytes")
-    return usage if is_count(usage) else None
+    # No layer is imported, so the many spans of layers need not be looked at.
+    whole = finished_spans(event for event in events if event.get("layer") is None)
+    imports = (span for span in whole if span.phase == "import")
+    return next((span.usage_after_bytes for span in imports), None)
 
 
-def _notes(events: list[dict[str, Any]]) -> dict[str, Any]:
+def _notes(events: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
+    """All that the worker noted, and how many notes have no room in a record."""
     notes: dict[str, Any] = {}
+    room, left_out = _NOTES_BYTES, 0
     for event in events:
-        if event["event"] == "note" and isinstance(event.get("data"), dict):
-            notes.update(event["data"])
-    return notes
+        data = event.get("data")
+        if event["event"] != "note" or not isinstance(data, dict):
+            continue
+        room -= len(json.dumps(data))
+        if room < 0:
+            left_out += 1
+        else:
+            notes.update(data)
+    return notes, left_out
 
 
-def _warnings(seen: Measured) -> list[str]:
-    warnings = list(noise_warnings(seen.noise))
-    if seen.bad_events:
-        warnings.append(f"{seen.bad_events} lines from the worker were no events and were left out")
-    return warnings
+def _warnings(seen: Measured, notes_left_out: int) -> list[str]:
+    counts = {
+        "lines from the worker were no events and were left out": seen.bad_events,
+        "events from the worker were dropped: there were too many to keep": seen.dropped_events,
+        "notes from the worker were left out: they are too large": notes_left_out,
+    }
+    told = [f"{count} {what}" for what, count in counts.items() if count]
+    return [*noise_warnings(seen.noise), *told]
 
 
 def _missing(
@@ -208,7 +227,7 @@ def _missing(
     if seen.throughput_per_s is None and reads_throughput(request.settings):
         missing["throughput_per_s"] = why_no_rate(request.settings)
     if seen.gnu_time is None:
-        missing["gnu_time"] = "GNU time left no report: it was killed with the workload"
+        missing["gnu_time"] = NO_REPORT
     if not seen.events:
         missing["collections_s"] = "the workload tells no events"
     if request.strategy is not None:
@@ -223,6 +242,14 @@ def _missing(
 def harness_error_record(request: TrialRequest, error: Exception) -> TrialRecord:
     """The record of a trial the harness itself could not make; a resume runs it again."""
     return _not_made(request, "harness-error", str(error))
+
+
+def faulty_record(request: TrialRequest, error: Exception) -> TrialRecord:
+    """The record of a trial whose own data can't be read, whatever it wrote."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}:{last.lineno}"
+    what = printable(f"{type(error).__name__}: {error}")[:_REASON_LENGTH]
+    return _not_made(request, "failed", f"what it wrote can't be read ({place}): {what}")
 
 
 def unavailable_record(request: TrialRequest, reason: str) -> TrialRecord:

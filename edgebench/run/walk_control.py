@@ -107,7 +107,7 @@ class WalkControl(LimitControl):
             step.events += fresh
             step.phases += [p for p in events_to_phases(fresh) if p.round != NO_ROUND]
             goes_on = not step.enough or self._go_on(step) or self._is_watched(step)
-        self._ours.send(GO if goes_on else STOP)
+        self._reply(GO if goes_on else STOP)
         return goes_on
 
     def _is_watched(self, last: WalkStep) -> bool:

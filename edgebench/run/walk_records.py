@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgebench.records import TrialRecord
+from edgebench.records import TrialRecord, is_count
 from edgebench.results.steady import steadiness
 from edgebench.run.walk_control import WalkControl, WalkStep
 from edgebench.run.walked_limits import WalkedLimits
@@ -89,8 +89,8 @@ def _at(
     """The record of one limit."""
     name = f"{whole.trial}-{number:02d}" if number else whole.trial
     limit = step.applied_bytes
-    spans = [size for event in step.events if (size := event.get("peak_bytes")) is not None]
-    peak = max(spans, default=None)
+    spans: list[Any] = [event.get("peak_bytes") for event in step.events]
+    peak = max(filter(is_count, spans), default=None)
     nothing: dict[str, Any] = dict.fromkeys(_WHOLE)
     record = replace(
         whole,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from edgebench.measures.strategies.gnu_time import (
     find_gnu_time,
     gnu_time_command,
     read_report,
+    report_file,
 )
 
 MIB = 1 << 20
@@ -26,9 +28,17 @@ WHOLE = (
 
 def timed(report: Path, command: Sequence[str]) -> tuple[int, GnuTime | None]:
     """Run the command under GNU time: its exit status, and what GNU time reports."""
-    words = gnu_time_command(find_gnu_time(), report, command)
-    done = subprocess.run(words, check=False, capture_output=True)
-    return done.returncode, read_report(report)
+    with report_file(report, None) as fd:
+        words = gnu_time_command(find_gnu_time(), report, command)
+        done = subprocess.run(words, check=False, capture_output=True)
+        return done.returncode, read_report(fd)
+
+
+def written(report: Path, text: str) -> GnuTime | None:
+    """What is read of a report with this text."""
+    with report_file(report, None) as fd:
+        report.write_text(text)
+        return read_report(fd)
 
 
 def python(code: str) -> list[str]:
@@ -80,19 +90,40 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", WHOLE[:-20], "[]\n", '{"wall_s":1}\n', "killed\n"])
 def test_a_torn_report_is_none(tmp_path: Path, text: str) -> None:
     """Killed together with its workload, GNU time leaves half a report or an empty one."""
-    (tmp_path / "r").write_text(text)
-    assert read_report(tmp_path / "r") is None
+    assert written(tmp_path / "r", text) is None
+    assert not (tmp_path / "r").exists()
 
 
-def test_no_report_is_none(tmp_path: Path) -> None:
-    """No file at all is no exception."""
-    assert read_report(tmp_path / "r") is None
+@pytest.mark.parametrize("text", [WHOLE.replace("2048", "1e400"), WHOLE.replace("2048", "9" * 30)])
+def test_figures_that_no_machine_has_are_none(tmp_path: Path, text: str) -> None:
+    """A workload may write the report itself: what fits no column is not kept."""
+    assert written(tmp_path / "r", text) is None
+
+
+@pytest.mark.promise("A report of GNU time that the workload made huge costs no memory.")
+def test_a_sparse_report_of_40_gib_is_none(tmp_path: Path) -> None:
+    """It takes no place on the disk; only a report's length is read of it."""
+    with report_file(tmp_path / "r", None) as fd:
+        os.truncate(tmp_path / "r", 40 << 30)
+        assert read_report(fd) is None
+        os.truncate(tmp_path / "r", 0)
+        (tmp_path / "r").write_text(WHOLE)
+        assert read_report(fd)
+
+
+@pytest.mark.promise("A FIFO or link in the place of GNU time's report is not opened.")
+def test_what_is_put_in_its_place_is_not_read(tmp_path: Path) -> None:
+    """The harness reads the file that it made, and nothing hangs."""
+    with report_file(tmp_path / "r", None) as fd:
+        (tmp_path / "r").unlink()
+        os.mkfifo(tmp_path / "r")
+        assert read_report(fd) is None
+    assert not (tmp_path / "r").exists()
 
 
 def test_a_line_before_the_figures_does_no_harm(tmp_path: Path) -> None:
     """GNU time writes how a command ended in a line of its own before its figures."""
-    (tmp_path / "r").write_text("Command terminated by signal 9\n" + WHOLE)
-    told = read_report(tmp_path / "r")
+    told = written(tmp_path / "r", "Command terminated by signal 9\n" + WHOLE)
     assert told == GnuTime(2 * MIB, 0.5, 0.01, 0.02, 1, 9, 3, 4, 7)
 
 

@@ -47,7 +47,7 @@ def run(watched: WorkloadProcess, code: str) -> int:
         [sys.executable, "-c", code],
         env=env,
         cwd=None,
-        pass_fds=(watched.records.fd,),
+        pass_fds=(watched.events.write_fd, watched.records.fd),
         timeout_s=60,
         kill=lambda: None,
     )
@@ -115,3 +115,16 @@ def test_a_damaged_record_is_the_end_of_the_lines() -> None:
     for broken in (memory[:-1], memory[: -11 * 8] + b"\xff" * 88, memory[: -11 * 8] + bytes(88)):
         assert len(list(lines_of(broken))) == 1
     assert list(lines_of(b"")) == []
+
+
+@pytest.mark.process
+@pytest.mark.promise("A worker can't make the harness crash by cutting the memory that they share.")
+def test_the_memory_can_not_be_cut_short(watched: WorkloadProcess) -> None:
+    """Less of it would end the harness with SIGBUS; neither can it be made larger."""
+    cut = (
+        "import os\nfor size in (0, 1 << 30):\n"
+        " try: os.ftruncate(int(os.environ['RECORDS']), size)\n"
+        " except PermissionError: pass\n else: os._exit(3)"
+    )
+    assert run(watched, cut) == 0
+    assert watched.records.lines() == []

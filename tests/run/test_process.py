@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from edgebench.run.pipe import Pipe
 from edgebench.run.process import OUTPUT_CAP_BYTES, ProcessEnd, WorkloadProcess, next_wait_s
 
 
@@ -24,7 +26,12 @@ def run(watched: WorkloadProcess, code: str, timeout_s: float | None = 20) -> Pr
     env = {**os.environ, "EVENTS": str(watched.events.write_fd)}
     command = [sys.executable, "-I", "-S", "-c", "import os, sys, time\n" + code]
     return watched.run(
-        command, env=env, cwd=None, pass_fds=(), timeout_s=timeout_s, kill=lambda: None
+        command,
+        env=env,
+        cwd=None,
+        pass_fds=(watched.events.write_fd,),
+        timeout_s=timeout_s,
+        kill=lambda: None,
     )
 
 
@@ -117,3 +124,30 @@ def test_a_workload_that_closes_its_descriptors_is_waited_for(watched: WorkloadP
     ended = run(watched, "os.closerange(1, 64); time.sleep(0.4); os._exit(3)")
     assert ended.returncode == 3
     assert ended.wall_s >= 0.4
+
+
+@pytest.mark.promise("Events without end cost the harness a bounded amount of memory.")
+def test_only_so_many_events_are_kept() -> None:
+    """Short lines become objects many times their size: values count too; what is lost is told."""
+    pipe = Pipe(1 << 20, most_values=100)
+    line = b'{"event":"note","data":{}}\n'
+    try:
+        for _ in range(30):
+            pipe.add(line)
+        assert pipe.data == line * 14
+        assert (pipe.dropped_lines, pipe.dropped_bytes) == (16, 16 * len(line))
+        pipe.add(b"\n")
+        assert pipe.dropped_lines == 17
+    finally:
+        pipe.close()
+
+
+def test_what_is_shown_to_who_watches_is_bounded(tmp_path: Path) -> None:
+    """A worker that seems to record something new for ever fills no disk."""
+    pipe = Pipe(1000, copy=tmp_path / "copy")
+    try:
+        for _ in range(1000):
+            pipe.show(b"x" * 100)
+    finally:
+        pipe.close()
+    assert (tmp_path / "copy").stat().st_size == 2000

@@ -10,12 +10,13 @@ import pytest
 from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.interface import Limits
 from edgebench.cgroups.sampler_process import SampleSummary
-from edgebench.measures.strategies.gnu_time import GnuTime
-from edgebench.records import LimitSetting, SamplerReport, Watching
+from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
+from edgebench.records import FINAL_OUTCOMES, LimitSetting, SamplerReport, Watching
 from edgebench.run.process import ProcessEnd
 from edgebench.run.trial_record import (
     Measured,
     TrialRequest,
+    faulty_record,
     harness_error_record,
     record_of,
     unavailable_record,
@@ -143,7 +144,7 @@ def test_what_is_missing_and_what_was_odd_is_said() -> None:
     made = record(gnu_time=None, bad_events=2, missing={"cpu_ns": "no cpuacct"})
     assert made.missing == {
         "cpu_ns": "no cpuacct",
-        "gnu_time": "GNU time left no report: it was killed with the workload",
+        "gnu_time": NO_REPORT,
     }
     assert (made.gnu_time, made.gnu_time_maxrss_bytes) == ({}, None)
     assert made.warnings == ["2 lines from the worker were no events and were left out"]
@@ -157,6 +158,30 @@ def test_the_base_is_told_at_the_end_of_the_import() -> None:
     assert record(events=other).base_bytes is None
     odd = [{**event, "usage_bytes": "x"} if event["event"] == "end" else event for event in EVENTS]
     assert record(events=odd).base_bytes is None
+    assert record(events=[{"event": "start", "id": []}, *EVENTS]).base_bytes == 40 * MIB
+
+
+def test_what_there_was_no_room_for_is_said() -> None:
+    """Events that were dropped, and notes that would make the record huge."""
+    large = [{"event": "note", "data": {f"n{n}": "x" * 300_000}} for n in range(5)]
+    made = record(events=[*large, *EVENTS], dropped_events=7)
+    assert made.warnings == [
+        "7 events from the worker were dropped: there were too many to keep",
+        "4 notes from the worker were left out: they are too large",
+    ]
+    assert list(made.notes) == ["n0", "n1", "n2"]
+
+
+def test_a_trial_whose_data_can_not_be_read_has_failed() -> None:
+    """With the place in the code, so that a fault of the harness shows; it is not made again."""
+    try:
+        record(events=[{}])
+    except KeyError as error:
+        made = faulty_record(REQUEST, error)
+    assert made.outcome in FINAL_OUTCOMES
+    assert made.outcome == "failed"
+    assert str(made.reason).startswith("what it wrote can't be read (trial_record.py:")
+    assert str(made.reason).endswith("KeyError: 'event'")
 
 
 def test_a_trial_that_was_not_made_has_a_record() -> None:

@@ -14,11 +14,11 @@ import pytest
 from edgebench.cgroups.interface import Limits
 from edgebench.identity import python_path
 from edgebench.layers.disk import evict
+from edgebench.measures.strategies.gnu_time import report_file
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial import _limits_of as limits_of
-from edgebench.run.trial import _report_file as report_file
 from edgebench.run.trial_record import TrialRequest
 
 pytestmark = pytest.mark.cgroup
@@ -248,7 +248,8 @@ def test_what_is_asked_is_what_is_set() -> None:
 
 def test_a_trial_is_watched_as_asked(session: Session, files: TrialFiles) -> None:
     """At the intervals of its setup; and the report that GNU time fills is nobody else's."""
-    assert report_file(files.work / "0001.gnu-time", None).stat().st_mode & 0o7777 == 0o600
+    with report_file(files.work / "0001.gnu-time", None) as fd:
+        assert os.fstat(fd).st_mode & 0o7777 == 0o600
     setup = replace(session.setup, interval_s=0.002, stat_interval_s=0.05)
     request = TrialRequest(
         "0001", "p1", 0, 0, {"kind": "command", "command": ["true"]}, LimitSetting()

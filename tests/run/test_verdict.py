@@ -128,3 +128,14 @@ def test_only_a_note_of_the_workload_is_its_own_word() -> None:
         {"event": "start", "id": 1, "data": {"error": {"what": "no note"}}},
     ]
     assert trial_end(ended(1), Counters(), events, "printed").reason == "last"
+
+
+@pytest.mark.promise("An event of any shape costs a trial nothing but that event.")
+@pytest.mark.parametrize("data", [None, [], 5, {"error": None}, {"error": {"what": None}}])
+def test_a_note_of_any_shape_is_passed_over(data: object) -> None:
+    """The words are those of the note before it."""
+    notes: list[dict[str, Any]] = [{"event": "note", "data": {"error": {"what": "no space"}}}]
+    verdict = trial_end(
+        ended(3), Counters(oom_kills=0), [*notes, {"event": "note", "data": data}], ""
+    )
+    assert (verdict.outcome, verdict.reason) == ("failed", "no space")

@@ -50,6 +50,16 @@ def trial(session: Session, files: TrialFiles, code: str, timeout_s: float = 20)
     )
 
 
+def function_trial(session: Session, files: TrialFiles, code: str) -> TrialRecord:
+    """A trial of Python code that has the event pipe, as a function of the user's has."""
+    script = files.work / "script.py"
+    given = "import json, os, sys\nevents = json.loads(sys.argv[1])['descriptors']['events']\n"
+    script.write_text(given + code)
+    settings = {"kind": "function", "function": "f", "script": str(script), "argument": ""}
+    limits = LimitSetting("256M", 256 * MIB)
+    return run_trial(session.setup, TrialRequest("0001", "p1", 0, 0, settings, limits, 60), files)
+
+
 def running(mark: str) -> list[str]:
     """Command lines of living processes that carry this mark."""
     found = []
@@ -104,20 +114,59 @@ def test_garbage_and_lies_to_the_event_pipe(session: Session, files: TrialFiles)
         {"event": ["note"], "data": 5},
     ]
     lines = "".join(json.dumps(lie) + "\n" for lie in lies) + "[" * 900 + "]" * 900 + "\n"
-    code = (
-        f"import os\nlines = {lines!r}.encode() + bytes(range(256)) * 50\n"
-        "for fd in range(3, 64):\n"
-        " try: os.readlink(f'/proc/self/fd/{fd}').startswith('pipe') and os.write(fd, lines)\n"
-        " except OSError: pass\n"
-        "os._exit(3)"
-    )
-    record = trial(session, files, code)
+    code = f"os.write(events, {lines!r}.encode() + bytes(range(256)) * 50)\nos._exit(3)"
+    record = function_trial(session, files, code)
     assert record.outcome == "failed"
     assert record.reason == "\\x1b]0;owned\\x07\\ud800"
     assert any("no events" in warning for warning in record.warnings)
     assert record.peak_bytes is not None
     assert record.peak_bytes <= 256 * MIB
     json.dumps(record.to_json(), allow_nan=False)
+
+
+@pytest.mark.promise("A trial whose events have no end is recorded, with how many were dropped.")
+def test_events_without_end_fill_no_memory(
+    session: Session, files: TrialFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only so many are kept; the trial itself is as good as ever."""
+    monkeypatch.setattr("edgebench.run.process._MOST_EVENT_VALUES", 10_000)
+    record = function_trial(
+        session, files, 'for _ in range(200): os.write(events, b\'{"event":""}\\n\' * 1000)'
+    )
+    assert record.outcome == "ok"
+    (dropped,) = (text for text in record.warnings if "events from the worker" in text)
+    assert int(dropped.split()[0]) >= 198_000
+
+
+@pytest.mark.promise("A trial whose own data can't be read has failed, and says why.")
+def test_data_that_can_not_be_read_is_the_trials_own_fault(
+    session: Session, files: TrialFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the harness stumbles over it: a final outcome with a reason, and nothing is left."""
+
+    def stumble(*_: object) -> None:
+        raise ZeroDivisionError("a span of no time")
+
+    monkeypatch.setattr(trial_module, "record_of", stumble)
+    record = trial(session, files, "pass")
+    assert record.outcome == "failed"
+    assert "ZeroDivisionError: a span of no time" in str(record.reason)
+    assert not any(session.setup.parent.bases["memory"].glob(f"*{os.getpid()}-0001*"))
+
+
+@pytest.mark.promise("A command has no descriptor of its trial: it can't reset its own peak.")
+def test_a_command_inherits_no_descriptor(session: Session, files: TrialFiles) -> None:
+    """Only a worker of ours has those of its cgroup and of the harness."""
+    # Those of the shell, which opens nothing itself.
+    command = ["sh", "-c", "ls -l /proc/$$/fd; true"]
+    settings = {"kind": "command", "command": command}
+    request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting("256M", 256 * MIB), 60)
+    assert run_trial(session.setup, request, files).outcome == "ok"
+    lines = [line for line in files.log.read_text().splitlines() if "->" in line]
+    given = dict(line.split()[-3::2] for line in lines)
+    # GNU time doesn't close its report, which is the workload's user's anyway.
+    assert given.pop("3", "0001.gnu-time").endswith("0001.gnu-time")
+    assert sorted(given) == ["0", "1", "2"]
 
 
 @pytest.mark.promise("The output kept of a workload is limited.")

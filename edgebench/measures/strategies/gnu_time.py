@@ -6,22 +6,31 @@ inherited over fork and exec (getrusage(2)).
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgebench.errors import MachineError
+from edgebench.identity import Identity
 from edgebench.measures.reading import ErrorBar, Reading
 from edgebench.measures.strategy import Strategy, TrialData, registered_strategy
 from edgebench.records import is_number
+from edgebench.safe_files import open_file, remove_file
 
 INSTALL_REMEDY = "apt-get install time"
 _FORMAT = (
     '{"wall_s":%e,"user_s":%U,"system_s":%S,"maxrss_kib":%M,"major_faults":%F,'
     '"minor_faults":%R,"voluntary_switches":%w,"involuntary_switches":%c,"exit_code":%x}'
+)
+#: A report has some 150; a line on how the command ended may stand before it.
+_LONGEST_BYTES = 4096
+NO_REPORT = (
+    "GNU time left no whole report: it was killed with the workload, or that wrote to the file"
 )
 
 
@@ -63,16 +72,34 @@ def gnu_time_command(time_path: Path, report: Path, command: Sequence[str]) -> l
     return [str(time_path), "--quiet", f"--output={report}", f"--format={_FORMAT}", "--", *command]
 
 
-def read_report(path: Path) -> GnuTime | None:
-    """The report; None if there is none, as when GNU time was killed with the workload."""
+@contextlib.contextmanager
+def report_file(path: Path, owner: Identity | None) -> Iterator[int]:
+    """A descriptor of an empty file that GNU time may fill as its owner; removed at the end.
+
+    What is read from the descriptor is this file, whatever the workload puts in its place.
+    """
+    fd = open_file(path, os.O_RDWR | os.O_CREAT, 0o600, owner=owner)
     try:
-        lines = path.read_text().splitlines()
+        os.ftruncate(fd, 0)
+        yield fd
+    finally:
+        os.close(fd)
+        remove_file(path)
+
+
+def read_report(fd: int) -> GnuTime | None:
+    """The report; None if there is none, as when GNU time was killed with the workload.
+
+    The workload may have written to the file too, so anything else than a short report is none.
+    """
+    try:
+        lines = os.pread(fd, _LONGEST_BYTES, 0).decode().splitlines()
         figures = dict(json.loads(lines[-1]))
-        if not all(map(is_number, figures.values())):
-            return None
         maxrss_bytes = int(figures.pop("maxrss_kib")) * 1024
+        if not all(map(is_number, (maxrss_bytes, *figures.values()))):
+            return None
         return GnuTime(maxrss_bytes=maxrss_bytes, **figures)
-    except (OSError, ValueError, IndexError, KeyError, TypeError, RecursionError):
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
@@ -91,11 +118,10 @@ class GnuTimeStrategy(Strategy):
     def read(self, trial: TrialData) -> Reading:
         """From the record: one figure, and no spans."""
         peak_bytes = trial.record.gnu_time_maxrss_bytes if trial.record else None
-        why = "GNU time left no report: it was killed with the workload"
         return Reading(
             strategy=self.name,
             peak_bytes=peak_bytes,
             method="the kernel's mark of the process (getrusage), at its end",
             error=ErrorBar(1024, "reported in KiB"),
-            missing={} if peak_bytes is not None else {"peak_bytes": why},
+            missing={} if peak_bytes is not None else {"peak_bytes": NO_REPORT},
         )
