@@ -7,12 +7,17 @@ import errno
 import functools
 import os
 import pwd
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgebench.errors import MachineError
+
+#: The number of the system call ``setgroups`` by machine (64 bits).
+_SET_GROUPS = {"x86_64": 116, **dict.fromkeys(("aarch64", "riscv64", "loongarch64"), 159)}
+#: A group without members, as the kernel has it for what it can't map.
+_NO_GROUP = 65534
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,9 @@ def _identity(uid: int, gid: int) -> Identity:
 def rights_of(uid: int, gid: int) -> Iterator[None]:
     """That user's rights to files, for root and for this thread alone.
 
-    The kernel takes root's own rights to files (``CAP_DAC_OVERRIDE``) away meanwhile.
+    The kernel takes root's own rights to files (``CAP_DAC_OVERRIDE``) away meanwhile. Root's groups
+    are left too, or what group root may read would be readable. ``gid`` is the group of new files,
+    if the user is in it.
 
     Raises:
         PermissionError: the kernel refuses them.
@@ -80,9 +87,11 @@ def rights_of(uid: int, gid: int) -> Iterator[None]:
     if os.geteuid() != 0 or uid == 0:
         yield
         return
-    kernel, group = _kernel(), os.getegid()
+    kernel, own_group, own_groups = _kernel(), os.getegid(), os.getgroups()
+    group, groups = _groups_of(uid, gid)
     try:
-        kernel.setfsgid(gid)
+        _set_groups(groups)
+        kernel.setfsgid(group)
         kernel.setfsuid(uid)
         # It reports no failure; with -1 it returns the current user.
         if kernel.setfsuid(-1) & 0xFFFFFFFF != uid:
@@ -90,7 +99,31 @@ def rights_of(uid: int, gid: int) -> Iterator[None]:
         yield
     finally:
         kernel.setfsuid(0)
-        kernel.setfsgid(group)
+        kernel.setfsgid(own_group)
+        _set_groups(own_groups)
+
+
+@functools.lru_cache(maxsize=64)
+def _groups_of(uid: int, gid: int) -> tuple[int, tuple[int, ...]]:
+    """The group to use of that user, ``gid`` if it is theirs, and all others."""
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        # Not known here: the group of their folder is theirs, unless it is root's.
+        return gid or _NO_GROUP, ()
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return gid if gid in groups else entry.pw_gid, groups
+
+
+def _set_groups(groups: Sequence[int]) -> None:
+    """Set the groups of this thread alone; :func:`os.setgroups` sets those of all threads."""
+    import ctypes
+
+    number = 206 if ctypes.sizeof(ctypes.c_void_p) == 4 else _SET_GROUPS.get(os.uname().machine)
+    if number is not None:
+        _kernel().syscall(number, len(groups), (ctypes.c_uint32 * len(groups))(*groups))
+    if sorted(os.getgroups()) != sorted(set(groups)):
+        raise PermissionError(errno.EPERM, "the groups of a user can't be set")
 
 
 @functools.cache

@@ -4,6 +4,9 @@ A path is walked folder by folder. A symbolic link on the way is followed only w
 and the user we run as could have put it: it is theirs, in a folder of theirs that others can't
 write to, and so is each folder above. Below the first folder of anybody else no link is followed.
 The last name is never followed.
+
+What root reads below a folder of somebody else is read with their rights (:func:`open_place`). A
+link is followed there too, by name, with the rights of whoever could have put it there.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgebench.errors import UnsafePathError
@@ -28,11 +31,15 @@ _LINK_REMEDY = "name the folder itself: {target}"
 
 @dataclass(frozen=True)
 class OpenFolder:
-    """An open folder. ``is_trusted``: only root and we could have put here what lies in it."""
+    """An open folder. ``is_trusted``: only root and we could have put here what lies in it.
+
+    ``reader`` is the user and group by whose link it was reached, to read what lies in it.
+    """
 
     fd: int
     path: Path
     is_trusted: bool
+    reader: tuple[int, int] | None = None
 
     @property
     def found(self) -> os.stat_result:
@@ -48,6 +55,11 @@ class OpenFolder:
                 yield
         except OSError as error:
             raise with_path(error, self.path) from None
+
+    def reading_rights(self) -> contextlib.AbstractContextManager[None]:
+        """The rights to read what lies in it: of whose link led here, else of its owner."""
+        found = self.found
+        return rights_of(*(self.reader or (found.st_uid, found.st_gid)))
 
     def sync(self) -> None:
         """Wait until its list of names is on the disk."""
@@ -81,28 +93,110 @@ def with_path(error: OSError, folder: Path) -> OSError:
 
 @contextlib.contextmanager
 def open_folder(path: Path) -> Iterator[OpenFolder]:
-    """The folder, opened name by name."""
-    top = "/" if path.is_absolute() else "."
-    folder = _opened(top, None, Path(top))
-    # The last first.
-    names = list(reversed(path.parts[1:] if path.is_absolute() else path.parts))
-    links = 0
+    """The folder to write in, opened name by name."""
+    walk = _Walk(path, reading=False)
     try:
-        while names:
-            name = names.pop()
-            try:
-                below = _opened(name, folder, folder.path / name)
-            except NotADirectoryError:
-                links += 1
-                names += reversed(_target(folder, name, links).parts)
-                continue
-            except OSError as error:
-                raise with_path(error, folder.path) from None
-            os.close(folder.fd)
-            folder = below
-        yield folder
+        while walk.names:
+            walk.enter()
+        yield walk.folder
     finally:
-        os.close(folder.fd)
+        os.close(walk.folder.fd)
+
+
+@contextlib.contextmanager
+def open_place(path: Path, *, links: bool = True) -> Iterator[tuple[OpenFolder, str]]:
+    """Where a path that is read leads: a folder, opened name by name, and a name in it.
+
+    With ``links`` the name is none of a link: where it leads is walked too.
+
+    Raises:
+        PermissionError: a link on the way, and it is unknown whose rights it deserves.
+    """
+    walk = _Walk(path, reading=True)
+    try:
+        while len(walk.names) > 1 or (links and walk.names and walk.at_link()):
+            walk.enter()
+        yield walk.folder, walk.names[0] if walk.names else "."
+    finally:
+        os.close(walk.folder.fd)
+
+
+class _Walk:
+    """A path on the way: the folder that was reached, and the names to go, the next one last."""
+
+    def __init__(self, path: Path, *, reading: bool) -> None:
+        top = "/" if path.is_absolute() else "."
+        self.folder = _opened(top, None, Path(top))
+        self.names = list(reversed(path.parts[1:] if path.is_absolute() else path.parts))
+        self._reading = reading
+        self._links = 0
+
+    def at_link(self) -> bool:
+        """Whether the next name is a link."""
+        with self._rights():
+            found = self.folder.look(self.names[-1])
+        return found is not None and stat.S_ISLNK(found.st_mode)
+
+    def enter(self) -> None:
+        """Open the folder of the next name, or put the names that a link stands for in its place.
+
+        Raises:
+            UnsafePathError: a link that may not be followed, on the way to write.
+            PermissionError: the same, on the way to read.
+        """
+        name, folder = self.names.pop(), self.folder
+        try:
+            with self._rights():
+                below = _opened(name, folder, folder.path / name)
+        except NotADirectoryError:
+            self._links += 1
+            self.names += reversed(self._target(name).parts)
+        except OSError as error:
+            raise with_path(error, folder.path) from None
+        else:
+            os.close(folder.fd)
+            self.folder = below
+
+    def _rights(self) -> contextlib.AbstractContextManager[None]:
+        return self.folder.reading_rights() if self._reading else contextlib.nullcontext()
+
+    def _target(self, name: str) -> Path:
+        """Where a link leads that may be followed."""
+        folder = self.folder
+        with self._rights():
+            found = folder.look(name)
+            if found is None or not stat.S_ISLNK(found.st_mode):
+                raise _system_error(errno.ENOTDIR, folder.path / name)
+            if self._links > _MOST_LINKS:
+                raise _system_error(errno.ELOOP, folder.path / name)
+            if not folder.is_trusted or found.st_uid not in (0, os.geteuid()):
+                self.folder = self._followed(name, found)
+            return Path(os.readlink(name, dir_fd=folder.fd))
+
+    def _followed(self, name: str, link: os.stat_result) -> OpenFolder:
+        """The folder, with the reader that somebody else's link in it deserves."""
+        folder, path = self.folder, self.folder.path / name
+        if not self._reading:
+            raise UnsafePathError(
+                "a link lies on the way, and somebody else could have put it there",
+                where=str(path),
+                remedy=_LINK_REMEDY.format(target=os.path.realpath(path)),
+            )
+        owner = folder.found
+        # Others may have renamed a link in a folder of root's that they can write to.
+        maker = link if folder.is_trusted else owner
+        reader = folder.reader or (maker.st_uid, maker.st_gid)
+        of_one = link.st_uid == maker.st_uid == reader[0] != 0
+        # The kernel's own links lead past the folders on the way to a file.
+        if not of_one or owner.st_dev == Path("/proc").stat().st_dev:
+            raise PermissionError(
+                errno.EACCES, "a link that somebody else could have put there", str(path)
+            )
+        return replace(folder, reader=reader)
+
+
+def _system_error(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))
 
 
 def _opened(name: str, parent: OpenFolder | None, path: Path) -> OpenFolder:
@@ -110,7 +204,7 @@ def _opened(name: str, parent: OpenFolder | None, path: Path) -> OpenFolder:
     above = parent if name != "/" else None
     fd = os.open(name, os.O_PATH | FOLDER_FLAGS, dir_fd=above.fd if above else None)
     trusted = is_ours(os.fstat(fd)) and (above is None or above.is_trusted)
-    return OpenFolder(fd, path, trusted)
+    return OpenFolder(fd, path, trusted, parent.reader if parent else None)
 
 
 def is_ours(found: os.stat_result) -> bool:
@@ -118,19 +212,3 @@ def is_ours(found: os.stat_result) -> bool:
     others = stat.S_IWOTH | (stat.S_IWGRP if os.geteuid() == 0 else 0)
     shared = found.st_mode & others and not found.st_mode & stat.S_ISVTX
     return found.st_uid in (0, os.geteuid()) and not shared
-
-
-def _target(folder: OpenFolder, name: str, links: int) -> Path:
-    """Where a link on the way leads that may be followed."""
-    path, found = folder.path / name, folder.look(name)
-    if found is None or not stat.S_ISLNK(found.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-    if links > _MOST_LINKS:
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-    if not folder.is_trusted or found.st_uid not in (0, os.geteuid()):
-        raise UnsafePathError(
-            "a link lies on the way, and somebody else could have put it there",
-            where=str(path),
-            remedy=_LINK_REMEDY.format(target=os.path.realpath(path)),
-        )
-    return Path(os.readlink(name, dir_fd=folder.fd))

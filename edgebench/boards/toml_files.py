@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import UsageError
+from edgebench.safe_reading import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,7 +36,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         UsageError: it can't be read, or is no TOML.
     """
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(read_text(path))
     except OSError as error:
         what = f"the file can't be read: {error.strerror}"
         raise UsageError(

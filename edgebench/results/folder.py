@@ -22,10 +22,12 @@ from edgebench.errors import ResultsError
 from edgebench.records import FINAL_OUTCOMES, TrialRecord
 from edgebench.results.layout import (
     COMPLETE,
+    DAMAGED_REMEDY,
     ENVIRONMENT,
     EVENTS,
     LIVE,
     LOGS,
+    MOST_LINE_BYTES,
     NETWORKS,
     READINGS,
     RESOLVED,
@@ -182,7 +184,7 @@ class ResultsFolder:
     def repair(self) -> bool:
         """Cut a torn last line; True if there was one."""
         size = os.fstat(self._fd).st_size
-        whole = _whole_size(self._fd, size)
+        whole = _whole_size(self._fd, size, self.path)
         if whole == size:
             return False
         os.ftruncate(self._fd, whole)
@@ -271,7 +273,7 @@ def find_unfinished(root: Path, device: str, fingerprint: str) -> Path | None:
     return None
 
 
-def _whole_size(descriptor: int, size: int) -> int:
+def _whole_size(descriptor: int, size: int, path: Path) -> int:
     """How much of the file are whole lines, read from its end: there may be very many."""
     length = _TAIL_BYTES
     while True:
@@ -282,6 +284,8 @@ def _whole_size(descriptor: int, size: int) -> int:
         whole = whole_length(data[first:])
         if whole or not start:
             return start + first + whole
+        if length > MOST_LINE_BYTES:
+            raise ResultsError(f"{TRIALS} is damaged", where=str(path), remedy=DAMAGED_REMEDY)
         length *= 16
 
 

@@ -25,6 +25,7 @@ from edgebench.results.frames import (
 )
 from edgebench.results.stages import round_stages
 from edgebench.results.sweep_reader import Sweep
+from edgebench.safe_reading import check_unpacked, open_to_read
 from edgebench.spans import Span, finished_spans
 
 #: What ``networks.json`` knows of a layer.
@@ -108,7 +109,8 @@ def sample_table(path: Path, name: str, missing: int = _MISSING) -> pd.DataFrame
     """
     try:
         # Opened here: numpy leaves a damaged file open.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as tables:
+        with open_to_read(path) as file, np.load(file, allow_pickle=False) as tables:
+            check_unpacked(tables.zip.getinfo(f"{name}.npy"))
             table = tables[name]
         frame = pd.DataFrame({column: table[column] for column in table.dtype.names})
     except (

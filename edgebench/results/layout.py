@@ -14,13 +14,14 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
 from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
 from edgebench.safe_files import open_file
+from edgebench.safe_reading import open_to_read, read_file
 from edgebench.text import are_plain, is_plain, safe_json
 
 TRIALS = "trials.jsonl"
@@ -42,6 +43,9 @@ _DECODER = msgspec.json.Decoder()
 NEWER_REMEDY = "read it with the edgebench that made it, or a newer one: pip install -U edgebench"
 LOCKED_REMEDY = "wait until that sweep ends, or stop it; see what runs with: edgebench watch"
 DAMAGED_REMEDY = "move this folder away; then start the scenario again: edgebench run"
+#: No line of ``trials.jsonl`` is longer: a file with a longer one is damaged from there on.
+MOST_LINE_BYTES = 32 << 20
+_PIECE = 4 << 20
 _LOCK_TRIES = 20
 _LOCK_PAUSE_S = 0.05
 
@@ -62,7 +66,7 @@ def read_json(path: Path) -> dict[str, Any]:
         ResultsError: missing, damaged, or written by a newer version.
     """
     try:
-        data = parse_line(path.read_bytes())
+        data = parse_line(read_file(path))
     except OSError as error:
         raise ResultsError(f"can't read {path.name}: {error.strerror}", where=str(path)) from None
     if data is None:
@@ -103,6 +107,17 @@ def whole_length(data: bytes) -> int:
     return end
 
 
+def whole_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The whole lines of ``trials.jsonl`` from here on, some MiB at a time, to an endless one."""
+    rest = b""
+    while len(rest) <= MOST_LINE_BYTES and (piece := file.read(_PIECE)):
+        rest += piece
+        end = rest.rfind(b"\n") + 1
+        if end:
+            yield rest[:end]
+            rest = rest[end:]
+
+
 def parse_line(line: bytes) -> dict[str, Any] | None:
     """The object in one line, its texts safe to print; None if the line is damaged."""
     try:
@@ -141,17 +156,12 @@ def parse_objects(data: bytes) -> list[dict[str, Any]]:
 def is_being_written(path: Path) -> bool:
     """Whether a sweep is writing to this folder now."""
     try:
-        descriptor = os.open(Path(path) / TRIALS, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with open_to_read(Path(path) / TRIALS) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:
         return False
-    finally:
-        os.close(descriptor)
     return False
 
 

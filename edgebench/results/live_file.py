@@ -21,6 +21,7 @@ from edgebench.records import LimitSetting
 from edgebench.results.layout import LIVE, json_bytes, read_json
 from edgebench.results.record_types import Count, Number, is_whole_limit
 from edgebench.safe_files import remove_file, write
+from edgebench.safe_reading import open_to_read
 
 #: Names in the scratch folder: the sampler's two tables, the worker's events.
 FAST, STAT, EVENTS = "fast.i64", "stat.i64", "events.jsonl"
@@ -91,15 +92,10 @@ def read_live_trial(sweep: Path) -> LiveTrial | None:
 def read_from(path: Path, start: int, most: int) -> bytes:
     """At most so many bytes of a growing file; none if it can't be read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open_to_read(path, links=False) as file:
+            return os.pread(file.fileno(), most, start)
     except OSError:
         return b""
-    try:
-        return os.pread(descriptor, most, start)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
 
 
 def boot_id() -> str:

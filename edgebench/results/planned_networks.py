@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgebench.results.layout import RESOLVED
 from edgebench.results.sweep_reader import sweep_folders
+from edgebench.safe_reading import read_file
 
 
 def may_have(path: Path, network: str) -> bool:
@@ -21,7 +22,7 @@ def may_have(path: Path, network: str) -> bool:
 
 def _names(resolved: Path, written: bytes) -> bool:
     try:
-        return not resolved.is_file() or written in resolved.read_bytes()
+        return not resolved.is_file() or written in read_file(resolved)
     except OSError:
         # Whoever reads all of it says what is wrong.
         return True

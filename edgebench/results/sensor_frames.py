@@ -16,6 +16,7 @@ from edgebench.results.frames import about_trial, typed
 from edgebench.results.layer_frames import sample_table
 from edgebench.results.stages import round_stages
 from edgebench.results.sweep_reader import Sweep
+from edgebench.safe_reading import open_to_read
 from edgebench.spans import finished_spans
 
 _ABOUT = ("sweep", "device", "trial", "point", "limit_label", "limit_bytes", "outcome")
@@ -119,7 +120,7 @@ def _stored(sweep: Sweep, trial: str) -> pd.DataFrame:
     """The readings in the units in which they are stored."""
     path = sweep.samples_file(trial)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_to_read(path) as file, zipfile.ZipFile(file) as archive:
             there = f"{_TABLE}.npy" in archive.namelist()
     except (OSError, zipfile.BadZipFile) as error:
         raise ResultsError(f"damaged samples: {error}", where=str(path)) from None

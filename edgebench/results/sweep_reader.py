@@ -40,6 +40,7 @@ from edgebench.results.layout import (
     read_json,
 )
 from edgebench.results.trial_lines import final_rows, whole_records
+from edgebench.safe_reading import open_to_read, read_text
 from edgebench.units import format_size
 from edgebench.walk_report import UP
 from edgebench.workloads.garbage_collection import DEFAULT
@@ -188,7 +189,7 @@ def read_records(path: Path, warnings: list[str]) -> Sequence[TrialRecord]:
         ResultsError: unreadable, or a newer version's.
     """
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             if os.fstat(file.fileno()).st_size >= large.LARGE_BYTES:
                 return large.read_large(path, warnings)
             records = whole_records(file.read(), path, warnings)
@@ -263,7 +264,7 @@ def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unzipped(path: Path) -> bytes:
     """A packed file's bytes; a few of them may stand for more than any memory holds."""
-    with gzip.open(path) as file:
+    with open_to_read(path) as packed, gzip.open(packed) as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"it unpacks to more than {format_size(_MOST_BYTES)}")
@@ -288,7 +289,7 @@ def _read_or_warn(path: Path, warnings: list[str]) -> dict[str, Any]:
 
 def _scenario_text(path: Path, warnings: list[str]) -> str:
     try:
-        return path.read_text(errors="replace")
+        return read_text(path, errors="replace")
     except OSError as error:
         warnings.append(f"can't read {path.name}: {error.strerror}")
         return ""

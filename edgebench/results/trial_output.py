@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgebench.results.layout import LOGS
+from edgebench.safe_reading import read_end
 from edgebench.text import printable
 
 #: How much of it is read.
@@ -19,6 +20,6 @@ def log_of(sweep: Path, trial: str) -> Path:
 def end_of_output(sweep: Path, trial: str) -> str:
     """The end of the trial's output, safe to print; empty if it can't be read."""
     try:
-        return printable(log_of(sweep, trial).read_bytes()[-_END_BYTES:].decode(errors="replace"))
+        return printable(read_end(log_of(sweep, trial), _END_BYTES).decode(errors="replace"))
     except OSError:
         return ""

@@ -19,6 +19,7 @@ from edgebench.layers.disk import digest
 from edgebench.measures.registry import with_own_trial
 from edgebench.measures.strategies.sampled import STATISTICS
 from edgebench.measures.strategy import StrategyOptions
+from edgebench.safe_reading import read_text
 from edgebench.scenario.accelerator_keys import asks_for_accelerator
 from edgebench.scenario.command_keys import LATER_KEYS
 from edgebench.scenario.faults import Fault, faults_of
@@ -222,7 +223,7 @@ def _toml(tables: Mapping[str, Any], header: str = "") -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ScenarioError(

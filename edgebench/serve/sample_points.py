@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from edgebench.errors import ResultsError
+from edgebench.safe_reading import check_unpacked, open_to_read
 
 #: How many stretches are drawn.
 _MOST_POINTS = 1000
@@ -96,7 +97,12 @@ class _Table:
 @contextlib.contextmanager
 def _table(path: Path, name: str) -> Iterator[_Table]:
     try:
-        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+        with (
+            open_to_read(path) as packed,
+            zipfile.ZipFile(packed) as archive,
+            archive.open(f"{name}.npy") as file,
+        ):
+            check_unpacked(archive.getinfo(f"{name}.npy"))
             yield _Table(file, *_header(file))
     except (OSError, EOFError, KeyError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
         raise ResultsError(f"damaged samples: {error}", where=str(path)) from None

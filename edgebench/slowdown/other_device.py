@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.boards.board import Board, board_from_file, find_board
 from edgebench.errors import ResultsError, UsageError
+from edgebench.safe_reading import read_file
 from edgebench.slowdown.calibration.device import Calibration, Constant
 from edgebench.slowdown.context import CannotPredictError, DeviceData
 from edgebench.slowdown.curves import Curve
@@ -89,7 +90,7 @@ def device_of_file(path: Path, here: Calibration | None) -> OtherDevice:
         board_from_file(path)
         return device_of_board(str(path), here)
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(read_file(path))
     except OSError as error:
         what = f"the constants can't be read: {error.strerror}"
         raise ResultsError(what, where=str(path), remedy="name a calibration-….json") from None

@@ -16,6 +16,7 @@ import numpy as np
 
 from edgebench.errors import ResultsError
 from edgebench.results.derived import file_stem, write_derived
+from edgebench.safe_reading import read_file
 from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import LEVEL, MODEL_SCHEMA, Fit, Parameter
@@ -144,7 +145,7 @@ class StoredFits:
 
 def _read(file: Path, convert: Callable[[Mapping[str, Any]], _Found]) -> _Found:
     try:
-        data = json.loads(file.read_bytes())
+        data = json.loads(read_file(file))
         if data["schema"] > MODEL_SCHEMA:
             raise ResultsError(
                 f"{file.name} has schema {data['schema']}; "

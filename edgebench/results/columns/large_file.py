@@ -13,9 +13,10 @@ from edgebench.errors import ResultsError
 from edgebench.records import TrialRecord
 from edgebench.results.columns.cache import Extent, keep_table, kept_table
 from edgebench.results.columns.table import NONE, ColumnTable, TableMaker
-from edgebench.results.layout import parse_line
+from edgebench.results.layout import MOST_LINE_BYTES, TRIALS, parse_line
 from edgebench.results.record_types import decoded
 from edgebench.results.trial_lines import TORN, LineReader, final_rows, whole_record
+from edgebench.safe_reading import open_to_read
 from edgebench.text import is_plain, may_have_controls
 from edgebench.walk_report import UP
 
@@ -64,10 +65,10 @@ class RecordsOnDisk(Sequence[TrialRecord]):
     def _read(self, places: Sequence[int]) -> Iterator[TrialRecord]:
         where = str(self._path)
         try:
-            with self._path.open("rb") as file:
+            with open_to_read(self._path) as file:
                 for place in places:
                     file.seek(place)
-                    record = whole_record(parse_line(file.readline()), self._path)
+                    record = whole_record(parse_line(file.readline(MOST_LINE_BYTES)), self._path)
                     if record is None:
                         raise ResultsError("it changed while it was read", where=where)
                     yield record
@@ -93,13 +94,13 @@ def read_large(path: Path, warnings: list[str]) -> RecordsOnDisk:
 def _table(path: Path, warnings: list[str]) -> ColumnTable:
     """Every whole line: from what is kept, as far as that goes, and the rest from the file."""
     table, extent = kept_table(path) or (None, Extent(0, 0))
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         now = os.fstat(file.fileno())
         if table is not None and extent.end == now.st_size:
             warnings += extent.damage
             return table
         before = extent.end
-        reader = _TableReader(path, TableMaker(table), extent)
+        reader = _TableReader(path, TableMaker(table), extent, warnings)
         extent.size, extent.mtime_ns = now.st_size, now.st_mtime_ns
         file.seek(before)
         torn = reader.read(file)
@@ -113,8 +114,9 @@ def _table(path: Path, warnings: list[str]) -> ColumnTable:
 class _TableReader:
     """Reads lines into a table and moves the extent forward with them."""
 
-    def __init__(self, path: Path, maker: TableMaker, extent: Extent) -> None:
+    def __init__(self, path: Path, maker: TableMaker, extent: Extent, warnings: list[str]) -> None:
         self.maker = maker
+        self._warnings = warnings
         self._extent = extent
         self._lines = LineReader(path, extent.lines, extent.damage)
         self._at = extent.end
@@ -131,6 +133,9 @@ class _TableReader:
             *lines, rest = piece.split(b"\n")
             if lines:
                 self._add(lines, strange=may_have_controls(piece))
+            if len(rest) > MOST_LINE_BYTES:
+                self._warnings.append(f"{TRIALS} is damaged from byte {self._at} on")
+                return False
         return bool(self._lines.torn or rest)
 
     def _add(self, lines: list[bytes], strange: bool) -> None:

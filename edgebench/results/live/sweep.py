@@ -16,11 +16,13 @@ from edgebench.results.layout import (
     is_being_written,
     parse_lines,
     read_json,
+    whole_lines,
 )
 from edgebench.results.live.trial import TrialTail
 from edgebench.results.live_file import read_live_trial
 from edgebench.results.sweep_reader import sweep_folders
 from edgebench.results.trial_lines import whole_record
+from edgebench.safe_reading import open_to_read
 
 
 @dataclass(frozen=True)
@@ -93,17 +95,16 @@ class SweepTail:
     def _fresh(self) -> list[TrialRecord]:
         """The records that came since, each taken into account."""
         try:
-            with (self.path / TRIALS).open("rb") as file:
+            with open_to_read(self.path / TRIALS) as file:
                 if file.seek(0, 2) < self._at:
                     # A resume cut what was torn: from the start again.
                     self._at, self._outcomes, self._took_s = 0, {}, [0.0, 0.0]
                     self._visits.clear()
                 file.seek(self._at)
-                data = file.read()
+                # The last line may still be under the pen.
+                whole = b"".join(whole_lines(file))
         except OSError:
             return []
-        # The last line may still be under the pen.
-        whole = data[: data.rfind(b"\n") + 1]
         self._at += len(whole)
         fresh = []
         for _, line in parse_lines(whole):

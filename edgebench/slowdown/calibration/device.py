@@ -17,6 +17,7 @@ from typing import Any
 
 from edgebench.errors import MachineError, ResultsError
 from edgebench.results.derived import write_derived
+from edgebench.safe_reading import read_file
 from edgebench.slowdown.calibration.scans import Scan
 from edgebench.storage_speed import StorageSpeed
 
@@ -192,7 +193,7 @@ def load_calibration(root: Path, device: str, swap_kind: str, *, ram: bool = Fal
     command += " --storage disk=ram" if ram else ""
     remedy = f"measure its constants: {command} --device {device} --results {root}"
     try:
-        text = path.read_bytes()
+        text = read_file(path)
     except OSError as error:
         place = " on a disk in memory" if ram else ""
         what = f"no calibration of device {device} with swap of kind {swap_kind}{place}"
