@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from needs import Guard, is_pure
+from needs import GUARD, is_pure
+from shared_sweeps import shared_sweep as shared_sweep
 
 from edgebench.errors import EdgebenchError
 
@@ -67,8 +68,6 @@ ONE_AT_A_TIME = ("exclusive", "cgroup", "own_cgroup", "gpu", "root", "swap")
 TESTS = Path(__file__).parent
 #: Where all tests have their marks already.
 HELD = {TESTS / name for name in ("boards",)}
-#: What a test must have been given before it may do it; active while a test is set up and runs.
-GUARD = Guard()
 
 
 # No test asserts seconds, and a second worker or a small board makes any of them slow. Inputs are

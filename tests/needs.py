@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,12 @@ class Guard:
         self._process = self._cgroup = True
         self._engines: set[str] = set()
         self._refused: str | None = None
+        self._test: pytest.Item | None = None
         sys.addaudithook(self._hear)
 
     def watch(self, item: pytest.Item) -> None:
         """From here on, what happens is done for this test."""
+        self._test = item
         self._process = not is_pure(item)
         self._cgroup = any(map(item.get_closest_marker, MAKES_CGROUPS))
         self._engines = set() if item.get_closest_marker("torch") else set(ENGINES) - _loaded()
@@ -52,6 +55,13 @@ class Guard:
     def rest(self) -> None:
         """From here on, everything is allowed."""
         self._process = self._cgroup = True
+        self._test = None
+
+    def require(self, marks: Sequence[str]) -> None:
+        """Fail the watched test if it lacks one of these marks."""
+        missing = [m for m in marks if self._test and not self._test.get_closest_marker(m)]
+        if missing:
+            pytest.fail(f"mark the test with `{'`, `'.join(missing)}`", pytrace=False)
 
     def check(self) -> None:
         """Fail the watched test if it did what it has no mark for."""
@@ -69,6 +79,10 @@ class Guard:
     def _refuse(self, why: str) -> None:
         self._refused = why
         raise pytest.fail.Exception(why)
+
+
+#: Active while a test is set up and runs.
+GUARD = Guard()
 
 
 def _loaded() -> set[str]:
