@@ -58,13 +58,12 @@ def why_no_gpu() -> str | None:
 
 NEEDS = {
     "own_cgroup": why_no_cgroup,
-    "cgroup": why_no_cgroup,
     "gpu": why_no_gpu,
     "root": why_no_root,
     "swap": why_no_swap,
 }
 #: What these tests look at, or change, exists only once: never two of them at a time.
-ONE_AT_A_TIME = ("exclusive", "cgroup", "own_cgroup", "gpu", "root", "swap")
+ONE_AT_A_TIME = ("exclusive", "own_cgroup", "gpu", "root", "swap")
 TESTS = Path(__file__).parent
 #: Where all tests have their marks already.
 HELD = {TESTS / name for name in ("boards",)}

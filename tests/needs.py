@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 #: A test with any of these may start processes.
-NOT_PURE = ("process", "torch", "own_cgroup", "exclusive", "swap", "gpu", "browser", "cgroup")
+NOT_PURE = ("process", "torch", "own_cgroup", "exclusive", "swap", "gpu", "browser")
 #: A test with any of these may make cgroups in the test's own process.
-MAKES_CGROUPS = ("own_cgroup", "cgroup", "exclusive", "swap", "gpu")
+MAKES_CGROUPS = ("own_cgroup", "exclusive", "swap", "gpu")
 #: Seconds to load, and hundreds of MiB.
 ENGINES = ("torch", "tensorflow", "onnxruntime", "ai_edge_litert")
 

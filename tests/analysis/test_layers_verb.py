@@ -157,7 +157,7 @@ def measured(folder: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any],
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_measured_in_truth(tmp_path: Path):
     """LeNet and a limit that holds no runtime: a table, a figure, and a sweep like any other."""
     words = ("lenet", "--memory", "32M", "--repeats", "1")
@@ -180,7 +180,7 @@ def test_measured_in_truth(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_overlapping_layers_under_a_share_of_demand(tmp_path: Path):
     """ResNet-18 under `partial` at 60 % of its own demand: shares add up, the trace holds."""
@@ -201,7 +201,7 @@ def test_overlapping_layers_under_a_share_of_demand(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_a_walk_measured_in_truth_has_one_factor_a_limit(tmp_path: Path):
     """LeNet, walked: `layers` and `show` tell the same slowdown of each limit, and its interval."""

@@ -204,7 +204,7 @@ def inside(state: Path) -> tuple[str, ...]:
     return (sys.executable, "-c", _INSIDE, *words)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_the_harness_steps_aside_and_back(scope: Path, run: Run, tmp_path: Path):
     """It waits in a leaf, trials are made beside it, and the shell that called it is back after."""
     script = '"$@"; cat /proc/self/cgroup'
@@ -218,7 +218,7 @@ def test_the_harness_steps_aside_and_back(scope: Path, run: Run, tmp_path: Path)
     assert after.endswith(scope.name)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_others_in_the_way(scope: Path, cgroup: Cgroup, run: Run, tmp_path: Path):
     """Processes that did not call the harness are not moved: it says who they are, and how to."""
     command = join_command(cgroup, ["sleep", "1000"], None, None)
@@ -236,7 +236,7 @@ def test_others_in_the_way(scope: Path, cgroup: Cgroup, run: Run, tmp_path: Path
     assert mended.returncode == 0, mended.stderr
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.parametrize("before", ["", "timeout 60 "])
 def test_a_pipeline_steps_aside_with_the_harness(
     scope: Path, run: Run, tmp_path: Path, before: str

@@ -54,7 +54,7 @@ def file(limit: DiskLimit, ownership: Ownership) -> Iterator[Path]:
         yield file
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_the_kernel_has_what_was_set(cgroup: Cgroup, limit: DiskLimit) -> None:
     """All four speeds are read back, beside the other limits; a speed can be set again."""
@@ -64,7 +64,7 @@ def test_the_kernel_has_what_was_set(cgroup: Cgroup, limit: DiskLimit) -> None:
     assert cgroup.hold_disks((other,)) == (other,)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_disk_that_is_not_there_is_refused(cgroup: Cgroup, limit: DiskLimit) -> None:
     """A partition's number, say: the message has the kernel's words and a remedy."""
@@ -98,7 +98,7 @@ def test_a_speed_that_the_kernel_ignores_is_refused(tmp_path: Path) -> None:
         set_disk_limits(2, tmp_path, [other])
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_lifting_leaves_nothing_held(cgroup: Cgroup, limit: DiskLimit) -> None:
     """A killed process that waits for a held disk can't end before."""
@@ -114,7 +114,7 @@ def test_lifting_leaves_nothing_held(cgroup: Cgroup, limit: DiskLimit) -> None:
     assert not any(limit.number in text for text in texts)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_process_that_waits_for_a_held_disk_is_killed_at_once(
     cgroup: Cgroup, limit: DiskLimit, file: Path
@@ -142,7 +142,7 @@ def test_a_process_that_waits_for_a_held_disk_is_killed_at_once(
     assert time.monotonic() - began < 15
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_held_disk_is_proved(parent: ParentCgroup, limit: DiskLimit, file: Path) -> None:
     """Both ways of reading are within the tolerance of 10 MB/s; the latency is known."""
@@ -159,7 +159,7 @@ def test_a_held_disk_is_proved(parent: ParentCgroup, limit: DiskLimit, file: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_requests_and_writes_are_proved_too(
     parent: ParentCgroup, limit: DiskLimit, file: Path
@@ -172,7 +172,7 @@ def test_requests_and_writes_are_proved_too(
     assert random.held.iops == pytest.approx(100, rel=TOLERANCE)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_disk_slower_than_declared_is_refused(
     parent: ParentCgroup, limit: DiskLimit, file: Path

@@ -28,14 +28,14 @@ def helper(*command: str, join_file: Path | None = None) -> subprocess.Completed
     )
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_the_command_is_in_all_hierarchies(cgroup: Cgroup, run: Run):
     """The command finds itself in the cgroup in every hierarchy that was joined."""
     seen = run("cat", "/proc/self/cgroup").stdout
     assert seen.count(cgroup.path.name) == len(cgroup.join_files())
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_rights_are_dropped(run: Run):
     """User, group and groups are the caller's, and no set-user-id program can bring root back."""
@@ -47,7 +47,7 @@ def test_rights_are_dropped(run: Run):
     assert int(lines["CapEff"], 16) == 0
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_the_cores_are_kept_to(run: Run):
     """Only the given cores are left to the command."""
     core = min(os.sched_getaffinity(0))

@@ -152,7 +152,7 @@ def test_a_torn_last_line_loses_nothing_else(tmp_path: Path):
     assert claims(file) == [("zram", "/dev/zram0"), ("cgroup", "/a")]
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_dead_harness_s_cgroup_goes_with_all_in_it(
     folder: Path, parent: ParentCgroup, cgroup: Cgroup
 ):
@@ -168,7 +168,7 @@ def test_a_dead_harness_s_cgroup_goes_with_all_in_it(
 
 
 @pytest.mark.promise("A cgroup is recorded in the state file before it is created.")
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_cgroup_is_claimed_before_it_is_made(ownership: Ownership, parent: ParentCgroup):
     """Its claim stands while it is there, and goes with it."""
     (file,) = ownership.path.parent.glob("*.claims")

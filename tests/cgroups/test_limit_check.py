@@ -13,7 +13,7 @@ from edgebench.cgroups.limit_check import check_limit
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import CgroupError
 
-pytestmark = pytest.mark.cgroup
+pytestmark = pytest.mark.own_cgroup
 
 
 def cgroups_in(parent: ParentCgroup) -> set[Path]:

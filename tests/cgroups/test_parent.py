@@ -113,7 +113,7 @@ def test_the_finding_words_the_refusal(monkeypatch: pytest.MonkeyPatch):
     assert finding.remedy
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_the_findings_of_a_real_machine(parent: ParentCgroup):
     """Nothing fails where a cgroup can be made, and nothing is left behind."""
     found = {finding.name: finding for finding in check_support()}
@@ -122,7 +122,7 @@ def test_the_findings_of_a_real_machine(parent: ParentCgroup):
     assert not list(parent.path.glob(f"edgebench-{os.getpid()}-look"))
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_the_ceiling_is_the_tightest_limit_above(cgroup: Cgroup, python: Run):
     """Seen from inside a limited cgroup, that limit is the ceiling."""
     from edgebench.cgroups.interface import Limits
@@ -132,7 +132,7 @@ def test_the_ceiling_is_the_tightest_limit_above(cgroup: Cgroup, python: Run):
     assert kind.ceiling_bytes == 256 << 20
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_quota_above_is_described(parent: ParentCgroup, monkeypatch: pytest.MonkeyPatch):
     """Of the CPU's hierarchy, where that is ours; the tightest throttle with its file."""
     asked: list[tuple[object, ...]] = []
@@ -192,7 +192,7 @@ with Ownership(Path(sys.argv[2])) as ownership:
 """
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_user_with_a_cgroup_of_their_own(
     cgroup: Cgroup, run: Run, nobody: Identity, public_python: str, tmp_path: Path
@@ -215,7 +215,7 @@ def test_a_user_with_a_cgroup_of_their_own(
         assert missing["cpu_ns"] == "the cpuacct controller is not available here"
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_user_in_root_s_cgroup(run: Run, public_python: str, tmp_path: Path):
     """Without root in root's cgroup the answer is a clear refusal with the way out."""

@@ -18,7 +18,7 @@ from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.run.checks import CheckTarget
 from edgebench.run.checks.limits import observer_check
 
-pytestmark = [pytest.mark.cgroup, pytest.mark.swap]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.swap]
 
 
 def uses_lists_of_generations() -> bool:

@@ -14,7 +14,7 @@ from edgebench.errors import MachineError
 from tests.cgroups.conftest import Run
 from tests.cgroups.test_cgroup import MIB, PAGE, TOUCH
 
-pytestmark = [pytest.mark.cgroup, pytest.mark.root, pytest.mark.swap]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.cgroup
+pytestmark = pytest.mark.own_cgroup
 
 #: glibc fixes its threshold at 128 KiB if either variable is set: both are the same remedy here.
 _EQUAL = ("mmap-threshold", "trim-threshold")

@@ -66,7 +66,7 @@ def test_an_unknown_board_is_a_usage_error():
 
 
 @pytest.mark.root
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 def test_a_record_names_its_board(tmp_path: Path):
     """A real trial under a board's limits, which the record has."""

@@ -63,7 +63,7 @@ def clone(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 @pytest.mark.swap
 def test_the_demo_ends_with_the_answer_in_few_lines(clone: Path):
@@ -86,7 +86,7 @@ def test_the_demo_ends_with_the_answer_in_few_lines(clone: Path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 @pytest.mark.swap
 def test_what_the_demo_leaves_fits_on_one_screen(clone: Path):

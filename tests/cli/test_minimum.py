@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.cgroup
+pytestmark = pytest.mark.own_cgroup
 
 _EDGEBENCH = [sys.executable, "-m", "edgebench", "minimum"]
 #: Needs the MiB of its argument, all touched.

@@ -265,7 +265,7 @@ def scenario_in(folder: Path, seconds: float) -> Path:
     return folder / "tiny.toml"
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_log_has_no_line_for_each_trial(tmp_path: Path):
     """Not on a terminal: the plan, then the answer, the results and what to type next."""
     file = scenario_in(tmp_path, 0.01)
@@ -284,7 +284,7 @@ def test_a_log_has_no_line_for_each_trial(tmp_path: Path):
     assert "harness: " not in quiet.stdout
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 12)])
 def test_a_terminal_gets_a_block_that_goes(tmp_path: Path, columns: int, rows: int):
     """It is redrawn in place while trials run; only the answer stays on the screen."""

@@ -154,14 +154,14 @@ def test_slow_verbs_answer_first_and_fit(words: tuple[str, ...], first: str, hom
     check_output(words, first, home)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.parametrize(("words", "first"), MEASURED, ids=["alone", "limited", "killed"])
 def test_a_measurement_is_one_sentence(words: tuple[str, ...], first: str, home: Path):
     """A real command, without a limit, below it, and killed at it."""
     check_output(words, first, home)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_doctor_answers_first_and_fits(home: Path):
     """Whether this machine can measure; remedies fit too."""
     for words in (("doctor",), ("doctor", "--verbose")):
@@ -200,7 +200,7 @@ def test_nothing_printed_controls_the_terminal(capsys: pytest.CaptureFixture[str
     assert (seen.out + seen.err).count("re\\x1b[31msnet") == 6
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_files_in_the_page_cache_are_no_need(tmp_path: Path):
     """A program that writes 100 MiB and needs 7: the peak has the file, the answer has not."""
     write = f"dd if=/dev/zero of={tmp_path}/made bs=1M count=100"

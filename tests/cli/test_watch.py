@@ -181,7 +181,7 @@ def test_without_results_it_says_so(tmp_path: Path):
     assert look(tmp_path).exit_code != 0
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 def test_a_running_sweep_is_watched_and_not_disturbed(tmp_path: Path):
     """Ctrl-C ends the watching, not the sweep; a second look ends by itself with the sweep."""

@@ -13,7 +13,7 @@ import pytest
 from engine_models import made_keras, made_onnx, made_tflite, remade_keras
 from onnx import TensorProto, helper
 
-pytestmark = pytest.mark.cgroup
+pytestmark = pytest.mark.own_cgroup
 
 _SCENARIO = """schema = 1
 name = "engines"

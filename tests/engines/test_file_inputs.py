@@ -126,7 +126,7 @@ def test_names_in_files_need_not_be_pythons():
     assert given == {"serving_default_x:0": "int64 1x4 ones", "input.2": "float32 1x4"}
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_layers_with_input_on_the_command_line(tmp_path: Path):
     """From ``--input`` to trials in a real cgroup."""
     made_encoder(tmp_path)

@@ -15,7 +15,7 @@ from edgebench.identity import python_path
 from edgebench.results.results import load
 from edgebench.results.steady import LEAST
 
-pytestmark = [pytest.mark.cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
 
 SCENARIO = """
 schema = 1

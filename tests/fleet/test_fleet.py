@@ -28,7 +28,7 @@ from edgebench.fleet.inventory import load_inventory
 from edgebench.identity import python_path
 
 pytest.importorskip("distributed")
-pytestmark = [pytest.mark.cgroup, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.timeout(600)]
 
 INVENTORY = """
 schema = 1

@@ -36,7 +36,7 @@ def can_mount() -> bool:
 
 
 pytestmark = [
-    pytest.mark.cgroup,
+    pytest.mark.own_cgroup,
     pytest.mark.slow,
     pytest.mark.timeout(300),
     pytest.mark.skipif(bool(_MISSING), reason=f"needs {', '.join(_MISSING)}"),

@@ -204,7 +204,7 @@ def _cells(installations: Iterable[tuple[str, ...]]) -> Iterator[object]:
     for chosen in installations:
         for one in CALLS:
             beside = [] if one.verb in _ALONE else [_BESIDE]
-            marks = [pytest.mark.cgroup] if one.cgroup else beside
+            marks = [pytest.mark.own_cgroup] if one.cgroup else beside
             name = f"{'+'.join(chosen) or 'base'}: {one.words}"
             yield pytest.param(chosen, one, id=name, marks=marks)
 
@@ -241,7 +241,7 @@ def test_in_each_extra(
     "install, and installing that one is enough."
 )
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.parametrize("one", [c for c in CALLS if len(c.needs) > 1], ids=lambda one: one.words)
 def test_what_two_extras_are_named_for_works_with_both(
     one: Call, installed: Installer, places: dict[str, Path]

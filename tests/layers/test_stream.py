@@ -231,7 +231,7 @@ def test_what_it_cannot_do_is_refused(change: tuple[str, str], says: str, tmp_pa
         load_scenario(tmp_path / "s.toml")
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.timeout(600)

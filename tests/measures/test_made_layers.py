@@ -20,7 +20,7 @@ from edgebench.cgroups.v2 import V2Cgroup
 from edgebench.measures.strategies.kernel import BATCH_PAGES, CANT_RESET
 from edgebench.run.session import Session, open_session
 
-pytestmark = pytest.mark.cgroup
+pytestmark = pytest.mark.own_cgroup
 
 
 @pytest.fixture(scope="module")

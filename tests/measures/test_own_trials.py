@@ -143,7 +143,7 @@ def test_own_trials_come_after_all_timed_ones() -> None:
     assert pairs == [("a", "p1"), ("a", "p2"), ("b", "p1"), ("b", "p2")]
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.usefixtures("made")
 def test_a_strategys_trials_are_in_no_timed_figure(tmp_path: Path) -> None:
     """Frames, summaries and counts know the timed trials alone; the strategy's reading is kept."""
@@ -161,7 +161,7 @@ def test_a_strategys_trials_are_in_no_timed_figure(tmp_path: Path) -> None:
     assert all(record.demand_bytes is None for record in own)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.usefixtures("made")
 def test_one_that_is_absent_crashes_or_runs_too_long_costs_its_own_figures(tmp_path: Path) -> None:
     """The sweep says so, and goes on; what each was about is in its records."""

@@ -85,7 +85,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_every_byte_of_a_network_is_explained(results: Results) -> None:
     """Each ledger's rest is small: by copy and mmap, unlimited and under demand."""
@@ -106,7 +106,7 @@ def test_every_byte_of_a_network_is_explained(results: Results) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_every_layer_has_its_ledgers(results: Results) -> None:
     """Unlimited they all close; each layer has its figures before, at most and after."""
@@ -119,7 +119,7 @@ def test_every_layer_has_its_ledgers(results: Results) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_the_model_of_live_tensors_is_torchs_own(results: Results) -> None:
     """Layer by layer, before and after: liveness on meta is what torch's allocator holds."""
@@ -137,7 +137,7 @@ def test_the_model_of_live_tensors_is_torchs_own(results: Results) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_the_verb_and_the_figure(results: Results) -> None:
     """JSON has each ledger's four keys; text names them; the figure names layers and strategies."""
@@ -168,7 +168,7 @@ def test_the_verb_and_the_figure(results: Results) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_layers_tells_peaks_by_strategy(results: Results) -> None:
     """Each layer's peak as every strategy sees it, from timed trials and from their own."""

@@ -32,7 +32,7 @@ def verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_module_of_ones_own_is_measured_and_reconciled(tmp_path: Path) -> None:
     """Every ledger is there, down to torch's allocations and the model's own sum."""
     (tmp_path / "mynet.py").write_text(_MODULE)
@@ -46,7 +46,7 @@ def test_a_module_of_ones_own_is_measured_and_reconciled(tmp_path: Path) -> None
     assert abs(analytic["unexplained_bytes"]) < 1 << 20
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_file_of_another_engine_has_the_ledgers_of_the_process(tmp_path: Path) -> None:
     """An ONNX file has no torch to look into; the rest is as of any network."""
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1000]) for name in "xy"]

@@ -59,7 +59,7 @@ UNTOUCHED = pytest.mark.skipif(
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 @pytest.mark.parametrize("threads", [1, pytest.param(2, marks=UNTOUCHED)])
 def test_every_byte_of_training_is_explained(tmp_path: Path, threads: int) -> None:

@@ -35,7 +35,7 @@ def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
     return {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", last)}
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_test_that_needs_too_much_fails_with_the_sentence(tmp_path: Path):
     """What it needs, the limit at which it was killed, pytest's own part, and what it printed."""
     done = run_pytest(
@@ -58,7 +58,7 @@ def test_a_test_that_needs_too_much_fails_with_the_sentence(tmp_path: Path):
     assert "Traceback" not in done.stdout
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_fixtures_options_and_outcomes_are_as_elsewhere(tmp_path: Path):
     """conftest, options, fixtures, skips, expected failures, tracebacks: as without a limit."""
     (tmp_path / "conftest.py").write_text(
@@ -102,7 +102,7 @@ def test_fixtures_options_and_outcomes_are_as_elsewhere(tmp_path: Path):
     assert re.search(r"test_fixture: peak [\d.]+ MiB of 150\.0 MiB; pytest with", done.stdout)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_odd_ids_and_classes_are_found_again(tmp_path: Path):
     """Parametrized ids with every sort of character, a class, and fixtures of tests between."""
     done = run_pytest(
@@ -133,7 +133,7 @@ def test_odd_ids_and_classes_are_found_again(tmp_path: Path):
     assert outcomes(done) == {"passed": 7}, done.stdout
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 def test_what_ends_early_is_said(tmp_path: Path):
     """A crash, a time limit, a kill in a forked child, and a limit below pytest's own need."""
@@ -188,7 +188,7 @@ def test_a_wrong_marker_is_said(tmp_path: Path, arguments: str, says: str):
     assert "Traceback" not in done.stdout
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 @pytest.mark.slow
 def test_a_test_slowed_by_swap_fails_with_how_much(tmp_path: Path):
@@ -216,7 +216,7 @@ def test_a_test_slowed_by_swap_fails_with_how_much(tmp_path: Path):
     assert "at most 1.01 allowed" in done.stdout
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 def test_workers_of_xdist_run_marked_tests(tmp_path: Path):
     """With `-n 2` each worker makes its own cgroups, and reports reach the controller."""
@@ -261,7 +261,7 @@ def test_without_the_right_to_make_cgroups_it_is_skipped(tmp_path: Path):
     assert "mount them" in required.stdout
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_ctrl_c_leaves_nothing(tmp_path: Path):
     """Interrupted in the middle of a test, its processes and its scratch folder are gone."""
     (tmp_path / "test_made.py").write_text(

@@ -116,7 +116,7 @@ def test_real_kills_are_explained_by_real_sizes():
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_kill_measured_in_truth_names_its_layer(tmp_path: Path):
     """AlexNet at 60 % without swap: show says where it was killed, the report what doesn't fit."""
 

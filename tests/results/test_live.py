@@ -273,7 +273,7 @@ def test_the_machine_is_read():
     assert seen.active_bytes is None or seen.active_bytes > 0
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_real_trial_is_seen_while_it_runs(tmp_path: Path):
     """The harness shows its trial: usage rises, samples are younger than a second, then it goes."""
     scenario = tmp_path / "nap.toml"

@@ -16,7 +16,7 @@ def doctor(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_doctor_finds_this_machine_fit():
     """Where a cgroup can be had a limit is proved, and the answer and the next step are named."""
     done = doctor("--verbose")

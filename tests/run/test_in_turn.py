@@ -15,7 +15,7 @@ from edgebench.analysis.compare import compare_sweeps
 from edgebench.results.in_turn import versions_in_turn
 from edgebench.results.results import load
 
-pytestmark = pytest.mark.cgroup
+pytestmark = pytest.mark.own_cgroup
 
 SCENARIO = """
 schema = 1

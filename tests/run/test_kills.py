@@ -17,7 +17,7 @@ from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 
-pytestmark = [pytest.mark.cgroup, pytest.mark.swap]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.swap]
 MIB = 1 << 20
 SWAP = 128 * MIB
 #: Locked memory is what the kernel can't reclaim, however much swap there is.

@@ -30,7 +30,7 @@ def allocate(mebibytes: int) -> None:
     area.clear()
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_command_is_measured(capsys: pytest.CaptureFixture[str]):
     """A list and a string give the record that the verb gives; what it prints goes to stderr."""
     words = [sys.executable, "-c", "print('words'); area = bytearray(60 << 20)"]
@@ -42,7 +42,7 @@ def test_a_command_is_measured(capsys: pytest.CaptureFixture[str]):
     assert edgebench.measure("true ''", quiet=True).settings["command"] == ["true", ""]
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_function_is_measured_in_a_process_of_its_own():
     """One that is defined here, with bound arguments: its memory, not this process's."""
     ballast = bytearray(200 * MIB)
@@ -52,7 +52,7 @@ def test_a_function_is_measured_in_a_process_of_its_own():
     assert record.settings["function"].endswith("test_python_functions.allocate")
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_kill_and_a_failure_are_outcomes():
     """A function that needs more than its limit, and one that raises, both give a record."""
     killed = edgebench.measure(lambda: bytearray(200 * MIB), memory=80 * MIB, quiet=True)
@@ -61,7 +61,7 @@ def test_a_kill_and_a_failure_are_outcomes():
     assert (failed.outcome, failed.reason) == ("failed", "KeyError: 'lost'")
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 @pytest.mark.slow
 def test_its_storage_is_held(tmp_path: Path):
@@ -90,7 +90,7 @@ def test_a_storage_that_is_none_is_refused():
     assert asked.unlimited.storage == asked.setting.storage == "read=100MB/s,read_iops=2000"
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_share_is_of_the_own_demand():
     """`70%` runs without a limit first; without a demand there is no share."""
     record = edgebench.measure([sys.executable, "-c", ALLOCATE, "100"], memory="70%", quiet=True)
@@ -100,7 +100,7 @@ def test_a_share_is_of_the_own_demand():
         edgebench.measure([sys.executable, "-c", "raise SystemExit(1)"], memory="70%", quiet=True)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_what_is_stored_for_the_function_is_removed():
     """The pickled function is in the session's folder, which is gone afterwards."""
     record = edgebench.measure(lambda: None, quiet=True)
@@ -125,7 +125,7 @@ def test_what_is_not_possible_is_said(workload: str, limits: dict[str, object], 
         edgebench.measure(workload, **limits)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_what_cant_be_sent_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """An open file can't go to another process; without cloudpickle, nor can a lambda."""
     with (tmp_path / "file").open("w") as file, pytest.raises(UsageError, match="another process"):
@@ -137,14 +137,14 @@ def test_what_cant_be_sent_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert edgebench.measure(functools.partial(json.dumps, {}), quiet=True).outcome == "ok"
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_missing_command_is_said():
     """A command that is not there is no trial."""
     with pytest.raises(MachineError, match="no command"):
         edgebench.measure("no-such-program-at-all")
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_record_shows_itself_in_a_notebook():
     """The sentence and a table; what a command is called can't inject HTML."""
     words = [sys.executable, "-c", f"{ALLOCATE} # <script>", "90"]
@@ -160,7 +160,7 @@ def test_a_record_shows_itself_in_a_notebook():
     assert " needs " in record_sentence(free)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 def test_the_least_memory_of_a_function(tmp_path: Path):
     """A search of real trials, named by the function, close to what it allocates, and kept."""
@@ -174,7 +174,7 @@ def test_the_least_memory_of_a_function(tmp_path: Path):
     assert (found.folder / "trials.jsonl").is_file()
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_whether_a_command_fits(tmp_path: Path):
     """`within` tries one limit: `fits` is the answer."""
     words = [sys.executable, "-c", ALLOCATE, "100"]

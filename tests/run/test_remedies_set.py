@@ -20,7 +20,7 @@ from edgebench.scenario.planner import GridPlanner
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario, scenario_of
 
-pytestmark = pytest.mark.cgroup
+pytestmark = pytest.mark.own_cgroup
 NETWORK = {"kind": "inference", "network": "lenet", "schedule": "bulk", "rounds": 2, "warm": 1}
 PLAIN, TOGETHER = "plain", "threads-and-pages"
 PAGE_ADVICE = ("sequential-weights", "next-layer-ahead", "cold-behind", "pageout-behind")

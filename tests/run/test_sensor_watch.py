@@ -89,7 +89,7 @@ def test_a_machine_without_sensors_starts_no_thread():
     assert watch.readings.count == 0
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_sensor_that_vanishes_is_said_and_the_others_go_on():
     """A real file of the kernel's whose device goes away: the readings before it stay."""
     with Ownership() as ownership:
@@ -163,7 +163,7 @@ def trial(
     return run_trial(setup, TrialRequest("0001", "p", 0, 0, settings, LimitSetting()), files)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_trial_s_energy_is_what_its_counter_rose_by(session: Session, tmp_path: Path):
     """Package and DRAM rise beside each other: their sum is the trial's, within its error."""
     tree, files = Tree("x86-rapl", tmp_path / "tree"), TrialFiles.scratch(tmp_path)
@@ -193,7 +193,7 @@ def test_a_trial_s_energy_is_what_its_counter_rose_by(session: Session, tmp_path
     assert TrialRecord.from_json(record.to_json()) == record
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_rail_s_power_becomes_energy(session: Session, tmp_path: Path):
     """Constant power of VDD_IN times the trial's time; nothing is added by other rails."""
     tree = Tree("jetson-orin-nano", tmp_path / "tree")
@@ -209,7 +209,7 @@ def test_a_rail_s_power_becomes_energy(session: Session, tmp_path: Path):
     assert not [words for words in record.warnings if "slowed itself" in words]
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_causes_of_throttling_are_in_the_record_and_warn(session: Session, tmp_path: Path):
     """A Pi's bits and alarm, named by their cause with how long; once a cause."""
     tree = Tree("raspberry-pi-4", tmp_path / "tree")
@@ -225,7 +225,7 @@ def test_causes_of_throttling_are_in_the_record_and_warn(session: Session, tmp_p
     assert words.count("under-voltage") == 1
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_throttling_too_short_to_time_is_still_said(session: Session, tmp_path: Path):
     """A bit of what happened since the last reading is enough."""
     tree = Tree("raspberry-pi-4", tmp_path / "tree")
@@ -239,7 +239,7 @@ def test_throttling_too_short_to_time_is_still_said(session: Session, tmp_path: 
     assert any("briefly" in words for words in record.warnings)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_events_of_throttling_are_counted(session: Session, tmp_path: Path):
     """Only what is counted during the trial: Orin's over-current, x86's temperature."""
     tree = Tree("jetson-orin-nano", tmp_path / "orin")
@@ -255,7 +255,7 @@ def test_events_of_throttling_are_counted(session: Session, tmp_path: Path):
     assert quiet.sensors.throttle_events == {}
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_trial_of_which_sensors_were_not_read_says_so(session: Session, tmp_path: Path):
     """No bank: no table, no energy, and the reason."""
     files = TrialFiles.scratch(tmp_path)

@@ -63,7 +63,7 @@ def test_only_limited_points_get_the_trial(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("Statistics under a limit come from a separate trial.")
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_statistics_come_from_a_trial_of_their_own(tmp_path: Path) -> None:
     """The timed trial has none of them; its point's own trial has them, at the interval asked."""
     results = swept(tmp_path, 'stat_interval = "5ms"')
@@ -85,7 +85,7 @@ def test_statistics_come_from_a_trial_of_their_own(tmp_path: Path) -> None:
     assert (frame.loc["100M", "watched_flushes"], frame.loc["max", "watched_flushes"]) == (0, 1)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_sweep_that_was_not_looked_into_is_in_no_doubt(tmp_path: Path) -> None:
     """By default limited trials are watched without memory.stat, and there is no warning."""
     sweep = swept(tmp_path, "").sweeps[0]
@@ -114,7 +114,7 @@ strategies = ["process"]
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_what_needs_statistics_takes_them_from_their_trial(tmp_path: Path) -> None:
     """Refaults of rounds and the ledger between two trials: there with it, else told as missing."""
@@ -140,7 +140,7 @@ def test_what_needs_statistics_takes_them_from_their_trial(tmp_path: Path) -> No
     assert terms[without] == set()
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_the_figure_over_time_shows_kinds_of_the_trial_that_has_them(tmp_path: Path) -> None:
     """Drawn beside the timed ones, and by its name; the timed trial's figure has no such lines."""
     results = swept(tmp_path, 'stat_interval = "5ms"')

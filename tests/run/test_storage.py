@@ -63,7 +63,7 @@ def trial(session: Session, folder: Path, words: list[str], storage: str) -> Tri
     )
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_trial_has_the_storage_that_its_record_says(session: Session, tmp_path: Path) -> None:
     """8 MiB at 10 MB/s take most of a second; the record has speeds, disks and proof."""
@@ -82,7 +82,7 @@ def test_a_trial_has_the_storage_that_its_record_says(session: Session, tmp_path
     assert TrialRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_storage_as_it_is_leaves_no_trace_in_the_record(session: Session, tmp_path: Path) -> None:
     """Nothing is held, proved or said."""
@@ -92,7 +92,7 @@ def test_storage_as_it_is_leaves_no_trace_in_the_record(session: Session, tmp_pa
     assert record.limits.storage == "as-is"
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_weights_on_no_disk_are_refused(session: Session) -> None:
     """A tmpfs has no speed to hold; no trial is made as if it had."""
@@ -106,7 +106,7 @@ def test_weights_on_no_disk_are_refused(session: Session) -> None:
         session.setup.storage.hold("read=10MB/s", StoragePlaces((), (_SHARED,)))
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_what_is_not_held_is_said(session: Session) -> None:
     """A folder in memory, and what the kernel writes for a trial later."""
@@ -122,7 +122,7 @@ def test_what_is_not_held_is_said(session: Session) -> None:
     assert {"swap-out", "buffered writes"} < set(report.not_held)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_an_unknown_speed_makes_no_trial(session: Session, tmp_path: Path) -> None:
     """A record of an edited sweep, say."""
@@ -161,7 +161,7 @@ def test_zram_is_no_storage(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 @pytest.mark.swap
 def test_nothing_is_left_of_a_killed_harness(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def in_memory(session: Session) -> Iterator[Session]:
     storage.ram_disk.off()
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 @pytest.mark.swap
 def test_a_disk_in_memory_is_held_and_recorded(in_memory: Session, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_disk_in_memory_is_held_and_recorded(in_memory: Session, tmp_path: Pat
     assert TrialRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 @pytest.mark.swap
 def test_a_disk_in_memory_may_have_no_speed(in_memory: Session) -> None:
@@ -243,7 +243,7 @@ def test_a_disk_in_memory_may_have_no_speed(in_memory: Session) -> None:
     assert [one["name"][:4] for one in held.report.disks] == ["loop"]
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 @pytest.mark.swap
 def test_the_runtime_s_disk_may_be_slower(
@@ -269,7 +269,7 @@ def test_the_runtime_s_disk_may_be_slower(
     assert "--storage read=30MB/s,disk=ram" in str(caught.value.remedy)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 @pytest.mark.swap
 def test_writes_to_a_disk_in_memory_are_proved(in_memory: Session) -> None:
@@ -281,7 +281,7 @@ def test_writes_to_a_disk_in_memory_are_proved(in_memory: Session) -> None:
     assert set(held.report.not_held) == {"swap-out", "buffered writes"}
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_what_is_elsewhere_is_not_called_in_memory(session: Session, tmp_path: Path) -> None:
     """The machine's own swap can't be moved; weights that weren't copied are refused."""

@@ -141,7 +141,7 @@ def test_the_throughput_is_fitted_and_drawn(swept: Path) -> None:
     assert figure.figure.axes[0].get_ylabel() == "tokens per second"
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_files_are_charged_to_the_trial_that_reads_them(tmp_path: Path) -> None:
     """Another process read the file before; only a trial that evicts it pays for its pages."""
     weights = tmp_path / "weights.bin"

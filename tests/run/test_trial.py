@@ -21,7 +21,7 @@ from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial import _limits_of as limits_of
 from edgebench.run.trial_record import TrialRequest
 
-pytestmark = pytest.mark.cgroup
+pytestmark = pytest.mark.own_cgroup
 MIB = 1 << 20
 #: Touches so many MiB of anonymous memory and holds them for a moment.
 TOUCH = (

@@ -21,7 +21,7 @@ from edgebench.scenario.walk_planner import MOST_AGAIN
 from edgebench.slowdown.curves import curves
 from edgebench.slowdown.upward import upward_seconds, upward_slowdown
 
-pytestmark = [pytest.mark.cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
 
 SCENARIO = """
 schema = 1

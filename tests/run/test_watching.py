@@ -117,7 +117,7 @@ def record_end(files: TrialFiles) -> int:
     "While a timed trial runs under a limit, edgebench opens or reads no file of its cgroup "
     "that makes the kernel flush its statistics (checked with inotify)."
 )
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_nobody_opens_or_reads_what_flushes_under_a_limit(session: Session, tmp_path: Path) -> None:
     """The kernel itself tells (inotify): no open and no read while a limited command runs."""
     record, looked = trial(session.setup, tmp_path)
@@ -139,7 +139,7 @@ def test_nobody_opens_or_reads_what_flushes_under_a_limit(session: Session, tmp_
     "While a timed trial runs under a limit, edgebench opens or reads no file of its cgroup "
     "that makes the kernel flush its statistics (checked with inotify)."
 )
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_nor_does_a_worker_that_tells_its_phases(session: Session, tmp_path: Path) -> None:
     """A worker inherits no descriptor of such a file, and reads none at its boundaries."""
     area = {
@@ -159,7 +159,7 @@ def test_nor_does_a_worker_that_tells_its_phases(session: Session, tmp_path: Pat
     "While a timed trial runs under a limit, edgebench opens or reads no file of its cgroup "
     "that makes the kernel flush its statistics (checked with inotify)."
 )
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_the_look_itself_is_seen_where_it_is_asked_for(session: Session, tmp_path: Path) -> None:
     """The same test sees the readings of a trial that is to be watched with ``memory.stat``."""
     setup = replace(session.setup, statistics_always=True)
@@ -172,7 +172,7 @@ def test_the_look_itself_is_seen_where_it_is_asked_for(session: Session, tmp_pat
     assert "memory.stat" in record.watched.files
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.parametrize("asked", [{"limits": LimitSetting()}, {"strategy": "statistics"}])
 def test_without_a_limit_and_in_own_trials_the_statistics_are_sampled(
     session: Session, tmp_path: Path, asked: dict[str, object]
@@ -215,7 +215,7 @@ def test_what_flushes_is_left_out_and_the_rest_stays(tmp_path: Path) -> None:
     assert (quiet.usage, quiet.peak, quiet.pressure) == (hot.usage, hot.peak, hot.pressure)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_measure_looks_only_if_asked_and_says_so() -> None:
     """``--stat-interval`` reads memory.stat under a limit, and the answer says what that can do."""
     words = ["--memory", "100M", "--", sys.executable, "-I", "-S", "-c", "print()"]

@@ -15,7 +15,7 @@ import pytest
 
 from edgebench.identity import python_path
 
-pytestmark = pytest.mark.cgroup
+pytestmark = pytest.mark.own_cgroup
 
 SCENARIO = """
 schema = 1

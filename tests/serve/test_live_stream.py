@@ -66,7 +66,7 @@ def follow(server: Served, until: Any) -> list[tuple[str, Any]]:
     return seen
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(fresh: Served, tmp_path: Path):
     """Usage rises while it runs; a browser that comes later sees the curve from its beginning."""
     scenario = tmp_path / "nap.toml"
@@ -100,7 +100,7 @@ def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(fresh: Serve
         run.wait(60)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_why_a_trial_failed_is_told(fresh: Served, tmp_path: Path):
     """The workload's own words reach who watches, also those who come later."""
     scenario = tmp_path / "bad.toml"

@@ -22,7 +22,7 @@ def mebibytes(text: str) -> float:
     return float(found[1]) if found else 0.0
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_fill_in_start_watch_stop_and_compare(browser: Any, tmp_path: Path):
     """The whole use: the form starts a real trial, it is seen to rise, is stopped, two compared."""
     with serving(tmp_path / "results") as served:

@@ -48,7 +48,7 @@ def advanced(queue: JobQueue, job: Job, *states: str) -> Job:
     return found
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_sweep_runs_in_a_process_of_its_own(tmp_path: Path):
     """It is `edgebench run` in its own session, and its results are where they belong."""
     queue, go_on = JobQueue(tmp_path), tmp_path / "go-on"
@@ -63,7 +63,7 @@ def test_a_sweep_runs_in_a_process_of_its_own(tmp_path: Path):
     assert len(list(tmp_path.glob("*/*-nap-*/complete.json"))) == 1
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 def test_one_at_a_time_in_order_and_stopped_when_asked(tmp_path: Path):
     """The second waits for the first; a stop ends the trial, keeps the sweep, starts the next."""
@@ -121,7 +121,7 @@ def test_it_waits_while_any_sweep_runs(tmp_path: Path):
     assert queue.jobs[job.id].state == "queued"
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 def test_a_restarted_server_finds_what_runs_and_what_waits(tmp_path: Path):
     """The sweep outlives the server; the next one sees it end and goes on with the queue."""

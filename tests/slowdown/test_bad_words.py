@@ -257,7 +257,7 @@ def test_words_that_make_no_sense_to_minimum(
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_the_minimum_of_a_network_that_is_not_there(say: Say, tmp_path: Path):
     """A slip of the keyboard is answered with the nearest name."""
     code, out, err = say("minimum", "resnet19", "--results", tmp_path / "results")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.trust.walk import FAULTS, walk
 
-pytestmark = [pytest.mark.cgroup, pytest.mark.root, pytest.mark.swap]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
 
 
 @pytest.mark.promise(

@@ -97,7 +97,7 @@ def inside(cgroup: Cgroup, cores: tuple[int, ...] | None = None) -> tuple[str, .
 
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: cgroups read-only.")
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_cgroups_mounted_read_only() -> None:
     """As in a plain container."""
@@ -108,7 +108,7 @@ def test_cgroups_mounted_read_only() -> None:
 
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: no memory controller.")
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_no_memory_controller() -> None:
     """As where the kernel booted without it: the others are there, memory is not."""
@@ -121,7 +121,7 @@ def test_no_memory_controller() -> None:
 
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: no cgroups.")
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_no_cgroups_at_all() -> None:
     """The remedy mounts them."""
@@ -132,7 +132,7 @@ def test_no_cgroups_at_all() -> None:
 
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: a controller missing.")
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_controller_that_is_missing() -> None:
     """Sweeps run without it; what can't be had is named."""
@@ -147,7 +147,7 @@ def test_a_controller_that_is_missing() -> None:
 @pytest.mark.promise(
     "`edgebench doctor` reports and says what to type: a limit or a CPU quota on a parent cgroup."
 )
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_limits_above_us(cgroup: Cgroup) -> None:
     """Memory, and a share of a core: both are seen from inside."""
     cgroup.set_limits(Limits(memory_bytes=512 * MIB, cpu_quota=0.5))
@@ -159,7 +159,7 @@ def test_limits_above_us(cgroup: Cgroup) -> None:
 
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: a cpuset of one core.")
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_cpuset_of_one_core(cgroup: Cgroup) -> None:
     """The workload and what watches it share it: said, with what to give."""
     core = min(os.sched_getaffinity(0))
@@ -172,7 +172,7 @@ def test_a_cpuset_of_one_core(cgroup: Cgroup) -> None:
 @pytest.mark.promise(
     "`edgebench doctor` reports and says what to type: `memory.high` set on a parent cgroup."
 )
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_throttle_that_somebody_set(cgroup: Cgroup) -> None:
     """memory.high above us is found in the kernel's own file, and the remedy names it."""
     if cgroup.version != 2:

@@ -17,7 +17,7 @@ import pytest
 
 from edgebench.identity import python_path
 
-pytestmark = [pytest.mark.cgroup, pytest.mark.root]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.root]
 _SCENARIO = """
 schema = 1
 name = "lasting"

@@ -46,7 +46,7 @@ def planted(verb: str, at_most: int = 10**9, step: int = 1) -> dict[str, Any]:
 
 def writers() -> list[Any]:
     """Each of what writes, with what it needs."""
-    marks = {name: [pytest.mark.cgroup] if name in _TRIALS else [] for name in WRITERS}
+    marks = {name: [pytest.mark.own_cgroup] if name in _TRIALS else [] for name in WRITERS}
     return [pytest.param(name, marks=marks[name], id=name) for name in WRITERS]
 
 

@@ -126,7 +126,7 @@ class Quiet:
         return lambda *_: None
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 def test_a_sweep_tells_the_frameworks_apart(tmp_path: Path):
     """Each framework has its own view's trial alone, whose peak holds what the network holds."""

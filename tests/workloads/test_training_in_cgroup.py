@@ -14,7 +14,7 @@ from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 
-pytestmark = pytest.mark.cgroup
+pytestmark = pytest.mark.own_cgroup
 
 
 class Quiet:

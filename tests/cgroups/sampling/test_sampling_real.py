@@ -25,7 +25,7 @@ from edgebench.cgroups.sampler_process import (
     SamplerProcess,
 )
 
-pytestmark = pytest.mark.cgroup
+pytestmark = pytest.mark.own_cgroup
 MIB = 1 << 20
 #: Holds 40 MiB of anonymous memory until its input ends.
 HOLD = "import sys; b = b'x' * (40 << 20); print('held', flush=True); sys.stdin.read()"

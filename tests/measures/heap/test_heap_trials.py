@@ -50,7 +50,7 @@ def resnet() -> Profiled:
     return profile_network("resnet18", "memray")
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 @needs("memray")
 def test_memray_tells_the_parameters_layer_by_layer(resnet: Profiled) -> None:
@@ -64,7 +64,7 @@ def test_memray_tells_the_parameters_layer_by_layer(resnet: Profiled) -> None:
         assert size <= growth <= size + (1 << 20) + 8192
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 @needs("memray")
 def test_memray_sees_what_a_layer_gives_back(resnet: Profiled) -> None:
@@ -76,7 +76,7 @@ def test_memray_sees_what_a_layer_gives_back(resnet: Profiled) -> None:
         assert reading.peak_bytes >= max(reading.before_bytes or 0, reading.after_bytes or 0)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 @needs("memray")
 def test_overlapping_threads_have_no_growth_of_their_own() -> None:
@@ -87,7 +87,7 @@ def test_overlapping_threads_have_no_growth_of_their_own() -> None:
     assert profiled.reading.parts == {}
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @needs("tcmalloc")
@@ -107,7 +107,7 @@ def test_tcmalloc_counts_what_torch_allocates_but_no_mapped_weights() -> None:
     assert any("torch" in frame or "at::" in frame or "Py" in frame for frame in frames), frames
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @needs("tcmalloc")
 def test_tcmalloc_counts_malloc_and_no_mappings() -> None:
     """200 MiB that malloc gave, with the calls that requested them; not the 64 MiB mapped."""
@@ -118,7 +118,7 @@ def test_tcmalloc_counts_malloc_and_no_mappings() -> None:
     assert 168 << 20 <= profiled.reading.peak_bytes <= 210 << 20
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @needs("tcmalloc")
 @pytest.mark.parametrize(
     ("command", "what"),
@@ -133,7 +133,7 @@ def test_a_preload_without_effect_is_explained(command: list[str], what: str) ->
     assert what in profiled.record.missing["reading"]
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @needs("tcmalloc")
 def test_a_program_with_its_own_malloc_is_explained(tmp_path: Path) -> None:
     """It links dynamically, so the preload works, but nothing is allocated through it."""
@@ -153,7 +153,7 @@ def test_a_program_with_its_own_malloc_is_explained(tmp_path: Path) -> None:
     assert "brings its own allocator" in profiled.record.missing["reading"]
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @needs("tcmalloc")
 def test_the_dumps_before_a_kill_are_kept() -> None:
     """A program killed at its time limit still told its heap up to then."""
@@ -167,7 +167,7 @@ def test_the_dumps_before_a_kill_are_kept() -> None:
     assert len(profiled.reading.line) >= 8
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @needs("memray")
 @pytest.mark.slow
 def test_memrays_record_up_to_a_kill_is_kept() -> None:
@@ -178,7 +178,7 @@ def test_memrays_record_up_to_a_kill_is_kept() -> None:
     assert profiled.reading.peak_bytes
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @needs("massif")
 def test_massif_tells_a_programs_heap() -> None:
     """A known allocation in a real program, and when it was made."""

@@ -36,7 +36,7 @@ def made_up() -> Calibration:
     )
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Real scans without swap: constants that make sense, kept, shown and drawn."""
@@ -99,7 +99,7 @@ def test_results_that_cannot_be_written_are_told_first(tmp_path: Path):
     assert "--results" in str(done.exception.remedy)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_scan_that_is_killed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A trial that does not finish ends the calibration with the point's name."""
     monkeypatch.setattr(module, "_TIMEOUT_S", 0.01)

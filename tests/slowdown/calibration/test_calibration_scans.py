@@ -85,7 +85,7 @@ def scan(
     return scans_of(trial(session, tmp_path, settings, limits))
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_what_fits_stays(session: Session, tmp_path: Path):
     """Below the limit all of it is resident, no fault waits for a disk."""
     passes = ["touch", "fill", "read", "write", "random"]
@@ -96,7 +96,7 @@ def test_what_fits_stays(session: Session, tmp_path: Path):
     assert all(s.seconds > 0 for s in made)
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 @pytest.mark.parametrize("swap_kind", ["file", "zram"])
 def test_what_does_not_fit_comes_back_from_swap(session: Session, tmp_path: Path, swap_kind: str):
@@ -117,7 +117,7 @@ def test_what_does_not_fit_comes_back_from_swap(session: Session, tmp_path: Path
     assert settled.share > 2
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_cold_file_comes_from_the_disk(session: Session, tmp_path: Path, scanned: Path):
     """Evicted, all of it is read again; by chance, one page a fault."""
     passes = ["copy", "map", "read", "read", "random"]
@@ -130,7 +130,7 @@ def test_a_cold_file_comes_from_the_disk(session: Session, tmp_path: Path, scann
     assert by_chance.major_faults > 1900
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 def test_a_warm_file_stays(session: Session, tmp_path: Path, scanned: Path):
     """The tail of a file that fits is read from the disk once only."""
     made = scan(session, tmp_path, area(["map", "read", "read"], 8 * MIB, scanned))
@@ -140,7 +140,7 @@ def test_a_warm_file_stays(session: Session, tmp_path: Path, scanned: Path):
     assert again.major_faults == 0
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_an_area_leaves_nothing_to_the_next(session: Session, tmp_path: Path, scanned: Path):
     """After memory and a file that don't fit, one that fits has all of the room, at once.
@@ -171,7 +171,7 @@ def test_an_area_leaves_nothing_to_the_next(session: Session, tmp_path: Path, sc
     left.close()
 
 
-@pytest.mark.cgroup
+@pytest.mark.own_cgroup
 @pytest.mark.slow
 @pytest.mark.parametrize("swap_kind", ["none", "file"])
 def test_the_runtime_is_limited_to_its_own_size(
