@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -51,11 +52,10 @@ def params_of(command: click.Command) -> list[click.Parameter]:
 
 
 def flags_of(verb: str) -> set[str]:
-    """All long flags of a verb, with `--help`."""
+    """All long flags of a verb, and `--help`."""
     options = [one for one in params_of(command_of(verb)) if isinstance(one, click.Option)]
-    return {name for option in options for name in (*option.opts, *option.secondary_opts)} | {
-        "--help"
-    }
+    names = {name for option in options for name in (*option.opts, *option.secondary_opts)}
+    return {name for name in names if name.startswith("--")} | {"--help"}
 
 
 def console_lines(page: Path) -> list[list[str]]:
@@ -78,56 +78,81 @@ def tracked_files() -> list[Path]:
     return [path for path in paths if path.is_file() and path.suffix in kinds]
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_a_page(verb: str):
-    """docs/verbs/ has a page for the verb, and the index links to it."""
-    assert (ROOT / "docs" / "verbs" / f"{verb}.md").is_file()
-    assert f"verbs/{verb}.md" in (ROOT / "docs" / "index.md").read_text()
+def page_of(verb: str) -> str:
+    """The text of a verb's page; nothing where there is none."""
+    page = ROOT / "docs" / "verbs" / f"{verb}.md"
+    return page.read_text() if page.is_file() else ""
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_flag_is_on_its_verbs_page(verb: str):
-    """A flag that the page doesn't name can't be found; one it names must exist."""
-    text = (ROOT / "docs" / "verbs" / f"{verb}.md").read_text()
+def verb_faults(verb: str) -> Iterator[str]:
+    """What is missing on a verb's page or in its help, or stands there and doesn't exist."""
+    text, flags = page_of(verb), flags_of(verb)
+    if f"verbs/{verb}.md" not in (ROOT / "docs" / "index.md").read_text():
+        yield "docs/index.md has no link to its page"
+    if not command_of(verb).help:
+        yield "has no docstring"
+    for param in params_of(command_of(verb)):
+        if isinstance(param, click.Option) and not param.help:
+            yield f"{param.opts} has no help"
+    yield from (f"{flag} is not on its page" for flag in flags if f"`{flag}" not in text)
     tabled = set(re.findall(r"^\| `(--[a-z-]+)", text, re.MULTILINE))
-    long = {flag for flag in flags_of(verb) if flag.startswith("--")}
-    assert not {flag for flag in long if f"`{flag}" not in text}
-    assert tabled <= long
+    yield from (f"its page has {flag}, which doesn't exist" for flag in tabled - flags)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_and_flag_explains_itself(verb: str):
-    """Each verb has a docstring and each of its flags a help text."""
-    command = command_of(verb)
-    assert command.help
-    for param in params_of(command):
-        if isinstance(param, click.Option):
-            assert param.help, f"{verb} {param.opts} has no help"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_shown_commands_exist(page: Path):
-    """What a page tells to type names a verb, flags, scripts and scenarios that are there."""
+def page_faults(page: Path) -> Iterator[str]:
+    """Commands, links and files on a page that don't exist."""
+    text = page.read_text()
     for words in console_lines(page):
         programs = [Path(word).name for word in words]
         if programs[0] in ("edgebench", "sudo", "systemd-run"):
-            check_edgebench(words[programs.index("edgebench") + 1 :])
-        for word in words:
-            if word.startswith("scripts/"):
-                assert (ROOT / word).is_file(), word
+            yield from command_faults(words[programs.index("edgebench") + 1 :])
+        yield from (word for word in words if word.startswith("scripts/") and gone(word))
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if "://" not in target and not (page.parent / target).exists():
+            yield target
+    if not page.name.startswith("0051"):  # replaced: it names files of its time
+        named = r"`((?:edgebench|tests|docs|benchmarks|scripts)/[\w./-]*)`"
+        yield from filter(gone, re.findall(named, text))
 
 
-def check_edgebench(words: list[str]) -> None:
-    """Hold one shown command against the program."""
+def gone(name: str) -> bool:
+    """Whether the project has no such file."""
+    return not (ROOT / name).exists()
+
+
+def command_faults(words: list[str]) -> Iterator[str]:
+    """Verbs, flags and scenarios of a shown command that don't exist."""
     if words[0].startswith("-"):
         return
-    assert words[0] in VERBS, words
+    if words[0] not in VERBS:
+        yield f"no verb {words[0]}"
+        return
     own = words[1 : words.index("--")] if "--" in words else words[1:]
     flags = {word for word in own if word.startswith("--")}
-    assert flags <= flags_of(words[0]), words
-    for word in own:
-        if word.startswith("scenarios/"):
-            assert (ROOT / word).is_file(), word
+    yield from flags - flags_of(words[0])
+    yield from (word for word in own if word.startswith("scenarios/") and gone(word))
+
+
+def test_every_verb_and_flag_is_explained():
+    """Each verb has a page in the index, each flag a help text and a place on the page."""
+    assert [f"{verb}: {fault}" for verb in VERBS for fault in verb_faults(verb)] == []
+
+
+def test_what_pages_name_exists():
+    """Verbs, flags, scenarios, scripts, links and files on a page are there."""
+    faults = [f"{page.relative_to(ROOT)}: {fault}" for page in PAGES for fault in page_faults(page)]
+    assert faults == []
+
+
+def test_what_does_not_exist_is_found(tmp_path: Path):
+    """A wrong verb, flag, scenario, script, link and file are each named."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```console\n$ edgebench nonsense\n$ sudo edgebench run scenarios/no.toml --nonsense\n"
+        "$ scripts/no\n```\n[there](page.md), [a link](no.md) and `edgebench/no.py`\n"
+    )
+    wrong = ["no verb nonsense", "--nonsense", "scenarios/no.toml", "scripts/no", "no.md"]
+    assert list(page_faults(page)) == [*wrong, "edgebench/no.py"]
 
 
 def test_the_glossary_has_the_packages_words():
@@ -139,6 +164,7 @@ def test_the_glossary_has_the_packages_words():
     assert set(words) <= set(entries)
 
 
+@pytest.mark.process
 def test_the_site_links_a_words_first_use(tmp_path: Path):
     """On the built site the first use of a word, and no other, leads to its entry."""
     (tmp_path / "conf.py").write_text((ROOT / "docs" / "conf.py").read_text())
@@ -155,25 +181,6 @@ def test_the_site_links_a_words_first_use(tmp_path: Path):
     assert re.findall(r'<a[^>]*title="limit"[^>]*>([^<]+)<', html) == ["Limits"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path):
-    """Every relative link and picture of a page is a file of the project."""
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_named_files_exist(page: Path):
-    """A file of the package, the tests or the docs that a page names is there."""
-    if page.name.startswith("0051"):  # replaced: it speaks of what was
-        return
-    named = re.findall(
-        r"`((?:edgebench|tests|docs|benchmarks|scripts)/[\w./-]*)`", page.read_text()
-    )
-    assert not [name for name in named if not (ROOT / name).exists()]
-
-
 def test_the_readmes_first_answer_was_printed():
     """The command and the sentence on README's first screen are those of the recording below it."""
     text = (ROOT / "README.md").read_text()
@@ -186,7 +193,7 @@ def test_the_readmes_first_answer_was_printed():
         assert line.strip() in lines
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_the_readmes_answer_is_real(tmp_path: Path):
     """What README shows of `edgebench report` is what a terminal shows of the kept quick start."""
     text = (ROOT / "README.md").read_text()
@@ -208,6 +215,7 @@ def test_the_shown_scenario_is_valid(tmp_path: Path):
     assert load_scenario(file).name == "my-board"
 
 
+@pytest.mark.process
 def test_nothing_ties_the_project_to_one_machine():
     """No file names a path of the machine it was written on, or a registry's host."""
     pattern = re.compile("|".join(FORBIDDEN))

@@ -60,7 +60,7 @@ def test_the_example_was_executed():
     assert any("image/svg+xml" in output.get("data", {}) for output in outputs)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.filterwarnings("default")
 def test_the_example_still_works():
     """Executed anew on the kept results, each cell gives the kinds of output it gave before."""
