@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from edgebench.errors import InventoryError
+from edgebench.processes import installed_program, own_program
 from edgebench.scenario.faults import faults_of
 from edgebench.scenario.keys import Seconds, TomlTable
 
@@ -72,13 +73,15 @@ class HostKeys(TomlTable):
         """Whether ``fleet up`` starts its worker."""
         return self.local or self.ssh is not None
 
-    def command(self, *words: str) -> list[str]:
-        """What runs these words of Python on the machine."""
-        python = shlex.split(self.python) if self.python else []
+    def command(self, module: str) -> list[str]:
+        """What runs a module of edgebench as a program on the machine."""
+        if self.local and not self.python:
+            return own_program(module)
+        words = [*shlex.split(self.python or "python3"), *installed_program(module)]
         if self.local:
-            return [*(python or [sys.executable]), *words]
+            return words
         # OpenSSH hands the words to the user's shell there.
-        remote = shlex.join([*(python or ["python3"]), *words])
+        remote = shlex.join(words)
         options = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
         return ["ssh", *options, "--", str(self.ssh), remote]
 

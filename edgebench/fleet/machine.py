@@ -11,7 +11,6 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from edgebench.fleet.content import stored_tables
 from edgebench.fleet.messages import told_loss
 from edgebench.fleet.time_of_day import time_of_day_s
 from edgebench.identity import caller_identity
+from edgebench.processes import own_program
 from edgebench.results.live_file import boot_id
 from edgebench.workloads.preparation import cache_folder
 
@@ -37,7 +37,7 @@ class ServiceProcess:
         self.opened: dict[str, Any] = {}
         kept = {k: v for k, v in os.environ.items() if not k.startswith("DASK_")}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "edgebench.fleet.trial_service"],
+            own_program("edgebench.fleet.trial_service"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=kept,
@@ -136,7 +136,7 @@ def close_sweep(sweep: str) -> None:
 
 def check_this_machine() -> list[dict[str, Any]]:
     """The results of ``edgebench doctor`` here."""
-    command = [sys.executable, "-m", "edgebench", "doctor", "--json"]
+    command = own_program("edgebench", "doctor", "--json")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         checks: list[dict[str, Any]] = json.loads(done.stdout)["checks"]

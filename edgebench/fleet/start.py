@@ -1,8 +1,7 @@
 """Starts a Dask scheduler or worker on this machine, apart from the terminal, and waits for it.
 
-``python -m edgebench.fleet.start`` reads on standard input what to start, as JSON
-(:func:`edgebench.fleet.startup.start_order`), and prints its process and log. Run over SSH it needs
-no shell's quoting there, and a private key is on no command line.
+It reads on standard input what to start, as JSON (:func:`edgebench.fleet.startup.start_order`), and
+prints its process and log. Run over SSH, no private key is on a command line.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from edgebench.errors import EdgebenchError, FleetError
 from edgebench.extras import need
 from edgebench.fleet.messages import same_version_remedy
 from edgebench.identity import caller_identity
+from edgebench.processes import own_program
 from edgebench.safe_files import make_folder, open_empty, write_whole
 from edgebench.workloads.preparation import cache_folder
 
@@ -52,7 +52,7 @@ def start_process(order: Mapping[str, Any]) -> dict[str, Any]:
     descriptor = open_empty(log, 0o600)
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", _PROGRAMS[role], *words],
+            own_program(_PROGRAMS[role], *words),
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
             stderr=descriptor,

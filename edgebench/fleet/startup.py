@@ -22,7 +22,7 @@ MACHINE = "machine"
 OWNER = "EDGEBENCH_FLEET"
 #: SSH's own exit code for: no connection.
 _NO_CONNECTION = 255
-_START = ("-m", "edgebench.fleet.start")
+_START = "edgebench.fleet.start"
 _SSH_S = 120.0
 #: What Dask does beside running tasks, and how seldom it does it on a fleet's machine.
 _QUIET = {
@@ -107,7 +107,7 @@ def start_scheduler(inventory: Inventory) -> WorkerStart:
     protocol = inventory.scheduler.partition(":")[0]
     words = ["--host", f"{protocol}://{inventory.host}", "--port", str(inventory.port)]
     order = start_order("scheduler", inventory.name, [*words, "--no-dashboard"], inventory)
-    return _started(inventory.name, HostKeys(local=True).command(*_START), order)
+    return _started(inventory.name, HostKeys(local=True).command(_START), order)
 
 
 def start_workers(
@@ -119,7 +119,7 @@ def start_workers(
         tell(f"starting the worker of {name}")
         host = inventory.hosts[name]
         order = start_order("worker", name, _worker_words(name, host, inventory), inventory)
-        return _started(name, host.command(*_START), order)
+        return _started(name, host.command(_START), order)
 
     with ThreadPoolExecutor(max_workers=16) as pool:
         return list(pool.map(start, names))

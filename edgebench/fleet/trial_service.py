@@ -1,9 +1,9 @@
 """A process that makes a scenario's trials on this machine, one for each line that it reads.
 
-``python -m edgebench.fleet.trial_service`` gets an order as a line of JSON on standard input and
-answers with a line on standard output. It is edgebench's own harness; its session lasts as long
-as the sweep; the Dask worker that starts it forks no trial itself. It ends, and cleans up, when its
-input ends, also in the middle of a trial: then the worker was killed.
+It gets an order as a line of JSON on standard input and answers with a line on standard output. It
+is edgebench's own harness; its session lasts as long as the sweep; the Dask worker that starts it
+forks no trial itself. It ends, and cleans up, when its input ends, also in the middle of a trial:
+then the worker was killed.
 
 The first order opens the session (``tables``, the scenario's). Each later one is a trial
 (``planned``, ``demand_bytes``, and ``records`` that a walk goes by), or a ``probe``, whose files

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.cgroups.interface import HotFiles
 from edgebench.errors import WorkloadError
-from edgebench.identity import Identity, process_options, python_path
+from edgebench.identity import Identity, process_options
 from edgebench.layers.disk import weights_in
 from edgebench.measures.view import Descriptors
+from edgebench.processes import own_program
 from edgebench.text import choice_hint, printable
 from edgebench.workloads.events import WorkerSpec
 from edgebench.workloads.worker import WORKLOADS
@@ -61,11 +62,10 @@ def _worker(settings: Settings, descriptors: Descriptors) -> Launch:
         "settings": dict(settings),
         "descriptors": descriptors,
     }
-    argv = (sys.executable, "-m", "edgebench.workloads.worker", json.dumps(spec))
+    argv = own_program("edgebench.workloads.worker", json.dumps(spec))
     cold = settings.get("page_cache") == "cold"
     evict = weights_in(settings.get("weights", {}).values()) if cold else ()
-    env = {**(settings.get("env") or {}), "PYTHONPATH": python_path()}
-    return Launch(argv, env=env, evict=evict)
+    return Launch(tuple(argv), env=dict(settings.get("env") or {}), evict=evict)
 
 
 def _command(settings: Settings, descriptors: Descriptors) -> Launch:

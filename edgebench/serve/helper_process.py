@@ -1,6 +1,6 @@
 """A process that answers one request needing large libraries, and ends; the server stays small.
 
-Its program is ``python -m edgebench.serve.helper_process``: the request is JSON on stdin, the reply
+The request is JSON on stdin, the reply
 JSON on stdout, ``{"answer": …}`` or ``{"error": {"what", "where", "remedy"}}``.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from edgebench.errors import EdgebenchError, MachineError
 from edgebench.extras import missing_library_error
-from edgebench.identity import python_path
+from edgebench.processes import own_program
 
 _TIMEOUT_S = 120.0
 #: Everything else on the machine has a higher priority.
@@ -66,11 +66,11 @@ class HelperProcess:
         if self._closed:
             raise MachineError("the server is ending", remedy="start it again: edgebench serve")
         self._process = process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "edgebench.serve.helper_process"),
+            *own_program("edgebench.serve.helper_process"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": python_path()},
+            cwd="/",
         )
         try:
             out, errors = await asyncio.wait_for(

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -15,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from edgebench.errors import ResultsError, UnsafePathError
-from edgebench.identity import python_path
+from edgebench.processes import own_program
 from edgebench.results.layout import json_bytes, read_json
 from edgebench.safe_files import created, make_folder, remove_file, write_whole
 
@@ -98,14 +97,13 @@ class JobFiles:
         Raises:
             OSError: its files can't be written, or it can't be started.
         """
-        command = [sys.executable, "-m", "edgebench", "run", str(self.path(job, "toml"))]
+        command = own_program("edgebench", "run", str(self.path(job, "toml")))
         with created(self.path(job, "out")) as out, created(self.path(job, "log")) as log:
             process = subprocess.Popen(
                 [*command, "--results", str(self.root), "--json"],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": python_path()},
                 start_new_session=True,
             )
         started = replace(job, state="running", pid=process.pid, began_ticks=_ticks(process.pid))

@@ -1,8 +1,8 @@
 """What is known of networks before a trial: weights on disk, layer tables, steps of trainings.
 
-The harness never imports torch, so it sends each request to this module as a program of its own:
-``python -m edgebench.workloads.preparation JSON``. The request has ``task``, a name of
-:data:`TASKS`, and what that task needs. The answer is one line of JSON, with exit code 1 where it
+The harness never imports torch, so it sends each request to this module as a program of its own,
+as JSON on its command line. The request has ``task``, a name of :data:`TASKS`, and what that task
+needs. The answer is one line of JSON, with exit code 1 where it
 is ``{"error": {"what": …, "where": …, "remedy": …}}``.
 """
 
@@ -21,7 +21,8 @@ from typing import Any
 
 from edgebench.errors import EdgebenchError, MachineError, WorkloadError
 from edgebench.extras import missing_library_error
-from edgebench.identity import Identity, process_options, python_path
+from edgebench.identity import Identity, process_options
+from edgebench.processes import own_program
 
 #: Task → the function that answers its request.
 TASKS = {
@@ -165,8 +166,7 @@ def _answer(
     task: str, request: Mapping[str, Any], identity: Identity | None, failed: str
 ) -> dict[str, Any]:
     """The answer of this module as a program that runs as the caller."""
-    program = ["-m", "edgebench.workloads.preparation"]
-    done = _python([*program, json.dumps({**request, "task": task})], identity)
+    done = _run(json.dumps({**request, "task": task}), identity)
     answer = _last_json(done.stdout)
     if error := answer.get("error"):
         raise WorkloadError(error["what"], where=error.get("where"), remedy=error.get("remedy"))
@@ -203,12 +203,12 @@ def _last_json(text: str) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def _python(words: list[str], identity: Identity | None) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": python_path()}
+def _run(request: str, identity: Identity | None) -> subprocess.CompletedProcess[str]:
+    env = dict(os.environ)
     if identity:
         env["HOME"] = str(identity.home)
     return subprocess.run(
-        [sys.executable, *words],
+        own_program("edgebench.workloads.preparation", request),
         env=env,
         text=True,
         capture_output=True,

@@ -1,4 +1,4 @@
-"""``python -m edgebench.workloads.worker SPEC``: what runs inside the limit.
+"""The program that runs inside the limit.
 
 Its one argument is a :class:`~edgebench.workloads.events.WorkerSpec` as JSON. It exits 1 after
 an error of its own, which it has worded as a note.
