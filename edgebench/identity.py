@@ -38,12 +38,6 @@ def process_options(identity: Identity | None) -> dict[str, Any]:
     return {"user": identity.uid, "group": identity.gid, "extra_groups": groups}
 
 
-def python_path() -> str:
-    """``PYTHONPATH`` for a Python of ours that is started from any folder."""
-    parent = str(Path(__file__).resolve().parents[1])
-    return os.pathsep.join(filter(None, [parent, os.environ.get("PYTHONPATH")]))
-
-
 def caller_identity() -> Identity | None:
     """The user who called ``sudo``; None if nobody else did.
 

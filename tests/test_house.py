@@ -160,6 +160,19 @@ def test_no_shell_stands_between_processes():
     ]
 
 
+def test_no_program_of_ours_imports_from_the_current_folder():
+    """Python runs a module or a text (`-m`, `-c`) in isolation, or as processes.py starts it."""
+    found = []
+    for path in MODULES:
+        tree = ast.parse(path.read_text())
+        rows = [node for node in ast.walk(tree) if isinstance(node, (ast.List, ast.Tuple))]
+        for words in (list(map(ast.unparse, row.elts)) for row in rows):
+            after = words[words.index("sys.executable") + 1 :] if "sys.executable" in words else []
+            if {"'-m'", "'-c'"} & set(after) and after[0] != "'-I'":
+                found.append(name_of(path))
+    assert found == ["processes.py"]
+
+
 def test_modules_stay_readable():
     """No module is so long that it must hold several notions."""
     lines = {name_of(path): source_of(path).lines for path in MODULES}

@@ -15,7 +15,6 @@ from typing import Any
 from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.sampler_process import SamplerProcess
-from edgebench.identity import python_path
 from edgebench.measures.strategies.gnu_time import gnu_time_command, read_report
 from edgebench.run.session import Session
 from edgebench.units import parse_duration
@@ -97,7 +96,6 @@ class Bench:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": python_path()},
             pass_fds=[*fds, *(fd for fd in turns if fd >= 0)],
         )
         _close(turns)
@@ -154,10 +152,7 @@ def _close(fds: Sequence[int]) -> None:
 def _running(words: list[str], fds: Sequence[int]) -> Iterator[None]:
     """The mate, unlimited and outside the cgroup, until the block ends."""
     quiet = subprocess.DEVNULL
-    env = {**os.environ, "PYTHONPATH": python_path()}
-    process = subprocess.Popen(
-        words, stdin=quiet, stdout=quiet, stderr=quiet, env=env, pass_fds=tuple(fds)
-    )
+    process = subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, pass_fds=tuple(fds))
     _close(fds)
     try:
         yield

@@ -67,12 +67,13 @@ class ServiceProcess:
     def close(self) -> None:
         """End it; it cleans up."""
         assert self._process.stdin
-        self._process.stdin.close()
-        try:
-            self._process.wait(_CLOSING_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        # At its end both pipes are closed.
+        with self._process:
+            self._process.stdin.close()
+            try:
+                self._process.wait(_CLOSING_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
 
 
 #: The one service there is; a machine makes one trial at a time.

@@ -17,7 +17,7 @@ from trace_format import checked
 from edgebench.cli.layers import layers
 from edgebench.cli.plot import plot
 from edgebench.errors import ResultsError, UsageError
-from edgebench.identity import python_path
+from tests.own_path import python_path
 
 
 def run_layers(*words: str | Path) -> Result:

@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 
-from edgebench.identity import python_path
 from edgebench.layers.names import SCHEDULES as BY_LAYER
 from edgebench.results.frames import ENGINE
 from edgebench.results.workload_labels import workload_label
 from edgebench.workloads.engines.registry import all_engines, engine_of, engines_for
+from tests.own_path import python_path
 
 
 def test_names_and_formats_need_no_heavy_library():

@@ -17,8 +17,8 @@ from engine_models import made_keras, remade_keras, run_settings, small_network
 from test_file_inputs import prepared
 
 from edgebench.errors import WorkloadError
-from edgebench.identity import python_path
 from edgebench.layers.disk import weights_in
+from tests.own_path import python_path
 
 #: Builds two networks with Keras and saves them: a graph, and a chain with layers in layers.
 _SAVE = """

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from engine_models import made_keras, made_onnx, made_tflite
 
-from edgebench.identity import python_path
 from edgebench.results.results import load
 from edgebench.results.steady import LEAST
+from tests.own_path import python_path
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
 

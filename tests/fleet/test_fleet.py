@@ -25,7 +25,7 @@ import pytest
 
 from edgebench.fleet.connection import connected
 from edgebench.fleet.inventory import load_inventory
-from edgebench.identity import python_path
+from tests.own_path import python_path
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.timeout(600)]

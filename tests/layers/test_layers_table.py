@@ -12,8 +12,8 @@ import pytest
 from layers_making import layer_rows
 
 from edgebench.errors import WorkloadError
-from edgebench.identity import python_path
 from edgebench.workloads.preparation import main
+from tests.own_path import python_path
 
 
 def prepare(capsys: pytest.CaptureFixture[str], **request: Any) -> tuple[int, dict[str, Any]]:

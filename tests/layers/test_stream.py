@@ -20,7 +20,6 @@ from layers_making import SHAPE, Told, layered, plain
 from torch import nn
 
 from edgebench.errors import ScenarioError
-from edgebench.identity import python_path
 from edgebench.layers import page_advice
 from edgebench.layers.loaders import map_read_only
 from edgebench.layers.memory_room import MARGIN_BYTES, MemoryRoom
@@ -28,6 +27,7 @@ from edgebench.layers.page_advice import PageRange, drop, lock, pages_of
 from edgebench.layers.schedules.stream import Stream, StreamedWeights
 from edgebench.results.results import load
 from edgebench.scenario.scenario import load_scenario
+from tests.own_path import python_path
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 1 << 20

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgebench.identity import python_path
 from edgebench.measures.view import view_of
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.sweep_reader import Sweep
@@ -25,6 +24,7 @@ from edgebench.run.trial_record import TrialRequest
 from edgebench.run.trial_setup import TrialSetup
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.recorder import Recorder
+from tests.own_path import python_path
 
 MIB = 1 << 20
 KIND = "made-up layers"

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from sentence_making import FREE, KILLED, MIB, NETWORK, made, point
 
-from edgebench.identity import python_path
 from edgebench.kills import IMPORTING
 from edgebench.layers.networks import import_torchvision
 from edgebench.report.memory_sentences import fit_sentences
@@ -20,6 +19,7 @@ from edgebench.report.workload import WorkloadPoints, workloads
 from edgebench.results.results import load
 from edgebench.results.summary import summarise
 from edgebench.units import format_size
+from tests.own_path import python_path
 
 KEPT = Path(__file__).parents[2] / "results" / "vm-2core-24g"
 WALKED = KEPT / "20261125T080603Z-quickstart-232ea1"

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from edgebench.identity import python_path
 from edgebench.results.live.events import EventTail
 from edgebench.run.process import WorkloadProcess
 from edgebench.spans import finished_spans, unfinished_spans
 from edgebench.workloads.events import SpanPlace, Spent
 from edgebench.workloads.record_buffer import RecordBuffer, lines_of
+from tests.own_path import python_path
 
 #: A recorder as a worker has it, and a round under way with one layer done and one begun.
 RECORD = """

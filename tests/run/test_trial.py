@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from edgebench.cgroups.interface import Limits
-from edgebench.identity import python_path
 from edgebench.layers.disk import evict
 from edgebench.measures.strategies.gnu_time import report_file
 from edgebench.records import LimitSetting, TrialRecord
@@ -20,6 +19,7 @@ from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial import _limits_of as limits_of
 from edgebench.run.trial_record import TrialRequest
+from tests.own_path import python_path
 
 pytestmark = pytest.mark.own_cgroup
 MIB = 1 << 20

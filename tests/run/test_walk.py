@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.identity import python_path
 from edgebench.records import TrialRecord
 from edgebench.results.results import Results, load
 from edgebench.results.stages import round_stages
@@ -20,6 +19,7 @@ from edgebench.run.walk_control import MOST_ROUNDS
 from edgebench.scenario.walk_planner import MOST_AGAIN
 from edgebench.slowdown.curves import curves
 from edgebench.slowdown.upward import upward_seconds, upward_slowdown
+from tests.own_path import python_path
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
 

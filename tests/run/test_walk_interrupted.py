@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.identity import python_path
 from edgebench.results.live_file import EVENTS
 from edgebench.results.results import load
+from tests.own_path import python_path
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.identity import python_path
 from edgebench.records import PhaseSum
 from edgebench.results.results import load
 from edgebench.run.visited_rounds import visited
 from edgebench.run.walk_control import MOST_ROUNDS, WalkStep
 from edgebench.scenario.walk import Visit
+from tests.own_path import python_path
 
 #: Every second round takes twice as long as the others.
 NETWORK = """

@@ -20,12 +20,12 @@ from click.testing import CliRunner
 
 from edgebench.cgroups.interface import HotFiles
 from edgebench.cli.measure import measure
-from edgebench.identity import python_path
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.run.trial_setup import TrialSetup
+from tests.own_path import python_path
 
 MIB = 1 << 20
 #: Reading any of these makes the kernel flush: of version 1 in memory's folder, of version 2.

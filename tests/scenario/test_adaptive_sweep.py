@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.identity import python_path
+from tests.own_path import python_path
 
 pytestmark = pytest.mark.own_cgroup
 

@@ -15,13 +15,13 @@ from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
 from edgebench.cli.check import check
 from edgebench.errors import ScenarioError, UsageError
-from edgebench.identity import python_path
 from edgebench.scenario.flag_scenario import with_storage
 from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import points
 from edgebench.scenario.preview import MachineCapacity, preview, this_machine
 from edgebench.scenario.scenario import load_scenario
 from edgebench.scenario.shipped import SHIPPED
+from tests.own_path import python_path
 
 BOARD = MachineCapacity(
     ram_bytes=4 << 30,

@@ -24,7 +24,7 @@ from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import check_support, find_parent
 from edgebench.cgroups.support import support_findings
-from edgebench.identity import python_path
+from tests.own_path import python_path
 
 MIB = 1 << 20
 #: What a place without any oddity says of itself.

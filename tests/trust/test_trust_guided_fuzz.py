@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.identity import python_path
+from tests.own_path import python_path
 
 _PATIENCE_S, _SEED = 120, "1"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.identity import python_path
+from tests.own_path import python_path
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.root]
 _SCENARIO = """

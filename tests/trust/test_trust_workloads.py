@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.identity import python_path
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run import trial as trial_module
 from edgebench.run.process import OUTPUT_CAP_BYTES
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
+from tests.own_path import python_path
 
 pytestmark = pytest.mark.own_cgroup
 MIB = 1 << 20

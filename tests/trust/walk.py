@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from edgebench.identity import python_path
+from tests.own_path import python_path
 
 FAULTS = ("kill", "term", "interrupt", "full-disk", "kill-twice")
 #: How many sweeps at once: a sweep mostly waits, for processes to start and for the disk.

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from edgebench.identity import python_path
 from edgebench.scenario.scenario import scenario_of
 from edgebench.spans import collections_s, finished_spans
 from edgebench.workloads.garbage_collection import collected_rounds
 from edgebench.workloads.recorder import NO_DESCRIPTORS
+from tests.own_path import python_path
 
 #: The real worker; each forward pass of its network also makes so many cycles, which it keeps until
 #: the next one: enough for Python to begin a full collection by itself.

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import torch
 
-from edgebench.identity import python_path
 from edgebench.layers.examination import examine
 from edgebench.layers.loaders import LOADERS
 from edgebench.layers.names import LOADERS as LOADER_NAMES
@@ -27,6 +26,7 @@ from edgebench.layers.zoo import ZOO
 from edgebench.spans import events_to_phases, unfinished_span
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 from edgebench.workloads.worker import main
+from tests.own_path import python_path
 
 
 @pytest.fixture(scope="module")

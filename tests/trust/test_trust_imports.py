@@ -1,0 +1,102 @@
+"""Which code processes of ours import: never what lies in the current folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgebench.fleet.inventory import HostKeys
+from edgebench.fleet.machine import ServiceProcess
+from edgebench.processes import own_program
+from edgebench.run.launch import launch
+from edgebench.serve.helper_process import HelperProcess
+from edgebench.serve.job import Job, JobFiles
+from edgebench.workloads.preparation import describe_trainings
+
+#: Modules that processes of ours import, early or late.
+PLANTED = ("click", "edgebench", "json", "msgspec", "numpy", "queue", "runpy", "signal", "torch")
+PLANT = """\
+import os
+with open({log!r}, "a") as log:
+    log.write(__file__ + os.linesep)
+raise SystemExit("planted code ran")
+"""
+
+
+def helper(folder: Path) -> None:
+    """What answers the page."""
+    asyncio.run(HelperProcess().ask("form", files=None))
+
+
+def preparation(folder: Path) -> None:
+    """What reads networks."""
+    assert describe_trainings({}, identity=None) == {"tables": {}, "untold": {}}
+
+
+def job(folder: Path) -> None:
+    """A sweep that the page starts; its scenario has faults, so it ends at once."""
+    files = JobFiles(folder / "results")
+    one = Job("20260102T030405-000000", "made", "queued", "2026-01-02T03:04:05+00:00")
+    files.add(one, "schema = 1")
+    started, process = files.start(one)
+    assert process.wait() == 1
+    assert "fault" in (files.ended(started, 1).error or "")
+
+
+def worker(folder: Path) -> None:
+    """What runs inside the limit; it ends at its specification, once all is imported."""
+    start = launch({"kind": "scan"}, {})  # type: ignore[typeddict-item]
+    done = subprocess.run(start.argv, capture_output=True, text=True, check=False)
+    assert "KeyError" in done.stderr
+
+
+def trial_service(folder: Path) -> None:
+    """What makes a fleet's trials; it ends with its input."""
+    ServiceProcess("sweep").close()
+
+
+def start_of_a_worker(folder: Path) -> None:
+    """What starts a fleet's processes, here and, with the same words, on another machine."""
+    order = json.dumps({"edgebench": "another"})
+    for host in (HostKeys(local=True), HostKeys(local=True, python=sys.executable)):
+        command = host.command("edgebench.fleet.start")
+        done = subprocess.run(command, input=order, capture_output=True, text=True, check=False)
+        assert "another at the controller" in json.loads(done.stdout)["error"]["what"]
+
+
+def dask(folder: Path) -> None:
+    """A fleet's scheduler."""
+    command = own_program("distributed.cli.dask_scheduler", "--version")
+    subprocess.run(command, capture_output=True, check=True)
+
+
+def verb(folder: Path) -> None:
+    """``python -m edgebench``, as far as Python itself has not imported what lies there."""
+    for name in ("edgebench", "runpy"):
+        (folder / f"{name}.py").unlink()
+    command = [sys.executable, "-m", "edgebench", "boards"]
+    subprocess.run(command, capture_output=True, check=True)
+
+
+@pytest.mark.process
+@pytest.mark.promise("No process imports code from the current folder.")
+@pytest.mark.parametrize(
+    "start", [helper, preparation, job, worker, trial_service, start_of_a_worker, dask, verb]
+)
+def test_nothing_is_imported_from_the_current_folder(
+    start: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Files named like modules that each process imports are left alone, and it works."""
+    folder, log = tmp_path / "folder", tmp_path / "imported"
+    folder.mkdir()
+    for name in PLANTED:
+        (folder / f"{name}.py").write_text(PLANT.format(log=str(log)))
+    monkeypatch.chdir(folder)
+    start(folder)
+    assert not log.exists(), log.read_text()
