@@ -36,7 +36,7 @@ from pathlib import Path
 import pytest
 from needs import GUARD
 
-from edgebench.identity import python_path
+from tests.own_path import python_path
 
 #: Name → the sweep's folder.
 SharedSweep = Callable[[str], Path]
