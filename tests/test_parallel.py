@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +27,8 @@ _Found = TypeVar("_Found")
 @pytest.fixture(autouse=True)
 def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    # A process with threads forks none, and an earlier test's thread may live on in this one.
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
 
 
 def in_parallel(function: Callable[[int], _Found], items: Sequence[int]) -> list[_Found]:
@@ -33,36 +37,27 @@ def in_parallel(function: Callable[[int], _Found], items: Sequence[int]) -> list
         return found()
 
 
-def test_results_come_in_order_from_other_processes(monkeypatch: pytest.MonkeyPatch):
+def test_results_come_in_order_from_other_processes():
     """What each item comes to, and none of it was made here."""
-    # An earlier test's thread may live on in this process, and a process with threads forks none.
-    monkeypatch.setattr(threading, "active_count", lambda: 1)
     found = in_parallel(lambda n: (n * n, os.getpid()), range(7))
     assert [square for square, _ in found] == [0, 1, 4, 9, 16, 25, 36]
     assert os.getpid() not in {pid for _, pid in found}
 
 
-def test_one_item_gets_a_process_where_asked(monkeypatch: pytest.MonkeyPatch):
+def test_one_item_gets_a_process_where_asked():
     """Beside a caller that works meanwhile one item is worth a process; otherwise it isn't."""
-    monkeypatch.setattr(threading, "active_count", lambda: 1)
     with begun_in_parallel(lambda _: os.getpid(), [1], least=1) as found:
         assert found() != [os.getpid()]
     assert in_parallel(lambda _: os.getpid(), [1]) == [os.getpid()]
 
 
-def test_beside_a_thread_nothing_is_forked():
+def test_beside_a_thread_nothing_is_forked(monkeypatch: pytest.MonkeyPatch):
     """A lock that another thread holds would never be opened in a forked process."""
-    end = threading.Event()
-    thread = threading.Thread(target=end.wait)
-    thread.start()
-    try:
-        assert set(in_parallel(lambda _: os.getpid(), range(3))) == {os.getpid()}
-    finally:
-        end.set()
-        thread.join()
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    assert set(in_parallel(lambda _: os.getpid(), range(3))) == {os.getpid()}
 
 
-def test_a_killed_process_is_made_up_for(tmp_path: Path):
+def test_a_killed_process_is_made_up_for():
     """One is killed, as for lack of memory: its item is done here, and all are there."""
     here = os.getpid()
 
@@ -106,15 +101,12 @@ def test_damage_that_another_process_saw_is_named(monkeypatch: pytest.MonkeyPatc
     assert not parallel._FUNCTIONS
 
 
-def test_the_caller_goes_on_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_caller_goes_on_meanwhile(tmp_path: Path):
     """What is begun waits for a file that the caller writes afterwards, and finds it."""
-    monkeypatch.setattr(threading, "active_count", lambda: 1)
     file = tmp_path / "written"
 
     def read(n: int) -> str:
-        end = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < end:
-            time.sleep(0.01)
+        assert wait_until(file.exists)
         return f"{file.read_text()} {n}"
 
     with begun_in_parallel(read, [1, 2, 3]) as found:
@@ -125,18 +117,31 @@ def test_the_caller_goes_on_meanwhile(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_after_a_fault_of_the_caller_none_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """What was begun has ended when the exception is seen, and nothing else is begun."""
-    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    stopped = tmp_path / "stopped"
+
+    class Pool(ProcessPoolExecutor):
+        """Its items end only once it was told to stop."""
+
+        def shutdown(self, *words: bool, **options: bool) -> None:
+            def tell() -> None:
+                assert wait_until(lambda: self._shutdown_thread)
+                stopped.touch()
+
+            threading.Thread(target=tell).start()
+            super().shutdown(*words, **options)
 
     def write(n: int) -> None:
-        time.sleep(0.2)
-        (tmp_path / str(n)).touch()
+        (tmp_path / f"begun {n}").touch()
+        assert wait_until(stopped.exists)
+        (tmp_path / f"ended {n}").touch()
 
+    monkeypatch.setattr(parallel, "ProcessPoolExecutor", Pool)
     with pytest.raises(ValueError, match="stopped"), begun_in_parallel(write, range(40)):
+        assert wait_until(lambda: any(tmp_path.iterdir()))
         raise ValueError("stopped")
-    written = len(list(tmp_path.iterdir()))
-    assert written < 40
-    time.sleep(0.6)
-    assert len(list(tmp_path.iterdir())) == written
+    begun, ended = (list(tmp_path.glob(f"{word} *")) for word in ("begun", "ended"))
+    assert 0 < len(begun) == len(ended) < 40
+    assert not multiprocessing.active_children()
 
 
 @pytest.fixture
@@ -185,7 +190,7 @@ def test_its_processes_end_with_a_killed_caller(tmp_path: Path):
 
 
 def is_running(number: str) -> bool:
-    """Whether there is such a process, and it has not ended."""
+    """Whether the process exists and has not ended."""
     try:
         status = Path("/proc", number, "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -194,8 +199,8 @@ def is_running(number: str) -> bool:
 
 
 def wait_until(holds: Callable[[], bool]) -> bool:
-    """Whether it holds within a minute."""
-    end = time.monotonic() + 60
+    """Whether it holds within some minutes."""
+    end = time.monotonic() + 200
     while not holds() and time.monotonic() < end:
         time.sleep(0.01)
     return holds()

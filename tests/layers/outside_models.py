@@ -1,4 +1,4 @@
-"""Networks of nobody's making here: small ones of each kind that people bring."""
+"""Networks from outside: small ones of each kind that people bring."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 from torch import nn
+
+from edgebench.layers.networks import import_torchvision
 
 
 class Recurrent(nn.Module):
@@ -91,6 +93,53 @@ class Pair(nn.Module):
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
         """Masked scores."""
         return [self.out(self.embedding(ids)) * mask.unsqueeze(-1)]
+
+
+def vision_transformer() -> nn.Module:
+    """A class token and position embeddings of the network's own, attention that is one layer."""
+    sides = {"image_size": 32, "patch_size": 16, "num_layers": 1, "num_heads": 2}
+    made: nn.Module = import_torchvision().VisionTransformer(
+        **sides, hidden_dim=16, mlp_dim=32, num_classes=5
+    )
+    return made
+
+
+def swin() -> nn.Module:
+    """Windows of attention with a table that the constructor computes."""
+    kinds = import_torchvision().swin_transformer
+    made: nn.Module = kinds.SwinTransformer(
+        patch_size=[4, 4],
+        embed_dim=8,
+        depths=[2, 2],
+        num_heads=[2, 2],
+        window_size=[4, 4],
+        num_classes=5,
+        block=kinds.SwinTransformerBlockV2,
+        downsample_layer=kinds.PatchMergingV2,
+    )
+    return made
+
+
+def convnext() -> nn.Module:
+    """Residual blocks with a scale of their own."""
+    kinds = import_torchvision().convnext
+    made: nn.Module = kinds.ConvNeXt([kinds.CNBlockConfig(8, None, 2)], num_classes=5)
+    return made
+
+
+def maxvit() -> nn.Module:
+    """Attention with bias tables that are parameters of a container."""
+    made: nn.Module = import_torchvision().MaxVit(
+        input_size=(32, 32),
+        stem_channels=8,
+        partition_size=4,
+        block_channels=[8],
+        block_layers=[1],
+        head_dim=4,
+        stochastic_depth_prob=0.0,
+        num_classes=5,
+    )
+    return made
 
 
 #: Configurations of transformers, small; each file's folder has the name.

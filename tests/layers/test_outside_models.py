@@ -27,6 +27,7 @@ from edgebench.layers.weights import shared_files
 HERE = Path(__file__).parent
 SEED = 3
 OWN = ("Recurrent", "Detector", "TiedEncoder", "Deciding")
+OF_TORCHVISION = ("vision_transformer", "swin", "convnext", "maxvit")
 OF_TIMM = ("vit_tiny_patch16_224", "convnext_atto", "mobilevit_xxs", "efficientformerv2_s0")
 
 
@@ -78,6 +79,7 @@ def check_outputs(text: str, folder: Path, combinations: list[tuple[str, str]], 
 
 
 EVERY = [(schedule, loader) for schedule in SCHEDULES for loader in LOADERS]
+TWO = [("linear", "copy"), ("stream", "mmap")]
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -86,14 +88,21 @@ def test_own_modules_compute_what_they_always_compute(name: str, folder: Path) -
     check_outputs(f"{HERE}/outside_models.py:{name}", folder, EVERY)
 
 
+@pytest.mark.parametrize("name", OF_TORCHVISION)
+def test_classes_of_torchvision_compute_what_they_always_compute(name: str, folder: Path) -> None:
+    """Attention whole or with tables of its own, layer scales, class tokens; in small."""
+    text, image = f"{HERE}/outside_models.py:{name}", "float32 1x3x32x32"
+    check_outputs(text, folder, EVERY, input=image)
+
+
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_transformers_compute_what_they_always_compute(name: str, folder: Path) -> None:
     """Tied weights, caches in the output, buffers, keyword arguments; from a configuration."""
     pytest.importorskip("transformers")
-    check_outputs(f"transformers:{name}", folder, [("linear", "copy"), ("bulk", "mmap")])
+    check_outputs(f"transformers:{name}", folder, TWO)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text", [*(f"transformers:{name}" for name in CONFIGS), *(f"timm:{name}" for name in OF_TIMM)]
 )
@@ -110,7 +119,7 @@ def test_an_exported_program_is_a_network(folder: Path) -> None:
     )
     program = torch.export.export(module.eval(), (torch.rand(1, 300),))
     torch.export.save(program, folder / "model.pt2")
-    made = check_outputs("model.pt2", folder, EVERY)
+    made = check_outputs("model.pt2", folder, TWO)
     assert [row["part"] for row in made["table"]] == ["0", "1", "2"]
     hollow = Path(made["folder"]) / "program.pt2"
     assert hollow.stat().st_size < (folder / "model.pt2").stat().st_size / 5
