@@ -19,6 +19,8 @@ from edgebench.layers.page_advice import PageRange, pages_of
 from edgebench.layers.schedules import SCHEDULES
 from edgebench.scenario.scenario import load_scenario
 
+pytestmark = pytest.mark.torch
+
 #: What was read to map a file, and pages that a processor has set aside to sort them later.
 FEW = 512 << 10
 

@@ -22,6 +22,8 @@ from edgebench.spans import events_to_phases, finished_spans
 from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
 
 pytest.importorskip("transformers")
+pytestmark = pytest.mark.torch
+
 SEED, PROMPT, NEW = 3, 7, 4
 SMALL = {
     "gpt2": "n_layer=2&n_embd=32&n_head=2&vocab_size=90&n_positions=24",

@@ -16,6 +16,8 @@ from edgebench.layers.preparation import manifest
 from edgebench.layers.samples import some_values
 from edgebench.run.advice_outputs import relative_distance
 
+pytestmark = pytest.mark.torch
+
 NETWORK = "mobilenet_v3_small"
 
 

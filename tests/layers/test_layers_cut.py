@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from layers_making import Attention, Branches, Convolutions, build_empty, on_meta, plain, sample
@@ -12,12 +14,15 @@ from edgebench.layers.cut import Cut, cut
 from edgebench.layers.examination import examine
 from edgebench.layers.networks import input_shape
 
+pytestmark = pytest.mark.torch
+
 
 def cut_of(kind: type[nn.Module]) -> Cut:
     """The cut of a small network."""
     return cut(on_meta(plain(kind)), sample())
 
 
+@functools.cache
 def network_cut(name: str) -> Cut:
     """The cut of a network known by name."""
     return cut(build_empty(name), sample(input_shape(name, 1)))

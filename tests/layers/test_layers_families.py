@@ -17,6 +17,8 @@ from edgebench.layers.pipeline import build_pipeline
 from edgebench.layers.weights import weight_files
 from edgebench.layers.zoo import ZOO
 
+pytestmark = pytest.mark.torch
+
 #: Modules called twice, channel shuffles, auxiliary heads that don't run. Others are in small in
 #: outside_models.py, under every schedule and loader.
 LIGHT = ("lenet", "shufflenet_v2_x0_5", "googlenet")

@@ -14,6 +14,8 @@ from edgebench.errors import WorkloadError
 from edgebench.layers.files import ALIGNMENT, PADDING, write_tensors
 from edgebench.layers.loaders import LOADERS
 
+pytestmark = pytest.mark.torch
+
 MIB = 1 << 20
 TENSORS = {
     "weight": torch.rand(7, 3),

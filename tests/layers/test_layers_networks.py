@@ -14,6 +14,8 @@ from edgebench.layers.sources import known, network_source
 from edgebench.layers.sources.empty import empty_network
 from edgebench.layers.zoo import ZOO
 
+pytestmark = pytest.mark.torch
+
 ONE_OF_EACH = (
     *("alexnet", "convnext_tiny", "densenet121", "efficientnet_b0", "efficientnet_v2_s"),
     *("googlenet", "inception_v3", "lenet", "maxvit_t", "mnasnet0_5", "mobilenet_v1"),
@@ -21,6 +23,8 @@ ONE_OF_EACH = (
     *("resnext50_32x4d", "shufflenet_v2_x0_5", "squeezenet1_1", "swin_t", "swin_v2_t"),
     *("vgg11", "vgg11_bn", "vit_b_32", "wide_resnet50_2"),
 )
+#: Blocks called twice, auxiliary heads, tables, tokens and scales of containers.
+ODD = ("lenet", "googlenet", "maxvit_t", "swin_v2_t", "convnext_tiny", "vit_b_32", "mnasnet0_5")
 
 
 def test_the_list_without_torch_is_the_list_with_it() -> None:
@@ -36,7 +40,7 @@ def test_an_unknown_network_is_answered_with_the_nearest() -> None:
     assert "resnet18" in str(caught.value.remedy)
 
 
-@pytest.mark.parametrize("name", ONE_OF_EACH)
+@pytest.mark.parametrize("name", ODD)
 def test_each_family_is_built_without_memory_and_cut_in_full(name: str) -> None:
     """All on meta, in evaluation mode, and each tensor the network uses belongs to one part."""
     model = build_empty(name)
@@ -50,8 +54,8 @@ def test_each_family_is_built_without_memory_and_cut_in_full(name: str) -> None:
     assert not [key for key in left_out if not key.lower().startswith("aux")]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(NETWORKS) - set(ONE_OF_EACH)))
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(set(NETWORKS) - set(ODD)))
 def test_every_other_network_is_built_without_memory_and_cut_in_full(name: str) -> None:
     """The same for all that there are."""
     test_each_family_is_built_without_memory_and_cut_in_full(name)

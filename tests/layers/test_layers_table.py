@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,10 @@ import pytest
 from layers_making import layer_rows
 
 from edgebench.errors import WorkloadError
+from edgebench.layers.preparation import describe_layers
 from edgebench.workloads.preparation import main
-from tests.own_path import python_path
+
+pytestmark = pytest.mark.torch
 
 
 def prepare(capsys: pytest.CaptureFixture[str], **request: Any) -> tuple[int, dict[str, Any]]:
@@ -79,12 +79,10 @@ def test_preparing_answers_with_a_manifest(
     assert set(answer["versions"]) == {"torch", "torchvision"}
 
 
-def test_parameters_of_a_part_called_twice_count_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_parameters_of_a_part_called_twice_count_once() -> None:
     """MaxViT calls its bias tables' owners twice: the sum is the network's, not the rows'."""
-    _, answer = prepare(capsys, networks=["maxvit_t"], cache=str(tmp_path))
-    assert answer["networks"]["maxvit_t"]["parameter_bytes"] == 30_919_624 * 4
+    described = describe_layers({"networks": ["maxvit_t"]})["networks"]["maxvit_t"]
+    assert described["parameter_bytes"] == 30_919_624 * 4
 
 
 @pytest.mark.parametrize(
@@ -117,16 +115,3 @@ def test_a_cache_that_cannot_be_written_is_an_error(
     code, answer = prepare(capsys, networks=["lenet"], cache=str(tmp_path / "cache"))
     assert code == 1
     assert "can't be written" in answer["error"]["what"]
-
-
-def test_the_program_answers_on_its_last_line(tmp_path: Path) -> None:
-    """As the harness calls it."""
-    request = json.dumps({"task": "prepare", "networks": ["lenet"], "cache": str(tmp_path)})
-    done = subprocess.run(
-        [sys.executable, "-m", "edgebench.workloads.preparation", request],
-        env={"PYTHONPATH": python_path()},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "networks" in json.loads(done.stdout.splitlines()[-1])

@@ -8,6 +8,7 @@ import sys
 import zlib
 from pathlib import Path
 
+import outside_models
 import pytest
 import torch
 from layers_making import prepare_known
@@ -16,7 +17,11 @@ from safetensors.torch import save_file
 from edgebench.errors import WorkloadError
 from edgebench.layers.loaders import LOADERS
 from edgebench.layers.networks import ZOO, import_torchvision
+from edgebench.layers.preparation import manifest
+from edgebench.layers.references import parse_reference
 from edgebench.layers.weights import weight_files
+
+pytestmark = pytest.mark.torch
 
 
 def tensors_in(folder: Path) -> dict[str, torch.Tensor]:
@@ -62,15 +67,25 @@ def test_made_weights_hardly_compress(tmp_path: Path) -> None:
 
 def test_what_a_constructor_computes_is_kept(tmp_path: Path) -> None:
     """Index tables and coordinates are the real ones, in whatever type."""
-    made = tensors_in(prepare_known("swin_v2_t", tmp_path, 0)[0])
-    real = dict(import_torchvision().swin_v2_t(weights=None).named_buffers())
+    text = f"{Path(outside_models.__file__)}:swin"
+    reference = parse_reference(text, tmp_path)
+    request = {
+        "networks": [reference.name],
+        "references": {reference.name: reference.to_json()},
+        "input": "float32 1x3x32x32",
+        "cache": str(tmp_path),
+        "seed": 0,
+    }
+    made = tensors_in(Path(manifest(request)["networks"][reference.name]["folder"]))
+    real = dict(outside_models.swin().named_buffers())
+    assert {tensor.dtype for tensor in real.values()} == {torch.int64, torch.float32}
     assert set(real) <= set(made)
     assert all(torch.equal(made[key], real[key]) for key in real)
 
 
 def test_running_statistics_are_random_and_positive(tmp_path: Path) -> None:
     """Variances near one: the square root exists and the scale of activations stays."""
-    made = tensors_in(prepare_known("mobilenet_v1", tmp_path, 0)[0])
+    made = tensors_in(prepare_known("shufflenet_v2_x0_5", tmp_path, 0)[0])
     variances = torch.cat([made[key] for key in made if key.endswith("running_var")])
     assert 0.9 <= variances.min() < variances.max() <= 1.1
 

@@ -24,6 +24,8 @@ from edgebench.layers.schedules import SCHEDULES
 from edgebench.layers.sources import network_source
 from edgebench.layers.weights import shared_files
 
+pytestmark = pytest.mark.torch
+
 HERE = Path(__file__).parent
 SEED = 3
 OWN = ("Recurrent", "Detector", "TiedEncoder", "Deciding")

@@ -14,6 +14,8 @@ from edgebench.layers.loaders import map_read_only
 from edgebench.layers.page_advice import PageRange, PageTable, pages_of
 from edgebench.layers.pass_reader import PIECE_BYTES, WINDOW_BYTES, PassReader
 
+pytestmark = pytest.mark.torch
+
 MIB = 1 << 20
 #: Pages that a processor has set aside to sort them later are not dropped.
 FEW = MIB // 2

@@ -18,6 +18,8 @@ from edgebench.layers.samples import some_values
 from edgebench.run.advice_outputs import relative_distance
 from edgebench.scenario.scenario import load_scenario
 
+pytestmark = pytest.mark.torch
+
 SCENARIO = """
 schema = 1
 name = "half"

@@ -29,6 +29,8 @@ from edgebench.results.results import load
 from edgebench.scenario.scenario import load_scenario
 from tests.own_path import python_path
 
+pytestmark = pytest.mark.torch
+
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 1 << 20
 
@@ -208,10 +210,10 @@ network = "alexnet"
 schedule = ["bulk", "stream"]
 loader = "mmap"
 threads = 1
-rounds = 5
+rounds = 2
 warm = 2
 [limits]
-memory = ["max", "180M"]
+memory = ["180M"]
 swap = "1G"
 storage = "read=100MB/s"
 """
@@ -231,15 +233,12 @@ def test_what_it_cannot_do_is_refused(change: tuple[str, str], says: str, tmp_pa
         load_scenario(tmp_path / "s.toml")
 
 
-@pytest.mark.own_cgroup
+@pytest.mark.exclusive
 @pytest.mark.root
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_below_its_weights_a_network_is_read_in_part_only(tmp_path: Path) -> None:
-    """AlexNet's 233 MiB below 180 MiB: ``bulk`` reads all in each pass, ``stream`` a share.
-
-    In one thread: two that share a core with other programs wait for each other in each operator.
-    """
+    """AlexNet's 233 MiB below 180 MiB: ``bulk`` reads all in each pass, ``stream`` a part."""
     (tmp_path / "s.toml").write_text(SCENARIO)
     done = subprocess.run(
         [sys.executable, "-m", "edgebench", "run", "s.toml", "--results", "results", "--json"],
@@ -251,14 +250,10 @@ def test_below_its_weights_a_network_is_read_in_part_only(tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stderr
     (sweep,) = load(Path(tmp_path / json.loads(done.stdout)["folder"])).sweeps
-    seconds: dict[tuple[str, str], float] = {}
-    for record in sweep.records:
-        assert record.outcome == "ok"
-        steady = [p for p in record.phases if p.phase == "execute" and p.round]
-        # Other programs can only make a pass longer.
-        least_s = min(phase.wall_s / phase.passes for phase in steady)
-        seconds[record.settings["schedule"], record.limits.label] = least_s
+    assert {record.outcome for record in sweep.records} == {"ok"}
+    read = {r.settings["schedule"]: r.io_read_bytes or 0 for r in sweep.records}
     kept = {r.settings["schedule"]: r.notes.get("kept_weights_bytes") for r in sweep.records}
     assert kept["bulk"] is None
-    assert seconds["stream", "180M"] < seconds["bulk", "180M"] / 1.5
-    assert seconds["stream", "max"] < 1.5 * seconds["bulk", "max"]
+    assert kept["stream"] > 20 * MIB
+    # What is kept is read once a round, not once a pass; a quarter less is more than chance.
+    assert read["stream"] < 0.75 * read["bulk"]
