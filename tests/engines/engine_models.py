@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+import pytest
 
-from benchmarks.engines.keras_maker import keras_of
-from benchmarks.engines.tflite_maker import tflite_of
+onnx = pytest.importorskip("onnx")
+helper, numpy_helper = onnx.helper, onnx.numpy_helper
+TensorProto = onnx.TensorProto
 
 
 def small_network(batch: int | str = 1, opset: int = 17) -> Any:
@@ -94,6 +94,9 @@ def made_with_weights_beside(folder: Path, name: str = "beside.onnx") -> tuple[P
 
 def made_tflite(folder: Path, name: str = "small.tflite") -> Path:
     """The same network as a TFLite file."""
+    pytest.importorskip("ai_edge_litert")
+    from benchmarks.engines.tflite_maker import tflite_of
+
     path = folder / name
     path.write_bytes(tflite_of(small_network()))
     return path
@@ -101,6 +104,9 @@ def made_tflite(folder: Path, name: str = "small.tflite") -> Path:
 
 def made_keras(folder: Path, name: str = "small.keras") -> Path:
     """The same network as a Keras file."""
+    pytest.importorskip("h5py")
+    from benchmarks.engines.keras_maker import keras_of
+
     path = folder / name
     path.write_bytes(keras_of(small_network()))
     return path

@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from engine_models import made_onnx, made_tflite, made_with_weights_beside, small_network
+from engine_models import (
+    TensorProto,
+    helper,
+    made_onnx,
+    made_tflite,
+    made_with_weights_beside,
+    onnx,
+    small_network,
+)
 from engine_runs import prepared, run
-from onnx import TensorProto, helper
 
 from edgebench.errors import EdgebenchError, MachineError, WorkloadError
+
+pytestmark = pytest.mark.torch
 
 
 def test_changed_weights_beside_a_file_make_another_network(tmp_path: Path):
@@ -101,10 +109,11 @@ def _larger_than_memory(folder: Path, name: str) -> Path:
 
 def _custom_operator(folder: Path, name: str) -> Path:
     """What a converter writes for an operator that TFLite has not."""
+    file = made_tflite(folder)
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
-    model = schema.ModelT.InitFromPackedBuf(made_tflite(folder).read_bytes(), 0)
+    model = schema.ModelT.InitFromPackedBuf(file.read_bytes(), 0)
     code = model.operatorCodes[0]
     code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
     code.customCode = b"Frobnicate"

@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from edgebench.identity import python_path
 from edgebench.layers.names import SCHEDULES as BY_LAYER
 from edgebench.results.frames import ENGINE
 from edgebench.results.workload_labels import workload_label
@@ -13,6 +16,7 @@ from edgebench.workloads.engines.registry import all_engines, engine_of, engines
 from tests.own_path import python_path
 
 
+@pytest.mark.process
 def test_names_and_formats_need_no_heavy_library():
     """A scenario is read where no engine is installed: the table of engines imports none."""
     code = (

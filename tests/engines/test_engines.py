@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from engine_models import made_onnx, made_tflite, run_settings
 from engine_runs import LOADERS, SCHEDULES, prepared, run
@@ -17,6 +16,9 @@ from edgebench.measures.strategies.operators import Operators
 from edgebench.measures.strategy import TrialData
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.workloads.engines.registry import engine_of
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.torch
 
 
 @pytest.mark.parametrize("loader", LOADERS)
@@ -105,12 +107,13 @@ def test_files_of_all_forms_are_evicted(onnx_folder: Path):
 
 def test_both_engines_compute_the_same(tmp_path: Path):
     """The same weights and picture in ONNX Runtime and LiteRT: within a thousandth."""
+    file = made_tflite(tmp_path)
     from ai_edge_litert.interpreter import Interpreter
 
     picture = np.random.default_rng(0).random((1, 3, 16, 16), dtype=np.float32)
     session = onnxruntime.InferenceSession(str(made_onnx(tmp_path)))
     (expected,) = session.run(None, {"x": picture})
-    engine = Interpreter(str(made_tflite(tmp_path)))
+    engine = Interpreter(str(file))
     engine.allocate_tensors()
     moved = np.ascontiguousarray(picture.transpose(0, 2, 3, 1))
     engine.set_tensor(engine.get_input_details()[0]["index"], moved)

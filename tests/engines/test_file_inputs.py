@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +33,7 @@ def prepared(file: Path, cache: Path, described: object, batch: int = 1) -> dict
     return found
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("schedule", ["whole", "bulk"])
 def test_a_sequence_is_as_long_as_described(tmp_path: Path, schedule: str):
     """Both inputs of an encoder: its sizes, times the batch, reach the table and the engine."""
@@ -55,6 +52,7 @@ def test_a_sequence_is_as_long_as_described(tmp_path: Path, schedule: str):
     assert values["y"].numpy().shape == (2, 40, 8)
 
 
+@pytest.mark.torch
 def test_one_input_needs_no_name(tmp_path: Path):
     """A TFLite file's one input, of its own type and shape."""
     made = prepared(made_tflite(tmp_path), tmp_path / "cache", "float32 1x16x16x3 zeros")
@@ -124,24 +122,3 @@ def test_names_in_files_need_not_be_pythons():
     """As TensorFlow's: a colon and a number at the end."""
     given = named_inputs(("serving_default_x:0=int64 1x4 ones", "input.2=float32 1x4"))
     assert given == {"serving_default_x:0": "int64 1x4 ones", "input.2": "float32 1x4"}
-
-
-@pytest.mark.own_cgroup
-def test_layers_with_input_on_the_command_line(tmp_path: Path):
-    """From ``--input`` to trials in a real cgroup."""
-    made_encoder(tmp_path)
-    words = [f"--input={name}={text}" for name, text in ENCODER.items()]
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "edgebench", "layers", "encoder.onnx", "--repeats", "1"),
-            *("--no-figure", "--json", *words),
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "EDGEBENCH_CACHE": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["tables"]

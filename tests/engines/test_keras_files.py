@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from engine_models import made_keras, remade_keras, run_settings, small_network
 from test_file_inputs import prepared
@@ -20,26 +19,9 @@ from edgebench.errors import WorkloadError
 from edgebench.layers.disk import weights_in
 from tests.own_path import python_path
 
-#: Builds two networks with Keras and saves them: a graph, and a chain with layers in layers.
-_SAVE = """
-import json, sys
-from edgebench.workloads.tensorflow_import import import_tensorflow
-import_tensorflow(1)
-import keras, numpy as np
-from keras import layers
-x = keras.Input((None, None, 3), name="picture")
-a = layers.Conv2D(8, 3, padding="same", activation="relu", name="conv1")(x)
-b = layers.SeparableConv2D(8, 3, padding="same")(a) * 2.0
-y = layers.GlobalAveragePooling2D()(layers.Add()([a, b]))
-graph = keras.Model(x, [layers.Dense(5)(y), layers.Dense(2, dtype="float64")(y)])
-cell = layers.Bidirectional(layers.LSTM(4))
-chain = keras.Sequential([layers.Input((6,), dtype="int32"), layers.Embedding(50, 4), cell])
-for name, network in {"graph": graph, "chain": chain}.items():
-    network.save(f"{name}.keras")
-    print(json.dumps([name, network.count_params()]))
-"""
-#: Loads and executes prepared networks: folder, settings → inputs, outputs, those of Keras's call.
-_EXECUTE = """
+#: Saves a graph, and a chain with layers in layers; makes them and the files given ready; loads and
+#: executes those: numbers of weights, then inputs, outputs and those of Keras's call.
+_RUN = """
 import json, sys
 from pathlib import Path
 from edgebench.errors import EdgebenchError
@@ -48,15 +30,35 @@ from edgebench.workloads.recorder import Recorder
 engine = engine_of("tensorflow")
 engine.import_library({"threads": 1}, Recorder())
 import keras
-for folder, settings in json.loads(sys.argv[1]):
-    model = engine.model(Path(folder), settings, None)
+from keras import layers
+from edgebench.workloads.engines.file_preparation import manifest_of_files
+x = keras.Input((None, None, 3), name="picture")
+a = layers.Conv2D(8, 3, padding="same", activation="relu", name="conv1")(x)
+b = layers.SeparableConv2D(8, 3, padding="same")(a) * 2.0
+y = layers.GlobalAveragePooling2D()(layers.Add()([a, b]))
+graph = keras.Model(x, [layers.Dense(5)(y), layers.Dense(2, dtype="float64")(y)])
+cell = layers.Bidirectional(layers.LSTM(4))
+chain = keras.Sequential([layers.Input((6,), dtype="int32"), layers.Embedding(50, 4), cell])
+counts = {}
+for name, network in {"graph": graph, "chain": chain}.items():
+    network.save(f"{name}.keras")
+    counts[name] = network.count_params()
+asked = {"cache": str(Path("cache").absolute()), "schedules": ["whole"], "loaders": ["copy"]}
+for settings in json.loads(sys.argv[1]):
+    (name,), batch = settings["networks"], {"batch": 1, "image": None}
+    file = {name: str(Path(name).absolute())}
+    made = manifest_of_files({**asked, **batch, "files": file, "input": settings.get("input")})
+    made = made["networks"][name]
+    model = engine.model(Path(made["folder"]), settings, None)
     unit, inputs = model.units[0], model.inputs()
     try:
         model.load(unit)
-        made = model.run(unit, inputs)
-        own = keras.saving.load_model(f"{folder}/whole.keras", compile=False)(*inputs.values())
-        parts = list(inputs.values()), list(made.values()), keras.tree.flatten(own)
-        print(json.dumps([[one.numpy().tolist() for one in part] for part in parts]))
+        outputs = model.run(unit, inputs)
+        own = keras.saving.load_model(f"{made['folder']}/whole.keras", compile=False)
+        own = own(*inputs.values())
+        parts = list(inputs.values()), list(outputs.values()), keras.tree.flatten(own)
+        counted = [made["parameter_bytes"], counts.get(name.removesuffix(".keras"))]
+        print(json.dumps([counted, *([one.numpy().tolist() for one in part] for part in parts)]))
     except EdgebenchError as error:
         print(json.dumps(error.what))
 """
@@ -85,33 +87,33 @@ def folder_of(file: Path, described: object = None, batch: int = 1) -> Path:
     return Path(made["folder"])
 
 
-@pytest.mark.slow
+@pytest.mark.torch
 def test_networks_that_keras_saved(tmp_path: Path):
-    """Read without Keras: ends and all weights; executed: the outputs of Keras's own call."""
-    counts = dict(python(tmp_path, _SAVE))
-    described = {"graph": "float32 2x8x8x3 ones", "chain": "int32 2x6 <50"}
-    given = []
-    for name, count in counts.items():
-        file = tmp_path / f"{name}.keras"
-        made = prepared(file, tmp_path / "cache", described[name])
-        # One layer has weights of twice the width.
-        assert made["parameter_bytes"] == 4 * count + 4 * (8 * 2 + 2) * (name == "graph")
-        settings = run_settings(file.name, "tensorflow", Path(made["folder"]))
-        given.append((made["folder"], {**settings, "input": described[name]}))
-    folder = str(folder_of(made_keras(tmp_path)))
-    settings = run_settings("small.keras", "tensorflow", Path(folder))
-    given += [(folder, settings), (folder, {**settings, "xla": True})]
-    unknown = folder_of(remade_keras(made_keras(tmp_path, "unknown.keras"), Permute="Permutation"))
-    *done, refused = python(tmp_path, _EXECUTE, json.dumps([*given, (str(unknown), settings)]))
-    assert [[np.shape(one) for one in made] for _, made, _ in done] == [
+    """All weights are counted; executed: the outputs of Keras's own call, and of another engine."""
+    pytest.importorskip("keras")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    made_keras(tmp_path)
+    remade_keras(made_keras(tmp_path, "unknown.keras"), Permute="Permutation")
+    asked = {"graph": "float32 2x8x8x3 ones", "chain": "int32 2x6 <50", "small": None}
+    settings = [
+        run_settings(f"{name}.keras", "tensorflow", Path(), input=spec)
+        for name, spec in asked.items()
+    ]
+    settings += [{**settings[-1], "xla": True}, {**settings[-1], "networks": ["unknown.keras"]}]
+    *done, refused = python(tmp_path, _RUN, json.dumps(settings))
+    assert [[np.shape(one) for one in made] for _, _, made, _ in done] == [
         *([(2, 5), (2, 2)], [(2, 8)], [(1, 50)], [(1, 50)])
     ]
-    for _, made, own in done:
+    for _, _, made, own in done:
         for one, wanted in zip(made, own, strict=True):
             np.testing.assert_allclose(one, wanted, atol=1e-5)
+    (graph_bytes, in_graph), (chain_bytes, in_chain) = done[0][0], done[1][0]
+    # One layer has weights of twice the width.
+    assert graph_bytes == 4 * in_graph + 4 * (8 * 2 + 2)
+    assert chain_bytes == 4 * in_chain
     session = onnxruntime.InferenceSession(small_network().SerializeToString())
-    picture = np.array(done[2][0][0], np.float32).transpose(0, 3, 1, 2)
-    np.testing.assert_allclose(done[2][1][0], session.run(None, {"x": picture})[0], atol=1e-4)
+    picture = np.array(done[2][1][0], np.float32).transpose(0, 3, 1, 2)
+    np.testing.assert_allclose(done[2][2][0], session.run(None, {"x": picture})[0], atol=1e-4)
     assert refused.startswith("TensorFlow refuses it: ")
     assert "Permutation" in refused
     assert not (tmp_path / ".keras").exists()

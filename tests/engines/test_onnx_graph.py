@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
-from engine_models import made_onnx, small_network
+from engine_models import helper, made_onnx, onnx, small_network
 from engine_runs import prepared
-from onnx import helper
 
 from edgebench.workloads.engines.onnx_files import typed_graph
 from edgebench.workloads.engines.onnx_graph import GraphCutter

@@ -1,4 +1,4 @@
-"""Walks of other engines' files, of training, of overlapping loads, in real cgroups."""
+"""Walks of files in other engines, of training and of overlapping loads, in real cgroups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgebench.results.results import load
 from edgebench.results.steady import LEAST
 from tests.own_path import python_path
 
-pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.root, pytest.mark.swap]
 
 SCENARIO = """
 schema = 1
@@ -58,7 +58,13 @@ KINDS: dict[str, tuple[Callable[[Path], Path], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=() if kind == "onnx by layers" else pytest.mark.long)
+        for kind in KINDS
+    ],
+)
 def test_a_kind_is_walked(tmp_path: Path, kind: str) -> None:
     """Down, up and free again, with rounds enough at each limit; its start is a fresh trial's."""
     make, workload = KINDS[kind]
