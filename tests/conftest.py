@@ -66,7 +66,7 @@ NEEDS = {
 ONE_AT_A_TIME = ("exclusive", "own_cgroup", "gpu", "root", "swap")
 TESTS = Path(__file__).parent
 #: Where all tests have their marks already.
-HELD = {TESTS / name for name in ("boards",)}
+HELD = {TESTS / name for name in ("boards", "engines", "layers")}
 
 
 # No test asserts seconds, and a second worker or a small board makes any of them slow. Inputs are

@@ -10,22 +10,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from engine_models import TensorProto, helper, made_keras, made_onnx, made_tflite, onnx
+from engine_models import TensorProto, helper, made_onnx, made_tflite, onnx
+from shared_sweeps import SharedSweep
 
 from edgebench.cli import cli
-from edgebench.errors import UsageError, WorkloadError
+from edgebench.errors import EdgebenchError
+from edgebench.results.results import load
 
-_SCENARIO = """schema = 1
-name = "engines"
-repeats = 1
-
-[workload]
-kind = "inference"
-network = ["small.onnx", "small.tflite"]
-
-[limits]
-memory = ["max", "300M"]
-"""
+pytestmark = [pytest.mark.torch, pytest.mark.own_cgroup]
 
 
 def verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -41,41 +33,53 @@ def verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.torch
-@pytest.mark.own_cgroup
-def test_a_sweep_of_both_formats(tmp_path: Path):
-    """Every trial finishes in its engine, loads as a whole, and verbs read both files' results."""
-    made_onnx(tmp_path)
-    made_tflite(tmp_path)
-    (tmp_path / "engines.toml").write_text(_SCENARIO)
-    done = verb(tmp_path, "run", "engines.toml")
-    assert done.returncode == 0, done.stderr
-    (lines,) = tmp_path.glob("results/*/*/trials.jsonl")
-    trials = [json.loads(line) for line in lines.read_text().splitlines()]
-    assert [trial["outcome"] for trial in trials] == ["ok"] * 4
-    engines = {(one["settings"]["networks"][0], one["settings"]["engine"]) for one in trials}
-    assert engines == {("small.onnx", "onnxruntime"), ("small.tflite", "litert")}
-    assert {trial["settings"]["schedule"] for trial in trials} == {"whole"}
-    results = str(tmp_path / "results")
-    shown = CliRunner().invoke(cli, ["show", results, "--json"], catch_exceptions=False)
-    assert "small.onnx" in shown.stdout
-    assert "small.tflite" in shown.stdout
-    asked = ["predict", results, "--memory", "200M", "--network"]
-    read = CliRunner().invoke(cli, [*asked, "small.onnx"], catch_exceptions=False)
-    assert read.exit_code == 0
-    with pytest.raises(Exception, match=r"other.onnx was not measured below a limit here"):
-        CliRunner().invoke(cli, [*asked, "other.onnx"], catch_exceptions=False)
+def read(*words: str | Path) -> str:
+    """What a verb that only reads prints."""
+    return CliRunner().invoke(cli, [*map(str, words)], catch_exceptions=False).stdout
 
 
-@pytest.mark.torch
-@pytest.mark.own_cgroup
-def test_layers_of_an_onnx_file(tmp_path: Path):
-    """Each layer has its own times; a broken file is exit code 1 and one message."""
+@pytest.mark.parametrize(
+    ("sweep", "file", "engine", "schedule"),
+    [
+        ("onnx", "small.onnx", "onnxruntime", "linear"),
+        ("litert", "small.tflite", "litert", "whole"),
+    ],
+)
+def test_a_sweep_of_a_file(
+    sweep: str, file: str, engine: str, schedule: str, shared_sweep: SharedSweep
+):
+    """Every trial finishes in the file's engine; verbs read its results by the file's name."""
+    folder = shared_sweep(sweep)
+    records = load(folder).sweeps[0].records
+    assert [record.outcome for record in records] == ["ok", "ok"]
+    for record in records:
+        told = record.settings
+        assert (told["networks"], told["engine"], told["schedule"]) == ([file], engine, schedule)
+    assert file in read("show", folder, "--json")
+    asked = ("predict", folder, "--memory", "200M", "--network")
+    assert file in read(*asked, file)
+    with pytest.raises(EdgebenchError, match=r"other\.onnx was not measured"):
+        read(*asked, "other.onnx")
+
+
+def test_layers_of_a_file_that_has_them(shared_sweep: SharedSweep):
+    """Each layer of an ONNX file has its own times."""
+    told = json.loads(read("layers", "--from", shared_sweep("onnx"), "--no-figure", "--json"))
+    names = [[layer["name"] for layer in table["layers"]] for table in told["tables"]]
+    assert names == [["conv1", "conv2", "dense"]] * len(names)
+    assert names
+
+
+def test_layers_of_a_file_that_runs_as_a_whole(shared_sweep: SharedSweep):
+    """A Keras file has phases, and the operators with most weights."""
+    told = json.loads(read("layers", "--from", shared_sweep("tensorflow"), "--no-figure", "--json"))
+    assert told["whole"]["operators"][0]["type"] == "Dense"
+    assert {"load", "first", "execute"} <= set(told["whole"]["phases"][0])
+
+
+def test_a_broken_file_is_one_message(tmp_path: Path):
+    """Exit code 1; nothing of the process that read it."""
     file = made_onnx(tmp_path)
-    done = verb(tmp_path, "layers", "small.onnx", "--repeats", "1", "--no-figure", "--json")
-    assert done.returncode == 0, done.stderr
-    (table,) = json.loads(done.stdout)["tables"]
-    assert [layer["name"] for layer in table["layers"]] == ["conv1", "conv2", "dense"]
     file.write_bytes(file.read_bytes()[:300])
     broken = verb(tmp_path, "layers", "small.onnx")
     assert broken.returncode == 1
@@ -84,23 +88,6 @@ def test_layers_of_an_onnx_file(tmp_path: Path):
     assert "Traceback" not in broken.stderr
 
 
-@pytest.mark.long
-@pytest.mark.torch
-@pytest.mark.own_cgroup
-def test_layers_of_a_keras_file(tmp_path: Path):
-    """It runs as a whole in TensorFlow, which prints nothing."""
-    pytest.importorskip("keras")
-    made_keras(tmp_path)
-    done = verb(tmp_path, "layers", "small.keras", "--repeats", "1", "--no-figure", "--json")
-    assert done.returncode == 0, done.stderr
-    whole = json.loads(done.stdout)["whole"]
-    assert whole["operators"][0]["type"] == "Dense"
-    assert {"load", "first", "execute"} <= set(whole["phases"][0])
-    assert "oneDNN" not in done.stderr
-
-
-@pytest.mark.torch
-@pytest.mark.own_cgroup
 def test_an_unexpected_failure_of_a_whole_network_is_exit_code_3(tmp_path: Path):
     """As of networks with layers: an input of text can't be made up, so the trial fails."""
     words, out = (helper.make_tensor_value_info(n, TensorProto.STRING, [1]) for n in ("in", "out"))
@@ -112,8 +99,6 @@ def test_an_unexpected_failure_of_a_whole_network_is_exit_code_3(tmp_path: Path)
     assert "some trials ended unexpectedly" in done.stderr
 
 
-@pytest.mark.torch
-@pytest.mark.own_cgroup
 def test_minimum_of_a_file_loads_it_as_a_whole(tmp_path: Path):
     """As a program does that uses the engine; its warm executions may be what counts."""
     file = made_tflite(tmp_path)
@@ -132,7 +117,7 @@ def test_training_of_a_file_made_for_execution_is_refused(
     """``batch`` says why, and what to name instead."""
     (tmp_path / network).touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises((UsageError, WorkloadError)) as refused:
+    with pytest.raises(EdgebenchError) as refused:
         CliRunner().invoke(cli, ["batch", network, "--memory", "1G"], catch_exceptions=False)
     assert f"{network} is made for execution and can't be trained" in str(refused.value)
     assert 'network = "mymodel.py:Net"' in str(refused.value)

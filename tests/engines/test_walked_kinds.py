@@ -15,7 +15,7 @@ from edgebench.results.results import load
 from edgebench.results.steady import LEAST
 from tests.own_path import python_path
 
-pytestmark = [pytest.mark.torch, pytest.mark.root, pytest.mark.swap]
+pytestmark = [pytest.mark.torch, pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
 
 SCENARIO = """
 schema = 1
