@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from edgebench.identity import python_path
 from edgebench.layers.names import SCHEDULES as BY_LAYER
 from edgebench.results.frames import ENGINE
 from edgebench.results.workload_labels import workload_label
