@@ -91,8 +91,9 @@ class Strategy(ABC):
 
     A strategy with ``own_trial`` has its workload started with the command and the variables
     that :meth:`wrap` returns, in a trial that is never timed. If it has a ``view``, the worker
-    opens that. :meth:`read` is called in the harness (no torch, no numpy there) as soon as that
-    trial has ended, and its reading is kept. Other strategies read what any trial leaves behind.
+    opens that. :meth:`read` is called as soon as that trial has ended, in a process that has the
+    caller's rights (:mod:`edgebench.measures.own_trial`), and its reading is kept. Other strategies
+    read what any trial leaves behind.
     """
 
     #: The name in a scenario.

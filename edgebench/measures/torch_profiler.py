@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from edgebench.errors import ResultsError
 from edgebench.measures.strategy import TrialData
 from edgebench.measures.view import Descriptors, View
+from edgebench.safe_reading import read_file
 
 #: In the view's folder: torch's allocations.
 ALLOCATIONS = "allocations.json"
@@ -85,7 +86,7 @@ def read_profile(trial: TrialData, name: str) -> Any:
         ResultsError: there is none, or it is cut short.
     """
     try:
-        return json.loads(((trial.folder or Path()) / name).read_bytes())
+        return json.loads(read_file((trial.folder or Path()) / name))
     except FileNotFoundError:
         raise ResultsError("torch's profiler left no file: the worker ended before it") from None
     except (OSError, ValueError) as error:

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import gzip
 import json
-import mmap
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from edgebench.caller_process import CallError, call_as_caller
+from edgebench.identity import Identity
+from edgebench.measures.reading import Reading
 from edgebench.measures.registry import with_own_trial
-from edgebench.measures.strategy import Strategy, StrategyOptions, TrialData
+from edgebench.measures.strategy import Strategy, StrategyOptions
 from edgebench.records import TrialRecord
 from edgebench.run.launch import Launch
 from edgebench.run.trial_record import TrialRequest
 from edgebench.safe_files import make_folder, remove_folder, write
+
+_READ = "edgebench.measures.own_trial:read_own_trial"
 
 
 @dataclass(frozen=True)
@@ -28,11 +34,13 @@ class StrategyTrial:
 
     Args:
         strategy: which; one with a trial of its own.
+        options: what it is to do.
         folder: made new, and removed after :meth:`read`.
         target: where its reading is kept (``.json.gz``).
     """
 
     strategy: Strategy
+    options: StrategyOptions
     folder: Path
     target: Path
 
@@ -51,7 +59,7 @@ class StrategyTrial:
         """The trial of that strategy; its folder belongs to the user that the workload runs as."""
         remove_folder(folder)
         make_folder(folder, exist_ok=False)
-        return cls(with_own_trial()[name].configured(asked), folder, target)
+        return cls(with_own_trial()[name].configured(asked), asked, folder, target)
 
     def wrap(self, start: Launch) -> Launch:
         """The workload's command line as the strategy needs it.
@@ -63,13 +71,23 @@ class StrategyTrial:
             command = ["env", *(f"{name}={value}" for name, value in env.items()), *command]
         return replace(start, argv=tuple(command))
 
-    def read(self, record: TrialRecord, events: Sequence[dict[str, Any]]) -> TrialRecord:
-        """Keep the strategy's reading; the record says why if there is none."""
-        cpus = record.limits.cores or len(os.sched_getaffinity(0))
-        seen = TrialData(events, record, self.folder, cpus=cpus, page_bytes=mmap.PAGESIZE)
+    def read(
+        self, record: TrialRecord, events: Sequence[dict[str, Any]], identity: Identity | None
+    ) -> TrialRecord:
+        """Keep the strategy's reading, made as that user; the record says why if there is none."""
+        kind = type(self.strategy)
+        request = {
+            "strategy": f"{kind.__module__}:{kind.__qualname__}",
+            "options": asdict(self.options),
+            "folder": str(self.folder),
+            "record": record.to_json(),
+            "events": events,
+            "cpus": record.limits.cores or len(os.sched_getaffinity(0)),
+        }
         try:
-            reading = self.strategy.read(seen)
-        except Exception as error:
+            told = call_as_caller(_READ, request, identity, imports=[kind.__module__])
+            reading = msgspec.convert(told, Reading)
+        except (CallError, msgspec.ValidationError) as error:
             # Whatever a profiler left: it costs its own figures, and the sweep goes on.
             return replace(record, missing={**record.missing, "reading": str(error)})
         finally:

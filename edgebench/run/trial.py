@@ -137,7 +137,7 @@ def _recorded_trials(
         walked = walk_records(record, measured.walk, request.walk, files.events)
         return watch.told_of_walk(walked, measured)
     record = watch.told(record, measured)
-    return [observer.read(record, measured.events) if observer else record]
+    return [observer.read(record, measured.events, setup.identity) if observer else record]
 
 
 @dataclass(frozen=True)

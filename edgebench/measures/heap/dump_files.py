@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,9 +13,15 @@ from pathlib import Path
 from edgebench.errors import ResultsError
 from edgebench.measures.heap.dump import CodeMapping, Dump, Libraries, parse_dump
 from edgebench.measures.heap.profile import HeapPoint, Stack, largest
+from edgebench.safe_reading import read_file
 
 #: The dumps' names, numbered; of a process that another started, with its id.
 DUMP_NAME = re.compile(r"heap(?:_(\d+))?\.(\d{4,9})\.heap")
+#: Many times what gperftools writes at most.
+_MOST_BYTES = 16 << 20
+#: As Debian installs it.
+PPROF = Path("/usr/bin/google-pprof")
+_PLAIN_PATH = re.compile(r"/[\w./+@%:,=~-]*")
 #: Frames kept of a stack.
 _FRAMES = 20
 #: In torch's libraries it takes some 20 s for a few hundred addresses.
@@ -45,11 +50,11 @@ def find_dumps(folder: Path) -> tuple[list[DumpFile], list[str]]:
         if not name:
             continue
         try:
-            dump = parse_dump(path.read_text(errors="replace"), path.name)
-        except ResultsError as error:
-            notes.append(f"{error.what} and left out ({error.where})")
+            text = read_file(path, _MOST_BYTES).decode(errors="replace")
+            found = DumpFile(int(name[2]), path.lstat().st_mtime_ns, parse_dump(text, path.name))
+        except (OSError, ResultsError) as error:
+            notes.append(f"{_why(error)} and left out ({path.name})")
             continue
-        found = DumpFile(int(name[2]), path.stat().st_mtime_ns, dump)
         processes.setdefault(name[1] or "", []).append(found)
     most = max(
         processes.values(),
@@ -57,6 +62,12 @@ def find_dumps(folder: Path) -> tuple[list[DumpFile], list[str]]:
         default=[],
     )
     return sorted(most, key=lambda file: file.number), notes
+
+
+def _why(error: OSError | ResultsError) -> str:
+    if isinstance(error, ResultsError):
+        return error.what
+    return f"a heap dump can't be read: {error.strerror}"
 
 
 def to_points(
@@ -108,9 +119,8 @@ class FunctionNames:
         self._libraries = Libraries(mappings)
         self._functions: dict[int, str] = {}
         self.note: str | None = _MISSING
-        tool = shutil.which("google-pprof")
-        if tool and program and stacks:
-            self._functions = _ask(tool, program, _dump(stacks, mappings))
+        if PPROF.is_file() and program and stacks:
+            self._functions = _ask(program, _dump(stacks, mappings))
             self.note = None if self._functions else "google-pprof could name no function"
 
     def frames(self, addresses: Sequence[int]) -> tuple[str, ...]:
@@ -129,19 +139,22 @@ def _dump(stacks: Sequence[tuple[int, ...]], mappings: Sequence[CodeMapping]) ->
     lines = [f"heap profile: {count}: {count} [{count}: {count}] @ heapprofile"]
     lines += [f"1: 1 [1: 1] @ {' '.join(f'{a:#x}' for a in addresses)}" for addresses in stacks]
     lines += ["", "MAPPED_LIBRARIES:"]
-    lines += [f"{m.start:x}-{m.end:x} r-xp {m.offset:08x} 00:00 0 {m.path}" for m in mappings]
+    # It passes the paths on to a shell.
+    plain = (m for m in mappings if _PLAIN_PATH.fullmatch(m.path))
+    lines += [f"{m.start:x}-{m.end:x} r-xp {m.offset:08x} 00:00 0 {m.path}" for m in plain]
     return "\n".join([*lines, ""])
 
 
-def _ask(tool: str, program: Path, dump: str) -> dict[int, str]:
+def _ask(program: Path, dump: str) -> dict[int, str]:
     with tempfile.NamedTemporaryFile("w", suffix=".heap") as file:
         file.write(dump)
         file.flush()
         try:
             done = subprocess.run(
-                [tool, "--raw", str(program), file.name],
+                [PPROF, "--raw", str(program), file.name],
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
+                env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
                 timeout=_LIMIT_S,
                 check=False,
             )

@@ -13,6 +13,7 @@ from edgebench.measures.heap.profile import Boundaries, HeapProfile, SpanHeap, b
 from edgebench.measures.reading import ErrorBar, Holder, Reading
 from edgebench.measures.strategy import Strategy, TrialData
 from edgebench.safe_files import write
+from edgebench.safe_reading import read_file
 
 #: More than this much between the two looks, and the clock was set.
 STEP_NS = 20_000_000
@@ -33,7 +34,7 @@ def keep_offset(folder: Path) -> None:
 
 def kept_offset(folder: Path) -> tuple[int, str | None]:
     """The offset that was kept, and a note if the wall clock was set since then."""
-    kept, now = int((folder / _FILE).read_text()), offset_ns()
+    kept, now = int(read_file(folder / _FILE, 100)), offset_ns()
     if abs(now - kept) <= STEP_NS:
         return kept, None
     return kept, f"the wall clock was set by {(now - kept) / 1e9:.3f} s while the trial was running"

@@ -12,6 +12,7 @@ from edgebench.measures.heap.heap_strategy import HeapStrategy
 from edgebench.measures.heap.massif_file import parse_massif
 from edgebench.measures.heap.profile import Boundaries, HeapPoint, HeapProfile, largest
 from edgebench.measures.strategy import StrategyOptions, registered_strategy
+from edgebench.safe_reading import read_text
 from edgebench.units import format_duration
 
 LIMIT_S = 1800.0
@@ -74,9 +75,9 @@ class Massif(HeapStrategy):
         Raises:
             ResultsError: there is none, or it can't be read.
         """
-        if not (folder / _FILE).is_file():
+        if not (folder / _FILE).exists():
             raise ResultsError(_why_none(folder, self.limit_s))
-        file = parse_massif((folder / _FILE).read_text(errors="replace"), _FILE)
+        file = parse_massif(read_text(folder / _FILE, "replace"), _FILE)
         start_ns = _start_ns(folder / _LOG) - offset_ns
         points = tuple(
             HeapPoint(
@@ -91,7 +92,7 @@ class Massif(HeapStrategy):
         return HeapProfile(points, None, _ERROR, notes)
 
     def _stopped(self, folder: Path) -> str | None:
-        if _STOPPED not in (folder / _LOG).read_text(errors="replace"):
+        if _STOPPED not in read_text(folder / _LOG, "replace"):
             return None
         return (
             f"stopped at its limit of {format_duration(self.limit_s)}: what came later is not known"
@@ -100,7 +101,7 @@ class Massif(HeapStrategy):
 
 def _start_ns(log: Path) -> int:
     """When valgrind began, on the wall clock: its log's time less what its last line says."""
-    lines = _SINCE_START.findall(log.read_text(errors="replace"))
+    lines = _SINCE_START.findall(read_text(log, "replace"))
     if not lines:
         raise ResultsError("valgrind's log tells no time", where=log.name)
     days, hours, minutes, seconds = lines[-1]
@@ -110,7 +111,7 @@ def _start_ns(log: Path) -> int:
 
 def _why_none(folder: Path, limit_s: float) -> str:
     log = folder / _LOG
-    lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
+    lines = read_text(log, "replace").strip().splitlines() if log.exists() else []
     words = [line.partition("== ")[2] for line in lines if line.partition("== ")[2].strip()]
     if not words:
         return "massif left no file: valgrind did not start"

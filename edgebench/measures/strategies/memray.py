@@ -22,6 +22,7 @@ from edgebench.measures.heap.profile import (
 )
 from edgebench.measures.strategy import registered_strategy
 from edgebench.measures.view import Descriptors, View
+from edgebench.safe_reading import open_to_read
 
 if TYPE_CHECKING:
     from memray import AllocationRecord, FileReader
@@ -96,9 +97,11 @@ class Memray(HeapStrategy):
             ResultsError: there is none, or it can't be read.
         """
         path = folder / _FILE
-        if not path.is_file():
+        if not path.exists():
             raise ResultsError("memray left no record: the worker ended before it began")
         try:
+            # It reads the file as it replays it: of any size, but no FIFO.
+            open_to_read(path).close()
             points, line = _replay(path, boundary_times(numbered), offset_ns)
         except (OSError, ValueError, RuntimeError) as error:
             raise ResultsError(f"memray's record can't be read: {error}", where=_FILE) from None

@@ -23,6 +23,7 @@ from edgebench.measures.heap.program import executable_of, why_not_preloaded
 from edgebench.measures.strategy import StrategyOptions, registered_strategy
 from edgebench.measures.view import Descriptors, View
 from edgebench.safe_files import write
+from edgebench.safe_reading import read_file
 from edgebench.units import format_size
 
 _COMMAND = "command.json"
@@ -125,7 +126,7 @@ class Tcmalloc(HeapStrategy):
         Raises:
             ResultsError: no dump can be read; says why, as far as that shows.
         """
-        command = json.loads((folder / _COMMAND).read_text())
+        command = json.loads(read_file(folder / _COMMAND))
         program = executable_of(command)
         dumps, notes = find_dumps(folder)
         if not dumps:

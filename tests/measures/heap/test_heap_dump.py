@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgebench.errors import ResultsError
-from edgebench.measures.heap.dump import Dump, HeapCounters, Libraries, parse_dump
-from edgebench.measures.heap.dump_files import find_dumps, to_points
+from edgebench.measures.heap.dump import CodeMapping, Dump, HeapCounters, Libraries, parse_dump
+from edgebench.measures.heap.dump_files import _dump, find_dumps, to_points
 
 DUMP = """\
 heap profile:     11:     1100 [    20:     5000] @ heapprofile
@@ -136,3 +136,29 @@ def test_points_follow_the_order_of_allocation(tmp_path: Path) -> None:
     assert [point.boundary for point in points] == [None, None, 3]
     assert {point.live_bytes for point in points} == {1100}
     assert points[0].stacks[0].frames == ("libc.so+0x10", "libtorch.so (deleted)+0x1020")
+
+
+@pytest.mark.promise("A FIFO, a link or a huge file among a profiler's dumps hangs nothing.")
+def test_what_is_no_plain_dump_is_left_out(tmp_path: Path) -> None:
+    """Nothing waits for a writer, no link is followed by its size, no file is read without end."""
+    (tmp_path / "heap.0001.heap").write_text(DUMP)
+    os.mkfifo(tmp_path / "heap.0002.heap")
+    (tmp_path / "heap.0003.heap").symlink_to("/dev/zero")
+    (tmp_path / "heap.0004.heap").touch()
+    os.truncate(tmp_path / "heap.0004.heap", 40 << 30)
+    dumps, notes = find_dumps(tmp_path)
+    assert [dump.number for dump in dumps] == [1]
+    assert [note.partition(" and left out")[0] for note in notes] == [
+        "a heap dump can't be read: it is a FIFO, not a file",
+        "a heap dump can't be read: it is a device, not a file",
+        "a heap dump can't be read: it has 40.00 GiB; at most 16.0 MiB are read",
+    ]
+
+
+def test_a_library_with_an_odd_path_is_not_named_to_a_program() -> None:
+    """google-pprof gives paths to a shell."""
+    plain = CodeMapping(0x1000, 0x2000, 0, "/usr/lib/x86_64-linux-gnu/libc.so.6")
+    odd = CodeMapping(0x3000, 0x4000, 0, "/tmp/lib';id>/tmp/x;'.so")
+    text = _dump([(0x1010,)], [plain, odd])
+    assert plain.path in text
+    assert "id>" not in text

@@ -1,0 +1,162 @@
+"""A function of ours called in a process that has the caller's rights alone, never root's.
+
+What a workload wrote may be made to mislead who reads it. So no such file is read by a harness that
+root runs: this module does, as a program of its own. Once the function is imported, which may be
+root's own code, the program becomes the user who called sudo, before it reads anything. It can gain
+no rights and has an environment that nobody else chose. Its answer is data of that user's: it is
+bounded in size and time, and checked by who asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from edgebench.identity import Identity
+
+#: Programs that the function starts are looked for here, whatever the harness's ``PATH`` is.
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: Naming functions in torch's libraries takes minutes.
+LIMIT_S = 900.0
+#: The largest answer.
+_MOST_BYTES = 256 << 20
+_PR_SET_NO_NEW_PRIVS = 38
+
+
+def call_as_caller(
+    function: str,
+    request: Any,
+    identity: Identity | None,
+    *,
+    imports: Sequence[str] = (),
+    limit_s: float = LIMIT_S,
+) -> Any:
+    """The function's answer to the request; both are JSON.
+
+    Args:
+        function: ``module:name``.
+        request: its one argument.
+        identity: the user that it runs as; None: our own.
+        imports: modules that it needs, which its user may have no right to read.
+        limit_s: after which it is killed.
+
+    Raises:
+        CallError: it raised an exception, was killed, or gave no answer that can be used.
+    """
+    path = [entry for entry in sys.path if Path(entry).is_absolute()]
+    user = [identity.uid, identity.gid, *identity.groups] if identity else []
+    home = identity.home if identity else Path.home()
+    with _in_memory(json.dumps(request).encode()) as given:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__, json.dumps([function, path, user, *imports])],
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": _PATH, "HOME": str(home), "LC_ALL": "C.UTF-8"},
+            cwd="/",
+            start_new_session=True,
+        )
+    with process:
+        try:
+            reply = _read(process, limit_s)
+        finally:
+            # With what it started: the group is there until it is waited for.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+    return _answer(reply, process.returncode)
+
+
+class CallError(Exception):
+    """The function gave no answer; says why."""
+
+    def __init__(self, what: str, errno: int | None = None) -> None:
+        super().__init__(what)
+        #: That of the OSError that it raised.
+        self.errno = errno
+
+
+@contextlib.contextmanager
+def _in_memory(data: bytes) -> Iterator[BinaryIO]:
+    """A descriptor to read the data from: a pipe would have to be fed meanwhile."""
+    fd = os.memfd_create("edgebench-request", os.MFD_CLOEXEC)
+    with os.fdopen(fd, "wb+") as file:
+        file.write(data)
+        file.seek(0)
+        yield file
+
+
+def _read(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
+    assert process.stdout
+    deadline, reply = time.monotonic() + limit_s, bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while selector.select(max(0.0, deadline - time.monotonic())):
+            chunk = os.read(process.stdout.fileno(), 1 << 16)
+            if not chunk:
+                return bytes(reply)
+            reply += chunk
+            if len(reply) > _MOST_BYTES:
+                raise CallError(f"its answer has more than {_MOST_BYTES >> 20} MiB")
+    raise CallError(f"not read within {limit_s:g} s")
+
+
+def _answer(reply: bytes, returncode: int) -> Any:
+    from edgebench.text import safe_json
+
+    try:
+        told = safe_json(reply)
+        if told["error"] is None:
+            return told["answer"]
+        error = CallError(str(told["error"]), told["errno"])
+    except (ValueError, TypeError, KeyError):
+        error = CallError(f"the process that read it ended early (exit status {returncode})")
+    raise error
+
+
+def main(words: list[str]) -> None:
+    """Answer the request on stdin, on stdout.
+
+    The word is a JSON list: function, path, user, then the modules to import first.
+    """
+    named, sys.path[:], user, *imports = json.loads(words[0])
+    module, _, name = named.partition(":")
+    for needed in imports:
+        import_module(needed)
+    function = getattr(import_module(module), name)
+    _become(user)
+    reply: dict[str, Any] = {"answer": None, "error": None, "errno": None}
+    try:
+        reply["answer"] = function(json.load(sys.stdin.buffer))
+    except Exception as error:
+        errno = error.errno if isinstance(error, OSError) else None
+        reply |= {"error": str(error) or type(error).__name__, "errno": errno}
+    json.dump(reply, sys.stdout)
+
+
+def _become(user: list[int]) -> None:
+    """Give up all rights but that user's (uid, gid, groups); for good."""
+    import ctypes
+
+    if ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError("prctl(PR_SET_NO_NEW_PRIVS) failed")
+    if user:
+        uid, gid, *groups = user
+        os.setgroups(groups)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,131 @@
+"""What reads a workload's files: a process with the caller's rights, bounded in time and size."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench import caller_process
+from edgebench.caller_process import CallError, call_as_caller
+from edgebench.identity import Identity
+from edgebench.measures import registry
+from edgebench.measures.reading import ErrorBar, Reading
+from edgebench.measures.strategy import Strategy, StrategyOptions, TrialData
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.strategy_trial import StrategyTrial
+
+pytestmark = pytest.mark.process
+NOBODY = Identity(65534, 65534, (65534,), Path("/"))
+SHELL = "subprocess:getoutput"
+RECORD = TrialRecord("0001", "p1", 0, 0, {"kind": "command"}, LimitSetting(), "ok", "")
+
+
+@pytest.mark.root
+@pytest.mark.promise("What a workload wrote is read as the caller, who can gain no rights.")
+def test_it_is_the_caller_and_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its identity and groups, no new rights, nothing of root's environment, no file of root's."""
+    monkeypatch.setenv("LD_PRELOAD_OF_ROOT", "x")
+    (tmp_path / "secret").write_text("secret")
+    tmp_path.chmod(0o700)
+    words = f"id -u; id -G; grep NoNewPrivs /proc/self/status; env; cat {tmp_path}/secret"
+    told = call_as_caller(SHELL, words, NOBODY).splitlines()
+    assert told[:3] == ["65534", "65534", "NoNewPrivs:\t1"]
+    names = {line.partition("=")[0] for line in told[3:-1]}
+    assert names - {"PWD", "SHLVL", "_", "OLDPWD"} == {"PATH", "HOME", "LC_ALL"}
+    assert "Permission denied" in told[-1]
+
+
+def test_what_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own exception with the error's number, its end without an answer, too long an answer."""
+    with pytest.raises(CallError, match="No such file") as caught:
+        call_as_caller("os:listdir", "/no/such/folder", None)
+    assert caught.value.errno == 2
+    with pytest.raises(CallError, match=r"ended early \(exit status 3\)"):
+        call_as_caller("os:_exit", 3, None)
+    monkeypatch.setattr(caller_process, "_MOST_BYTES", 1 << 20)
+    with pytest.raises(CallError, match="more than 1 MiB"):
+        call_as_caller(SHELL, "yes | head -c 2000000", None)
+
+
+@pytest.mark.promise("What reads a workload's files ends at a time limit, with what it started.")
+def test_it_ends_at_its_limit(tmp_path: Path) -> None:
+    """Whatever it waits for; a program of its own goes with it."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with pytest.raises(CallError, match="not read within"):
+        call_as_caller(SHELL, f"cat {fifo}", None, limit_s=1)
+    # Without a reader a FIFO can't be opened for writing.
+    deadline = time.monotonic() + 60
+    while _has_reader(fifo) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _has_reader(fifo)
+
+
+def _has_reader(fifo: Path) -> bool:
+    try:
+        os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
+class Told(Strategy):
+    """Tells who reads."""
+
+    name = title = counts = blind_to = "told"
+    own_trial = True
+
+    def read(self, trial: TrialData) -> Reading:
+        """The user as the peak, and what the workload left."""
+        assert trial.folder
+        names = {path.name: 1 for path in trial.folder.iterdir()}
+        return Reading(self.name, os.geteuid(), "told", ErrorBar(0, "told"), parts=names)
+
+
+class Lying(Told):
+    """Gives no reading, as a caller can make it."""
+
+    name = "lying"
+
+    def read(self, trial: TrialData) -> Reading:
+        """A peak that is none."""
+        return Reading(self.name, "much", "told", ErrorBar(0, "told"))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where a strategy's trial has its folder; the strategies above are known."""
+    for strategy in (Told(), Lying()):
+        monkeypatch.setitem(registry.with_own_trial(), strategy.name, strategy)
+    return tmp_path
+
+
+@pytest.mark.root
+@pytest.mark.promise("Root reads no file of a profiler, and starts no program on it, under sudo.")
+def test_a_strategy_reads_as_the_caller(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reading is kept; the folder goes."""
+    for one in (place, *place.parents[:-2]):
+        one.chmod(one.stat().st_mode | 0o011)
+    monkeypatch.setenv("SUDO_UID", str(NOBODY.uid))
+    monkeypatch.setenv("SUDO_GID", str(NOBODY.gid))
+    target = place / "reading.json.gz"
+    trial = StrategyTrial.of("told", StrategyOptions(), place / "own", target)
+    (place / "own" / "left").write_text("x")
+    assert trial.read(RECORD, [], NOBODY).missing == {}
+    kept = Reading.from_json(json.loads(gzip.decompress(target.read_bytes())))
+    assert (kept.peak_bytes, kept.parts) == (NOBODY.uid, {"left": 1})
+    assert not (place / "own").exists()
+
+
+def test_an_answer_that_is_no_reading_costs_the_reading(place: Path) -> None:
+    """The record says why; nothing is kept."""
+    trial = StrategyTrial.of("lying", StrategyOptions(), place / "own", place / "reading")
+    made = trial.read(RECORD, [], None)
+    assert "Expected `int | null`, got `str`" in made.missing["reading"]
+    assert not (place / "reading").exists()
