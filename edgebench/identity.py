@@ -38,6 +38,28 @@ def process_options(identity: Identity | None) -> dict[str, Any]:
     return {"user": identity.uid, "group": identity.gid, "extra_groups": groups}
 
 
+def state_home() -> Path:
+    """The folder for what programs keep of our user's: ``$XDG_STATE_HOME`` or ``~/.local/state``.
+
+    Root's is below root's own home: sudo may keep the variables of its caller.
+
+    Raises:
+        MachineError: the user's home is unknown.
+    """
+    uid = os.geteuid()
+    if uid != 0 and (kept := Path(os.environ.get("XDG_STATE_HOME", ""))).is_absolute():
+        return kept
+    home = Path(os.environ.get("HOME", "") if uid != 0 else "")
+    if not home.is_absolute():
+        try:
+            home = Path(pwd.getpwuid(uid).pw_dir)
+        except KeyError:
+            raise MachineError(
+                f"user {uid} has no home", remedy="set XDG_STATE_HOME to a folder of your own"
+            ) from None
+    return home / ".local" / "state"
+
+
 def caller_identity() -> Identity | None:
     """The user who called ``sudo``; None if nobody else did.
 

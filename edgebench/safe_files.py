@@ -39,6 +39,7 @@ from edgebench.safe_folders import (
 
 #: Ends the hidden name of a file or folder that is only half made.
 PART = ".part"
+_OWN_REMEDY = "see who may write to them: namei -l {path}; then: chmod go-w FOLDER"
 _FILE_REMEDY = "see what it is and whose: ls -l {path}; then name another place, or remove it"
 
 
@@ -172,6 +173,33 @@ def make_private_folder(path: Path, *, reachable: bool = False) -> None:
     """Make a new folder that is ours alone; ``reachable``: others may pass through it."""
     with open_folder(path.parent) as folder:
         _make(folder, path.name, None, 0o711 if reachable else 0o700)
+
+
+def is_own_folder(path: Path) -> bool:
+    """Whether the folder is there; nobody but root and we could have put there what lies in it.
+
+    Raises:
+        UnsafePathError: others can put something into it, or into a folder above.
+    """
+    try:
+        with open_folder(path) as folder:
+            if folder.is_trusted:
+                return True
+    except FileNotFoundError:
+        return False
+    raise UnsafePathError(
+        "other users can write to this folder, or to one above it",
+        where=str(path),
+        remedy=_OWN_REMEDY.format(path=path),
+    )
+
+
+def make_own_folder(path: Path) -> None:
+    """Make the folder if need be, and those above it, ours alone even under sudo."""
+    if not is_own_folder(path):
+        make_own_folder(path.parent)
+        with contextlib.suppress(FileExistsError):
+            make_private_folder(path)
 
 
 def _make(folder: OpenFolder, name: str, owner: Identity | None, mode: int | None = None) -> None:

@@ -69,12 +69,13 @@ def _on_page(sweep: Sweep, seconds: float, port: int) -> None:
     from edgebench.run.replay import replay_into
     from edgebench.run.scratch import scratch_folder
     from edgebench.serve.app import make_app, make_server, open_socket
+    from edgebench.serve.job import JobFiles
     from edgebench.serve.security import AccessRules
     from edgebench.serve.tokens import new_token
 
     host, token = "127.0.0.1", new_token()
-    with scratch_folder() as folder:
-        server = make_server(make_app(folder, AccessRules(host, token)))
+    with scratch_folder() as folder, scratch_folder() as jobs:
+        server = make_server(make_app(JobFiles(folder, jobs), AccessRules(host, token)))
 
         def played() -> None:
             # The folder is gone if the page was ended before.

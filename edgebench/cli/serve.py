@@ -48,6 +48,7 @@ def serve(
     """
     need("starlette", "uvicorn")
     from edgebench.serve.app import make_app, make_server, open_socket
+    from edgebench.serve.job import JobFiles, queue_folder
     from edgebench.serve.security import AccessRules, is_loopback
     from edgebench.serve.tokens import new_token, token_file
 
@@ -58,9 +59,8 @@ def serve(
         what = f"without a token, everyone who reaches {host} could start sweeps"
         raise UsageError(what, remedy=remedy)
     token = new_token() if with_token else None
-    server = make_server(
-        make_app(results.resolve(), AccessRules(host, token), files and files.resolve())
-    )
+    jobs = JobFiles(results.resolve(), queue_folder(results))
+    server = make_server(make_app(jobs, AccessRules(host, token), files and files.resolve()))
     _end_with_the_terminal()
     with open_socket(host, port) as sock, contextlib.ExitStack() as kept:
         port = sock.getsockname()[1]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -18,6 +21,7 @@ from starlette.routing import Route
 
 from edgebench.errors import EdgebenchError, MachineError
 from edgebench.serve.helper_process import HelperProcess
+from edgebench.serve.job import JobFiles
 from edgebench.serve.job_queue import JobQueue
 from edgebench.serve.live import LiveStream
 from edgebench.serve.routes import Endpoints
@@ -34,9 +38,14 @@ _TYPES |= {".svg": "image/svg+xml", ".txt": "text/plain"}
 _SHUTDOWN_S = 1
 
 
-def make_app(root: Path, rules: AccessRules, files: Path | None = None) -> Starlette:
-    """The application over the results below ``root``; the form offers the files in ``files``."""
-    queue, helper, quick = JobQueue(root), HelperProcess(), HelperProcess()
+def make_app(jobs: JobFiles, rules: AccessRules, files: Path | None = None) -> Starlette:
+    """The application over the results of these jobs; the form offers the files in ``files``.
+
+    Raises:
+        UnsafePathError: others can write to the jobs' folder.
+    """
+    root, queue = jobs.root, JobQueue(jobs)
+    helper, quick = HelperProcess(), HelperProcess()
     live = LiveStream(root, queue)
     answers = SweepAnswers(root, quick, helper)
     endpoints = Endpoints(root, queue, live, helper, answers, files)
@@ -109,8 +118,34 @@ def make_server(app: Starlette) -> uvicorn.Server:
     """The server, to be run on a socket of :func:`open_socket`."""
     import uvicorn
 
+    from edgebench.serve.connections import MOST_WAITING, LimitedConnection, limit_log
+
     class Server(uvicorn.Server):
         """Ends streams and helper processes first: neither end soon by themselves."""
+
+        hung_up = False
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Generator[None, None, None]:
+            """SIGHUP ends the server in order too, unless it is ignored (``nohup``)."""
+            before = signal.getsignal(signal.SIGHUP)
+            is_main = threading.current_thread() is threading.main_thread()
+            if is_main and before != signal.SIG_IGN:
+                signal.signal(signal.SIGHUP, self._hang_up)
+            with super().capture_signals():
+                yield
+            if self.hung_up:
+                signal.signal(signal.SIGHUP, before)
+                signal.raise_signal(signal.SIGHUP)
+
+        def _hang_up(self, signum: int, frame: FrameType | None) -> None:
+            self.hung_up = self.should_exit = True
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            for one in sockets or ():
+                # More may wait in the kernel than are accepted at once.
+                one.listen(socket.SOMAXCONN)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.live.close()
@@ -118,16 +153,18 @@ def make_server(app: Starlette) -> uvicorn.Server:
                 helper.close()
             await super().shutdown(sockets)
 
-    return Server(
-        uvicorn.Config(
-            app,
-            access_log=False,
-            http="h11",
-            lifespan="on",
-            log_level="warning",
-            loop="asyncio",
-            server_header=False,
-            timeout_graceful_shutdown=_SHUTDOWN_S,
-            ws="none",
-        )
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        # So many connections are accepted at once, before one is closed again.
+        backlog=MOST_WAITING,
+        http=LimitedConnection,
+        lifespan="on",
+        log_level="warning",
+        loop="asyncio",
+        server_header=False,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+        ws="none",
     )
+    limit_log()
+    return Server(config)

@@ -112,17 +112,22 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
     return check_form(request["sent"], files)
 
 
-def main() -> None:
-    """Read a request from stdin and print the reply."""
-    os.nice(_NICE)
+def reply_to(request: dict[str, Any]) -> bytes:
+    """The reply to one request, as JSON: its answer, or why there is none."""
     try:
-        reply = {"answer": answer_request(json.load(sys.stdin))}
+        reply = {"answer": answer_request(request)}
     except (EdgebenchError, ModuleNotFoundError) as error:
         known = error if isinstance(error, EdgebenchError) else missing_library_error(error)
         if known is None:
             raise
         reply = {"error": {"what": known.what, "where": known.where, "remedy": known.remedy}}
-    json.dump(reply, sys.stdout)
+    return json.dumps(reply).encode()
+
+
+def main() -> None:
+    """Read a request from stdin and print the reply."""
+    os.nice(_NICE)
+    sys.stdout.buffer.write(reply_to(json.load(sys.stdin)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,13 @@
-"""One sweep that the page started: its scenario, its process and how it ended, kept on disk."""
+"""One sweep that the page started: its scenario, its process and how it ended, kept on disk.
+
+Jobs lead to commands and signals, so they are kept in the user's own state, never among the
+results: whoever can write to a results folder starts and stops nothing.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import signal
@@ -14,9 +19,18 @@ from typing import Literal
 import msgspec
 
 from edgebench.errors import ResultsError, UnsafePathError
+from edgebench.identity import state_home
 from edgebench.processes import own_program
 from edgebench.results.layout import json_bytes, read_json
-from edgebench.safe_files import created, make_folder, remove_file, write_whole
+from edgebench.results.live_file import boot_id
+from edgebench.safe_files import (
+    PART,
+    created,
+    is_own_folder,
+    make_own_folder,
+    remove_file,
+    write_whole,
+)
 
 State = Literal["queued", "running", "stopping", "done", "stopped", "failed"]
 #: States that don't change any more.
@@ -27,15 +41,14 @@ _DONE = (0, SOME_FAILED)
 _STOPPED = (130, 143, -signal.SIGINT, -signal.SIGTERM)
 _ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}")
 _TAIL_BYTES = 2000
-#: Keys of jobs that earlier versions kept, by their names now.
-_OLD_KEYS = {"asked_utc": "queued_utc", "says": "error"}
+_NOT_STARTED = "the server was ended while it started the sweep; start the sweep again"
 
 
 @dataclass(frozen=True)
 class Job:
     """A job as it is kept. ``error``: why it failed, as ``edgebench run`` worded it.
 
-    ``began_ticks`` tells its process from a later one with the same pid.
+    ``boot_id`` and ``began_ticks`` tell its process from a later one with the same pid.
     """
 
     id: str
@@ -43,17 +56,33 @@ class Job:
     state: State
     queued_utc: str
     pid: int | None = None
+    boot_id: str = ""
     began_ticks: int | None = None
     exit_code: int | None = None
     error: str | None = None
 
 
-class JobFiles:
-    """Where jobs are kept: a hidden folder among the results."""
+def queue_folder(results: Path) -> Path:
+    """The folder of the jobs of a results folder: another one for each user and results folder.
 
-    def __init__(self, root: Path) -> None:
+    Raises:
+        MachineError: the user's home is unknown.
+    """
+    key = hashlib.sha256(os.fsencode(results.resolve())).hexdigest()[:16]
+    return state_home() / "edgebench" / "serve" / key
+
+
+class JobFiles:
+    """Where jobs are kept.
+
+    Args:
+        root: the folder that holds all results.
+        folder: the jobs' own folder, see :func:`queue_folder`.
+    """
+
+    def __init__(self, root: Path, folder: Path) -> None:
         self.root = root
-        self.folder = root / ".serve"
+        self.folder = folder
 
     def path(self, job: Job, suffix: str) -> Path:
         """One of a job's files: ``toml`` (its scenario), ``json``, ``out``, ``log``."""
@@ -64,8 +93,9 @@ class JobFiles:
 
         Raises:
             OSError: it can't be written; nothing is left of it.
+            UnsafePathError: others can write to its folder.
         """
-        make_folder(self.folder, parents=True)
+        make_own_folder(self.folder)
         write_whole(self.path(job, "toml"), scenario.encode())
         try:
             self.save(job)
@@ -87,7 +117,15 @@ class JobFiles:
             remove_file(self.path(job, suffix))
 
     def all(self) -> list[Job]:
-        """Every job that is kept, the oldest first; damaged ones are skipped."""
+        """Every job that is kept, the oldest first; damaged ones are skipped.
+
+        Raises:
+            UnsafePathError: others can write to their folder.
+        """
+        if not is_own_folder(self.folder):
+            return []
+        for left in self.folder.glob(f".*{PART}"):
+            remove_file(left)
         found = (_read_job(path) for path in sorted(self.folder.glob("*.json")))
         return [job for job in found if job is not None]
 
@@ -106,8 +144,8 @@ class JobFiles:
                 stderr=log,
                 start_new_session=True,
             )
-        started = replace(job, state="running", pid=process.pid, began_ticks=_ticks(process.pid))
-        return started, process
+        job = replace(job, pid=process.pid, boot_id=boot_id(), began_ticks=_ticks(process.pid))
+        return replace(job, state="running"), process
 
     def ended(self, job: Job, exit_code: int | None) -> Job:
         """The job whose process has ended; the code is None if another server started it."""
@@ -116,7 +154,8 @@ class JobFiles:
             return replace(job, state="done", exit_code=exit_code)
         if exit_code in _STOPPED or (exit_code is None and job.state == "stopping"):
             return replace(job, state="stopped", exit_code=exit_code)
-        error = self._tail(job, "log").strip() or "no error message; it may have been killed"
+        unknown = "no error message; it may have been killed" if job.pid else _NOT_STARTED
+        error = self._tail(job, "log").strip() or unknown
         return replace(job, state="failed", exit_code=exit_code, error=error)
 
     def _tail(self, job: Job, suffix: str) -> str:
@@ -128,9 +167,10 @@ class JobFiles:
 
 
 def is_alive(job: Job) -> bool:
-    """Whether the job's own process is still there."""
-    known = job.pid is not None and job.began_ticks is not None
-    return known and _ticks(job.pid or 0) == job.began_ticks
+    """Whether the job's own process is still there, and no other one with its pid."""
+    if job.pid is None or job.began_ticks is None or job.boot_id != boot_id():
+        return False
+    return _ticks(job.pid) == job.began_ticks
 
 
 def stop_process(job: Job) -> None:
@@ -151,8 +191,7 @@ def _ticks(pid: int) -> int | None:
 
 def _read_job(path: Path) -> Job | None:
     try:
-        kept = {_OLD_KEYS.get(key, key): value for key, value in read_json(path).items()}
-        job = msgspec.convert(kept, Job)
+        job = msgspec.convert(read_json(path), Job)
     except (ResultsError, msgspec.ValidationError):
         return None
     return job if _ID.fullmatch(path.stem) and job.id == path.stem else None

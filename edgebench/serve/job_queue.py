@@ -19,19 +19,24 @@ MOST_WAITING = 50
 _MOST_JOBS = 200
 #: Python drops an exception that a signal raises while an object is taken away.
 _ASK_AGAIN_S = 20.0
-_FULL_REMEDY = "free some space on the disk that holds the results, then try again"
+_FULL_REMEDY = "free some space on the disk that holds {}, then try again"
 
 
 class JobQueue:
     """Jobs in the order in which they were queued; :meth:`advance` starts and ends them.
 
     Args:
-        root: the folder that holds all results.
-        find_running: finds any sweep that runs below it now.
+        files: where the jobs are kept, and which results they are for.
+        find_running: finds any sweep that runs among these results now.
+
+    Raises:
+        UnsafePathError: others can write to the jobs' folder.
     """
 
-    def __init__(self, root: Path, find_running: Callable[[Path], object] = newest_running) -> None:
-        self._files = JobFiles(root)
+    def __init__(
+        self, files: JobFiles, find_running: Callable[[Path], object] = newest_running
+    ) -> None:
+        self._files = files
         self._find_running = find_running
         self._process: subprocess.Popen[bytes] | None = None
         #: When the running job was last asked to stop, on the monotonic clock.
@@ -67,7 +72,8 @@ class JobQueue:
             self._files.add(job, scenario)
         except OSError as error:
             what = f"the sweep can't be queued: {error.strerror}"
-            raise ResultsError(what, remedy=_FULL_REMEDY) from error
+            remedy = _FULL_REMEDY.format(self._files.folder)
+            raise ResultsError(what, remedy=remedy) from error
         self.jobs[job.id] = job
         self._remove_oldest()
         return job
@@ -126,6 +132,8 @@ class JobQueue:
         stop_process(job)
 
     def _start(self, job: Job) -> None:
+        # First: a server killed meanwhile must leave no job that the next one starts too.
+        job = self._set(replace(job, state="running"))
         try:
             started, self._process = self._files.start(job)
         except (OSError, UnsafePathError) as error:

@@ -28,6 +28,7 @@ MOST_BODY_BYTES = 64 * 1024
 _NO_STORE = {"Cache-Control": "no-store"}
 #: Authorization schemes for the token in a script's header.
 _SCHEMES = ("bearer", "token")
+_REFUSED = (401, 403)
 _TEXT = """\
 The token is missing or wrong. It keeps other users of this machine from starting sweeps.
 In a browser: open the address that 'edgebench serve' printed; it ends in ?token=…
@@ -118,6 +119,9 @@ class AccessMiddleware:
             await send(message)
 
         answer = self._refusal(Request(scope))
+        if answer and answer.status_code in _REFUSED:
+            # Nobody keeps a connection without the token.
+            answer.headers["Connection"] = "close"
         await (answer or self._app)(scope, receive, with_headers)
 
     def _refusal(self, request: Request) -> Response | None:

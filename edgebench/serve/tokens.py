@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from edgebench.cgroups.leftovers import state_folder
 from edgebench.errors import MachineError
-from edgebench.safe_files import remove_empty_folder, remove_file, write_whole
+from edgebench.safe_files import PART, remove_empty_folder, remove_file, write_whole
 
 
 def new_token() -> str:
@@ -28,26 +29,32 @@ def token_file(port: int, token: str) -> Iterator[Path]:
         MachineError: it can't be written.
     """
     text = f"{token}\n"
-    try:
-        _remove_unlocked()
-        path = _written(port, text)
-        kept = path.open()
-        fcntl.flock(kept, fcntl.LOCK_EX)
-    except OSError as error:
-        raise MachineError(
-            f"the token's file can't be written: {error.strerror}",
-            where=str(state_folder()),
-            remedy="set XDG_RUNTIME_DIR to a folder of your own",
-        ) from error
-    try:
+    with contextlib.ExitStack() as kept:
+        kept.callback(_remove_own, port, text)
+        try:
+            _remove_unlocked()
+            path = _written_and_locked(port, text, kept)
+        except OSError as error:
+            raise MachineError(
+                f"the token's file can't be written: {error.strerror}",
+                where=str(state_folder()),
+                remedy="set XDG_RUNTIME_DIR to a folder of your own",
+            ) from error
         yield path
-    finally:
-        kept.close()
-        # A server on the same port of another address may have written its own.
-        with contextlib.suppress(OSError):
-            if path.read_text() == text:
-                remove_file(path)
-            remove_empty_folder(path.parent)
+
+
+def _path(port: int) -> Path:
+    return state_folder() / f"serve-{port}.token"
+
+
+def _remove_own(port: int, text: str) -> None:
+    """Remove it; a server on the same port of another address may have written its own."""
+    path = _path(port)
+    with contextlib.suppress(OSError):
+        if path.read_text() == text:
+            remove_file(path)
+    with contextlib.suppress(OSError):
+        remove_empty_folder(path.parent)
 
 
 def _remove_unlocked() -> None:
@@ -56,12 +63,18 @@ def _remove_unlocked() -> None:
         with contextlib.suppress(OSError), path.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_file(path)
+    for path in state_folder().glob(f".serve-*{PART}"):
+        remove_file(path)
 
 
-def _written(port: int, text: str) -> Path:
+def _written_and_locked(port: int, text: str, kept: contextlib.ExitStack) -> Path:
     while True:
-        path = state_folder() / f"serve-{port}.token"
-        # A sweep that ends may remove the empty folder at any moment.
+        path = _path(port)
+        # A sweep that ends may remove the empty folder at any moment, and a server that starts the
+        # file until it is locked.
         with contextlib.suppress(FileNotFoundError):
             remove_file(path)
-            return write_whole(path, text.encode(), 0o600)
+            file = kept.enter_context(write_whole(path, text.encode(), 0o600).open())
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file.fileno()).st_nlink:
+                return path

@@ -20,14 +20,14 @@ def fresh(tmp_path: Path) -> Iterator[Served]:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server over a results folder that stays empty."""
     with serving(tmp_path_factory.mktemp("empty")) as server:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def with_sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server over one finished sweep of two networks."""
     root = tmp_path_factory.mktemp("results")

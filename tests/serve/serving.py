@@ -1,7 +1,12 @@
-"""A real server on a real socket, in a thread of the tests' own process."""
+"""A real server on a real socket, in a thread of the tests' own process.
+
+Its helper processes load large libraries for seconds each. Here they answer in this process, which
+loads those once; ``helpers=True`` starts them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -12,10 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 
 from edgebench.serve.app import make_app, make_server, open_socket
-from edgebench.serve.job import stop_process
+from edgebench.serve.helper_process import HelperProcess, reply_to
+from edgebench.serve.job import JobFiles, stop_process
 from edgebench.serve.job_queue import JobQueue
 from edgebench.serve.live import LiveStream
 from edgebench.serve.security import AccessRules, cookie_name
@@ -43,8 +50,14 @@ class Served:
 
     port: int
     live: LiveStream
-    root: Path
+    jobs: JobFiles
     app: Starlette
+    server: uvicorn.Server
+
+    @property
+    def root(self) -> Path:
+        """The folder of the results."""
+        return self.jobs.root
 
     @property
     def address(self) -> str:
@@ -66,7 +79,7 @@ class Served:
         return self._ask("POST", path, json.dumps(data or {}).encode(), {**own, **headers})
 
     def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             own = {"Cookie": self.cookie, **headers}
             named = {name.replace("_", "-"): value for name, value in own.items()}
@@ -81,7 +94,7 @@ class Served:
     @contextlib.contextmanager
     def stream(self) -> Iterator[Iterator[tuple[str, Any]]]:
         """The live stream's events: kind and data."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request("GET", "/api/live", headers={"Cookie": self.cookie})
             yield _events(connection.getresponse())
@@ -98,21 +111,36 @@ def _events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
         yield kind, json.loads(data)
 
 
+def jobs_of(root: Path) -> JobFiles:
+    """The jobs of these results, beside them."""
+    return JobFiles(root, root.with_name(f"{root.name}-queue"))
+
+
+async def _reply_here(self: HelperProcess, request: dict[str, Any]) -> bytes:
+    return await asyncio.get_running_loop().run_in_executor(None, reply_to, request)
+
+
 @contextlib.contextmanager
-def serving(root: Path, rules: AccessRules | None = None) -> Iterator[Served]:
+def serving(
+    root: Path, rules: AccessRules | None = None, *, helpers: bool = False
+) -> Iterator[Served]:
     """Serve the results below ``root`` while the block runs."""
-    app = make_app(root, rules or AccessRules("127.0.0.1", TOKEN))
+    jobs = jobs_of(root)
+    app = make_app(jobs, rules or AccessRules("127.0.0.1", TOKEN))
     server = make_server(app)
+    replied = HelperProcess._reply
+    if not helpers:
+        HelperProcess._reply = _reply_here  # type: ignore[method-assign]
     with open_socket("127.0.0.1", 0) as sock:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
         thread.start()
         try:
-            while not server.started:
-                time.sleep(0.02)
-            yield Served(sock.getsockname()[1], app.state.live, root, app)
+            wait_for(lambda: server.started)
+            yield Served(sock.getsockname()[1], app.state.live, jobs, app, server)
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(120)
+            HelperProcess._reply = replied  # type: ignore[method-assign]
             _end_its_sweep(app.state.live._queue)
 
 
@@ -120,13 +148,13 @@ def _end_its_sweep(queue: JobQueue) -> None:
     """A sweep outlives its server; here the server's process lives on and must wait for it."""
     if queue.running and queue._process:
         stop_process(queue.running)
-        queue._process.wait(60)
+        queue._process.wait(120)
 
 
-def wait_for(condition: Any, patience_s: float = 60.0) -> Any:
+def wait_for(condition: Any, patience_s: float = 120.0) -> Any:
     """Wait until something is so; what it was."""
     ends = time.monotonic() + patience_s
     while not (found := condition()):
         assert time.monotonic() < ends, "it did not come to pass"
-        time.sleep(0.1)
+        time.sleep(0.02)
     return found

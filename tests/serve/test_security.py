@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from serving import TOKEN, Served, serving
+from serving import TOKEN, Served, jobs_of, serving
 from starlette.routing import Route
 
 from edgebench.serve.app import make_app
@@ -18,7 +18,7 @@ FILES = sorted(path for path in STATIC.rglob("*") if path.suffix in (".js", ".ht
 #: Every address, as the application itself knows them: a new one is tried of itself.
 ROUTES = sorted(
     (method, route.path.replace("{job}", "none"))
-    for route in make_app(Path("nowhere"), AccessRules("127.0.0.1")).routes
+    for route in make_app(jobs_of(Path("nowhere")), AccessRules("127.0.0.1")).routes
     if isinstance(route, Route)
     for method in route.methods or ()
     if method != "HEAD"
@@ -83,7 +83,7 @@ def test_own_names_are_known(served: Served):
 def test_another_sites_post_is_refused(served: Served, headers: dict[str, str]):
     """What a page of another site can make a browser send starts and stops nothing."""
     assert served.post("/api/jobs", {}, **headers).status == 403
-    assert not list(served.root.glob(".serve/*"))
+    assert not served.jobs.folder.exists()
 
 
 @pytest.mark.promise(
@@ -159,7 +159,7 @@ def test_every_route_opens_with_the_token(with_sweep: Served, method: str, path:
 
 def test_the_walk_left_nothing_behind(with_sweep: Served):
     """No sweep was queued by whom nobody let in."""
-    assert not list(with_sweep.root.glob(".serve/*.toml"))
+    assert not with_sweep.jobs.folder.exists()
 
 
 def test_an_address_that_is_not_there_tells_nothing(served: Served):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
+import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,15 +24,19 @@ from click.testing import CliRunner
 from edgebench.cgroups.leftovers import state_folder
 from edgebench.cli.serve import serve
 from edgebench.errors import MachineError, UsageError
+from edgebench.serve import tokens
 from edgebench.serve.tokens import token_file
+
+#: More connections than a process may have open files by default.
+_MOST_FILES, _HALF_OPEN = 1024, 1100
 
 
 @contextmanager
-def running(root: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(root: Path, *words: str, **options: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The verb as a program of its own, and the address it printed."""
     command = [sys.executable, "-m", "edgebench", "serve", str(root), "--port", "0", "--json"]
     with subprocess.Popen(
-        [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
     ) as process:
         assert process.stdout
         try:
@@ -40,6 +45,14 @@ def running(root: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], st
             yield process, json.loads(line)["address"]
         finally:
             process.terminate()
+
+
+def ended(process: subprocess.Popen[str], by: signal.Signals) -> str:
+    """What it said until this signal ended it: no traceback."""
+    process.send_signal(by)
+    _, said = process.communicate(timeout=120)
+    assert "Traceback" not in said
+    return said
 
 
 def bearer(address: str) -> dict[str, str]:
@@ -56,7 +69,7 @@ def status_of(address: str) -> int:
     """What a plain GET of that address answers."""
     parts = urlsplit(address)
     assert parts.hostname
-    connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=30)
+    connection = HTTPConnection("127.0.0.1", parts.port, timeout=120)
     try:
         connection.request("GET", f"{parts.path}?{parts.query}")
         return connection.getresponse().status
@@ -64,47 +77,82 @@ def status_of(address: str) -> int:
         connection.close()
 
 
-def test_it_serves_and_ends_on_ctrl_c_with_a_browser_connected(tmp_path: Path):
-    """It goes within seconds, quietly, though a stream has no end and a question is under way."""
-    with running(tmp_path / "results") as (process, address):
-        parts = urlsplit(address)
-        stream = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=30)
-        stream.request("GET", "/api/live", headers=bearer(address))
-        assert stream.getresponse().readline() == b"event: state\n"
-        asked = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=30)
-        asked.request("GET", "/api/form", headers=bearer(address))
-        began = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
-        assert time.monotonic() - began < 20
-        assert process.returncode == 130
-        assert "Traceback" not in said
-        stream.close()
-        asked.close()
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_it_asks_for_a_token(tmp_path: Path, host: str):
-    """What it prints opens the page; without the token nothing opens, on loopback neither."""
-    with running(tmp_path, "--host", host) as (_, address):
-        assert "?token=" in address
-        assert status_of(address) == 303
-        assert status_of(address.partition("?")[0]) == 401
-
-
+@pytest.mark.process
 @pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_tokens_file_is_its_owners_and_goes(tmp_path: Path, end: signal.Signals):
-    """It is 0600 in a folder of 0700, holds what opens the page, and is gone however it ends."""
-    with running(tmp_path) as (process, address):
+@pytest.mark.parametrize(("end", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, None)])
+def test_it_serves_and_ends_in_order(tmp_path: Path, end: signal.Signals, code: int | None):
+    """On Ctrl-C and when the terminal is closed, though a stream has no end and a form is made."""
+    with running(tmp_path / "results", "--host", "0.0.0.0") as (process, address):
         (file,) = token_files(address)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
         assert address.endswith(f"/?token={file.read_text().strip()}")
-        process.send_signal(end)
-        _, said = process.communicate(timeout=30)
-        assert "Traceback" not in said
+        assert status_of(address) == 303
+        assert status_of(address.partition("?")[0]) == 401
+        parts = urlsplit(address)
+        stream, asked = (HTTPConnection("127.0.0.1", parts.port, timeout=120) for _ in range(2))
+        stream.request("GET", "/api/live", headers=bearer(address))
+        assert stream.getresponse().readline() == b"event: state\n"
+        asked.request("GET", "/api/form", headers=bearer(address))
+        helpers = children(process.pid)
+        ended(process, end)
+        assert process.returncode == code or code is None
         assert token_files(address) == []
+        assert not any(map(is_there, helpers))
+        stream.close()
+        asked.close()
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one started."""
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+def is_there(pid: int) -> bool:
+    """Whether that process has not ended."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.process
+def test_without_a_token_it_warns_and_under_nohup_it_stays(tmp_path: Path):
+    """--no-token opens the page to every local user, says so, and leaves no file."""
+    ignored = {"preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
+    with running(tmp_path, "--no-token", **ignored) as (process, address):
+        assert "?" not in address
+        process.send_signal(signal.SIGHUP)
+        assert status_of(address) == 200
+        assert token_files(address) == []
+        assert "every user of this machine" in ended(process, signal.SIGTERM)
+        assert process.returncode == 143
+
+
+@pytest.mark.process
+@pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
+@pytest.mark.promise("Requests without the token do not shut out the owner of the page.")
+def test_a_thousand_half_open_requests_do_not_shut_the_owner_out(tmp_path: Path):
+    """The page still answers who has the token, and the server says little of it."""
+    least = min(4 * _HALF_OPEN, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    if least < 2 * _HALF_OPEN:
+        pytest.skip("needs more open files (ulimit -Hn)")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_FILES,) * 2)}
+    resource.setrlimit(resource.RLIMIT_NOFILE, (least, before[1]))
+    try:
+        with running(tmp_path, **few) as (process, address), contextlib.ExitStack() as stack:
+            parts = urlsplit(address)
+            for _ in range(_HALF_OPEN):
+                one = stack.enter_context(socket.create_connection(("127.0.0.1", parts.port), 120))
+                with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+                    one.sendall(b"GET / HTTP/1.1\r\n")
+            assert status_of(address) == 303
+            assert status_of(address.partition("?")[0]) == 401
+            assert len(ended(process, signal.SIGTERM)) < 2000
+            assert token_files(address) == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_killed_servers_file_is_replaced(tmp_path: Path):
@@ -120,17 +168,47 @@ def test_a_killed_servers_file_is_replaced(tmp_path: Path):
     assert target.read_text() == "of somebody else"
 
 
+@pytest.mark.process
+@pytest.mark.root
+@pytest.mark.promise(
+    "Every address of the page, its files and the live stream need the token, for other users "
+    "of the machine too."
+)
 @pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
-def test_a_killed_servers_file_goes_with_the_next_start(tmp_path: Path):
-    """SIGKILL leaves it; the next server, on any port, takes it away, and no living one's."""
-    with running(tmp_path) as (living, of_living), running(tmp_path) as (killed, of_killed):
-        killed.kill()
-        killed.wait(30)
-        assert token_files(of_killed)
-        with running(tmp_path):
-            assert token_files(of_killed) == []
-            assert token_files(of_living)
-        assert living.poll() is None
+def test_another_user_is_shut_out_and_a_killed_servers_file_goes(tmp_path: Path):
+    """Another user gets 401 and can't read the file, which SIGKILL leaves to the next server."""
+    with running(tmp_path) as (process, address):
+        (file,) = token_files(address)
+        page = address.partition("?")[0]
+        seen = as_nobody(lambda: [status_of(page), status_of(f"{page}api/live"), can_read(file)])
+        assert seen == [401, 401, False]
+        assert status_of(address) == 303
+        with token_file(1, "another server's"):
+            assert token_files(address)
+        process.kill()
+        process.wait(120)
+    assert token_files(address)
+    with token_file(1, "another server's"):
+        assert token_files(address) == []
+
+
+@pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
+@pytest.mark.parametrize("at", ["remove_file", "write_whole", "fcntl.flock"])
+def test_a_token_s_file_goes_whenever_a_signal_comes(monkeypatch: pytest.MonkeyPatch, at: str):
+    """Also while it is written: nothing of it is left, and the next server starts."""
+    done = getattr(tokens, at) if "." not in at else tokens.fcntl.flock
+
+    def struck(*args: Any) -> None:
+        done(*args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"edgebench.serve.tokens.{at}", struck)
+        with pytest.raises(KeyboardInterrupt), token_file(1, "x"):
+            pass
+    with token_file(1, "y") as file:
+        assert file.read_text() == "y\n"
+    assert not list(state_folder().glob("*serve-1.*"))
 
 
 def test_anothers_file_is_left_alone(tmp_path: Path):
@@ -140,21 +218,6 @@ def test_anothers_file_is_left_alone(tmp_path: Path):
         file.write_text("second")
     assert file.read_text() == "second"
     file.unlink()
-
-
-@pytest.mark.promise(
-    "Every address of the page, its files and the live stream need the token, for other users "
-    "of the machine too."
-)
-@pytest.mark.root
-def test_another_local_user_is_shut_out(tmp_path: Path):
-    """Who has another user id reaches the address, gets 401 everywhere, and can't read the file."""
-    with running(tmp_path) as (_, address):
-        (file,) = token_files(address)
-        page = address.partition("?")[0]
-        seen = as_nobody(lambda: [status_of(page), status_of(f"{page}api/live"), can_read(file)])
-        assert seen == [401, 401, False]
-        assert status_of(address) == 303
 
 
 def as_nobody(act: Callable[[], Any]) -> Any:
@@ -184,17 +247,6 @@ def can_read(path: Path) -> bool:
     return True
 
 
-def test_without_a_token_it_warns(tmp_path: Path):
-    """--no-token opens the page to every local user, says so, and leaves no file."""
-    with running(tmp_path, "--no-token") as (process, address):
-        assert "?" not in address
-        assert status_of(address) == 200
-        assert token_files(address) == []
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
-        assert "every user of this machine" in said
-
-
 def test_the_network_always_needs_a_token(tmp_path: Path):
     """--no-token is refused on an address that others reach."""
     done = CliRunner().invoke(serve, [str(tmp_path), "--host", "0.0.0.0", "--no-token"])
@@ -219,6 +271,7 @@ def test_without_its_extra_it_says_what_to_install(tmp_path: Path, monkeypatch):
     assert "edgebench[serve]" in str(done.exception)
 
 
+@pytest.mark.process
 def test_the_server_holds_nothing_large():
     """Neither pydantic nor numpy nor pandas: what needs them is a process that ends."""
     code = "import sys, edgebench.serve.app; print(*{n.split('.')[0] for n in sys.modules})"

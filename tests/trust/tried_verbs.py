@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from edgebench import cli
@@ -62,17 +63,18 @@ def calibrate() -> None:
 
 
 def queue() -> None:
-    """The page's queue: a sweep asked for, started, ended."""
+    """The page's queue: a sweep asked for and started, in a folder of root's own."""
     from edgebench.serve import job
 
     class Started:
         pid = 1
 
     job.subprocess.Popen = lambda *words, **about: Started()  # type: ignore[misc,assignment]
-    files = job.JobFiles(Path("results"))
-    one = job.Job("20260102T030405-000000", "made", "queued", "2026-01-02T03:04:05+00:00")
-    files.add(one, SCENARIO)
-    files.save(files.start(one)[0])
+    with TemporaryDirectory() as own:
+        files = job.JobFiles(Path("results"), Path(own, "queue"))
+        one = job.Job("20260102T030405-000000", "made", "queued", "2026-01-02T03:04:05+00:00")
+        files.add(one, SCENARIO)
+        files.save(files.start(one)[0])
 
 
 def data() -> None:
@@ -110,13 +112,13 @@ WRITERS: dict[str, Callable[[], None]] = {
     "run": under_sudo("run", "s.toml", "--device", "fresh", "--results", "results"),
     "resume": under_sudo("run", "s.toml", "--device", "fresh", "--results", "results"),
     "calibrate": calibrate,
-    "serve": queue,
     "init": verb("init", "lenet", "--out", "new.toml"),
     "data": data,
     "weights": weights,
 }
-#: Verbs that write nothing.
+#: Verbs that write nothing in the stranger's folder.
 READERS: dict[str, Callable[[], None]] = {
+    "serve": queue,
     "show": verb("show", "results"),
     "watch": verb("watch", "results", "--once"),
     "compare": verb("compare", "results", "results"),

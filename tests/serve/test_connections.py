@@ -1,0 +1,103 @@
+"""Connections of who has no token: they take no place, no time and no log from the owner."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+from serving import TOKEN, Served, serving, wait_for
+
+from edgebench.serve import connections
+from edgebench.serve.connections import MOST_WAITING, RepeatedMessages
+
+HALF = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+#: A whole request of the owner's, whose answer has no body.
+HEAD = f"HEAD / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+
+
+def connected(served: Served, stack: contextlib.ExitStack, sent: bytes) -> socket.socket:
+    """A connection that has sent this."""
+    found = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=120))
+    found.sendall(sent)
+    return found
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the server has closed it, once it has done something."""
+    with contextlib.suppress(ConnectionResetError):
+        return connection.recv(4096) == b""
+    return True
+
+
+def waiting(served: Served) -> int:
+    """How many connections the server holds that have sent no request."""
+    held = served.server.server_state.connections
+    return sum(one.scope is None for one in held)
+
+
+def test_of_half_open_requests_the_oldest_are_closed(served: Served):
+    """A stranger's take the places of each other; the owner's next request is answered."""
+    with contextlib.ExitStack() as stack:
+        first = connected(served, stack, HALF)
+        others = [connected(served, stack, HALF) for _ in range(MOST_WAITING)]
+        assert is_closed(first)
+        assert waiting(served) <= MOST_WAITING
+        assert served.get("/").status == 200
+        # An owner's connection has no need of the strangers' places.
+        with served.stream() as events:
+            assert next(events)[0] == "state"
+            others += [connected(served, stack, HALF) for _ in range(MOST_WAITING)]
+            assert is_closed(others[MOST_WAITING - 1])
+            assert next(events)
+    wait_for(lambda: waiting(served) == 0)
+
+
+@pytest.mark.parametrize("sent", [b"", HALF])
+def test_a_request_that_does_not_come_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
+):
+    """A connection is closed when its first request takes too long, the owner's stream is not."""
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT_S", 0.1)
+    with serving(tmp_path) as served, contextlib.ExitStack() as stack, served.stream() as events:
+        assert next(events)[0] == "state"
+        assert is_closed(connected(served, stack, sent))
+        assert next(events)
+
+
+@pytest.mark.parametrize(
+    ("method", "status"), [("GET /api/sweeps", b"401"), ("POST /api/jobs", b"403")]
+)
+def test_who_is_refused_keeps_no_connection(served: Served, method: str, status: bytes):
+    """After the refusal the server closes, without waiting for a body; the owner's stays open."""
+    head = f"{method} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n".encode()
+    with contextlib.ExitStack() as stack:
+        stranger = connected(served, stack, head + b"\r\n")
+        answer = b""
+        while data := stranger.recv(4096):
+            answer += data
+        assert answer.split()[1] == status
+        assert b"connection: close" in answer.lower()
+        owner = connected(served, stack, b"")
+        for _ in range(2):
+            owner.sendall(HEAD)
+            assert owner.recv(65536).split()[1] == b"200"
+
+
+def test_the_same_message_is_logged_once_in_a_while(monkeypatch: pytest.MonkeyPatch):
+    """Whatever its values and its further lines are; another message is logged."""
+    logged = RepeatedMessages()
+    texts = ["accept failed\nsocket: 7", "accept failed\nsocket: 8", "invalid: %s"]
+
+    def passed() -> list[bool]:
+        return [
+            logged.filter(logging.makeLogRecord({"msg": text, "args": (number,)}))
+            for number, text in enumerate(texts)
+        ]
+
+    assert passed() == [True, False, True]
+    assert passed() == [False] * 3
+    monkeypatch.setattr(connections, "_LOG_AGAIN_S", 0.0)
+    assert passed() == [True] * 3
