@@ -104,7 +104,6 @@ def made_tflite(folder: Path, name: str = "small.tflite") -> Path:
 
 def made_keras(folder: Path, name: str = "small.keras") -> Path:
     """The same network as a Keras file."""
-    pytest.importorskip("h5py")
     from benchmarks.engines.keras_maker import keras_of
 
     path = folder / name

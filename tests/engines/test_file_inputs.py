@@ -88,6 +88,7 @@ def test_whole_numbers_count_up():
     assert value.tolist() == [[0, 1, 2, 3]]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("described", "what", "remedy"),
     [
@@ -112,6 +113,7 @@ def test_inputs_that_the_file_does_not_take(
     assert remedy in str(refused.value.remedy)
 
 
+@pytest.mark.torch
 def test_a_fixed_size_stays(tmp_path: Path):
     """An input of another size than the file's own is refused."""
     with pytest.raises(WorkloadError, match="is float32 1x3x16x16, not float32 1x3x32x32"):

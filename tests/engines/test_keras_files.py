@@ -19,6 +19,9 @@ from edgebench.errors import WorkloadError
 from edgebench.layers.disk import weights_in
 from tests.own_path import python_path
 
+# Imported once, it starts a process to learn what the machine is.
+pytest.importorskip("h5py")
+
 #: Saves a graph, and a chain with layers in layers; makes them and the files given ready; loads and
 #: executes those: numbers of weights, then inputs, outputs and those of Keras's call.
 _RUN = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from engine_models import helper, made_onnx, onnx, small_network
 from engine_runs import prepared
 
@@ -54,6 +55,7 @@ def test_a_border_of_unknown_type_is_none():
     assert len(layer.nodes) == len(model.graph.node)
 
 
+@pytest.mark.torch
 def test_the_table_has_each_layers_sizes(tmp_path: Path):
     """Weights, outputs, multiplications and additions, and the files that a layer loads."""
     made = prepared(made_onnx(tmp_path), tmp_path / "cache")
