@@ -12,13 +12,15 @@ import secrets
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from edgebench.caller_process import CallError, call_as_caller
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import MachineError
 from edgebench.identity import caller_identity
 from edgebench.safe_files import created, make_folder, make_private_folder, remove_folder, write
+from edgebench.safe_reading import open_to_read
 from edgebench.units import MIB, format_size
 
 #: What is left free in memory besides the disk.
@@ -31,6 +33,7 @@ _MAKE_FILE_SYSTEM = ("mkfs.ext4", "-q", "-F", "-m", "0", "-b", "4096", "-N", "40
 #: Nothing that the kernel would go on doing while trials run.
 _AT_ONCE = ("-O", "^has_journal", "-E", "nodiscard,lazy_itable_init=0")
 _SMALLER = "ask for less swap, or use the machine's own disk: leave disk=ram out"
+_COPY, _COPY_LIMIT_S = "edgebench.cgroups.ram_disk:copy_files", 3600.0
 #: Between attempts to unmount what an ended trial may still hold for a moment.
 _PAUSES_S = (0.1, 0.5, 2.0)
 
@@ -75,19 +78,22 @@ class RamDisk:
         return self.folder
 
     def copy(self, source: Path) -> Path:
-        """A copy of a folder of files on the disk, made once.
+        """A copy of a folder of files on the disk, made once, by the caller and for them alone.
 
         Raises:
-            MachineError: there is no room for it.
+            MachineError: there is no room for it, or one is no file that the caller may read.
         """
         if source not in self._copies:
             assert self.folder
             copy = self.folder / f"files-{len(self._copies)}"
             try:
-                _copy_files(source, copy)
-            except OSError as error:
+                # It belongs to the caller.
+                make_folder(copy)
+                request = {"source": str(source), "copy": str(copy)}
+                call_as_caller(_COPY, request, caller_identity(), limit_s=_COPY_LIMIT_S)
+            except (OSError, CallError) as error:
                 raise MachineError(
-                    f"files can't be copied to the disk in memory: {error.strerror}",
+                    f"files can't be copied to the disk in memory: {error}",
                     where=str(source),
                     remedy=_SMALLER,
                 ) from error
@@ -180,17 +186,26 @@ def _fill(file: Path, size_bytes: int) -> None:
             disk.write(zeros)
 
 
-def _copy_files(source: Path, copy: Path) -> None:
-    make_folder(copy)
+def copy_files(request: Mapping[str, str]) -> None:
+    """Copy all in the folder ``source`` to the empty folder ``copy``; follows no link in it.
+
+    Raises:
+        OSError: something in it is neither a file nor a folder, or can't be read; no room.
+    """
+    _copy_below(Path(request["source"]), Path(request["copy"]))
+
+
+def _copy_below(source: Path, copy: Path) -> None:
     for one in sorted(source.iterdir()):
-        if one.is_dir():
-            _copy_files(one, copy / one.name)
-        else:
-            with one.open("rb") as old, created(copy / one.name) as new:
-                shutil.copyfileobj(old, new, MIB)
-                new.flush()
-                # Dirty pages would still be on their way while the first trial is timed.
-                os.fsync(new.fileno())
+        if one.is_dir() and not one.is_symlink():
+            make_folder(copy / one.name)
+            _copy_below(one, copy / one.name)
+            continue
+        with open_to_read(one, links=False) as old, created(copy / one.name, 0o600) as new:
+            shutil.copyfileobj(old, new, MIB)
+            new.flush()
+            # Dirty pages would still be on their way while the first trial is timed.
+            os.fsync(new.fileno())
 
 
 def _run(words: Sequence[str]) -> str:

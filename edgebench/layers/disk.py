@@ -65,7 +65,8 @@ def refuse_large_files(files: Iterable[Path]) -> None:
 
 def evict(file: Path) -> None:
     """Ask the kernel to drop one file's clean, unmapped pages; never a global drop."""
-    fd = os.open(file, os.O_RDONLY)
+    # Without waiting: a FIFO may have taken its place.
+    fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,10 +49,11 @@ class Session:
         if not own:
             return
         folders = {Path(f) for one in own for f in weights_of(one.settings, manifest).values()}
-        files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+        every = (file.lstat() for folder in folders for file in folder.rglob("*"))
+        files = [found for found in every if stat.S_ISREG(found.st_mode)]
         swap = [one.limits.swap_bytes or 0 for one in own if one.limits.swap_kind == "file"]
         # Each file ends in a page of its own.
-        room = sum(file.stat().st_size + 4096 for file in files) + max(swap, default=0)
+        room = sum(found.st_size + 4096 for found in files) + max(swap, default=0)
         self.swap.off()
         self.setup.storage.ram_disk.need(room)
 

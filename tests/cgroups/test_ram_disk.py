@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from edgebench.measures.machine.system_files import SystemFiles
 MIB = 1 << 20
 ROOM = 24 * MIB
 GIB = 1 << 30
+NOBODY = 65534
 #: Makes a disk with swap on it as a harness would, then dies by SIGKILL, at once or in the middle.
 DIE = """
 import os, sys
@@ -135,6 +137,41 @@ def test_a_full_disk_is_told(disk: RamDisk, tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="can't be copied to the disk in memory") as caught:
         disk.copy(large)
     assert caught.value.where == str(large)
+
+
+@pytest.mark.promise("The disk in memory holds nothing that the caller could not read before.")
+def test_files_are_copied_with_the_callers_rights(
+    ownership: Ownership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No link is followed, no file of root's is copied, and a copy is its owner's alone."""
+    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    monkeypatch.setenv("SUDO_GID", str(NOBODY))
+    with (
+        tempfile.TemporaryDirectory(prefix="ram-", dir="/var/tmp") as name,
+        RamDisk(ownership, lambda: 8 * GIB, Path(name)) as disk,
+    ):
+        place, folder = Path(name), disk.need(MIB)
+        place.chmod(0o711)
+        secret = place / "secret"
+        secret.write_text("secret")
+        secret.chmod(0o600)
+        for one in ("linked", "roots", "waiting", "plain"):
+            (place / one).mkdir()
+        (place / "linked" / "layer.bin").symlink_to(secret)
+        (place / "roots" / "layer.bin").write_text("secret")
+        (place / "roots" / "layer.bin").chmod(0o600)
+        os.mkfifo(place / "waiting" / "layer.bin")
+        for one in ("linked", "roots", "waiting"):
+            with pytest.raises(MachineError, match="can't be copied to the disk in memory"):
+                disk.copy(place / one)
+        assert [file for file in folder.rglob("*.bin") if file.stat().st_size] == []
+        (place / "plain" / "layer.bin").write_text("weights")
+        (place / "plain" / "below").mkdir()
+        copy = disk.copy(place / "plain")
+        found = (copy / "layer.bin").stat()
+        assert (copy / "layer.bin").read_text() == "weights"
+        assert (found.st_uid, found.st_mode & 0o777) == (NOBODY, 0o600)
+        assert (copy / "below").stat().st_uid == NOBODY
 
 
 @pytest.mark.parametrize("step", [0, 1, 2, 3, 4, 99])

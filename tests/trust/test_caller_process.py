@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,19 +100,19 @@ class Lying(Told):
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where a strategy's trial has its folder; the strategies above are known."""
     for strategy in (Told(), Lying()):
         monkeypatch.setitem(registry.with_own_trial(), strategy.name, strategy)
-    return tmp_path
+    with tempfile.TemporaryDirectory(prefix="caller-", dir="/var/tmp") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
 
 
 @pytest.mark.root
 @pytest.mark.promise("Root reads no file of a profiler, and starts no program on it, under sudo.")
 def test_a_strategy_reads_as_the_caller(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its reading is kept; the folder goes."""
-    for one in (place, *place.parents[:-2]):
-        one.chmod(one.stat().st_mode | 0o011)
     monkeypatch.setenv("SUDO_UID", str(NOBODY.uid))
     monkeypatch.setenv("SUDO_GID", str(NOBODY.gid))
     target = place / "reading.json.gz"
