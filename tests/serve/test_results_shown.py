@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
+import os
 import shutil
 from pathlib import Path
 from urllib.parse import quote
@@ -16,6 +18,17 @@ from serving import Served, serving
 
 from edgebench.errors import ResultsError
 from edgebench.report.answers import LAYERS
+from edgebench.results.layout import (
+    ADVICE,
+    COLUMNS,
+    COMPLETE,
+    ENVIRONMENT,
+    LIVE,
+    NETWORKS,
+    RESOLVED,
+    SCENARIO,
+    TRIALS,
+)
 from edgebench.results.results import load
 from edgebench.serve import history
 from edgebench.serve.sample_points import fast_points, stat_points
@@ -136,6 +149,51 @@ def test_broken_results_are_shown_as_such(tmp_path: Path):
         data = served.get(f"/api/trial?sweep={quote(second['sweep'])}&trial=0001").data
         assert data["row"]["outcome"] == "ok"
         assert len(data["warnings"]) == 2
+
+
+@pytest.mark.promise(
+    "A FIFO, a device or a link in a results folder does not keep the page from showing the rest."
+)
+@pytest.mark.parametrize("plant", ["fifo", "device"])
+def test_what_is_no_file_keeps_nothing_else_from_being_shown(tmp_path: Path, plant: str):
+    """At every name in a sweep that seems to run: it says so, all others are shown as ever."""
+    whole = make(tmp_path, Shape(repeats=1))
+    planted = whole.with_name("20990101T000000Z-planted-000000")
+    shutil.copytree(whole, planted)
+    for name in (LIVE, RESOLVED, ENVIRONMENT, NETWORKS, SCENARIO, COLUMNS, ADVICE):
+        (planted / name).unlink(missing_ok=True)
+        put(plant, planted / name)
+    for file in [*(planted / "samples").iterdir(), *(planted / "events").iterdir()]:
+        file.unlink()
+        put(plant, file)
+    (planted / COMPLETE).unlink()
+    put(plant, planted.parent / "20990102T000000Z-another-000000" / TRIALS)
+    with (planted / TRIALS).open() as writing, serving(tmp_path) as served:
+        fcntl.flock(writing, fcntl.LOCK_EX)
+        with served.stream() as events:
+            _, state = next(events)
+            assert state["sweep"]["name"] == planted.name
+            assert next(events)
+            without, first, second = served.get("/api/sweeps").data["sweeps"]
+            assert "not a file" in without["error"] or "no results" in without["error"]
+            assert first["warnings"]
+            assert (second["state"], second["warnings"]) == ("complete", [])
+            for sweep in (first, second):
+                name = quote(sweep["sweep"])
+                assert served.get(f"/api/trials?sweep={name}").data["trials"]
+                assert served.get(f"/api/answer?sweep={name}").data["workloads"]
+                shown = served.get(f"/api/trial?sweep={name}&trial=0001").data
+                assert len(shown["warnings"]) == 2 * (sweep is first)
+            assert next(events)
+
+
+def put(plant: str, path: Path) -> None:
+    """A FIFO that nobody writes to, or a link to a device without an end."""
+    path.parent.mkdir(exist_ok=True)
+    if plant == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
 
 
 def test_markup_in_results_stays_text(tmp_path: Path):
