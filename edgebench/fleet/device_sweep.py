@@ -13,7 +13,7 @@ from edgebench.records import TrialRecord
 from edgebench.run.recorded_trials import RecordedTrials, StoredRecords
 from edgebench.run.scenario_trials import needs_demand
 from edgebench.run.sweep import unknown_demand
-from edgebench.run.sweep_folder import PlannedSweep, open_sweep_folder
+from edgebench.run.sweep_folder import PlannedSweep, open_sweep_folder, planned_trials
 from edgebench.run.trial_record import TrialRequest, harness_error_record
 from edgebench.run.walked_limits import walked_point, workload_points
 from edgebench.safe_files import write
@@ -43,7 +43,8 @@ class DeviceSweep:
         self._points = {point.id: point for point in sweep.points}
         self.fingerprint = sweep.fingerprint
         self.folder = open_sweep_folder(sweep, root, device, lambda: dict(environment), fresh=fresh)
-        self._plan = [PlannedTrial(**planned) for planned in self.folder.plan()]
+        own = self._points, sweep.scenario.strategies
+        self._plan = planned_trials(self.folder.plan(), self.folder.path, *own)
         self.trials = RecordedTrials()
         for record in self.folder.records():
             self.trials.add(record)

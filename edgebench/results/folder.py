@@ -200,10 +200,9 @@ class ResultsFolder:
         outcomes = outcomes_of(self.records())
         return {trial for trial, outcome in outcomes.items() if outcome in FINAL_OUTCOMES}
 
-    def plan(self) -> list[dict[str, Any]]:
-        """The planned trials, in order, as plain data."""
-        planned: list[dict[str, Any]] = read_json(self.path / RESOLVED)["plan"]
-        return planned
+    def plan(self) -> object:
+        """The planned trials, in order, as plain data; anything else where it is damaged."""
+        return read_json(self.path / RESOLVED).get("plan")
 
     def replan(self, planned: list[dict[str, Any]]) -> None:
         """Put a longer plan in the place of the old one, whole or not at all.

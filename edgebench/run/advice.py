@@ -30,9 +30,10 @@ from edgebench.run.advice_trials import (
 )
 from edgebench.run.limit_trials import Pace, pace_of_phase, pace_of_program
 from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.sweep_folder import planned_trials
 from edgebench.run.trial_loop import Progress
 from edgebench.run.unlimited_trials import check_command, check_unlimited
-from edgebench.scenario.points import PlannedTrial, Point, libraries
+from edgebench.scenario.points import Point, libraries
 from edgebench.units import parse_duration
 
 #: Confidence of intervals in the race, and of the winner's.
@@ -90,7 +91,7 @@ class _Reader:
             ResultsError: the folder can't be read.
         """
         sweep = read_sweep(folder)
-        planned = [PlannedTrial(**one) for one in sweep.resolved["plan"]]
+        planned = planned_trials(sweep.resolved.get("plan"), folder)
         records: Mapping[str, TrialRecord] = {record.trial: record for record in sweep.records}
         seen, name = self._planner.trials(planned, records), _name_of(limited)
         check_unlimited(sweep, name, list(seen.records(PLAIN, limited=False).values()))

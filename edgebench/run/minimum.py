@@ -34,6 +34,7 @@ from edgebench.run.minimum_requests import (
 from edgebench.run.program_search import ProgramGoal, ProgramPlanner, demand_range
 from edgebench.run.search_planner import SearchPlanner
 from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.sweep_folder import planned_trials
 from edgebench.run.trial_loop import Progress
 from edgebench.run.unlimited_trials import check_command, check_throughput, check_unlimited
 from edgebench.run.within_search import WithinPlanner
@@ -98,7 +99,7 @@ def run_search(
 
 def _read_search(folder: Path) -> tuple[Sweep, list[PlannedTrial], dict[str, TrialRecord]]:
     sweep = read_sweep(folder)
-    planned = [PlannedTrial(**one) for one in sweep.resolved["plan"]]
+    planned = planned_trials(sweep.resolved.get("plan"), folder)
     return sweep, planned, {record.trial: record for record in sweep.records}
 
 

@@ -15,7 +15,7 @@ from edgebench.results.live_file import remove_live_trial
 from edgebench.results.workload_labels import workload_label
 from edgebench.run.recorded_trials import RecordedTrials, StoredRecords
 from edgebench.run.scenario_trials import ScenarioTrials, needs_demand
-from edgebench.run.sweep_folder import PlannedSweep, open_sweep_folder
+from edgebench.run.sweep_folder import PlannedSweep, open_sweep_folder, planned_trials
 from edgebench.run.trial import TrialFiles
 from edgebench.run.trial_loop import Progress, TrialLoop, open_trial_loop
 from edgebench.run.trial_record import TrialRequest
@@ -132,7 +132,8 @@ class SweepUnderWay:
         #: What shares are of, if not of this sweep's own demand; None for a point of its own.
         self.demand_beside: Callable[[Point], int | None] = lambda point: None
         self._folder = folder
-        self.plan = [PlannedTrial(**planned) for planned in folder.plan()]
+        strategies = unopened.scenario.strategies
+        self.plan = planned_trials(folder.plan(), folder.path, self._points, strategies)
         #: Trial → records of the further limits that its walk visited, until they are kept.
         self._further: dict[str, list[TrialRecord]] = {}
         self._trials = RecordedTrials()

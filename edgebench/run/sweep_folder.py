@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from edgebench.errors import ResultsError
 from edgebench.results.folder import ResultsFolder, find_unfinished
 from edgebench.results.in_turn import KEY, InTurn
+from edgebench.results.layout import DAMAGED_REMEDY, RESOLVED
 from edgebench.scenario.planner import Planner
-from edgebench.scenario.points import Point, points_digest
+from edgebench.scenario.points import PlannedTrial, Point, points_digest
 from edgebench.scenario.scenario import Scenario
 
 
@@ -52,6 +56,37 @@ class PlannedSweep:
         }
         said |= {KEY: asdict(in_turn)} if in_turn else {}
         return said | ({"machines": dict(self.machines)} if self.machines else {})
+
+
+def planned_trials(
+    plan: object,
+    folder: Path,
+    points: Collection[str] | None = None,
+    strategies: Collection[str] = (),
+) -> list[PlannedTrial]:
+    """The plan that a sweep's folder has, which anybody may have written.
+
+    Args:
+        plan: as ``resolved.json`` has it.
+        folder: the sweep's.
+        points: those that its trials may be of, by id; None: the plan is only read.
+        strategies: those that may have trials of their own.
+
+    Raises:
+        ResultsError: damaged, or a trial is none of the scenario's.
+    """
+    try:
+        found = msgspec.convert(plan, list[PlannedTrial])
+    except msgspec.ValidationError:
+        found = None
+    own = (None, *strategies)
+    if found is None or (
+        points is not None
+        and any(one.point_id not in points or one.strategy not in own for one in found)
+    ):
+        what = f"{RESOLVED} has no plan, or one that is not of this scenario"
+        raise ResultsError(what, where=str(folder / RESOLVED), remedy=DAMAGED_REMEDY)
+    return found
 
 
 def open_sweep_folder(
