@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
+import re
 import shutil
 import signal
 import sys
@@ -13,8 +15,9 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from needs import GUARD, is_pure
+from needs import GUARD, NOT_PURE, is_pure
 from shared_sweeps import shared_sweep as shared_sweep
+from worker_cgroups import join, make_cgroup, remove_cgroups
 
 from edgebench.errors import EdgebenchError
 
@@ -63,8 +66,21 @@ NEEDS = {
     "swap": why_no_swap,
 }
 #: What these tests look at, or change, exists only once: never two of them at a time.
-ONE_AT_A_TIME = ("exclusive", "own_cgroup", "gpu", "root", "swap")
+ONE_AT_A_TIME = ("exclusive", "gpu", "swap")
+#: What ``scripts/test`` selects.
+QUICK = "pure or quick"
+#: All tests of such a file have a need.
+NEVER_QUICK = re.compile(rf"^pytestmark = [^=]*\bmark\.({'|'.join(NOT_PURE)})\b", re.MULTILINE)
+#: Extras (pyproject.toml): a machine may be without them.
+LIBRARIES = {
+    *("torch", "torchvision", "safetensors", "tensorflow", "keras", "onnx", "onnxruntime"),
+    *("ai_edge_litert", "timm", "transformers", "numpy", "pandas", "seaborn", "scipy", "sklearn"),
+    *("statsmodels", "pyarrow", "jinja2", "typst", "starlette", "uvicorn", "memray", "elftools"),
+    *("cloudpickle", "distributed", "selenium", "nbclient", "pyte", "matplotlib", "yaml"),
+}
+MISSING = re.compile(r"No module named '(\w+)")
 TESTS = Path(__file__).parent
+FSYNC = os.fsync
 #: Where all tests have their marks already.
 HELD = {TESTS / name for name in ("boards", "engines", "layers")}
 
@@ -84,8 +100,47 @@ def pytest_configure(config: pytest.Config) -> None:
     """Ctrl-C works in what tests start, also where a shell started us deaf to it (``… &``)."""
     # Known without xdist, too.
     config.addinivalue_line("markers", "xdist_group(name): goes to the worker of this group")
+    for number in (signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    join(getattr(config, "workerinput", {}).get("cgroup", ()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Each worker of xdist gets a cgroup of its own, where its tests make theirs."""
+    node.workerinput["cgroup"] = make_cgroup(node.gateway.id)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """What this process made for its workers goes."""
+    remove_cgroups()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The quick set doesn't load files of which it runs no test: many load an engine."""
+    if config.option.markexpr != QUICK or not collection_path.name.startswith("test_"):
+        return None
+    text = collection_path.read_text()
+    return True if NEVER_QUICK.search(text) and "mark.quick" not in text else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A file that needs a library that isn't installed is skipped, by the library's name."""
+    report = yield
+    missing = MISSING.search(str(report.longrepr)) if report.failed else None
+    if missing and missing[1] in LIBRARIES:
+        why = (str(collector.path), 0, f"Skipped: needs {missing[1]}")
+        return pytest.CollectReport(collector.nodeid, "skipped", why, [])
+    return report
+
+
+def no_sync(_file: int) -> None:
+    """In place of ``os.fsync``."""
 
 
 def group_of(item: pytest.Item) -> str | None:
@@ -108,7 +163,7 @@ def group_of(item: pytest.Item) -> str | None:
     return file if any(shared) else None
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Pure tests first: in no process is an engine loaded before one of them."""
     items.sort(key=lambda item: not is_pure(item))
@@ -131,14 +186,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = why_not() if item.get_closest_marker(marker) else None
         if reason:
             pytest.skip(reason)
+    # Made-up results would be written to the disk some ten thousand times.
+    os.fsync = no_sync if is_pure(item) else FSYNC
     if item.path.parent in HELD:
         GUARD.watch(item)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Fail a test that does what it isn't marked for."""
-    result = yield
+    """Fail a test that does what it isn't marked for; skip one whose library isn't there."""
+    try:
+        result = yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name in LIBRARIES and importlib.util.find_spec(name) is None:
+            pytest.skip(f"needs {name}")
+        raise
     if item.path.parent in HELD:
         GUARD.check()
     return result

@@ -83,6 +83,7 @@ def test_json_has_all_of_it(made: Path):
     assert table["says"][0].startswith("fc causes 91%")
 
 
+@pytest.mark.process
 def test_the_figure_is_drawn_where_plot_draws_it(made: Path):
     """Once by the verb; the gallery draws the same file with the same bytes."""
     done = run_layers("--from", made)
@@ -156,7 +157,6 @@ def measured(folder: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any],
     return data, table, done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 def test_measured_in_truth(tmp_path: Path):
     """LeNet and a limit that holds no runtime: a table, a figure, and a sweep like any other."""
@@ -179,7 +179,6 @@ def test_measured_in_truth(tmp_path: Path):
     assert edgebench(tmp_path, "check", "again.toml").returncode == 0
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_overlapping_layers_under_a_share_of_demand(tmp_path: Path):
@@ -200,7 +199,6 @@ def test_overlapping_layers_under_a_share_of_demand(tmp_path: Path):
     assert len(calls) == 2 * 2 * len(table["layers"])
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_a_walk_measured_in_truth_has_one_factor_a_limit(tmp_path: Path):

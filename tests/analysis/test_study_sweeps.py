@@ -18,7 +18,7 @@ from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
 
-pytestmark = [pytest.mark.own_cgroup, pytest.mark.slow]
+pytestmark = pytest.mark.own_cgroup
 
 CONVOLUTION = """
 schema = 1

@@ -158,7 +158,6 @@ def test_a_held_disk_is_proved(parent: ParentCgroup, limit: DiskLimit, file: Pat
     assert not list(parent.path.glob(f"edgebench-{os.getpid()}-storage"))
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.root
 def test_requests_and_writes_are_proved_too(

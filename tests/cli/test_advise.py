@@ -99,7 +99,6 @@ def test_where_the_limit_costs_nothing_nothing_is_tried(tmp_path: Path):
     assert len(trials.read_text().splitlines()) == 4
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "program",
     [
@@ -118,7 +117,6 @@ def test_without_pressure_there_is_no_advice(tmp_path: Path, program: tuple[str,
     assert found["pressed"] or not found["tried"]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's allocator")
 def test_what_makes_it_fit_is_found_and_can_be_typed(tmp_path: Path):
     """Killed as it is; a variable makes it fit, and the line that is printed does that."""
@@ -146,7 +144,6 @@ def test_what_makes_it_fit_is_found_and_can_be_typed(tmp_path: Path):
         assert json.loads(done.stdout)["outcome"] == outcome
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's allocator")
 def test_a_short_budget_leaves_remedies_out_and_measures_the_best(tmp_path: Path):
     """The rest is named, the five pairs are made, and the preparation counts as time, too."""

@@ -61,7 +61,6 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.own_cgroup
 @pytest.mark.root
@@ -84,7 +83,6 @@ def test_the_demo_ends_with_the_answer_in_few_lines(clone: Path):
     assert lines[-1].startswith("next: ")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.own_cgroup
 @pytest.mark.root

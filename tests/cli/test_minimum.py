@@ -76,7 +76,6 @@ def test_a_program_that_holds_100_mib(tmp_path: Path):
     assert re.fullmatch(r"needs 1[0-2]\d MiB; killed .*\(\d+ trials, [\d.]+ s\)", found["sentence"])
 
 
-@pytest.mark.slow
 def test_a_program_that_forks(tmp_path: Path):
     """Two children at once need twice as much; a killed child is a kill."""
     script = tmp_path / "fork.py"
@@ -87,7 +86,6 @@ def test_a_program_that_forks(tmp_path: Path):
     assert found["viable"]["bad"]["outcome"] == "oom-killed"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("language", ["sh", "awk", "perl"])
 def test_scripts_of_any_language(tmp_path: Path, language: str):
     """A shell's, awk's and perl's memory is found as Python's is."""
@@ -114,7 +112,6 @@ def test_a_program_that_never_ends(tmp_path: Path):
     assert found["viable"]["good"]["outcome"] == "ok"
 
 
-@pytest.mark.slow
 @pytest.mark.swap
 def test_with_swap_it_gets_slow_before_it_is_killed(tmp_path: Path):
     """Real swap: the same program finishes below its demand, and the slowdown's limit is found."""
@@ -132,7 +129,6 @@ def test_with_swap_it_gets_slow_before_it_is_killed(tmp_path: Path):
     assert "times as long" in found["sentence"]
 
 
-@pytest.mark.slow
 def test_a_printed_rate(tmp_path: Path):
     """A program that prints its own rate: the median of what the pattern finds."""
     code = "import time\nfor n in (9, 10, 11): print(f'{n} tokens/s'); time.sleep(.1)"

@@ -182,7 +182,6 @@ def test_without_results_it_says_so(tmp_path: Path):
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.slow
 def test_a_running_sweep_is_watched_and_not_disturbed(tmp_path: Path):
     """Ctrl-C ends the watching, not the sweep; a second look ends by itself with the sweep."""
     go_on = tmp_path / "go-on"

@@ -255,7 +255,6 @@ def test_a_frozen_machine_is_not_said_to_run_another_version(fleet: Fleet):
     fleet.ask("up")
 
 
-@pytest.mark.slow
 def test_shared_trials_survive_a_killed_and_a_frozen_worker(fleet: Fleet):
     """One machine is killed, one frozen, at random moments: each trial is recorded once."""
     chance = random.Random(1)

@@ -37,7 +37,6 @@ def can_mount() -> bool:
 
 pytestmark = [
     pytest.mark.own_cgroup,
-    pytest.mark.slow,
     pytest.mark.timeout(300),
     pytest.mark.skipif(bool(_MISSING), reason=f"needs {', '.join(_MISSING)}"),
     pytest.mark.skipif(not can_mount(), reason="needs root: a board has mounts of its own"),

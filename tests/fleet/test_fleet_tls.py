@@ -13,7 +13,6 @@ from tests.fleet.test_fleet import Fleet, once_each
 distributed = pytest.importorskip("distributed")
 pytestmark = [
     pytest.mark.own_cgroup,
-    pytest.mark.slow,
     pytest.mark.timeout(300),
     pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl"),
 ]

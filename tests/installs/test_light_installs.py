@@ -222,11 +222,11 @@ def test_in_the_base_install(
     judge(one, chosen, *answer(python, one, places), python)
 
 
+@pytest.mark.torch
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
-@pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "one"), cells(*((extra,) for extra in EXTRAS)))
 def test_in_each_extra(
     chosen: tuple[str, ...], one: Call, installed: Installer, places: dict[str, Path]
@@ -240,7 +240,6 @@ def test_in_each_extra(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.parametrize("one", [c for c in CALLS if len(c.needs) > 1], ids=lambda one: one.words)
 def test_what_two_extras_are_named_for_works_with_both(
@@ -252,11 +251,11 @@ def test_what_two_extras_are_named_for_works_with_both(
     judge(one, chosen, *answer(python, one, places), python)
 
 
+@pytest.mark.torch
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
-@pytest.mark.slow
 def test_in_a_fresh_environment(tmp_path: Path, places: dict[str, Path]):
     """The base install as pip makes it, from a copy of the source: every verb, and its help."""
     source = tmp_path / "source"

@@ -17,6 +17,8 @@ from edgebench.measures.machine.accelerator_memory import (
 from edgebench.measures.machine.cuda_presence import why_no_cuda
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 
+pytestmark = pytest.mark.torch
+
 MEMINFO = (
     "MemTotal:        4059060 kB\nMemFree:          700000 kB\nMemAvailable:    2059060 kB\n"
     "CmaTotal:          65536 kB\nCmaFree:           60000 kB\n"

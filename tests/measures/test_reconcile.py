@@ -84,7 +84,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return load(summary.folder)
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_every_byte_of_a_network_is_explained(results: Results) -> None:
@@ -105,7 +104,6 @@ def test_every_byte_of_a_network_is_explained(results: Results) -> None:
         assert 0 <= marked - told < 2 << 20
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_every_layer_has_its_ledgers(results: Results) -> None:
@@ -118,7 +116,6 @@ def test_every_layer_has_its_ledgers(results: Results) -> None:
                 assert all(ledger.closes for ledger in layer.ledgers), layer.span.name
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_the_model_of_live_tensors_is_torchs_own(results: Results) -> None:
@@ -136,7 +133,6 @@ def test_the_model_of_live_tensors_is_torchs_own(results: Results) -> None:
         assert off < 64 << 10
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_the_verb_and_the_figure(results: Results) -> None:
@@ -167,7 +163,6 @@ def test_the_verb_and_the_figure(results: Results) -> None:
         assert words in shown
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_layers_tells_peaks_by_strategy(results: Results) -> None:

@@ -12,6 +12,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+pytestmark = pytest.mark.torch
+
 _MODULE = """from torch import nn
 
 def make(width=64):

@@ -58,7 +58,6 @@ UNTOUCHED = pytest.mark.skipif(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.swap
 @pytest.mark.parametrize("threads", [1, pytest.param(2, marks=UNTOUCHED)])

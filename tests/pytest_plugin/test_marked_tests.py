@@ -134,7 +134,6 @@ def test_odd_ids_and_classes_are_found_again(tmp_path: Path):
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.slow
 def test_what_ends_early_is_said(tmp_path: Path):
     """A crash, a time limit, a kill in a forked child, and a limit below pytest's own need."""
     done = run_pytest(
@@ -190,7 +189,6 @@ def test_a_wrong_marker_is_said(tmp_path: Path, arguments: str, says: str):
 
 @pytest.mark.own_cgroup
 @pytest.mark.swap
-@pytest.mark.slow
 def test_a_test_slowed_by_swap_fails_with_how_much(tmp_path: Path):
     """With swap, below its demand, its asserts pass but not its slowdown; a loose one passes."""
     body = """
@@ -217,7 +215,6 @@ def test_a_test_slowed_by_swap_fails_with_how_much(tmp_path: Path):
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.slow
 def test_workers_of_xdist_run_marked_tests(tmp_path: Path):
     """With `-n 2` each worker makes its own cgroups, and reports reach the controller."""
     done = run_pytest(

@@ -89,7 +89,7 @@ def outside(figure: Figure) -> list[str]:
 
 
 @pytest.mark.parametrize("module", [slowdown, totals, loading_execution, layer_times, memory_time])
-@pytest.mark.parametrize("sweep", ["small", pytest.param("wide", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sweep", ["small", "wide"])
 def test_texts_neither_overlap_nor_leave_the_page(module, sweep: str, request):
     """Titles, ticks, legends and footer stand clear of each other, in the fullest figures too."""
     drawn = list(module.figures(request.getfixturevalue(sweep)))

@@ -21,6 +21,8 @@ from edgebench.results.summary import summarise
 from edgebench.units import format_size
 from tests.own_path import python_path
 
+pytestmark = pytest.mark.torch
+
 KEPT = Path(__file__).parents[2] / "results" / "vm-2core-24g"
 WALKED = KEPT / "20261125T080603Z-quickstart-232ea1"
 
@@ -115,7 +117,6 @@ def test_real_kills_are_explained_by_real_sizes():
     assert "it was killed while executing layer4." in said
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 def test_a_kill_measured_in_truth_names_its_layer(tmp_path: Path):
     """AlexNet at 60 % without swap: show says where it was killed, the report what doesn't fit."""

@@ -17,7 +17,7 @@ from edgebench.scenario.scenario import scenario_of
 from edgebench.slowdown.curves import lost_limits
 from edgebench.units import MIB
 
-pytestmark = pytest.mark.own_cgroup
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
 NETWORK = Path(__file__).parents[1] / "accelerator_network.py"
 
 

@@ -63,7 +63,6 @@ def test_a_kill_and_a_failure_are_outcomes():
 
 @pytest.mark.own_cgroup
 @pytest.mark.root
-@pytest.mark.slow
 def test_its_storage_is_held(tmp_path: Path):
     """The record says to which speed; a file past the page cache is read no faster."""
     file = tmp_path / "data"
@@ -161,7 +160,6 @@ def test_a_record_shows_itself_in_a_notebook():
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.slow
 def test_the_least_memory_of_a_function(tmp_path: Path):
     """A search of real trials, named by the function, close to what it allocates, and kept."""
     allocating = functools.partial(allocate, 120)

@@ -122,7 +122,6 @@ def test_sensors_do_not_change_what_a_scenario_means(tmp_path: Path):
 
 @pytest.mark.root
 @pytest.mark.swap
-@pytest.mark.slow
 def test_each_limit_of_a_walk_has_its_own_energy(tree: Tree, tmp_path: Path):
     """A walk's limits share one table of readings; each has the energy of its own time."""
     workload = {**TRAINING, "width": 256, "steps": 5, "learning_rate": 0.001}

@@ -113,7 +113,6 @@ strategies = ["process"]
 """
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_what_needs_statistics_takes_them_from_their_trial(tmp_path: Path) -> None:

@@ -160,7 +160,6 @@ def test_zram_is_no_storage(tmp_path: Path) -> None:
     assert swap_areas(machine, SwapState("none")) == []
 
 
-@pytest.mark.slow
 @pytest.mark.own_cgroup
 @pytest.mark.root
 @pytest.mark.swap

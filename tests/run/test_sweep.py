@@ -136,7 +136,8 @@ def test_a_finished_sweep_is_not_taken_up_again(scenario: Path, tmp_path: Path) 
     "stop",
     [
         signal.SIGKILL,
-        *(pytest.param(s, marks=pytest.mark.slow) for s in (signal.SIGTERM, signal.SIGINT)),
+        signal.SIGTERM,
+        signal.SIGINT,
     ],
 )
 def test_stopped_anywhere_the_next_start_completes_it(

@@ -21,7 +21,7 @@ from edgebench.slowdown.curves import curves
 from edgebench.slowdown.upward import upward_seconds, upward_slowdown
 from tests.own_path import python_path
 
-pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
 
 SCENARIO = """
 schema = 1

@@ -16,7 +16,7 @@ from edgebench.results.live_file import EVENTS
 from edgebench.results.results import load
 from tests.own_path import python_path
 
-pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap, pytest.mark.slow]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
 
 #: Steps of some milliseconds, and limits enough for a walk of some seconds.
 SCENARIO = """

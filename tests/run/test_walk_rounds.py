@@ -73,7 +73,6 @@ def test_rounds_that_never_repeat_come_to_an_end() -> None:
 
 @pytest.mark.own_cgroup
 @pytest.mark.root
-@pytest.mark.slow
 def test_a_network_whose_rounds_never_repeat_is_walked_and_told(tmp_path: Path) -> None:
     """In real cgroups: the most rounds at each limit, kept as they are, and ``show`` says so."""
     (tmp_path / "uneven.py").write_text(NETWORK)

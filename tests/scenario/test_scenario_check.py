@@ -173,6 +173,7 @@ def test_check_as_json(tmp_path: Path) -> None:
     assert "has no effect" in done.stderr
 
 
+@pytest.mark.process
 def test_check_refuses_with_exit_code_one(tmp_path: Path) -> None:
     """A faulty file ends in one message on stderr, exit code 1 and no traceback."""
     file = tmp_path / "own.toml"
@@ -194,6 +195,7 @@ def test_all_of_them_are_shipped() -> None:
     assert {"quickstart", "edgecaffe", "jetson-nano", "command"} <= set(NAMES)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", NAMES)
 def test_shipped_scenarios_are_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each loads by its name from any folder, is called as its file is, and describes itself."""

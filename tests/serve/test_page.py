@@ -13,7 +13,7 @@ from browsing import Page
 from made_sweep import Shape, make
 from serving import Served, serving, wait_for
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 
 
 def mebibytes(text: str) -> float:

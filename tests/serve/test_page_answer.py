@@ -15,7 +15,7 @@ from serving import Served, serving, wait_for
 
 from edgebench.results.advice_file import keep_advice
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 
 #: What no reader should meet without words: a point's name, a sweep's folder.
 JARGON = re.compile(r"\bp\d{3}\b|\b\d{8}T\d{6}Z")

@@ -11,7 +11,7 @@ from made_sweep import Shape, make
 from sampled import write_samples
 from serving import serving, wait_for
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 
 #: The browser tells of tasks of 50 ms and more; shorter ones nobody feels.
 WATCH_TASKS = """

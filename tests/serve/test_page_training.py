@@ -10,7 +10,7 @@ import pytest
 from browsing import Page
 from serving import serving, wait_for
 
-pytestmark = [pytest.mark.browser, pytest.mark.own_cgroup, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.own_cgroup]
 
 
 def test_train_watch_and_compare_with_an_earlier_training(browser: Any, tmp_path: Path):

@@ -206,7 +206,7 @@ def test_markup_in_results_stays_text(tmp_path: Path):
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.slow
+@pytest.mark.torch
 def test_what_if_tells_slowdown_at_limits(with_sweep: Served):
     """Predictions at many limits, and sentences for the answer's questions."""
     name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
@@ -220,7 +220,7 @@ def test_what_if_tells_slowdown_at_limits(with_sweep: Served):
     assert all(workloads[0]["answers"][LAYERS])
 
 
-@pytest.mark.slow
+@pytest.mark.torch
 def test_what_cannot_be_predicted_says_why(tmp_path: Path):
     """Words for the page, not a traceback."""
     make(tmp_path, Shape(limits=(None,), with_files=False))

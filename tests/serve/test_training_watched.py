@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from serving import Served, wait_for
 
-pytestmark = [pytest.mark.own_cgroup, pytest.mark.slow]
+pytestmark = pytest.mark.own_cgroup
 
 FORM: dict[str, Any] = {
     "scenario": {"name": "trainings", "repeats": 1},

@@ -152,7 +152,7 @@ def steps(seed: int, count: int = 3) -> Calls:
     return calls
 
 
-@pytest.mark.slow
+@pytest.mark.torch
 @needs_glibc
 @pytest.mark.parametrize(
     "words",

@@ -116,7 +116,7 @@ def test_stored_fits_are_enough(bare: Path):
     assert "vgg11" in said(predict, folder, "--network", "vgg11")
 
 
-@pytest.mark.slow
+@pytest.mark.torch
 def test_figures_are_drawn(root: Path):
     """One a workload, as PNG and SVG, of a network that was run and one that was not."""
     for network, schedule in (("alexnet", "linear"), ("squeezenet1_1", "bulk")):
@@ -216,7 +216,7 @@ def test_validation_of_all_splits(root: Path):
     assert told["held_out"] == ["densenet"]
 
 
-@pytest.mark.slow
+@pytest.mark.torch
 def test_validation_in_words_and_figures(root: Path):
     """First the model that is used, beside the baseline; all tables, figures, what is next."""
     done = CliRunner().invoke(validate, [str(root), "--verbose"], catch_exceptions=False)

@@ -38,7 +38,7 @@ def test_a_fault_here_and_there_does_no_harm(fault: str, first: int) -> None:
     "After a harness was killed, the next start removes its cgroups, processes, swap, "
     "temporary files and state file, and nothing of others, even with the same names."
 )
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_at_every_fifth_step_does_no_harm(fault: str) -> None:

@@ -12,13 +12,7 @@ import pytest
 
 from tests.own_path import python_path
 
-_PATIENCE_S, _SEED = 120, "1"
-
-
-@pytest.fixture
-def seconds(request: pytest.FixtureRequest) -> str:
-    """Five for each target; one where slow tests are left out."""
-    return "1" if "not slow" in request.config.option.markexpr else "5"
+_SECONDS, _PATIENCE_S, _SEED = "1", 120, "1"
 
 
 @pytest.mark.promise(
@@ -30,19 +24,14 @@ def seconds(request: pytest.FixtureRequest) -> str:
     "target",
     [
         *("scenario", "trials", "cgroup-file"),
-        *(
-            pytest.param(target, marks=pytest.mark.slow)
-            for target in ("events", "gnu-time", "heap-dump", "massif", "mounts")
-        ),
+        *("events", "gnu-time", "heap-dump", "massif", "mounts"),
     ],
 )
-def test_no_reader_fails_in_other_ways_than_words(
-    tmp_path: Path, target: str, seconds: str
-) -> None:
+def test_no_reader_fails_in_other_ways_than_words(tmp_path: Path, target: str) -> None:
     """Each input is read, or refused by an error of edgebench's own."""
     root = str(Path(__file__).parents[2])
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.trust.guided_fuzz", target, seconds, _SEED],
+        [sys.executable, "-m", "tests.trust.guided_fuzz", target, _SECONDS, _SEED],
         cwd=tmp_path,
         env={"PYTHONPATH": f"{root}:{python_path()}", "TMPDIR": str(tmp_path)},
         capture_output=True,

@@ -50,12 +50,13 @@ def writers() -> list[Any]:
     return [pytest.param(name, marks=marks[name], id=name) for name in WRITERS]
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "If another user places a link (to a folder, to a file, or dangling), a FIFO or a hard "
     "link at a path that a command writes, temporary names included, root changes nothing "
     "outside."
 )
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("verb", writers())
 def test_no_plant_leads_root_astray(verb: str) -> None:
@@ -78,12 +79,12 @@ def test_some_plants_lead_root_nowhere(verb: str) -> None:
     assert found["tried"] > 0
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "If another user places a link (to a folder, to a file, or dangling), a FIFO or a hard "
     "link at a path that a command writes, temporary names included, root changes nothing "
     "outside."
 )
-@pytest.mark.slow
 @pytest.mark.parametrize("verb", READERS)
 def test_who_only_reads_writes_nothing(verb: str) -> None:
     """As root in another's folder the other verbs make nothing at all."""

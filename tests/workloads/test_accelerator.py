@@ -21,6 +21,8 @@ from edgebench.workloads.accelerator_phases import accelerator_told, start_accel
 from edgebench.workloads.inference import run_inference
 from edgebench.workloads.training.loop import run_training
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ from edgebench.errors import WorkloadError
 from edgebench.workloads.training.partial import TrainedPart, parse_part
 from edgebench.workloads.training.pytorch.partial_training import PartialTraining
 
+pytestmark = pytest.mark.torch
+
 
 def network() -> nn.Sequential:
     """Convolutions (one strided, one depthwise), normalisation and two linear layers."""

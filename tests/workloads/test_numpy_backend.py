@@ -16,6 +16,8 @@ from edgebench.workloads.training.numpy_mlp import NumpyMlp, build
 from edgebench.workloads.training.pytorch.backend import build as build_torch
 from edgebench.workloads.training.pytorch.network import TorchNetwork
 
+pytestmark = pytest.mark.torch
+
 PROBLEM = Problem((1, 8, 8), 10, 16)
 
 

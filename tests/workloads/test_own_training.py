@@ -14,6 +14,8 @@ from training_making import settings, trained
 from edgebench.errors import EdgebenchError, WorkloadError
 from edgebench.workloads.training.own_code import describe_code
 
+pytestmark = pytest.mark.torch
+
 FILE = Path(__file__).parent / "own_training.py"
 REGRESSION = {
     "network": f"{FILE}:Regressor",

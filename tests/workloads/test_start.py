@@ -14,6 +14,8 @@ from edgebench.scenario.scenario import scenario_of
 from edgebench.workloads.training.backend import Problem
 from edgebench.workloads.training.pytorch.backend import build
 
+pytestmark = pytest.mark.torch
+
 
 def tensors(classes: int = 10, seed: int = 5) -> dict[str, torch.Tensor]:
     """A LeNet's, drawn from another seed than those under test."""

@@ -23,6 +23,8 @@ from edgebench.workloads.training.tensorflow.backend import build
 from edgebench.workloads.training.tensorflow.network import TensorflowNetwork
 from edgebench.workloads.training.tensorflow.networks import _means, keras_network
 
+pytestmark = pytest.mark.torch
+
 PROBLEM = Problem((3, 12, 12), 10, 255)
 
 
@@ -127,7 +129,6 @@ class Quiet:
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.slow
 def test_a_sweep_tells_the_frameworks_apart(tmp_path: Path):
     """Each framework has its own view's trial alone, whose peak holds what the network holds."""
     tables = {

@@ -25,6 +25,8 @@ from edgebench.workloads.training.step_operations import (
     operations_key,
 )
 
+pytestmark = pytest.mark.torch
+
 SETTINGS: dict[str, Any] = {
     "kind": "training",
     "framework": "pytorch",

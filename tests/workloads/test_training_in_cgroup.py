@@ -41,7 +41,6 @@ def swept(
 
 
 @pytest.mark.swap
-@pytest.mark.slow
 def test_a_limit_takes_time_and_no_numbers(tmp_path: Path):
     """Below its demand, training has the same losses bit for bit, and meets its limit."""
     results = swept(
@@ -58,7 +57,6 @@ def test_a_limit_takes_time_and_no_numbers(tmp_path: Path):
     assert (phases["peak_bytes"] > 0).all()
 
 
-@pytest.mark.slow
 def test_training_that_needs_more_is_killed_and_told(tmp_path: Path):
     """A batch whose activations don't fit ends as oom-killed, in its first forward."""
     results = swept(

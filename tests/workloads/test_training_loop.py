@@ -11,15 +11,17 @@ from training_making import Told, settings, trained
 from edgebench.errors import WorkloadError
 from edgebench.workloads.training.loop import run_training
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize("framework", ["pytorch", "numpy"])
 @pytest.mark.parametrize(
     ("optimizer", "rate"),
     [
         ("sgd", 0.5),
-        pytest.param("momentum", 0.1, marks=pytest.mark.slow),
+        ("momentum", 0.1),
         ("adam", 0.01),
-        pytest.param("adagrad", 0.05, marks=pytest.mark.slow),
+        ("adagrad", 0.05),
     ],
 )
 def test_every_optimizer_trains_in_every_framework(framework: str, optimizer: str, rate: float):
@@ -65,7 +67,7 @@ def test_same_seed_same_losses(network: str):
 
 @pytest.mark.parametrize(
     "network",
-    [pytest.param("alexnet", marks=pytest.mark.slow), "resnet18", "mobilenet_v1", "mobilenet_v2"],
+    ["alexnet", "resnet18", "mobilenet_v1", "mobilenet_v2"],
 )
 def test_checkpointing_changes_no_loss(network: str):
     """What is computed again is the same, dropout's draws included."""

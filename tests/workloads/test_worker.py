@@ -28,6 +28,8 @@ from edgebench.workloads.recorder import NO_DESCRIPTORS
 from edgebench.workloads.worker import main
 from tests.own_path import python_path
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:

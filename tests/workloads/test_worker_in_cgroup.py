@@ -17,7 +17,7 @@ from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 
-pytestmark = pytest.mark.own_cgroup
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
 NETWORK = "resnet18"
 
 

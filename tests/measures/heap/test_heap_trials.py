@@ -51,7 +51,6 @@ def resnet() -> Profiled:
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.slow
 @needs("memray")
 def test_memray_tells_the_parameters_layer_by_layer(resnet: Profiled) -> None:
     """The heap's growth in each layer is that layer's own bytes."""
@@ -65,7 +64,6 @@ def test_memray_tells_the_parameters_layer_by_layer(resnet: Profiled) -> None:
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.slow
 @needs("memray")
 def test_memray_sees_what_a_layer_gives_back(resnet: Profiled) -> None:
     """Executing a convolution takes workspace: its peak is above what it leaves behind."""
@@ -77,7 +75,6 @@ def test_memray_sees_what_a_layer_gives_back(resnet: Profiled) -> None:
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.slow
 @needs("memray")
 def test_overlapping_threads_have_no_growth_of_their_own() -> None:
     """Layers that run at once are still read, but their growth is not added up to parameters."""
@@ -88,7 +85,6 @@ def test_overlapping_threads_have_no_growth_of_their_own() -> None:
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.slow
 @pytest.mark.timeout(1200)
 @needs("tcmalloc")
 def test_tcmalloc_counts_what_torch_allocates_but_no_mapped_weights() -> None:
@@ -169,7 +165,6 @@ def test_the_dumps_before_a_kill_are_kept() -> None:
 
 @pytest.mark.own_cgroup
 @needs("memray")
-@pytest.mark.slow
 def test_memrays_record_up_to_a_kill_is_kept() -> None:
     """The worker is killed while it imports: what is recorded is read."""
     profiled = profile_network("alexnet", "memray", timeout_s=5.0)

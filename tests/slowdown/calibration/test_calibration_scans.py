@@ -172,7 +172,6 @@ def test_an_area_leaves_nothing_to_the_next(session: Session, tmp_path: Path, sc
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.slow
 @pytest.mark.parametrize("swap_kind", ["none", "file"])
 def test_the_runtime_is_limited_to_its_own_size(
     session: Session, tmp_path: Path, scanned: Path, swap_kind: str
