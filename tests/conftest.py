@@ -82,7 +82,20 @@ MISSING = re.compile(r"No module named '(\w+)")
 TESTS = Path(__file__).parent
 FSYNC = os.fsync
 #: Where all tests have their marks already.
-HELD = {TESTS / name for name in ("boards", "engines", "layers")}
+HELD = {
+    TESTS / name
+    for name in (
+        "boards",
+        "scenario",
+        "analysis",
+        "cli",
+        "results",
+        "report",
+        "engines",
+        "layers",
+        "workloads",
+    )
+}
 
 
 # No test asserts seconds, and a second worker or a small board makes any of them slow. Inputs are

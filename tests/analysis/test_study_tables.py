@@ -65,6 +65,7 @@ def test_stacks_stand_beside_the_kernel_of_their_field(convolution: Path):
     assert all(p.ratio == pytest.approx(truth, rel=0.05) for p in found)
 
 
+@pytest.mark.process
 def test_pytest_benchmark_compares_two_exports(convolution: Path, tmp_path: Path):
     """What is exported is read and compared by pytest-benchmark itself, by its statistics."""
     files = [tmp_path / name for name in ("0001_before.json", "0002_after.json")]
@@ -122,6 +123,7 @@ def test_parts_stand_beside_the_whole(tmp_path: Path):
     assert rows["all"]["accuracy"] == pytest.approx(0.805)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["convolution", "search"])
 def test_the_verb_shows_and_draws_them(name: str, request: pytest.FixtureRequest):
     """`study` prints every table and tells JSON; `plot` draws, and is silent on what is absent."""

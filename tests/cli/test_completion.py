@@ -14,6 +14,8 @@ from made_sweep import Shape, make
 
 from edgebench.cli import VERBS
 
+pytestmark = pytest.mark.process
+
 HEAVY = {"torch", "pandas", "scipy", "seaborn", "matplotlib"}
 SMALL = Shape(networks={"lenet": 3}, limits=(None,), repeats=1, rounds=1)
 #: What `edgebench --help` tells to type, by shell.

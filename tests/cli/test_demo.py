@@ -21,6 +21,7 @@ KEPT = ROOT / "results" / "vm-2core-24g"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+@pytest.mark.process
 def test_the_answer_is_that_of_the_sweep():
     """It ends with the sentences of the sweep, says that it is played back, and runs nothing."""
     command = [sys.executable, "-m", "edgebench", "demo", "--seconds", "0.5s"]
@@ -41,6 +42,7 @@ def test_the_shipped_sweep_is_the_kept_one():
         assert (shipped / name).read_bytes() == (KEPT / shipped.name / name).read_bytes()
 
 
+@pytest.mark.process
 def test_the_page_follows_it(tmp_path: Path):
     """With --page the sweep grows in a folder of its own, which is gone after Ctrl-C."""
     pytest.importorskip("starlette")
@@ -68,6 +70,7 @@ def test_the_page_follows_it(tmp_path: Path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.process
 def test_a_killed_demo_is_cleaned_up_after(tmp_path: Path):
     """What SIGKILL leaves of the page's folder is removed by the next start of any verb."""
     pytest.importorskip("starlette")
@@ -85,6 +88,7 @@ def test_a_killed_demo_is_cleaned_up_after(tmp_path: Path):
     assert not folder.exists()
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("python3") is None, reason="needs python3")
 def test_a_recording_shows_what_the_terminal_showed(tmp_path: Path):
     """Text, colours and frames of a real session; no script; the last frame is what stays."""

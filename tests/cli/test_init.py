@@ -112,6 +112,7 @@ def test_mistakes_are_named(here: Path, words: list[str], says: str):
     assert not list(here.iterdir())
 
 
+@pytest.mark.process
 def test_on_a_terminal_it_asks(here: Path):
     """Three questions with defaults; what a flag says is not asked."""
     terminal = Terminal(["init"], 80, 24)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.process
 def test_pandas_comes_without_pyarrow_and_still_writes_parquet(tmp_path: Path):
     """Only pandas is imported; what asks for pyarrow later gets it, pandas too."""
     pytest.importorskip("pyarrow", reason="needs pyarrow")

@@ -32,6 +32,7 @@ def edgebench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("verb", ["show", "watch"])
 def test_a_folder_with_a_space_is_quoted(tmp_path: Path, verb: str):
     """What is printed as the next command names the folder in one word of the shell."""
@@ -50,6 +51,7 @@ def test_a_remedy_that_is_typed_is_one_line(capsys: pytest.CaptureFixture[str]):
     assert max(len(line) for line in lines if _TYPED not in line) <= 80
 
 
+@pytest.mark.process
 def test_a_report_is_compared_with_the_one_before_it(tmp_path: Path):
     """The first sweep has none before it; the next command names folders that are there."""
     paths = [make(tmp_path, Shape(repeats=1)) for _ in range(2)]
@@ -63,6 +65,7 @@ def test_a_report_is_compared_with_the_one_before_it(tmp_path: Path):
     assert list(lines.values()) == [["plot", first], ["compare", first, second]]
 
 
+@pytest.mark.process
 def test_a_report_suggests_no_comparison_that_is_refused(tmp_path: Path):
     """The sweep before it was made with other storage: its figures come next."""
     first, second = sorted(make(tmp_path, Shape(repeats=1)) for _ in range(2))
@@ -95,6 +98,7 @@ def on_terminal(*words: str) -> list[str]:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.decode()).splitlines()
 
 
+@pytest.mark.process
 def test_an_error_is_wrapped_between_words():
     """No line is wider than the terminal, which would break it within a word."""
     lines = on_terminal(sys.executable, "-m", "edgebench", "minimum", "no-such-weights.safetensors")
@@ -103,6 +107,7 @@ def test_an_error_is_wrapped_between_words():
     assert "it holds weights and no network" in " ".join(" ".join(lines).split())
 
 
+@pytest.mark.process
 def test_a_command_in_a_warning_is_one_line():
     """However long; the sentence before it is wrapped."""
     command = f"edgebench calibrate --swap 2G --results /{'long-' * 20}folder"

@@ -141,6 +141,7 @@ def name_of(words: tuple[str, ...]) -> str:
     return " ".join([words[0], *(word for word in words if word.startswith("--"))])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("words", "first"), QUICKLY, ids=[name_of(words) for words, _ in QUICKLY])
 def test_the_answer_is_first_and_fits(words: tuple[str, ...], first: str, home: Path):
     """Verbs that read a kept sweep, or none: sentence first, at most 80 cells, values whole."""

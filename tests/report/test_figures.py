@@ -228,6 +228,7 @@ def test_an_unknown_trial_is_refused(small: Results):
         list(memory_time.figures(small, "9999"))
 
 
+@pytest.mark.process
 def test_the_same_data_give_the_same_bytes(tmp_path: Path):
     """PNG and SVG are equal, byte for byte, also from another process."""
     path = make(tmp_path, SMALL)
@@ -239,6 +240,7 @@ def test_the_same_data_give_the_same_bytes(tmp_path: Path):
     assert {name.rsplit(".", 1)[1] for name in first} == {"png", "svg"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("shape", "drawn", "left_out"),
     [
@@ -274,6 +276,7 @@ def test_what_is_missing_is_said(tmp_path: Path, shape: Shape, drawn: str, left_
     assert all(words in said for words, said in zip(left_out, gallery.left_out, strict=True))
 
 
+@pytest.mark.process
 def test_a_command_has_figures(tmp_path: Path):
     """Any program gets its slowdown, its totals and its memory over time, without layers."""
     gallery = draw_all(load(make(tmp_path, Shape(command="python3 train.py --fast"))))
@@ -286,6 +289,7 @@ def test_a_command_has_figures(tmp_path: Path):
     }
 
 
+@pytest.mark.process
 def test_nothing_to_draw_is_an_error(tmp_path: Path):
     """A sweep without a single usable file ends with every reason at once."""
     shape = Shape(killed_below=1e9, limits=(150,), with_files=False)
@@ -294,6 +298,7 @@ def test_nothing_to_draw_is_an_error(tmp_path: Path):
     assert "edgebench show" in str(caught.value)
 
 
+@pytest.mark.process
 def test_the_callers_matplotlib_is_left_alone(small: Results):
     """Drawing changes none of the caller's parameters and leaves no pyplot figure."""
     code = "import sys, matplotlib as mpl; mpl.rcParams['font.size'] = 33\n"
@@ -306,6 +311,7 @@ def test_the_callers_matplotlib_is_left_alone(small: Results):
     assert mpl.rcParams["font.family"] == ["DejaVu Sans"]
 
 
+@pytest.mark.process
 def test_plot_names_what_it_wrote(tmp_path: Path):
     """The folder and every PNG are named on stdout, then the next verb."""
     path = make(tmp_path, SMALL)

@@ -19,6 +19,7 @@ def export(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.process
 def test_a_card_has_a_sentence_and_a_table_for_each_workload():
     """Three networks at five limits: every row has the columns of its head; the need is in both."""
     text = export("--format", "markdown").stdout
@@ -31,6 +32,7 @@ def test_a_card_has_a_sentence_and_a_table_for_each_workload():
     assert "mobilenet\\_v2" in text
 
 
+@pytest.mark.process
 def test_a_badge_is_of_one_workload(tmp_path: Path):
     """Of several one must be named; the file's suffix chooses the format; it is well-formed."""
     refused = export("--format", "badge")
@@ -43,6 +45,7 @@ def test_a_badge_is_of_one_workload(tmp_path: Path):
     assert texts == ["memory", "runs in 463 MiB; takes 26× as long in 185 MiB"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -28,6 +28,7 @@ def test_the_style_is_seaborns():
     assert theirs == TICKS
 
 
+@pytest.mark.process
 def test_figures_need_no_seaborn():
     """It takes half a second to import, for a list of colours."""
     code = (

@@ -81,6 +81,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.process
 def test_the_page_stands_alone(told: Path):
     """No script, no address but of figures in the page itself, well-formed, below 5 MB."""
     text = (told / "report.html").read_text()
@@ -94,6 +95,7 @@ def test_the_page_stands_alone(told: Path):
     assert {str(a["href"])[1:] for tag, a in page.tags if tag == "a"} <= ids
 
 
+@pytest.mark.process
 def test_the_page_answers_the_four_questions(told: Path):
     """Each workload has its answers with the sweep's own numbers, its limits and its figures."""
     page = Page((told / "report.html").read_text())
@@ -111,6 +113,7 @@ def test_the_page_answers_the_four_questions(told: Path):
     assert any("Slowdown of alexnet" in str(alt) for alt in shown)
 
 
+@pytest.mark.process
 def test_of_layers_the_page_shows_the_cause(told: Path):
     """Which layers cause the slowdown is a figure; for all layers at all limits it names plot."""
     text = (told / "report.html").read_text()
@@ -121,6 +124,7 @@ def test_of_layers_the_page_shows_the_cause(told: Path):
     assert "edgebench plot draws figures as files" in " ".join(Page(text).words)
 
 
+@pytest.mark.process
 def test_without_a_figure_of_the_cause_all_layers_are_shown(tmp_path: Path):
     """Without a finished unlimited trial there is no cause to draw: each layer's times are."""
     folder = make(tmp_path, Shape({"alexnet": 3}, rounds=1))
@@ -132,6 +136,7 @@ def test_without_a_figure_of_the_cause_all_layers_are_shown(tmp_path: Path):
     assert not any(stem.startswith("layer-costs") for stem in stems)
 
 
+@pytest.mark.process
 def test_markdown_says_the_same(told: Path):
     """The text has the page's sentences, and each figure it shows lies beside it."""
     text = (told / "report.md").read_text()
@@ -141,6 +146,7 @@ def test_markdown_says_the_same(told: Path):
     assert all((told / figure).is_file() for figure in figures)
 
 
+@pytest.mark.process
 def test_the_pdf_is_whole(told: Path):
     """With --pdf there is a whole PDF beside the page, below 5 MB."""
     data = (told / "report.pdf").read_bytes()
@@ -149,6 +155,7 @@ def test_the_pdf_is_whole(told: Path):
     assert len(data) < 5_000_000
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("one_figure")
 def test_json_names_the_files(tmp_path: Path):
     """--json gives the paths of what was written, wherever -o put it."""
@@ -169,6 +176,7 @@ def edit_records(folder: Path, edit: Callable[[dict[str, Any]], None], most: int
     (folder / "complete.json").unlink()
 
 
+@pytest.mark.process
 def test_hostile_names_stay_words(tmp_path: Path):
     """Markup, Markdown, formulas and terminal escapes in names are shown, never obeyed."""
     shape = replace(SMALL, networks={HOSTILE: 3}, schedules=(HOSTILE,), killed_below=60)
@@ -204,6 +212,7 @@ def test_markdown_is_escaped(text: str, expected: str):
     assert escaped(text) == expected
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("keep", [0, 1])
 def test_a_sweep_with_hardly_a_trial_is_told(tmp_path: Path, keep: int):
     """No trial, or one: a page that says what is not known, and no figure without data."""
@@ -215,6 +224,7 @@ def test_a_sweep_with_hardly_a_trial_is_told(tmp_path: Path, keep: int):
     assert f"The sweep is unfinished: {keep} of" in words
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("one_figure")
 def test_a_damaged_sweep_is_told_with_its_damage(tmp_path: Path):
     """Torn lines, lost samples and events, no environment: told, and named among the doubts."""
@@ -231,6 +241,7 @@ def test_a_damaged_sweep_is_told_with_its_damage(tmp_path: Path):
     assert "environment.json is damaged" in words
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("one_figure")
 def test_damage_that_the_reading_process_saw_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

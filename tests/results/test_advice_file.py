@@ -71,6 +71,7 @@ def test_nothing_is_typed_for_what_is_not_advised(sweep: Path):
         assert found.typed == ()
 
 
+@pytest.mark.process
 def test_report_and_page_show_the_ranking(sweep: Path):
     """Its sentence first, and a row for each remedy, the fastest first."""
     keep_advice(sweep, ANSWER)

@@ -375,6 +375,7 @@ def test_a_folder_that_takes_nothing_is_read(tmp_path: Path, all_large: None):
     assert [file.name for file in path.iterdir() if re.search("columns.", file.name)] == []
 
 
+@pytest.mark.process
 @pytest.mark.promise("Its cache is not used if it is out of date or damaged, and is optional.")
 @pytest.mark.root
 def test_a_full_disk_costs_what_would_be_kept(tmp_path: Path, all_large: None):

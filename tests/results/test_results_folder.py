@@ -224,6 +224,7 @@ def test_a_trials_own_files_reach_the_disk_before_its_line(
     assert done[line + 1 :] == ["sync trials.jsonl"]
 
 
+@pytest.mark.process
 def test_a_writer_killed_at_random_moments_ends_complete_and_without_duplicates(tmp_path: Path):
     """SIGKILL anywhere loses at most the trial in flight; starting again ends with every trial."""
     chance, recorded, kills = random.Random(7), [], 0
@@ -259,6 +260,7 @@ def test_a_writer_killed_at_random_moments_ends_complete_and_without_duplicates(
     assert kills >= 5
 
 
+@pytest.mark.process
 def test_a_full_disk_leaves_the_lines_that_were_there(tmp_path: Path):
     """A line that doesn't fit is taken back whole, and the error says what to do."""
 

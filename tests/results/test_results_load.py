@@ -221,6 +221,7 @@ def test_nothing_there_says_what_to_do(tmp_path: Path):
         assert "edgebench run" in str(caught.value)
 
 
+@pytest.mark.process
 def test_a_machine_without_pandas_is_told_what_to_install(tmp_path: Path):
     """Frames name the extra; loading itself needs no pandas."""
     path = make_sweep(tmp_path)

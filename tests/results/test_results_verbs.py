@@ -118,6 +118,7 @@ def test_show_names_the_noise(tmp_path: Path):
     assert text.count("the hypervisor took 9 %") == 1
 
 
+@pytest.mark.process
 def test_collections_within_rounds_are_one_line_a_workload(tmp_path: Path):
     """How many trials, how long at the most, what keeps them out; of none nothing is said."""
 

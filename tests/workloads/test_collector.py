@@ -89,6 +89,7 @@ def within_rounds(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "No garbage collection runs in a round unless requested; outputs are bit-identical; "
     "memory does not grow through reference cycles."

@@ -27,6 +27,7 @@ def test_digits_are_scikit_learns():
     assert (len(ours.train), len(ours.test), ours.shape) == (1500, 297, (1, 8, 8))
 
 
+@pytest.mark.process
 def test_digits_do_not_bring_scikit_learn_in():
     """Reading them imports neither its code nor torch's, which would count as memory in use."""
     import subprocess
@@ -41,6 +42,7 @@ def test_digits_do_not_bring_scikit_learn_in():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("name", "folder"), [("mnist", "MNIST"), ("fashion-mnist", "FashionMNIST")]
 )
@@ -53,6 +55,7 @@ def test_idx_files_are_read_by_torchvision(tmp_path: Path, name: str, folder: st
     assert data.test.labels.tolist() == written["t10k-labels-idx1"].tolist()
 
 
+@pytest.mark.torch
 def test_cifar_files_are_read_by_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Real pickled batches, whose sums torchvision checks, arrive channels first."""
     from edgebench.layers.networks import import_torchvision
@@ -86,6 +89,7 @@ def test_no_folder_is_asked_for():
         load_data("mnist")
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("keep", [0, 3, 16, 1000])
 def test_a_torn_file_is_said_to_be_corrupt(tmp_path: Path, keep: int):
     """A file cut anywhere, in its header too, is refused with what to do, never half used."""
@@ -96,6 +100,7 @@ def test_a_torn_file_is_said_to_be_corrupt(tmp_path: Path, keep: int):
         load_data("mnist", tmp_path)
 
 
+@pytest.mark.torch
 def test_cifar_with_other_sums_is_corrupt(tmp_path: Path):
     """Files that are not CIFAR-10's own are refused by torchvision's check, and said so."""
     write_cifar(tmp_path)
@@ -103,6 +108,7 @@ def test_cifar_with_other_sums_is_corrupt(tmp_path: Path):
         load_data("cifar10", tmp_path)
 
 
+@pytest.mark.torch
 def test_a_label_out_of_range_is_corrupt(tmp_path: Path):
     """Label 200 among 10 classes is named before any training begins."""
     write_mnist(tmp_path, highest_label=200)

@@ -27,6 +27,7 @@ def test_all_are_listed_with_what_to_type(tmp_path: Path):
     assert "edgebench data mnist --download" in shown.output
 
 
+@pytest.mark.torch
 def test_files_that_are_there_are_seen(tmp_path: Path):
     """JSON says so, and a name alone is read whole."""
     write_mnist(tmp_path)
