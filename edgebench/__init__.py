@@ -52,8 +52,8 @@ outcome
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+# Importing typing would double the time in which Ctrl-C can't be handled yet.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path

@@ -110,7 +110,7 @@ settings.load_profile("any-speed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Ctrl-C works in what tests start, also where a shell started us deaf to it (``… &``)."""
+    """Signals end what tests start, also where ``nohup`` or a shell (``… &``) ignores them."""
     # Known without xdist, too.
     config.addinivalue_line("markers", "xdist_group(name): goes to the worker of this group")
     for number in (signal.SIGQUIT, signal.SIGHUP):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import gc
 import importlib
+import math
 import os
 import signal
 import sys
+import time
 from types import FrameType
 from typing import NoReturn
 
@@ -70,9 +72,12 @@ measures how much slower it gets.
 All verbs: edgebench --help. Is this machine ready? edgebench doctor"""
 #: So many objects are made between two garbage collections.
 _OBJECTS = 20_000
+#: Signals that follow each other sooner come from one event.
+_ONE_EVENT_S = 2.0
 #: What to do about failures of the system that nothing foresaw.
 _REMEDIES = {
     errno.ENOSPC: "free some space",
+    errno.EMFILE: "allow more open files: ulimit -n 1024",
     errno.ENOENT: "was it removed or moved meanwhile? type the same command again",
 }
 #: The help's last lines: click makes the completion, the shell has to load it.
@@ -140,35 +145,71 @@ def cli(context: click.Context) -> None:
 
     Does it fit? How slow will it be? Which layers are the cause? What would more memory save?
     """
+    if isinstance(context.obj, _Signals):
+        # The verb's module is imported, and the verb is about to run.
+        context.obj.begin()
     if context.invoked_subcommand is None:
         click.echo(_FIRST_STEPS)
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM was received: stop as for Ctrl-C, but with another exit code."""
+class _Signals:
+    """Signals that end the program: the verb is interrupted and cleans up.
 
+    One event can send several (a closed terminal, ``timeout``, a logout): those that follow within
+    a moment don't interrupt the clean-up. What was ignored from the start, as under ``nohup``,
+    stays ignored.
+    """
 
-def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
-    raise _Terminated
+    def __init__(self) -> None:
+        ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        found = {number: signal.getsignal(number) for number in ends}
+        self._before = {number: found[number] for number in ends if found[number] != signal.SIG_IGN}
+        self._last_s = -math.inf
+        #: The first one that was received.
+        self.received: int | None = None
+
+    def begin(self) -> None:
+        """From now on they interrupt."""
+        for number in self._before:
+            signal.signal(number, self._interrupt)
+
+    def end(self) -> None:
+        """Nothing is left to clean up: they do what they did before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _interrupt(self, signum: int, frame: FrameType | None) -> None:
+        self.received = self.received or signum
+        before_s, self._last_s = self._last_s, time.monotonic()
+        if self._last_s - before_s > _ONE_EVENT_S:
+            raise KeyboardInterrupt
 
 
 def main() -> NoReturn:
     """The program ``edgebench``: run the verb, print its error, exit with its code."""
     # Libraries that a verb imports make hundreds of thousands of objects, none of them garbage.
     gc.set_threshold(_OBJECTS)
+    signals = _Signals()
     try:
-        signal.signal(signal.SIGTERM, _on_sigterm)
-        code = _run_verb()
-        # Nothing is left to clean up: from here on SIGTERM may end the process at once.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    except KeyboardInterrupt as stop:
-        code = _interrupted(stop)
+        code = _run_verb(signals)
+    except BaseException:
+        # Of an interrupted import or a closed terminal come errors of all kinds.
+        if signals.received is None:
+            raise
+        code = _interrupted(signals)
+    signals.end()
     sys.exit(code)
 
 
-def _run_verb() -> int:
+def _run_verb(signals: _Signals) -> int:
+    """Its exit code; an error after a signal is what the signal led to."""
+    code = _print_errors(signals)
+    return code and (128 + signals.received if signals.received else code)
+
+
+def _print_errors(signals: _Signals) -> int:
     try:
-        cli.main(prog_name="edgebench", standalone_mode=False)
+        cli.main(prog_name="edgebench", standalone_mode=False, obj=signals)
     except EdgebenchError as error:
         return _print_error(error)
     except ModuleNotFoundError as error:
@@ -178,6 +219,8 @@ def _run_verb() -> int:
             raise
         return _print_error(lacking)
     except OSError as error:
+        if signals.received:
+            raise
         if isinstance(error, BrokenPipeError):
             # Its reader has ended, as `| head` does: further output goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -186,8 +229,8 @@ def _run_verb() -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt) as stop:
-        return _interrupted(stop)
+    except (click.Abort, KeyboardInterrupt):
+        return _interrupted(signals)
     return 0
 
 
@@ -198,11 +241,18 @@ def _print_error(error: EdgebenchError) -> int:
     return error.exit_code
 
 
-def _interrupted(stop: BaseException) -> int:
-    """Print that it stopped; the exit code of Ctrl-C or of SIGTERM, whichever it was."""
-    click.echo("edgebench: interrupted; all finished trials are kept", err=True)
-    terminated = isinstance(stop, _Terminated) or isinstance(stop.__cause__, _Terminated)
-    return 143 if terminated else 130
+def _interrupted(signals: _Signals) -> int:
+    """Print that it stopped; the exit code says by which signal."""
+    try:
+        click.echo("edgebench: interrupted; all finished trials are kept", err=True)
+        sys.stdout.flush()
+    except OSError:
+        # The terminal is closed: what Python itself would still print goes nowhere.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, sys.stderr.fileno())
+    signals.received = signals.received or signal.SIGINT
+    return 128 + signals.received
 
 
 def _machine_error(error: OSError) -> MachineError:

@@ -144,7 +144,7 @@ def _answer(record: TrialRecord) -> str:
     if record.outcome == "oom-killed":
         return f"Killed for memory after {took}: it needs more than {limit}{_with_swap(record)}."
     ends = {"ok": f"It took {took}", "timeout": f"Stopped at its time limit, after {took}"}
-    how = ends.get(record.outcome, f"It failed with exit code {record.exit_code} after {took}")
+    how = ends.get(record.outcome, f"It {_failed(record)} after {took}")
     if (needed := needed_bytes(record)) is not None:
         return f"{how} and needed {format_size(needed)} of memory."
     if record.peak_bytes is None:
@@ -155,6 +155,13 @@ def _answer(record: TrialRecord) -> str:
     if record.saturated:
         return f"{how} with {limit} of memory{_with_swap(record)}; it used all, and may need more."
     return f"{how} and used {peak} of the {limit} that it was allowed."
+
+
+def _failed(record: TrialRecord) -> str:
+    """A program that a signal ended, or GNU time before it, has no exit code."""
+    if record.exit_code is not None:
+        return f"failed with exit code {record.exit_code}"
+    return f"was {record.reason}" if record.signal else "failed"
 
 
 def _with_files(record: TrialRecord) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -61,7 +63,7 @@ def serve(
     token = new_token() if with_token else None
     jobs = JobFiles(results.resolve(), queue_folder(results))
     server = make_server(make_app(jobs, AccessRules(host, token), files and files.resolve()))
-    _end_with_the_terminal()
+    _end_with_the_terminal(server.handle_exit)
     with open_socket(host, port) as sock, contextlib.ExitStack() as kept:
         port = sock.getsockname()[1]
         file = kept.enter_context(token_file(port, token)) if token else None
@@ -69,10 +71,17 @@ def serve(
         server.run(sockets=[sock])
 
 
-def _end_with_the_terminal() -> None:
+def _end_with_the_terminal(end: Callable[[int, FrameType | None], None]) -> None:
     """Closing the terminal ends the server as SIGTERM does, unless it runs under nohup."""
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
-        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    interrupt = signal.getsignal(signal.SIGHUP)
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        # The server raises the signal again once it has ended.
+        signal.signal(signal.SIGHUP, interrupt)
+        end(signum, frame)
+
+    if interrupt != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, handle)
 
 
 def _print_address(

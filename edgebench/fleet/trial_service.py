@@ -184,7 +184,9 @@ def _stop(signum: int, frame: FrameType | None) -> None:
 
 def main() -> None:
     """Serve until the input ends."""
-    signal.signal(signal.SIGTERM, _stop)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _stop)
     # What a library prints is no answer.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -38,7 +38,7 @@ ENDED: tuple[State, ...] = ("done", "stopped", "failed")
 #: Exit codes of ``edgebench run``: some trials failed; all ok, or some failed; stopped by the user.
 SOME_FAILED = 3
 _DONE = (0, SOME_FAILED)
-_STOPPED = (130, 143, -signal.SIGINT, -signal.SIGTERM)
+_STOPPED = (129, 130, 143, -signal.SIGHUP, -signal.SIGINT, -signal.SIGTERM)
 _ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}")
 _TAIL_BYTES = 2000
 _NOT_STARTED = "the server was ended while it started the sweep; start the sweep again"

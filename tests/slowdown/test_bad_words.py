@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,11 +40,8 @@ def greedy():
 
 
 @pytest.fixture
-def say(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Callable[..., Told]]:
+def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
     """The whole program: its exit code, stdout and stderr."""
-    before = signal.getsignal(signal.SIGTERM)
 
     def program(*words: str | Path) -> Told:
         monkeypatch.setattr(sys, "argv", ["edgebench", *map(str, words)])
@@ -54,8 +50,7 @@ def say(
         printed = capsys.readouterr()
         return int(end.value.code or 0), printed.out, printed.err
 
-    yield program
-    signal.signal(signal.SIGTERM, before)
+    return program
 
 
 @pytest.fixture(scope="module")

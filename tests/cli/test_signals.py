@@ -1,0 +1,194 @@
+"""Signals that end the program: it cleans up, says so, and exits with 128 + the number."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench import cli
+from edgebench.cgroups.leftovers import claims, state_folder
+from edgebench.identity import python_path
+
+#: Started and not yet released: it has written to one FIFO and waits for the other.
+_WAITS = ("sh", "-c", 'echo up > "$0"; read word < "$1"')
+#: The program, interrupted while it is imported.
+_INTERRUPTED_IMPORT = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, *about):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["edgebench", "--version"]
+from edgebench.__main__ import main
+main()
+"""
+
+
+class Measured:
+    """``edgebench measure`` of a command that waits, in a process of its own."""
+
+    def __init__(self, folder: Path, **options: object) -> None:
+        self.up, self.go = folder / "up", folder / "go"
+        for fifo in (self.up, self.go):
+            os.mkfifo(fifo)
+        (folder / "tmp").mkdir()
+        swap = ["--swap", "4M"] if os.geteuid() == 0 else []
+        words = ["measure", "--memory", "64M", *swap, "--", *_WAITS, str(self.up), str(self.go)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "edgebench", *words],
+            env={**os.environ, "PYTHONPATH": python_path(), "TMPDIR": str(folder / "tmp")},
+            **{"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, **options},  # type: ignore[call-overload]
+        )
+        assert self.up.read_text() == "up\n"
+        (state,) = state_folder().glob(f"{self.process.pid}-*.claims")
+        #: The state file and all that it claims.
+        self.made = [state, *(Path(value) for _, value in claims(state))]
+
+    def left(self) -> list[Path]:
+        """What is still there of all that it made."""
+        swaps = Path("/proc/swaps").read_text()
+        return [path for path in self.made if path.exists() or str(path) in swaps]
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Iterator[Callable[..., Measured]]:
+    """Starts it; at the end it is gone."""
+    started: list[Measured] = []
+
+    def start(**options: object) -> Measured:
+        started.append(Measured(tmp_path, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.terminate()
+            one.process.communicate()
+
+
+@pytest.mark.own_cgroup
+@pytest.mark.promise("A closed terminal, Ctrl-C and SIGTERM leave nothing behind, in each verb.")
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_nothing_is_left(
+    measured: Callable[..., Measured], number: signal.Signals
+) -> None:
+    """The workload, its cgroup, swap, temporary folder and state file are gone."""
+    one = measured()
+    assert one.left() == one.made
+    one.process.send_signal(number)
+    _, words = one.process.communicate()
+    assert one.process.returncode == 128 + number
+    assert words.decode().splitlines()[-1] == (
+        "edgebench: interrupted; all finished trials are kept"
+    )
+    assert b"Traceback" not in words
+    assert one.left() == []
+
+
+@pytest.mark.own_cgroup
+def test_under_nohup_a_closed_terminal_is_nothing(measured: Callable[..., Measured]) -> None:
+    """It was ignored at the start, so it stays ignored, and the trial goes on to its end."""
+    one = measured(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    one.process.send_signal(signal.SIGHUP)
+    one.go.write_text("on\n")
+    one.process.communicate()
+    assert one.process.returncode == 0
+    assert one.left() == []
+
+
+@pytest.mark.own_cgroup
+def test_a_terminal_that_is_gone(measured: Callable[..., Measured]) -> None:
+    """The kernel sends SIGHUP, and every write to the terminal fails: all is cleaned up."""
+    ours, theirs = pty.openpty()
+
+    def take_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    one = measured(stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=take_terminal)
+    os.close(theirs)
+    os.close(ours)
+    one.process.wait()
+    assert one.process.returncode == 128 + signal.SIGHUP
+    assert one.left() == []
+
+
+@pytest.mark.process
+def test_an_interrupted_import_is_no_traceback() -> None:
+    """Ctrl-C right after the start: nothing has been made, and nothing is printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED_IMPORT], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+@pytest.fixture
+def signals() -> Iterator[cli._Signals]:
+    """Those of this process, handled as the program does; then as before."""
+    found = cli._Signals()
+    found.begin()
+    yield found
+    found.end()
+
+
+def test_signals_of_one_event_interrupt_once(
+    signals: cli._Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A closed terminal or ``timeout`` sends several; one that comes later interrupts again."""
+    now = [100.0]
+    monkeypatch.setattr("edgebench.cli.time.monotonic", lambda: now[0])
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGHUP)
+    signal.raise_signal(signal.SIGTERM)
+    now[0] += 10
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    assert signals.received == signal.SIGHUP
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), ImportError("half")])
+def test_an_error_after_a_signal_is_what_the_signal_led_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    """A terminal that takes nothing, an import cut short: the signal's code, and no traceback."""
+
+    def verb(*, obj: cli._Signals, **_: object) -> None:
+        obj.begin()
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+        raise error
+
+    monkeypatch.setattr(cli.cli, "main", verb)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 128 + signal.SIGHUP
+    assert "interrupted" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.own_cgroup
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_killed_gnu_time_is_named(number: signal.Signals) -> None:
+    """The workload kills what runs it: an outcome with the signal's name, and the rest is ended."""
+    program = f"kill -{int(number)} $PPID; exec sleep 1000"
+    words = ["measure", "--memory", "64M", "--", "sh", "-c", program]
+    done = subprocess.run(
+        [sys.executable, "-m", "edgebench", *words],
+        env={**os.environ, "PYTHONPATH": python_path()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    name = signal.strsignal(number)
+    assert done.stdout.startswith(f"It was ended by signal {int(number)} ({name}) after")
+    assert "Traceback" not in done.stderr
