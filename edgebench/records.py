@@ -170,6 +170,7 @@ class TrialRecord:
     saturated: bool | None = None
     sampled_peak_bytes: int | None = None
     swap_peak_bytes: int | None = None
+    other_swap_bytes: int | None = None
     demand_bytes: int | None = None
     demand_source: str | None = None
     base_bytes: int | None = None

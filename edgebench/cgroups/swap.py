@@ -22,6 +22,8 @@ SWAPS = Path("/proc/swaps")
 _ZRAM_CONTROL = Path("/sys/class/zram-control")
 #: Left free on the machine's disk besides the swap file itself.
 _SPARE_BYTES = 256 << 20
+#: swapon(2).
+_HIGHEST_PRIORITY = 32767
 NOT_ROOT = 'call edgebench with sudo, or use swap = "system" or "none"'
 ANOTHER_SWAP = "ask for a smaller swap, or for another kind"
 NO_SYSTEM_SWAP = 'swapon one of your own, or use swap = { kind = "file", size = "2G" }'
@@ -34,6 +36,26 @@ class SwapState:
     kind: str
     device: Path | None = None
     size_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class SwapArea:
+    """One line of ``/proc/swaps``."""
+
+    used_bytes: int
+    priority: int
+
+
+def read_swap_areas(file: Path = SWAPS) -> dict[Path, SwapArea] | None:
+    """The machine's swap areas; None where they can't be read, as in some containers."""
+    try:
+        lines = [line.split() for line in file.read_text().splitlines()[1:]]
+        return {
+            Path(name): SwapArea(int(used_kib) << 10, int(priority))
+            for name, _, _, used_kib, priority in lines
+        }
+    except (OSError, ValueError):
+        return None
 
 
 class SwapControl:
@@ -156,8 +178,9 @@ class SwapControl:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until what was made is written down."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    """Signals that end the program wait until what was made is written down."""
+    ends = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     try:
         yield
     finally:
@@ -206,8 +229,17 @@ def _need_room(folder: Path, size_bytes: int, spare_bytes: int) -> None:
         )
 
 
+def _first_in_use() -> list[str]:
+    """Flags of swapon: a priority above all others', or the kernel fills those first."""
+    areas = read_swap_areas()
+    if areas is None:
+        return []
+    highest = max((area.priority for area in areas.values()), default=-1)
+    return ["--priority", str(min(max(highest, -1) + 1, _HIGHEST_PRIORITY))]
+
+
 def _swap_on(device: Path) -> None:
-    for words in (["mkswap", str(device)], ["swapon", str(device)]):
+    for words in (["mkswap", str(device)], ["swapon", *_first_in_use(), str(device)]):
         try:
             done = subprocess.run(words, capture_output=True, text=True, check=False)
         except FileNotFoundError as error:

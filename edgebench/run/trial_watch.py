@@ -1,4 +1,4 @@
-"""What is read from outside while a trial runs, beside its cgroup: sensors and accelerators."""
+"""What is read from outside while a trial runs, beside its cgroup: swap, sensors, accelerators."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.swap import read_swap_areas
 from edgebench.records import TrialRecord
 from edgebench.run.accelerator_record import with_accelerator
 from edgebench.run.accelerator_watch import AcceleratorWatch
 from edgebench.run.sensor_watch import SensorWatch
+from edgebench.run.swap_watch import SwapWatch, group_swap
 from edgebench.run.trial_energy import with_energy, with_walk_energy
 from edgebench.run.trial_record import Measured, TrialRequest
 from edgebench.run.trial_setup import TrialSetup
@@ -23,10 +25,13 @@ class TrialWatch:
         self._sensors = SensorWatch(None if request.strategy else setup.sensors)
         computes = request.settings.get("accelerator") is not None
         self._accelerator = AcceleratorWatch(computes, cgroup.pids)
+        own = setup.storage.swap.state.device if request.limits.swap_kind != "none" else None
+        self._swap = SwapWatch(own, read_swap_areas, group_swap(cgroup.hot_files()))
         self._stack = ExitStack()
 
     def __enter__(self) -> TrialWatch:
         """Begin."""
+        self._stack.enter_context(self._swap)
         self._stack.enter_context(self._sensors)
         self._stack.enter_context(self._accelerator)
         return self
@@ -42,12 +47,16 @@ class TrialWatch:
     def told(self, record: TrialRecord, measured: Measured) -> TrialRecord:
         """The record with what was read."""
         seen, window_ns = self._sensors.readings, measured.ended.window_ns
-        record = with_accelerator(record, measured.events, self._accelerator.readings)
+        record = with_accelerator(
+            self._swap.told(record), measured.events, self._accelerator.readings
+        )
         return with_energy(record, seen, measured.events, window_ns)
 
     def told_of_walk(self, records: Sequence[TrialRecord], measured: Measured) -> list[TrialRecord]:
-        """A walk's records: of an accelerator, the first has what was read of all its limits."""
+        """A walk's records; of swap and an accelerator the first has what was read in all of it."""
         assert measured.walk is not None
-        first = with_accelerator(records[0], measured.events, self._accelerator.readings)
+        first = with_accelerator(
+            self._swap.told(records[0]), measured.events, self._accelerator.readings
+        )
         seen, window_ns = self._sensors.readings, measured.ended.window_ns
         return with_walk_energy([first, *records[1:]], measured.walk.steps, seen, window_ns)

@@ -1,0 +1,144 @@
+"""A trial whose swap is in another area than its own is marked; growth of others is recorded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.interface import Cgroup, Limits
+from edgebench.cgroups.join import join_command
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.parent import find_parent
+from edgebench.cgroups.swap import SwapArea, SwapControl, read_swap_areas
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.swap_watch import KEY, SwapWatch, group_swap
+
+MIB = 1 << 20
+OWN, OTHER = Path("/swap/own"), Path("/swap/other")
+#: Touch 96 MiB, then wait for the end of the input.
+_FILL = """
+import sys
+held = bytearray(96 << 20)
+for at in range(0, len(held), 4096):
+    held[at] = 1
+print("full", flush=True)
+sys.stdin.read()
+"""
+
+
+def record() -> TrialRecord:
+    """A trial's record before swap areas are told of."""
+    return TrialRecord("0", "p0", 0, 0, {}, LimitSetting(), "ok", "2026-01-02T03:04:05.678+00:00")
+
+
+def told(
+    readings: list[tuple[int, int, int | None, int | None]], before: tuple[int, int] = (0, 0)
+) -> TrialRecord:
+    """The record after these readings: MiB in its own area, in the other, in the cgroup (twice)."""
+    now: tuple[int, int, int | None, int | None] = (*before, None, None)
+    group: Iterator[int | None] = iter(())
+
+    def areas() -> dict[Path, SwapArea]:
+        return {OWN: SwapArea(now[0] * MIB, 1), OTHER: SwapArea(now[1] * MIB, 0)}
+
+    watch = SwapWatch(OWN, areas, lambda: next(group))
+    with watch:
+        # The thread's own readings are none of the test's.
+        watch._ended.set()
+        watch._thread.join()
+        for reading in readings:
+            now = reading
+            sizes = [None if size is None else size * MIB for size in reading[2:]]
+            group = iter(sizes)
+            watch.read()
+    return watch.told(record())
+
+
+def test_swap_in_its_own_area_is_no_warning():
+    """However much it is."""
+    made = told([(80, 0, 80, 80), (90, 0, 90, 90)])
+    assert (made.other_swap_bytes, made.warnings) == (0, [])
+
+
+def test_swap_in_another_area_is_a_warning():
+    """The most of all readings, with the area's name and what to do."""
+    made = told([(10, 30, 40, 40), (10, 70, 80, 80), (10, 20, 30, 30)])
+    assert made.other_swap_bytes == 70 * MIB
+    (warning,) = made.warnings
+    assert warning.startswith(f"70.0 MiB of its swap were in another area than its own ({OTHER})")
+
+
+def test_what_others_swapped_is_recorded_and_is_no_warning():
+    """The other area grew, and the trial's swap is all in its own."""
+    made = told([(40, 100, 40, 40)], before=(0, 25))
+    assert (made.other_swap_bytes, made.warnings) == (75 * MIB, [])
+
+
+def test_a_change_between_two_readings_is_no_warning():
+    """It swaps out, or gives swap back, while its area is read; so does a MiB of slots kept."""
+    made = told([(40, 50, 80, 40), (80, 50, 40, 80), (40, 50, 41, 41)])
+    assert (made.other_swap_bytes, made.warnings) == (50 * MIB, [])
+
+
+def test_a_cgroup_without_swap_accounting_is_no_warning():
+    """How much of it is the trial's own is not known."""
+    made = told([(40, 50, None, None)])
+    assert (made.other_swap_bytes, made.warnings) == (50 * MIB, [])
+
+
+def test_where_areas_cant_be_read_nothing_is_guessed(tmp_path: Path):
+    """The reason stands in the record."""
+    assert read_swap_areas(tmp_path / "none") is None
+    with SwapWatch(OWN, lambda: read_swap_areas(tmp_path / "none"), lambda: 1) as watch:
+        watch.read()
+    made = watch.told(record())
+    assert made.other_swap_bytes is None
+    assert made.missing[KEY] == "/proc/swaps can't be read"
+
+
+def test_a_trial_without_swap_of_its_own_is_left_as_it_is():
+    """None, or the machine's."""
+    with SwapWatch(None, dict, lambda: 0) as watch:
+        pass
+    assert watch.told(record()) == record()
+
+
+def _swapped_by(cgroup: Cgroup, own: Path) -> TrialRecord:
+    """What is told of a process that swaps in the cgroup, if this is its own area."""
+    cgroup.set_limits(Limits(memory_bytes=32 * MIB))
+    command = join_command(cgroup, [sys.executable, "-I", "-S", "-c", _FILL], None, None)
+    with (
+        SwapWatch(own, read_swap_areas, group_swap(cgroup.hot_files())) as watch,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
+    ):
+        assert process.stdout
+        assert process.stdout.readline() == b"full\n"
+        watch.read()
+        process.communicate()
+    return watch.told(record())
+
+
+@pytest.mark.exclusive
+@pytest.mark.swap
+@pytest.mark.promise("A trial whose swap went to another area than its own is marked.")
+def test_the_area_that_came_last_is_used_first(tmp_path: Path):
+    """So a harness uses its own; one whose area was there before finds that it was passed over."""
+    (tmp_path / "state").mkdir(mode=0o700)
+    with Ownership(tmp_path / "state") as ownership:
+        cgroup = find_parent(ownership).create(f"{os.getpid()}-areas")
+        with SwapControl(ownership) as one, SwapControl(ownership) as other:
+            first = one.use("file", 160 * MIB).device
+            last = other.use("file", 160 * MIB).device
+            assert first
+            assert last
+            marked, unmarked = _swapped_by(cgroup, first), _swapped_by(cgroup, last)
+        cgroup.remove()
+    assert str(last) in marked.warnings[-1]
+    assert marked.other_swap_bytes
+    assert marked.other_swap_bytes > 40 * MIB
+    assert unmarked.warnings == []
