@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from edgebench.cgroups.delegation import CONTROLLERS, restore_controllers
 from edgebench.cgroups.disk_limits import lift_disk_limits
 from edgebench.cgroups.kernel_values import KIND, put_back
 from edgebench.cgroups.ram_disk import clear_ram_disk
@@ -104,5 +105,9 @@ CLEARERS: dict[str, Callable[[Path], str | None]] = {
     # Once no swap is on it.
     "ram-disk": clear_ram_disk,
     "temp-folder": clear_temp_folder,
+}
+#: Kind → how its state, as it was before, is restored once no harness uses it any more.
+RESTORERS: dict[str, Callable[[Path, str], str | None]] = {
+    CONTROLLERS: restore_controllers,
     KIND: put_back,
 }

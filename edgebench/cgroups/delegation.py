@@ -2,17 +2,20 @@
 
 A cgroup that has processes can't enable controllers for its children (the kernel's
 no-internal-processes rule). The root of the hierarchy is exempt; elsewhere the harness moves
-itself, its session and the processes that called it into a leaf cgroup, and back when it ends.
+itself, its session and the processes that called it into a leaf cgroup. The last harness there
+moves them back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -20,7 +23,14 @@ from edgebench.cgroups.files import unified_files
 from edgebench.cgroups.scope import systemd_runs
 from edgebench.errors import CgroupError
 
-#: The leaf cgroup that the harness is in while trials run.
+if TYPE_CHECKING:
+    from edgebench.cgroups.leftovers import Ownership
+
+#: How state files name a cgroup whose controllers were enabled.
+CONTROLLERS = "controllers"
+#: After attempts to restore a cgroup.
+_PAUSES_S = (0.001, 0.01, 0.1, 1.0)
+#: The leaf cgroup that harnesses are in while trials run.
 LEAF = "edgebench-harness"
 #: Controllers that are enabled where they are available; memory must be.
 _WANTED = ("memory", "cpu", "cpuset", "io", "pids")
@@ -109,28 +119,42 @@ def _marked(folder: Path) -> bool:
     return False
 
 
-def enable_controllers(base: DelegatedFolder) -> Callable[[], None]:
-    """Enable the controllers for new child cgroups; returns a function that undoes it.
+def enable_controllers(base: DelegatedFolder, ownership: Ownership) -> None:
+    """Enable the controllers for new child cgroups; the last harness there restores the cgroup.
 
     Raises:
         CgroupError: the cgroup has processes that can't be moved.
     """
-    already = frozenset(unified_files(base.folder).subtree_control)
-    if not is_root_cgroup(base.folder):
-        _move_to_leaf(base.folder)
-    undo = partial(_undo, base, already)
     try:
-        _enable(base, already)
+        with ownership.share(CONTROLLERS, base.folder, partial(_enabled, base.folder)):
+            _make_room_and_enable(base, ownership)
     except CgroupError:
-        undo()
+        ownership.restore(CONTROLLERS, base.folder)
         raise
-    return undo
 
 
-def _enable(base: DelegatedFolder, already: frozenset[str]) -> None:
+def _enabled(folder: Path) -> str:
+    return ",".join(sorted(unified_files(folder).subtree_control))
+
+
+def _make_room_and_enable(base: DelegatedFolder, ownership: Ownership) -> None:
+    """Those that are moved may start others meanwhile: then all of it again."""
+    for last in (False, False, False, True):
+        if not is_root_cgroup(base.folder):
+            _move_to_leaf(base.folder, ownership.harness_pids())
+        try:
+            _enable(base)
+        except CgroupError:
+            if last:
+                raise
+        else:
+            break
+
+
+def _enable(base: DelegatedFolder) -> None:
     """One by one: if one can't be enabled, memory still is."""
     files = unified_files(base.folder)
-    for name in sorted(base.controllers - already):
+    for name in sorted(base.controllers - set(files.subtree_control)):
         try:
             files.subtree_control = f"+{name}"
         except OSError as error:
@@ -153,11 +177,12 @@ def _refused(folder: Path, error: OSError) -> CgroupError:
     )
 
 
-def _move_to_leaf(folder: Path) -> None:
-    """Move all that is run with this process from the cgroup into its leaf."""
+def _move_to_leaf(folder: Path, harnesses: Sequence[int]) -> None:
+    """Move all harnesses, and all that is run with them, from the cgroup into its leaf."""
     inside = _pids(folder)
-    there = [pid for pid in _own_and_parents() if pid in inside]
-    there += [pid for pid in inside if pid not in there and _in_our_session(pid)]
+    there = [pid for pid in _with_parents(harnesses) if pid in inside]
+    sessions = set(map(_session, harnesses)) - {None}
+    there += [pid for pid in inside if pid > 0 and pid not in there and _session(pid) in sessions]
     if there:
         (folder / LEAF).mkdir(exist_ok=True)
     for pid in there:
@@ -170,34 +195,63 @@ def _move(pid: int, folder: Path) -> None:
         (folder / "cgroup.procs").write_text(str(pid))
 
 
-def _undo(base: DelegatedFolder, already: frozenset[str]) -> None:
-    """Restore the cgroup, unless another harness uses it.
+def restore_controllers(folder: Path, before: str) -> str | None:
+    """Restore the cgroup once no harness uses it; a sentence if that changed it.
 
     All that is in the leaf goes back: those moved may have started others meanwhile.
     """
-    if any(path.name != LEAF for path in base.folder.glob("edgebench-*/")):
-        return
-    files = unified_files(base.folder)
-    with contextlib.suppress(OSError):
-        for name in sorted(frozenset(files.subtree_control) - already):
-            files.subtree_control = f"-{name}"
-        for pid in _pids(base.folder / LEAF):
-            _move(pid, base.folder)
-        (base.folder / LEAF).rmdir()
+    if not (folder / "cgroup.procs").exists() or _has_trials(folder):
+        return None
+    surplus = _surplus(folder, before)
+    for pause_s in _PAUSES_S:
+        try:
+            _undo(folder, before)
+        except OSError:
+            # Busy for an instant after the last process has gone.
+            time.sleep(pause_s)
+        else:
+            break
+    return f"switched {', '.join(surplus)} off in {folder}" if surplus else None
+
+
+def _undo(folder: Path, before: str) -> None:
+    """Switch the controllers off, which lets processes in again, and move those in the leaf."""
+    for name in _surplus(folder, before):
+        unified_files(folder).subtree_control = f"-{name}"
+    leaf = folder / LEAF
+    if leaf.exists():
+        for pid in _pids(leaf):
+            _move(pid, folder)
+        leaf.rmdir()
+
+
+def _surplus(folder: Path, before: str) -> list[str]:
+    """The controllers that are enabled for its children and were not before."""
+    return sorted(set(unified_files(folder).subtree_control) - set(before.split(",")))
+
+
+def _has_trials(folder: Path) -> bool:
+    """Whether a harness has cgroups there; one of another user's has its claims elsewhere."""
+    return any(path.name != LEAF for path in folder.glob("edgebench-*/"))
 
 
 def _pids(folder: Path) -> tuple[int, ...]:
     return tuple(int(line) for line in (folder / "cgroup.procs").read_text().split())
 
 
-def _in_our_session(pid: int) -> bool:
-    """Whether it was started from the same terminal: ``tee`` in ``edgebench run … | tee log``."""
+def _session(pid: int) -> int | None:
+    """The session: ``tee`` in ``edgebench run … | tee log`` was started in the harness's."""
     try:
-        return pid > 0 and os.getsid(pid) == os.getsid(0)
+        return os.getsid(pid)
     except OSError:
-        return False
+        return None
 
 
-def _own_and_parents() -> list[int]:
-    """The process itself, its parent, and so on up to the first."""
-    return [os.getpid(), *(process.pid for process in psutil.Process().parents())]
+def _with_parents(pids: Iterable[int]) -> list[int]:
+    """Each process, its parent, and so on up to the first."""
+    found: dict[int, None] = {}
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            found |= dict.fromkeys([pid, *(parent.pid for parent in process.parents())])
+    return list(found)

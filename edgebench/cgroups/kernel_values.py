@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from edgebench.cgroups.leftovers import Ownership
@@ -25,7 +26,8 @@ def kernel_values(wanted: Mapping[str, str], ownership: Ownership) -> Iterator[d
     """File → value, as the kernel has them meanwhile.
 
     Raises:
-        MachineError: a file is none of those that may be set, or the kernel refuses a value.
+        MachineError: a file is none of those that may be set, the kernel refuses a value, or
+            another harness measures with another one.
     """
     with ExitStack() as stack:
         for file, value in wanted.items():
@@ -38,27 +40,34 @@ def _set(file: Path, value: str, ownership: Ownership) -> Iterator[None]:
     if not _FILES.fullmatch(str(file)):
         raise MachineError("edgebench sets no such file", where=str(file))
     try:
-        claimed = f"{file}={_value(file)}"
-        ownership.claim(KIND, claimed)
-        file.write_text(value)
+        _write_shared(file, value, ownership)
+        yield
+    finally:
+        ownership.restore(KIND, file)
+
+
+def _write_shared(file: Path, value: str, ownership: Ownership) -> None:
+    """Write it, unless another harness measures with another value of it."""
+    try:
+        with ownership.share(KIND, file, partial(_value, file)) as is_shared:
+            if is_shared and (now := _value(file)) != value:
+                raise MachineError(
+                    f"another edgebench measures with {now}, not {value}",
+                    where=str(file),
+                    remedy="wait until it has ended",
+                )
+            file.write_text(value)
     except OSError as error:
         raise MachineError(
             f"the kernel does not take {value}: {error.strerror}",
             where=str(file),
             remedy="leave --kernel out",
         ) from error
-    try:
-        yield
-    finally:
-        put_back(Path(claimed))
-        ownership.release(KIND, claimed)
 
 
-def put_back(claimed: Path) -> str | None:
-    """Put a file's value back, of a claim ``FILE=VALUE``; None if it has it, or is no such file."""
-    name, _, before = str(claimed).rpartition("=")
-    file = Path(name)
-    if not _FILES.fullmatch(name) or not file.exists() or _value(file) == before:
+def put_back(file: Path, before: str) -> str | None:
+    """Put a file's value back; None if the file has it, or is none that may be set."""
+    if not _FILES.fullmatch(str(file)) or not file.exists() or _value(file) == before:
         return None
     file.write_text(before)
     return f"put {file} back to {before}"

@@ -2,6 +2,9 @@
 
 Each harness process has one state file, which it keeps locked. The kernel frees the lock when the
 process ends, however it ends: a state file that can be locked belongs to a process that ended.
+
+What several harnesses may change at once (a value of the kernel, the controllers of a cgroup) is
+claimed by each of them, with the state before the first change. The last one restores it.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import secrets
 import stat
 import tempfile
@@ -27,6 +31,8 @@ from edgebench.safe_files import (
 )
 
 _SUFFIX = ".claims"
+#: A trial opens up to 30 at a time; the rest is for sensors and for clearing up.
+_LEAST_DESCRIPTORS = 64
 #: Until its process has locked it.
 _NEW = ".new"
 
@@ -91,21 +97,43 @@ def _locked_file(folder: Path | None) -> tuple[int, Path]:
             return fd, path
 
 
+def check_descriptors() -> None:
+    """Check that enough files can be opened for a trial, and to remove all that was created for it.
+
+    Raises:
+        MachineError: too few; says how to allow more.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        free = max(0, limit - len(list(Path("/proc/self/fd").iterdir())))
+    except OSError:
+        free = 0
+    if free < _LEAST_DESCRIPTORS:
+        raise MachineError(
+            f"a trial needs {_LEAST_DESCRIPTORS} open files, and only {free} more can be opened",
+            remedy="ulimit -n 1024",
+        )
+
+
 class Ownership:
-    """What this process has created and not yet removed. A context manager."""
+    """What this process has created and not yet removed. A context manager.
+
+    Raises:
+        MachineError: nothing can be recorded, or too few files can be opened.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
+        check_descriptors()
         self._fd, self.path = _locked_file(folder)
         self._may_remove_folder = folder is None
-        self._at_end = contextlib.ExitStack()
 
     def claim(self, kind: str, value: str) -> None:
         """Record what is about to be created, before it is created.
 
         Args:
-            kind: ``cgroup``, ``swap-file``, ``zram``, ``ram-disk``, ``temp-folder`` or
-                ``kernel-value``.
-            value: its path; of a value of the kernel ``FILE=VALUE``, which is put back.
+            kind: ``cgroup``, ``swap-file``, ``zram``, ``ram-disk`` or ``temp-folder``; what
+                harnesses share is claimed by :meth:`share`.
+            value: its path.
 
         Raises:
             MachineError: it can't be written down, so it must not be made.
@@ -124,9 +152,35 @@ class Ownership:
         with contextlib.suppress(OSError):
             self._write("release", kind, value)
 
-    def at_end(self, undo: Callable[[], None]) -> None:
-        """Call this at the end, once all that was claimed is gone; the last first."""
-        self._at_end.callback(undo)
+    @contextlib.contextmanager
+    def share(self, kind: str, target: Path, before: Callable[[], str]) -> Iterator[bool]:
+        """Claim what other harnesses may have changed too; all of them wait within the block.
+
+        Args:
+            kind: one of :data:`~edgebench.cgroups.cleanup.RESTORERS`.
+            target: the file or folder to be changed.
+            before: reads the state to restore, where no other harness has changed it yet.
+
+        Yields:
+            Whether another harness has changed it.
+        """
+        with _all_waiting(self.path.parent):
+            known = _state_before(self.path.parent, kind, target)
+            value = before() if known is None else known
+            self.claim(kind, f"{target}={value}")
+            yield known is not None
+
+    def restore(self, kind: str, target: Path) -> None:
+        """Restore what :meth:`share` claimed, unless another harness still uses it."""
+        with _all_waiting(self.path.parent):
+            for value in _shared(self.path, kind, target):
+                _restore(self.path, kind, target, value)
+                self.release(kind, f"{target}={value}")
+
+    def harness_pids(self) -> tuple[int, ...]:
+        """The processes of all harnesses that have a state file beside this one, it included."""
+        first = (path.name.partition("-")[0] for path in self.path.parent.glob(f"*{_SUFFIX}"))
+        return tuple(int(word) for word in first if word.isdecimal())
 
     def _write(self, verb: str, kind: str, value: str) -> None:
         # A line of its own even after one that a full disk has cut.
@@ -141,7 +195,6 @@ class Ownership:
         fd, self._fd = self._fd, -1
         try:
             clear_claims(self.path)
-            self._at_end.close()
         finally:
             os.close(fd)
             if self._may_remove_folder:
@@ -218,7 +271,7 @@ def clear_claims(path: Path) -> list[str]:
     Raises:
         MachineError: something can't be removed; the state file then stays.
     """
-    from edgebench.cgroups.cleanup import CLEARERS, lift_limits
+    from edgebench.cgroups.cleanup import CLEARERS, RESTORERS, lift_limits
 
     held = claims(path)
     sentences = []
@@ -231,5 +284,46 @@ def clear_claims(path: Path) -> list[str]:
         for value in (value for held_kind, value in held if held_kind == kind):
             if sentence := clear(Path(value)):
                 sentences.append(sentence)
-    remove_file(path)
+    with _all_waiting(path.parent):
+        for kind, value in held:
+            if kind in RESTORERS:
+                target, _, before = value.rpartition("=")
+                if sentence := _restore(path, kind, Path(target), before):
+                    sentences.append(sentence)
+        remove_file(path)
     return sentences
+
+
+@contextlib.contextmanager
+def _all_waiting(folder: Path) -> Iterator[None]:
+    """All harnesses of this folder wait for the block; one that is killed in it frees them."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _shared(path: Path, kind: str, target: Path) -> list[str]:
+    """The states before a change that a state file claims for this target."""
+    pairs = (value.rpartition("=")[::2] for held, value in claims(path) if held == kind)
+    return [before for name, before in pairs if name == str(target)]
+
+
+def _state_before(folder: Path, kind: str, target: Path, without: Path | None = None) -> str | None:
+    """The state before the first harness changed it; None where no state file claims it."""
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+        with contextlib.suppress(FileNotFoundError):
+            if path != without and (found := _shared(path, kind, target)):
+                return found[0]
+    return None
+
+
+def _restore(path: Path, kind: str, target: Path, before: str) -> str | None:
+    """Restore the state, unless another state file claims it too; a sentence if that changed it."""
+    from edgebench.cgroups.cleanup import RESTORERS
+
+    if _state_before(path.parent, kind, target, without=path) is not None:
+        return None
+    return RESTORERS[kind](target, before)

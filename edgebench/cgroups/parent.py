@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -169,11 +169,11 @@ class ParentCgroup:
         }
 
 
-def find_parent(ownership: Ownership | None = None) -> ParentCgroup:
+def find_parent(ownership: Ownership) -> ParentCgroup:
     """The cgroup to create others in; on version 2 this may move this process into a scope or leaf.
 
     Args:
-        ownership: records what is created, and undoes the move when it ends.
+        ownership: records what is created and changed, and undoes it when it ends.
 
     Raises:
         CgroupError: there is none; says why and what to type.
@@ -188,20 +188,20 @@ def find_parent(ownership: Ownership | None = None) -> ParentCgroup:
     if memory.version == 1:
         return ParentCgroup(1, _v1_bases(found, own), ownership)
     try:
-        base, undo = _v2_base(own, memory.mount)
+        base = _v2_base(own, memory.mount, ownership)
     except CgroupError:
         if not enter_scope(own, memory.mount):
             raise
-        base, undo = _v2_base(_memory_hierarchy(hierarchies()).folder or own, memory.mount)
-    if ownership:
-        ownership.at_end(undo)
+        own = _memory_hierarchy(hierarchies()).folder or own
+        base = _v2_base(own, memory.mount, ownership)
     return ParentCgroup(2, dict.fromkeys(base.controllers, base.folder), ownership)
 
 
-def _v2_base(own: Path, mount: Path) -> tuple[DelegatedFolder, Callable[[], None]]:
-    """Where cgroups can be created now, and a function that undoes what that changed."""
+def _v2_base(own: Path, mount: Path, ownership: Ownership) -> DelegatedFolder:
+    """Where cgroups can be created now; what that changed is claimed."""
     base = find_base(own, mount)
-    return base, enable_controllers(base)
+    enable_controllers(base, ownership)
+    return base
 
 
 def check_support() -> list[Finding]:

@@ -15,6 +15,7 @@ from edgebench.cgroups import delegation
 from edgebench.cgroups.delegation import LEAF, DelegatedFolder, enable_controllers, find_base
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
+from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import CgroupError
 from tests.cgroups.conftest import Run
 
@@ -79,40 +80,50 @@ def test_root_in_a_cgroup_of_systemd_s(tmp_path: Path, monkeypatch: pytest.Monke
     assert "systemd-run --scope" in str(caught.value.remedy)
 
 
-def test_it_is_left_as_it_was(tmp_path: Path):
+def test_it_is_left_as_it_was(tmp_path: Path, state: Path):
     """What was switched on is switched off again, and nothing that was on already."""
     root = plain(tmp_path / "root", controllers="memory pids", subtree_control="pids")
-    undo = enable_controllers(find_base(root, tmp_path))
-    assert (root / "cgroup.subtree_control").read_text() == "+memory"
-    (root / "cgroup.subtree_control").write_text("memory pids")
-    undo()
+    with Ownership(state) as ownership:
+        enable_controllers(find_base(root, tmp_path), ownership)
+        assert (root / "cgroup.subtree_control").read_text() == "+memory"
+        (root / "cgroup.subtree_control").write_text("memory pids")
     assert (root / "cgroup.subtree_control").read_text() == "-memory"
 
 
-def test_only_what_called_us_steps_aside(tmp_path: Path):
+def test_only_what_called_us_steps_aside(tmp_path: Path, state: Path):
     """We, our session and our callers go into the leaf, each one written there, and back."""
-    base, callers = plain(tmp_path / "scope", type="domain"), delegation._own_and_parents()
-    assert callers[:2] == [os.getpid(), os.getppid()]
-    assert callers[-1] == 1
+    base, us = plain(tmp_path / "scope", type="domain"), [os.getpid(), os.getppid()]
     with (
         subprocess.Popen(["sleep", "1000"]) as piped,
         subprocess.Popen(["sleep", "1000"], start_new_session=True) as stranger,
     ):
-        there = [piped.pid, *callers[:2], 0, 4_000_000, stranger.pid]
+        there = [piped.pid, *us, 0, 4_000_000, stranger.pid]
         moved: list[tuple[int, Path]] = []
-        ours = [*callers[:2], piped.pid]
+        ours = [*us, piped.pid]
         inside = [*ours, 4_000_001]  # the last one was started meanwhile
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(delegation, "_move", lambda *move: moved.append(move))
             patch.setattr(delegation, "_pids", {base: there, base / LEAF: inside}.__getitem__)
-            undo = enable_controllers(find_base(base, tmp_path))
-            assert moved == [(pid, base / LEAF) for pid in ours]
-            (base / "cgroup.subtree_control").write_text("memory pids")
-            undo()
+            with Ownership(state) as ownership:
+                enable_controllers(find_base(base, tmp_path), ownership)
+                assert moved == [(pid, base / LEAF) for pid in ours]
+                (base / "cgroup.subtree_control").write_text("memory pids")
         assert moved[3:] == [(pid, base) for pid in inside]
         piped.kill()
         stranger.kill()
     assert not (base / LEAF).exists()
+
+
+def test_another_harness_of_another_session_steps_aside_too(tmp_path: Path, state: Path):
+    """It is known by its state file; what it was started with goes with it."""
+    base = plain(tmp_path / "scope", type="domain")
+    program = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, start_new_session=True) as other:
+        (base / "cgroup.procs").write_text(f"{other.pid}\n")
+        (state / f"{other.pid}-0.claims").touch()
+        with Ownership(state) as ownership:
+            enable_controllers(find_base(base, tmp_path), ownership)
+            assert (base / LEAF / "cgroup.procs").read_text() == str(other.pid)
 
 
 def test_a_process_is_moved_by_its_number(tmp_path: Path):
@@ -123,7 +134,7 @@ def test_a_process_is_moved_by_its_number(tmp_path: Path):
     assert not (tmp_path / "gone").exists()
 
 
-def test_who_is_in_the_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_who_is_in_the_way_is_named(tmp_path: Path, ownership: Ownership):
     """Their numbers and the commands that move them; else what the kernel says."""
     base = plain(tmp_path / "scope", type="domain")
 
@@ -143,7 +154,7 @@ def test_who_is_in_the_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(delegation, "unified_files", lambda folder: Unwritable(folder, busy))
             with pytest.raises(CgroupError) as refused:
-                enable_controllers(found)
+                enable_controllers(found, ownership)
         assert refused.value.what.startswith(what)
         assert str(refused.value.where).startswith(str(base))
         assert remedy in str(refused.value.remedy)

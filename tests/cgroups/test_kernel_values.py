@@ -20,8 +20,11 @@ from pathlib import Path
 from edgebench.cgroups.kernel_values import kernel_values
 from edgebench.cgroups.leftovers import Ownership
 with kernel_values({sys.argv[2]: sys.argv[3]}, Ownership(Path(sys.argv[1]))):
+    print("set", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
+#: The same, ended by the end of its input.
+_SET = _DIE.replace("os.kill(os.getpid(), signal.SIGKILL)", "sys.stdin.read()")
 
 
 @pytest.fixture
@@ -60,6 +63,32 @@ def test_a_crash_leaves_a_value_that_the_next_start_puts_back(folder: Path):
     assert clear_leftovers(folder) == [f"put {FILE} back to {before.strip()}"]
     assert FILE.read_text() == before
     assert clear_leftovers(folder) == []
+
+
+@pytest.mark.exclusive
+@pytest.mark.root
+@pytest.mark.promise("A value of the kernel that several harnesses change is put back by the last.")
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_two_harnesses_with_the_same_value(folder: Path, is_killed: bool):
+    """The first one ends or is killed: the other goes on with it, and puts it back."""
+    before, other = FILE.read_text(), other_value()
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    words = [sys.executable, "-c", _SET if not is_killed else _DIE, str(folder), str(FILE), other]
+    first = subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert first.stdout
+    assert first.stdout.readline() == b"set\n"
+    with Ownership(folder) as second, kernel_values({str(FILE): other}, second):
+        first.communicate()
+        assert clear_leftovers(folder) == []
+        assert FILE.read_text().strip() == other
+        with (
+            Ownership(folder) as third,
+            pytest.raises(MachineError, match="another edgebench measures with"),
+            kernel_values({str(FILE): before.strip()}, third),
+        ):
+            pass
+        assert FILE.read_text().strip() == other
+    assert FILE.read_text() == before
 
 
 @pytest.mark.root

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership, claims, clear_leftovers, state_folder
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import MachineError
+from tests.own_path import python_path
 
 _DIE = """
 import os, signal, sys
@@ -105,17 +107,6 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def test_what_has_to_be_undone_last_is(folder: Path, tmp_path: Path):
-    """What was given to ``at_end`` is called once the claimed things are gone."""
-    left = tmp_path / "edgebench-left"
-    left.mkdir()
-    seen = []
-    with Ownership(folder) as ownership:
-        ownership.at_end(lambda: seen.append(left.exists()))
-        ownership.claim("temp-folder", str(left))
-    assert seen == [False]
-
-
 @pytest.mark.promise("Nothing that a running harness has created is touched.")
 def test_a_dead_harness_is_cleared_and_a_living_one_is_not(folder: Path, tmp_path: Path):
     """Only a state file that nobody holds locked is cleared, with a sentence for each thing."""
@@ -188,3 +179,38 @@ def test_a_state_folder_that_others_can_write_is_refused(
         state_folder()
     assert Path(str(refused.value.where)).name.startswith("edgebench")
     assert str(refused.value.remedy).endswith(f"rm -r {refused.value.where}")
+
+
+@pytest.mark.parametrize("most", [10, 14, 20, 40, 66])
+def test_too_few_files_is_a_refusal_before_anything_is_made(folder: Path, most: int):
+    """With a low limit nothing could be removed again, so nothing is begun."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, limits[1]))
+    try:
+        with pytest.raises(MachineError, match="a trial needs 64 open files") as refused:
+            Ownership(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert "ulimit -n" in str(refused.value.remedy)
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.own_cgroup
+def test_with_few_files_a_start_leaves_nothing(tmp_path: Path):
+    """From none that can be opened to enough: a trial, or a message and nothing left."""
+    (tmp_path / "tmp").mkdir()
+    done = set()
+    for most in (8, 16, 20, 100):
+        run = subprocess.run(
+            [sys.executable, "-m", "edgebench", "measure", "--memory", "64M", "--", "true"],
+            env={**os.environ, "PYTHONPATH": python_path(), "TMPDIR": str(tmp_path / "tmp")},
+            preexec_fn=lambda most=most: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in run.stderr
+        assert "ulimit -n" in run.stderr or run.returncode == 0
+        assert not list((tmp_path / "tmp").iterdir())
+        done.add(run.returncode)
+    assert done == {0, 1}

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,10 +35,19 @@ def v1(folder: Path | None, *controllers: str, read_only: bool = False) -> Hiera
     return Hierarchy(1, frozenset(controllers), mount, folder, read_only)
 
 
+def parent_here(folder: Path) -> ParentCgroup:
+    """The parent cgroup of that machine; the claims are kept in this folder."""
+    with Ownership(folder) as ownership:
+        return find_parent(ownership)
+
+
 def refused() -> CgroupError:
     """Why there is no parent cgroup."""
-    with pytest.raises(CgroupError) as caught:
-        find_parent()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        pytest.raises(CgroupError) as caught,
+    ):
+        parent_here(Path(folder))
     return caught.value
 
 
@@ -78,7 +88,7 @@ def test_only_what_can_be_written_is_used(monkeypatch: pytest.MonkeyPatch, tmp_p
         v1(tmp_path, "cpu", read_only=True),
         v1(None, "cpuset"),
     )
-    assert find_parent().bases == {"memory": tmp_path}
+    assert parent_here(tmp_path).bases == {"memory": tmp_path}
 
 
 def test_version_2_s_base_passes_down_what_it_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -222,6 +232,6 @@ def test_a_user_in_root_s_cgroup(run: Run, public_python: str, tmp_path: Path):
     nobody = Identity(65534, 65534, (65534,), Path("/"))
     words = (json.dumps([str(REPOSITORY), *sys.path]), str(tmp_path))
     code = _SWEEP_IN_SMALL.replace("Ownership(Path(sys.argv[2]))", "__import__('io').StringIO()")
-    done = run(public_python, "-c", code.replace("(ownership)", "()"), *words, identity=nobody)
+    done = run(public_python, "-c", code.replace("(ownership)", "(None)"), *words, identity=nobody)
     assert "belongs to another user" in done.stderr
     assert "remedy: " in done.stderr

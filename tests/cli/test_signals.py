@@ -17,7 +17,7 @@ import pytest
 
 from edgebench import cli
 from edgebench.cgroups.leftovers import claims, state_folder
-from edgebench.identity import python_path
+from tests.own_path import python_path
 
 #: Started and not yet released: it has written to one FIFO and waits for the other.
 _WAITS = ("sh", "-c", 'echo up > "$0"; read word < "$1"')
