@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import socket
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -63,25 +60,11 @@ def serve(
     token = new_token() if with_token else None
     jobs = JobFiles(results.resolve(), queue_folder(results))
     server = make_server(make_app(jobs, AccessRules(host, token), files and files.resolve()))
-    _end_with_the_terminal(server.handle_exit)
     with open_socket(host, port) as sock, contextlib.ExitStack() as kept:
         port = sock.getsockname()[1]
         file = kept.enter_context(token_file(port, token)) if token else None
         _print_address(host, port, token, file, as_json)
         server.run(sockets=[sock])
-
-
-def _end_with_the_terminal(end: Callable[[int, FrameType | None], None]) -> None:
-    """Closing the terminal ends the server as SIGTERM does, unless it runs under nohup."""
-    interrupt = signal.getsignal(signal.SIGHUP)
-
-    def handle(signum: int, frame: FrameType | None) -> None:
-        # The server raises the signal again once it has ended.
-        signal.signal(signal.SIGHUP, interrupt)
-        end(signum, frame)
-
-    if interrupt != signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, handle)
 
 
 def _print_address(
