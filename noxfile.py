@@ -1,7 +1,8 @@
 """edgebench on every Python it supports, and what it needs on aarch64. ``pipx run nox``.
 
-``nox -s tests-3.12`` is one of them; words after ``--`` go to pytest. No torch here: what runs
-inside a limit is tested by ``scripts/test``, on the one Python that it sets up.
+``nox -s tests-3.12`` is one of them; ``nox -s newest`` and ``nox -s oldest`` use the newest and the
+oldest versions that pyproject.toml allows. Words after ``--`` go to pytest. No torch here: what
+runs inside a limit is tested by ``scripts/test``, on the one Python that it sets up.
 """
 
 from __future__ import annotations
@@ -13,20 +14,48 @@ import nox
 PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
 #: The tags of wheels that a Jetson (glibc 2.35) or a Raspberry Pi can use.
 AARCH64 = ["manylinux2014_aarch64", *(f"manylinux_2_{minor}_aarch64" for minor in range(17, 36))]
-#: Tests of all that does not need torch.
-TESTS = ["cgroups", "environment", "results", "sampling", "scenarios", "sweep", "trial", "trust"]
+#: What tests that load no torch need.
+EXTRAS = "plot,parquet,serve"
+TOOLS = ["hypothesis", "pyte", "pytest", "pytest-benchmark", "pytest-timeout"]
 
-nox.options.sessions = ["tests", "aarch64"]
+nox.options.sessions = ["tests", "newest", "oldest", "aarch64"]
 nox.options.error_on_missing_interpreters = False
 
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """The tests that need no torch."""
-    session.install("-c", "constraints.txt", "-e", ".[plot,parquet]")
-    session.install("-c", "constraints.txt", "hypothesis", "pytest", "pytest-timeout")
-    folders = [str(Path("tests", name)) for name in TESTS]
-    session.run("python", "-m", "pytest", "-q", "-m", "not slow", *(session.posargs or folders))
+    """The tests that need no torch, at the versions of constraints.txt."""
+    session.install("-c", "constraints.txt", "-e", f".[{EXTRAS}]", *TOOLS)
+    _pytest(session)
+
+
+@nox.session(python=PYTHONS[-1])
+def newest(session: nox.Session) -> None:
+    """The same at the newest version of everything."""
+    session.install("--upgrade", "-e", f".[{EXTRAS}]", *TOOLS)
+    _pytest(session)
+
+
+@nox.session(python=PYTHONS[0])
+def oldest(session: nox.Session) -> None:
+    """The same at the oldest versions that pyproject.toml allows."""
+    oldest = Path(session.create_tmp(), "oldest.txt")
+    oldest.write_text("\n".join(_oldest_versions()))
+    session.install("-c", str(oldest), "-e", f".[{EXTRAS}]", *TOOLS)
+    _pytest(session)
+
+
+def _pytest(session: nox.Session) -> None:
+    words = ["-q", "-m", "not (torch or long or own_cgroup or exclusive or browser)"]
+    session.run("python", "-m", "pytest", *words, *(session.posargs or ["tests"]))
+
+
+def _oldest_versions() -> list[str]:
+    """Each requirement of edgebench and the extras used here at its lower bound."""
+    project = nox.project.load_toml("pyproject.toml")["project"]
+    extras = project["optional-dependencies"]
+    named = [*project["dependencies"], *(one for name in EXTRAS.split(",") for one in extras[name])]
+    return [one.replace(">=", "==") for one in named]
 
 
 @nox.session(python=PYTHONS)
