@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 #: A test with any of these may start processes.
-NOT_PURE = ("process", "torch", "own_cgroup", "exclusive", "swap", "gpu", "browser")
+STARTS_PROCESSES = ("process", "torch", "own_cgroup", "exclusive", "swap", "gpu", "browser")
+NOT_PURE = ("heavy", *STARTS_PROCESSES)
 #: A test with any of these may make cgroups in the test's own process.
 MAKES_CGROUPS = ("own_cgroup", "exclusive", "swap", "gpu")
 #: Seconds to load, and hundreds of MiB.
@@ -47,7 +48,7 @@ class Guard:
     def watch(self, item: pytest.Item) -> None:
         """From here on, what happens is done for this test."""
         self._test = item
-        self._process = not is_pure(item)
+        self._process = any(map(item.get_closest_marker, STARTS_PROCESSES))
         self._cgroup = any(map(item.get_closest_marker, MAKES_CGROUPS))
         self._engines = set() if item.get_closest_marker("torch") else set(ENGINES) - _loaded()
         self._refused = None

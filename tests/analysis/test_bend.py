@@ -25,12 +25,14 @@ def test_a_known_bend_is_found():
     assert found.value([0.0, 11.0]) == pytest.approx([3.0, 3 + 2.2 + 10.8], rel=0.01)
 
 
+@pytest.mark.heavy
 def test_the_interval_holds_the_place_as_often_as_it_says():
     """Of 60 noisy bends about 90 % of the intervals hold the true place."""
     held = [(b := find_bend(X, bent(5.3, 0.04, seed))).low <= 5.3 <= b.high for seed in range(60)]
     assert 0.8 <= np.mean(held) <= 1.0
 
 
+@pytest.mark.heavy
 def test_a_straight_line_has_no_bend():
     """Of 40 straight lines with noise about one in twenty is called bent, as promised."""
     chance = np.random.default_rng(5)

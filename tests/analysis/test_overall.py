@@ -254,6 +254,7 @@ def test_a_point_that_spreads_more_does_not_make_the_interval_too_narrow():
     assert stats.binomtest(missed, _PAIRS, 0.05, alternative="greater").pvalue > 0.01
 
 
+@pytest.mark.heavy
 def test_the_least_change_over_all_times_is_found_19_times_in_20():
     """Changes as large as the median pair says it would find, at a threshold of half of them."""
     chance = random.Random(27)

@@ -46,6 +46,7 @@ def test_cost_is_per_image_and_leaves_warm_passes_out(convolution: Path):
     assert row["field"] == 3
 
 
+@pytest.mark.heavy
 def test_the_bend_is_at_the_kernel_that_was_put_in(convolution: Path):
     """5 x 5 lies in the interval at every batch, and the slope beyond is three times as steep."""
     bends = [b for b in cost_bends(cost_frame(edgebench.load(convolution))) if b.along == "kernel"]

@@ -127,7 +127,7 @@ def check_output(words: tuple[str, ...], first: str, home: Path) -> None:
     assert sum(line.startswith("next: ") for line in lines) <= 1
 
 
-@pytest.mark.torch
+@pytest.mark.process
 def test_validate_says_what_is_said_in_vain_and_what_is_missed(home: Path):
     """A line for each use."""
     lines, _ = in_terminal(("validate", QUICK, "--no-figures"), home)
@@ -148,7 +148,7 @@ def test_the_answer_is_first_and_fits(words: tuple[str, ...], first: str, home: 
     check_output(words, first, home)
 
 
-@pytest.mark.torch
+@pytest.mark.process
 @pytest.mark.parametrize(("words", "first"), SLOWLY, ids=[name_of(words) for words, _ in SLOWLY])
 def test_slow_verbs_answer_first_and_fit(words: tuple[str, ...], first: str, home: Path):
     """The same of verbs that fit models, cost layers or draw."""

@@ -209,6 +209,7 @@ def _cells(installations: Iterable[tuple[str, ...]]) -> Iterator[object]:
             yield pytest.param(chosen, one, id=name, marks=marks)
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
@@ -222,7 +223,7 @@ def test_in_the_base_install(
     judge(one, chosen, *answer(python, one, places), python)
 
 
-@pytest.mark.torch
+@pytest.mark.process
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
@@ -251,7 +252,7 @@ def test_what_two_extras_are_named_for_works_with_both(
     judge(one, chosen, *answer(python, one, places), python)
 
 
-@pytest.mark.torch
+@pytest.mark.process
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
@@ -273,6 +274,7 @@ def test_in_a_fresh_environment(tmp_path: Path, places: dict[str, Path]):
     check_help(python)
 
 
+@pytest.mark.process
 def test_help_needs_nothing_more(installed: Installer):
     """`edgebench --help` and every verb's help work in the base install."""
     check_help(installed())

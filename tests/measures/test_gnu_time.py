@@ -46,6 +46,7 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", code]
 
 
+@pytest.mark.process
 def test_a_known_allocation_and_exit_code(tmp_path: Path) -> None:
     """50 MiB touched show in maxrss, sleep in the wall time, and the exit code is passed on."""
     code = "import sys, time; b = b'x' * (50 << 20); time.sleep(0.1); sys.exit(7)"
@@ -57,6 +58,7 @@ def test_a_known_allocation_and_exit_code(tmp_path: Path) -> None:
     assert told.exit_code == returncode == 7
 
 
+@pytest.mark.process
 def test_a_large_harness_is_not_inherited(tmp_path: Path) -> None:
     """ru_maxrss crosses fork and exec; with GNU time in between it is the workload's own."""
     ballast = b"x" * (200 * MIB)
@@ -66,6 +68,7 @@ def test_a_large_harness_is_not_inherited(tmp_path: Path) -> None:
     assert told.maxrss_bytes < 40 * MIB
 
 
+@pytest.mark.process
 def test_a_workload_killed_alone_still_has_a_report(tmp_path: Path) -> None:
     """GNU time outlives a workload killed by a signal, and tells the same way a shell does."""
     returncode, told = timed(tmp_path / "r", python("import os; os.kill(os.getpid(), 9)"))
@@ -74,6 +77,7 @@ def test_a_workload_killed_alone_still_has_a_report(tmp_path: Path) -> None:
     assert told.maxrss_bytes > MIB
 
 
+@pytest.mark.process
 def test_words_that_look_like_flags_are_the_commands(tmp_path: Path) -> None:
     """The command's own flags are never taken for GNU time's."""
     returncode, told = timed(tmp_path / "r", [*python("import sys; sys.exit(len(sys.argv))"), "-v"])
@@ -81,6 +85,7 @@ def test_words_that_look_like_flags_are_the_commands(tmp_path: Path) -> None:
     assert told is not None
 
 
+@pytest.mark.process
 def test_a_command_that_is_not_there(tmp_path: Path) -> None:
     """GNU time says 127, as a shell does."""
     returncode, _ = timed(tmp_path / "r", [str(tmp_path / "no-such-command")])
@@ -127,6 +132,7 @@ def test_a_line_before_the_figures_does_no_harm(tmp_path: Path) -> None:
     assert told == GnuTime(2 * MIB, 0.5, 0.01, 0.02, 1, 9, 3, 4, 7)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("impostor", [None, "#!/bin/sh\necho BusyBox\n"])
 def test_a_machine_without_it_is_told_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impostor: str | None
@@ -140,6 +146,7 @@ def test_a_machine_without_it_is_told_what_to_install(
     assert caught.value.remedy == "apt-get install time"
 
 
+@pytest.mark.process
 def test_it_is_found_behind_an_impostor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where `time` is another program, GNU's own may be `gtime`."""
     _program(tmp_path / "time", "#!/bin/sh\necho BusyBox\n")

@@ -180,6 +180,7 @@ def test_layers_tells_peaks_by_strategy(results: Results) -> None:
     assert "process: VmHWM, reset at the span's start; ±" in shown
 
 
+@pytest.mark.process
 def test_a_fresh_trial_is_preferred_to_a_part_of_a_walk(tmp_path: Path) -> None:
     """Only a whole process has a peak by GNU time; visits of walks serve where nothing else is."""
     (sweep,) = load(make(tmp_path, Shape(limits=(None,), repeats=3))).sweeps
@@ -191,6 +192,7 @@ def test_a_fresh_trial_is_preferred_to_a_part_of_a_walk(tmp_path: Path) -> None:
     assert reconcile_sweep(replace(sweep, records=walked))
 
 
+@pytest.mark.process
 def test_without_strategies_it_says_how_to_get_them(tmp_path: Path) -> None:
     """An older sweep: the ledgers there can be, and for each strategy the line to write."""
     path = make(tmp_path, Shape(networks={"lenet": 4}, limits=(None, 100), repeats=1))

@@ -115,6 +115,7 @@ def test_a_driver_that_never_answers_holds_nothing_up(
     assert "ina3221.VDD_SOC" not in names
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("answer", "word"), [("throttled=0x50005", 0x50005), ("error", MISSING)])
 def test_a_pi_5_s_flags_come_from_its_program(answer: str, word: int, tmp_path: Path):
     """Where the kernel has no file of them, vcgencmd is asked; what is no number is missing."""
@@ -131,6 +132,7 @@ def test_a_pi_5_s_flags_come_from_its_program(answer: str, word: int, tmp_path: 
         assert told["vcgencmd.get_throttled_flags"] == word
 
 
+@pytest.mark.process
 def test_a_program_that_can_t_be_run_is_absent(tmp_path: Path):
     """No right to run it: the reason is named, the other causes are still read."""
     tree = Tree("raspberry-pi-5", tmp_path)

@@ -118,6 +118,7 @@ def test_a_machine_without_any_sensor_has_a_reason_for_each_kind(tmp_path: Path)
     assert "no battery" in found.absent["power"]
 
 
+@pytest.mark.process
 def test_this_machine_tells_or_says_why_not():
     """Whatever is here: each kind has sensors that answer, or a reason."""
     found = find_sensors()

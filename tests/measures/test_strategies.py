@@ -204,6 +204,7 @@ def test_the_environment_names_the_view(tmp_path: Path, name: str) -> None:
         assert type(view_of(env, NO_DESCRIPTORS)) is strategy.view
 
 
+@pytest.mark.process
 def test_a_timed_trial_has_no_view() -> None:
     """And imports no strategy, nor what strategies share."""
     assert view_of({}, NO_DESCRIPTORS) is None

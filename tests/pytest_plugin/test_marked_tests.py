@@ -165,6 +165,7 @@ def test_what_ends_early_is_said(tmp_path: Path):
     assert "the test itself did not begin" in done.stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -232,6 +233,7 @@ def test_workers_of_xdist_run_marked_tests(tmp_path: Path):
     assert "killed by the kernel at 150.0 MiB" in done.stdout
 
 
+@pytest.mark.process
 def test_disabled_it_is_an_ordinary_test(tmp_path: Path):
     """`--edgebench-disable` runs it in pytest's own process."""
     tests = (
@@ -241,6 +243,7 @@ def test_disabled_it_is_an_ordinary_test(tmp_path: Path):
     assert outcomes(done) == {"passed": 1}, done.stdout
 
 
+@pytest.mark.process
 def test_without_the_right_to_make_cgroups_it_is_skipped(tmp_path: Path):
     """Skipped with the reason; with `edgebench_required` it fails."""
     (tmp_path / "conftest.py").write_text(
@@ -281,6 +284,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path):
     assert not list(temporary.glob("edgebench-*"))
 
 
+@pytest.mark.process
 def test_other_tests_pay_nothing(tmp_path: Path):
     """Without a marked test nothing of edgebench but the plugin's one module is imported."""
     tests = "def test_it(): print(sorted(n for n in sys.modules if n.startswith('edgebench')))"

@@ -89,7 +89,7 @@ def outside(figure: Figure) -> list[str]:
 
 
 @pytest.mark.parametrize("module", [slowdown, totals, loading_execution, layer_times, memory_time])
-@pytest.mark.parametrize("sweep", ["small", "wide"])
+@pytest.mark.parametrize("sweep", ["small", pytest.param("wide", marks=pytest.mark.heavy)])
 def test_texts_neither_overlap_nor_leave_the_page(module, sweep: str, request):
     """Titles, ticks, legends and footer stand clear of each other, in the fullest figures too."""
     drawn = list(module.figures(request.getfixturevalue(sweep)))
@@ -145,6 +145,7 @@ def test_only_labels_with_words_take_room(small: Results):
     assert first.yaxis.label.get_window_extent().x1 < min(ticks)
 
 
+@pytest.mark.heavy
 def test_what_is_worked_out_once_is_what_matplotlib_works_out_each_time(
     small: Results, monkeypatch: pytest.MonkeyPatch
 ):

@@ -306,7 +306,7 @@ def test_a_scenario_can_hold_fences():
     assert "`````toml\nx = '''\n````\n`````" in as_markdown(told, "figures")
 
 
-@pytest.mark.torch
+@pytest.mark.process
 def test_the_kept_results_are_told(tmp_path: Path):
     """The quick start's own sweep, 45 trials: below 5 MB, with all figures and verdicts."""
     target = tmp_path / "report.html"

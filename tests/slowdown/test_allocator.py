@@ -152,7 +152,7 @@ def steps(seed: int, count: int = 3) -> Calls:
     return calls
 
 
-@pytest.mark.torch
+@pytest.mark.process
 @needs_glibc
 @pytest.mark.parametrize(
     "words",
@@ -183,6 +183,7 @@ def test_a_real_process_holds_what_the_rules_say(words: str):
     assert exact >= 3
 
 
+@pytest.mark.process
 @needs_glibc
 def test_the_real_threshold_rises_to_what_was_freed():
     """A second block of the size that was freed comes from the heap, and then stays there."""

@@ -41,6 +41,7 @@ def of_onnx_runtime() -> list[Curve]:
     ]
 
 
+@pytest.mark.process
 def test_fits_of_torch_are_the_same_beside_another_engine():
     """Every number of every model: parameters, rates among them, and errors."""
     alone, _ = fit_all(of_torch(), None, CONTEXT)
@@ -53,6 +54,7 @@ def test_fits_of_torch_are_the_same_beside_another_engine():
     assert {engine for _, engine in shared} == {"torch"}
 
 
+@pytest.mark.process
 def test_models_fitted_together_have_the_fits_that_each_has_alone():
     """Parameters, and errors at limits left out, whichever process works them out."""
     models = [one for one in predicting_models() if not one.per_curve]
@@ -63,6 +65,7 @@ def test_models_fitted_together_have_the_fits_that_each_has_alone():
         assert any(fit.errors for fit in alone.values()), model.name
 
 
+@pytest.mark.process
 def test_an_unknown_network_is_predicted_by_torchs_rates_alone():
     """Its settings, too, are those of torch's workloads, though most here are of another engine."""
     data = DeviceData("made-up", "file", tuple(of_torch()), CONTEXT)

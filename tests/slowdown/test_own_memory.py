@@ -41,6 +41,7 @@ def test_a_demand_shows_the_memory_of_a_network_s_own():
     assert device_with_demand(less, CONTEXT).base.own_bytes == 0
 
 
+@pytest.mark.process
 def test_every_execution_uses_it():
     """Where weights and runtime fit and it does not, warm passes are slowed."""
     weights = sum(one["file_bytes"] for one in TABLES["resnet50"])
@@ -71,6 +72,7 @@ def test_a_measured_demand_is_left_as_it_is():
     assert own.with_demand(asked, CONTEXT) is asked
 
 
+@pytest.mark.process
 def test_a_walk_s_start_is_a_fresh_one_s_and_its_rounds_need_weights_and_own_memory():
     """Nothing else is left in memory of the import by the time rounds repeat."""
     asked = with_own("resnet50", 10)

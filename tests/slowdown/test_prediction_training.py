@@ -75,6 +75,7 @@ def trained(tmp_path: Path) -> Results:
     return Results(sweeps)
 
 
+@pytest.mark.process
 def test_steps_are_described_and_told_by_the_simulation(trained: Results):
     """Each phase of a step has a prediction from the layers and the calibration alone."""
     described, untold = with_trainings(trained)
@@ -91,6 +92,7 @@ def test_steps_are_described_and_told_by_the_simulation(trained: Results):
     assert tight.slowdown[0] > 1
 
 
+@pytest.mark.process
 def test_a_measured_demand_tells_the_runtime_of_a_training(trained: Results):
     """What a demand has beside what steps hold is the runtime's; an unknown one is calibrated."""
     described, _ = with_trainings(trained)
@@ -103,6 +105,7 @@ def test_a_measured_demand_tells_the_runtime_of_a_training(trained: Results):
     assert untold.base.bytes == calibration().base_bytes.value
 
 
+@pytest.mark.process
 def test_the_allocator_s_variables_are_settings_of_curves(trained: Results):
     """A sweep that ran with them has other curves, and other simulated heaps."""
     words = "MALLOC_MMAP_THRESHOLD_=131072"
@@ -120,6 +123,7 @@ def test_the_allocator_s_variables_are_settings_of_curves(trained: Results):
     assert (own.malloc.adapts, other.malloc.adapts) == (False, True)
 
 
+@pytest.mark.process
 def test_a_training_without_a_time_is_not_predicted(trained: Results):
     """Its limits can be told from its own trials; rates of layers are those of inference."""
     described, _ = with_trainings(trained)
@@ -134,6 +138,7 @@ def test_a_training_without_a_time_is_not_predicted(trained: Results):
         Simulated().predict(fit, bare, np.array([90.0 * MIB]), known.context)
 
 
+@pytest.mark.process
 def test_what_is_not_modelled_is_told_by_its_own_curves(trained: Results):
     """Filters drawn by chance can't be described: said, and nothing can be simulated."""
     sweeps = [
@@ -152,6 +157,7 @@ def test_what_is_not_modelled_is_told_by_its_own_curves(trained: Results):
         )
 
 
+@pytest.mark.process
 def test_a_network_of_ones_own_leaves_the_others_their_layers(trained: Results):
     """It has no layer table, and why is said; the training of a known network still has one."""
     (one,) = trained.sweeps

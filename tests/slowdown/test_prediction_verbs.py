@@ -31,6 +31,7 @@ def test_a_network_that_was_run(root: Path):
     assert one["was_run"]
 
 
+@pytest.mark.process
 def test_a_network_that_never_was(root: Path):
     """From its layer table alone: phases, layers, demand; and marked as extrapolation."""
     (one,) = predicted(root, "--network", "squeezenet1_1", "--schedule", "bulk", "--memory", "30%")
@@ -116,7 +117,7 @@ def test_stored_fits_are_enough(bare: Path):
     assert "vgg11" in said(predict, folder, "--network", "vgg11")
 
 
-@pytest.mark.torch
+@pytest.mark.process
 def test_figures_are_drawn(root: Path):
     """One a workload, as PNG and SVG, of a network that was run and one that was not."""
     for network, schedule in (("alexnet", "linear"), ("squeezenet1_1", "bulk")):
@@ -126,6 +127,7 @@ def test_figures_are_drawn(root: Path):
         assert f"prediction-{network}-{schedule}.png" in told
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "told", "remedy"),
     [
@@ -149,6 +151,7 @@ def test_what_cant_be_predicted_is_told(root: Path, words: tuple[str, ...], told
     assert remedy in error
 
 
+@pytest.mark.process
 def test_what_cant_be_built_is_refused_before_results_are_read(tmp_path: Path):
     """To read all results of a device takes long; these could not even be read."""
     folder = make(tmp_path, replace(SHAPE, networks={"alexnet": 4}))
@@ -200,6 +203,7 @@ def test_too_few_limits_to_leave_one_out(tmp_path: Path):
     assert "too few limits" in said(validate, tmp_path)
 
 
+@pytest.mark.heavy
 def test_validation_of_all_splits(root: Path):
     """Every split and model has its scores, held-out families apart, with all that is promised."""
     told = json.loads(run(validate, root, "--hold-out", "densenet", "--no-figures", "--json"))
@@ -216,7 +220,7 @@ def test_validation_of_all_splits(root: Path):
     assert told["held_out"] == ["densenet"]
 
 
-@pytest.mark.torch
+@pytest.mark.heavy
 def test_validation_in_words_and_figures(root: Path):
     """First the model that is used, beside the baseline; all tables, figures, what is next."""
     done = CliRunner().invoke(validate, [str(root), "--verbose"], catch_exceptions=False)

@@ -45,6 +45,7 @@ def errors(model: Model, made: list[Curve]) -> np.ndarray:
     return np.concatenate(found)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("network", LEFT_OUT)
 def test_the_simulation_is_arithmetic_on_the_device_s_constants(network: str):
     """Nothing fitted: a warm pass over weights that don't fit reads all of them at 100 MB/s.
@@ -85,6 +86,7 @@ def test_trials_where_nothing_moves_leave_the_costs_calibrated():
     assert costs_in(Simulated().fit(flat, CONTEXT)) == costs_in(Simulated().fit([], CONTEXT))
 
 
+@pytest.mark.process
 def test_networks_left_out_make_the_interval():
     """Its ends lie on both sides of the prediction; with nothing left out there is none."""
     asked = curve("resnet18", "execute")
@@ -96,6 +98,7 @@ def test_networks_left_out_make_the_interval():
     assert Simulated().predict(alone, asked, asked.limits, CONTEXT).interval is None
 
 
+@pytest.mark.process
 def test_what_was_never_run_is_less_sure():
     """Without unlimited trials the interval is the wider one; it holds the prediction."""
     made = curves(noise=0.1)
@@ -109,6 +112,7 @@ def test_what_was_never_run_is_less_sure():
         assert (found.slowdown <= high).all()
 
 
+@pytest.mark.process
 def test_a_time_without_a_limit_is_told_from_rates():
     """With no unlimited trial of a network others' rates tell; without any others nothing does."""
     rates = {"load": 2e-9, "first": 4e-10}
@@ -166,6 +170,7 @@ def test_what_the_simulation_misses_in_all_networks_is_learnt():
     assert np.median(np.concatenate(after)) < 0.12
 
 
+@pytest.mark.process
 def test_where_the_simulation_is_right_nothing_is_broken():
     """Noise alone is not learnt: combined is about as good as simulated."""
     made = curves(("execute", "load"), noise=0.05)
@@ -195,6 +200,7 @@ def test_a_networks_own_residuals_tell_of_its_other_limits():
     assert abs(np.log(known / truth)) < abs(np.log(unknown / truth))
 
 
+@pytest.mark.process
 def test_every_prediction_is_possible():
     """Never below 1 nor rising with memory, far outside of what was run too."""
     limits = np.geomspace(10e6, 5e9, 120)

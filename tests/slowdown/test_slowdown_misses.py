@@ -62,6 +62,7 @@ def test_a_cyclic_scan_of_too_much_is_missed_whole():
     assert found.reclaimed_bytes.sum() == 310 * MIB
 
 
+@pytest.mark.process
 def test_limits_shared_among_processes_are_the_same(monkeypatch: pytest.MonkeyPatch):
     """Each limit's counts stand at their place, whichever process found them."""
     string, limits = scanned(100, 4, busy=10, idle=60), (60.0, 400.0, 150.0, 90.0, 120.0)

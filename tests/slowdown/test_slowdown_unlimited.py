@@ -43,6 +43,7 @@ def off(made: list[Curve], told: list[float]) -> float:
     return float(np.mean([abs(np.log(t / true_s(c))) for c, t in zip(made, told, strict=True)]))
 
 
+@pytest.mark.process
 def test_a_measured_time_stays_where_trials_are_sure():
     """Nothing is gained by other networks' rates where the unlimited trials are right."""
     made = curves()
@@ -50,6 +51,7 @@ def test_a_measured_time_stays_where_trials_are_sure():
     assert off(made, [found.seconds(unseen(c), CONTEXT) for c in made]) < 0.02
 
 
+@pytest.mark.process
 def test_a_network_without_a_trial_is_told_by_rates_and_its_kind():
     """What rates miss in all curves of a kind (here a half) is known from the others."""
     made = curves()
@@ -59,6 +61,7 @@ def test_a_network_without_a_trial_is_told_by_rates_and_its_kind():
     assert off(asked, told) < 0.1
 
 
+@pytest.mark.process
 def test_a_mixture_is_kept_with_a_fit():
     """Its parameters give it back."""
     found = fit_unlimited_times(curves(luck=0.2), CONTEXT)

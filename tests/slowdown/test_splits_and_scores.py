@@ -117,6 +117,7 @@ def test_the_knee_is_where_slowdown_passes_a_fifth():
     assert knee_bytes(limits, np.full(500, 2.0)) is None
 
 
+@pytest.mark.heavy
 def test_a_right_model_scores_well_and_no_slowdown_badly():
     """The hinge predicts a hinge well, a line through its points less so, 'no slowdown' badly."""
     known = DeviceData("board", "file", tuple(curves(noise=0.01)), Context({}))

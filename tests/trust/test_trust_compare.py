@@ -66,6 +66,7 @@ def pairs(noise: float, factors: list[float], seed: int) -> Iterator[tuple[Sweep
         yield sweep(chance, spreads, [1.0] * _POINTS), sweep(chance, spreads, factors)
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("Equal sweeps are reported as different in at most one of twenty comparisons.")
 @pytest.mark.parametrize("noise", [0.01, 0.03, 0.08])
 def test_equal_sweeps_are_seldom_told_apart(noise: float) -> None:

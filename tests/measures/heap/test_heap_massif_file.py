@@ -108,6 +108,7 @@ def damaged(text: str) -> None:
         return
 
 
+@pytest.mark.process
 @pytest.mark.skipif(
     not (shutil.which("valgrind") and shutil.which("ms_print")),
     reason="needs valgrind (apt-get install valgrind)",

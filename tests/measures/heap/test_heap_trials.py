@@ -186,6 +186,7 @@ def test_massif_tells_a_programs_heap() -> None:
     assert before
 
 
+@pytest.mark.process
 @needs("massif")
 def test_massif_ends_at_its_limit_and_keeps_what_it_saw(tmp_path: Path) -> None:
     """It is asked to end before it is killed, so its file is written; the reading says so."""
@@ -199,6 +200,7 @@ def test_massif_ends_at_its_limit_and_keeps_what_it_saw(tmp_path: Path) -> None:
     assert any("stopped at its limit of 8" in note for note in reading.missing.values())
 
 
+@pytest.mark.process
 def test_a_scenarios_settings_reach_the_profilers(tmp_path: Path) -> None:
     """Dumps as often as asked; massif ends before its trial would be killed."""
     tcmalloc, _, massif = (
