@@ -24,6 +24,8 @@ Outcome = Literal[
 ]
 #: Outcomes that are results: such a trial is not run again.
 FINAL_OUTCOMES: tuple[Outcome, ...] = ("ok", "oom-killed", "accelerator-oom", "timeout", "failed")
+#: In ``missing``: which of its limits did not hold for a trial, as a sentence.
+CONFINEMENT = "confinement"
 #: What fits a column of 64 bits; no byte or nanosecond of a real machine is beyond.
 LARGEST = 2**63 - 1
 

@@ -108,6 +108,16 @@ class Cgroup(ABC):
         """
 
     @abstractmethod
+    def read_limits(self, asked: Limits) -> Limits:
+        """The limits but those of disks, as the kernel has them now.
+
+        ``cores`` are those of ``asked`` where no cpuset controller has them.
+
+        Raises:
+            CgroupError, OSError: the cgroup is gone.
+        """
+
+    @abstractmethod
     def reset_peak(self) -> bool:
         """Set the kernel's high-water mark back to current usage; False if it can't be reset."""
 

@@ -108,7 +108,7 @@ class V1Cgroup(Cgroup):
         self._set_swap_use(limits.swap_bytes)
         self._set_memory(limits)
         self._set_cpu(limits)
-        applied = replace(self._applied(limits), disks=self.hold_disks(limits.disks))
+        applied = replace(self.read_limits(limits), disks=self.hold_disks(limits.disks))
         check_applied(
             limits.memory_bytes, applied.memory_bytes, self.path / "memory.limit_in_bytes"
         )
@@ -161,7 +161,8 @@ class V1Cgroup(Cgroup):
         elif limits.pids is not None:
             raise missing_controller("pids", "a limit of processes")
 
-    def _applied(self, asked: Limits) -> Limits:
+    def read_limits(self, asked: Limits) -> Limits:
+        """The limits but those of disks, as the kernel has them now."""
         memory = _limit(self._memory.limit_in_bytes)
         swap = None
         if memory is not None and has(self._memory, "memsw_limit_in_bytes"):

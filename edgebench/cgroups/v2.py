@@ -81,7 +81,7 @@ class V2Cgroup(Cgroup):
             put(self._files, "cpus", limits.cores or ())
         else:
             check_cores(limits.cores)
-        applied = replace(self._applied(limits), disks=self.hold_disks(limits.disks))
+        applied = replace(self.read_limits(limits), disks=self.hold_disks(limits.disks))
         check_applied(limits.memory_bytes, applied.memory_bytes, self.path / "memory.max")
         return applied
 
@@ -98,7 +98,8 @@ class V2Cgroup(Cgroup):
         elif value:
             raise missing_controller(controller, what)
 
-    def _applied(self, asked: Limits) -> Limits:
+    def read_limits(self, asked: Limits) -> Limits:
+        """The limits but those of disks, as the kernel has them now."""
         files = self._files
         return Limits(
             memory_bytes=files.memory_max,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgebench.cli.known_slowdowns import KnownSlowdowns, workload_name
 from edgebench.kills import brief_reason, needs_explanation
-from edgebench.records import LimitSetting
+from edgebench.records import CONFINEMENT, LimitSetting
 from edgebench.text import printable
 from edgebench.units import format_duration, format_limit
 
@@ -68,16 +68,20 @@ class TrialProgress:
             if request is None:
                 return
             self.known.add(request, record)
+            if broken := record.missing.get(CONFINEMENT):
+                self._note(request, "limit not held", printable(broken))
             if record.outcome in _EXPECTED and not needs_explanation(record):
                 return
             # A search stops a trial that has become slow enough to tell.
             if self._grows and record.outcome == "timeout" and record.limit_bytes is not None:
                 return
-            kind = (record.outcome, brief_reason(record))
-            points = self._unexpected.setdefault(kind, [])
-            points.append(self.point_words(request))
-            if len(points) == 1:
-                self.report(_unexpected_words(points, *kind))
+            self._note(request, record.outcome, brief_reason(record))
+
+    def _note(self, request: TrialRequest, what: str, reason: str | None) -> None:
+        points = self._unexpected.setdefault((what, reason), [])
+        points.append(self.point_words(request))
+        if len(points) == 1:
+            self.report(_unexpected_words(points, what, reason))
 
     def planned(self, total: int) -> None:
         """The records led to further trials: their number is not known before the end."""

@@ -76,9 +76,11 @@ class WorkloadProcess:
         timeout_s: float | None,
         kill: Callable[[], None],
         wakes: Mapping[int, Callable[[], bool]] = MappingProxyType({}),
+        look: Callable[[int], None] = lambda pid: None,
     ) -> ProcessEnd:
         """Run the command to its end; at the time limit or on an exception, ``kill`` it all.
 
+        ``look`` is called with the process now and then while it runs, and when it has ended.
         ``wakes``: descriptors that wake the harness as soon as they can be read, and what is called
         then; once that returns False, it is not called again.
         """
@@ -97,7 +99,8 @@ class WorkloadProcess:
         self.output.close_writer()
         timed_out = False
         try:
-            timed_out = not self._wait(process, timeout_s, wakes)
+            timed_out = not self._wait(process, timeout_s, wakes, look)
+            look(process.pid)
         finally:
             wall_s = (time.monotonic_ns() - started_ns) / 1e9
             # Also what a finished command left running in the background.
@@ -112,6 +115,7 @@ class WorkloadProcess:
         process: subprocess.Popen[bytes],
         timeout_s: float | None,
         wakes: Mapping[int, Callable[[], bool]],
+        look: Callable[[int], None],
     ) -> bool:
         deadline = time.monotonic() + timeout_s if timeout_s else float("inf")
         wait_s = _WAKE_S
@@ -125,6 +129,7 @@ class WorkloadProcess:
                     return False
                 woken = selector.select(min(wait_s, max(0.0, deadline - time.monotonic())))
                 came = self._drain(selector)
+                look(process.pid)
                 wait_s = next_wait_s(wait_s, longest_s, came=came or bool(woken))
                 for key, _ in woken:
                     if key.data and not key.data():

@@ -8,13 +8,16 @@ from functools import cached_property
 from typing import NamedTuple
 
 from edgebench.measures.machine.noise import spread_warnings
-from edgebench.records import Outcome, TrialRecord
+from edgebench.records import CONFINEMENT, Outcome, TrialRecord
 from edgebench.results.workload_labels import workload_label
 from edgebench.scenario.points import Point
 
 
 class RecordedTrial(NamedTuple):
-    """What is kept of one trial. ``reason`` says why its strategy has no reading."""
+    """What is kept of one trial.
+
+    ``reason`` says why its strategy has no reading, ``broken`` which limit did not hold for it.
+    """
 
     point: str
     outcome: Outcome
@@ -22,6 +25,7 @@ class RecordedTrial(NamedTuple):
     demand_bytes: int | None
     strategy: str | None
     reason: str | None
+    broken: str | None
 
 
 class RecordedTrials(Mapping[str, RecordedTrial]):
@@ -48,7 +52,7 @@ class RecordedTrials(Mapping[str, RecordedTrial]):
         # How long a walk took says nothing of repeats.
         wall_s = None if record.walk else record.wall_s
         kept = (record.point, record.outcome, wall_s, record.demand_bytes, record.strategy)
-        self._trials[record.trial] = RecordedTrial(*kept, reason)
+        self._trials[record.trial] = RecordedTrial(*kept, reason, record.missing.get(CONFINEMENT))
 
     def timed(self) -> list[RecordedTrial]:
         """Those that are no strategy's own."""
@@ -71,9 +75,10 @@ class RecordedTrials(Mapping[str, RecordedTrial]):
         ]
 
     def warnings(self) -> list[str]:
-        """Each strategy without a reading, and why."""
+        """Trials whose limits did not hold; each strategy without a reading, and why."""
+        broken = [f"trial {name}: {one.broken}" for name, one in self.items() if one.broken]
         reasons = [(one.strategy, one.reason) for one in self._trials.values() if one.strategy]
-        return [f"strategy {name}: {why}" for name, why in dict.fromkeys(reasons) if why]
+        return broken + [f"strategy {name}: {why}" for name, why in dict.fromkeys(reasons) if why]
 
 
 class StoredRecords(Mapping[str, TrialRecord]):

@@ -29,6 +29,7 @@ from edgebench.measures.strategies.gnu_time import (
 from edgebench.records import LimitSetting, TrialRecord, Watching
 from edgebench.results.live_file import EVENTS, write_live_trial
 from edgebench.run.background import background_activity
+from edgebench.run.confinement import Confinement
 from edgebench.run.launch import (
     environment_of,
     launch,
@@ -162,12 +163,14 @@ class _Measurement:
         copy = files.work / EVENTS if files.live else None
         process = WorkloadProcess(rate.beside(setup.echo), copy)
         noise, kills, control = NoiseWatch(), KillWatch(), self._control(process)
+        confinement = Confinement(cgroup, can_leave=setup.identity is None)
         sampler.start()
         try:
             if files.live:
                 write_live_trial(files.live, live_trial_of(request, sampler, files.work))
             noise.start()
-            ended, report = self._run(hot, process, control)
+            with confinement:
+                ended, report = self._run(hot, process, control, confinement)
             counters = cgroup.read()
         finally:
             sampler_report = sampler.stop()
@@ -177,6 +180,11 @@ class _Measurement:
         samples = sampler.summary()
         told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
         kill, unlogged = kills.report(*told)
+        broken = confinement.warnings(
+            control.last(applied) if control else applied,
+            is_moved=control is not None,
+            sampled_peak_bytes=samples.sampled_peak_bytes,
+        )
         applied = control.applied(applied) if control else applied
         self._keep(sampler, process)
         return Measured(
@@ -190,6 +198,7 @@ class _Measurement:
             walk=control if isinstance(control, WalkControl) else None,
             missing={**cgroup.missing(), **unread, **unlogged},
             dropped_events=process.events.dropped_lines,
+            broken_limits=broken,
         )
 
     def _control(self, process: WorkloadProcess) -> LimitControl | None:
@@ -218,7 +227,11 @@ class _Measurement:
         return SamplerProcess(hot, self.files.work, setup.interval_s, stat_s), hot, unread
 
     def _run(
-        self, hot: HotFiles, process: WorkloadProcess, control: LimitControl | None
+        self,
+        hot: HotFiles,
+        process: WorkloadProcess,
+        control: LimitControl | None,
+        confinement: Confinement,
     ) -> tuple[ProcessEnd, GnuTime | None]:
         request, identity = self.request, self.setup.identity
         report = self.files.work / f"{request.trial}.gnu-time"
@@ -245,6 +258,7 @@ class _Measurement:
                 timeout_s=request.settings.get("stop_after_s") or request.timeout_s,
                 kill=self.cgroup.kill,
                 wakes=control.wakes if control else {},
+                look=confinement.look,
             )
             figures = read_report(report_fd)
         if request.settings.get("stop_after_s"):

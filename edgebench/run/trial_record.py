@@ -19,6 +19,7 @@ from edgebench.measures.machine.noise import noise_warnings
 from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
 from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import (
+    CONFINEMENT,
     KillReport,
     LimitSetting,
     Outcome,
@@ -28,6 +29,7 @@ from edgebench.records import (
     is_count,
 )
 from edgebench.results.live_file import LiveTrial, boot_id
+from edgebench.run.confinement import SLACK_BYTES
 from edgebench.run.outcome import TrialEnd, trial_end
 from edgebench.run.output_rate import trial_throughput, why_no_rate
 from edgebench.run.process import ProcessEnd
@@ -36,6 +38,7 @@ from edgebench.spans import collections_s, events_to_phases, finished_spans
 from edgebench.storage_speed import StorageReport
 from edgebench.text import printable
 from edgebench.throughput import reads_throughput
+from edgebench.units import format_size
 
 if TYPE_CHECKING:
     from edgebench.run.walk_control import WalkControl
@@ -48,6 +51,7 @@ _AS_COUNTED = (
 #: The most that a record keeps of notes, as JSON.
 _NOTES_BYTES = 1 << 20
 _REASON_LENGTH = 300
+_RESET = "its peak is that of the samples: the workload reset the kernel's mark, which says {mark}"
 
 
 def utc_now() -> str:
@@ -111,6 +115,7 @@ class Measured:
     walk: WalkControl | None = None
     missing: dict[str, str] = field(default_factory=dict)
     dropped_events: int = 0
+    broken_limits: list[str] = field(default_factory=list)
 
 
 def record_of(
@@ -123,6 +128,8 @@ def record_of(
     shows_demand = limit is None and verdict.outcome == "ok" and request.strategy is None
     demand = seen.samples.demand_bytes if shows_demand else None
     notes, left_out = _notes(seen.events)
+    peaks = _peaks(seen)
+    was_reset = seen.counters.peak_bytes is not None and peaks["peak_source"] == "sampled"
     return TrialRecord(
         **request.described(),
         outcome=verdict.outcome,
@@ -134,7 +141,7 @@ def record_of(
         harness_s=total_s - seen.ended.wall_s,
         **_counted(seen.counters),
         limit_bytes=limit,
-        **_peaks(seen),
+        **peaks,
         demand_bytes=demand,
         demand_source=seen.samples.demand_source if demand is not None else None,
         base_bytes=_base(seen.events),
@@ -151,7 +158,7 @@ def record_of(
         throughput_per_s=trial_throughput(request.settings, seen.throughput_per_s, phases),
         notes=notes,
         noise=seen.noise,
-        warnings=_warnings(seen, left_out),
+        warnings=_warnings(seen, left_out, was_reset=was_reset),
         missing=_missing(seen, limit, verdict, request),
     )
 
@@ -174,6 +181,9 @@ def _peaks(seen: Measured) -> dict[str, Any]:
         # The worker resets the kernel's mark, so its spans' peaks count.
         spans: list[Any] = [event.get("peak_bytes") for event in seen.events]
         peak, source = max([counters.peak_bytes, *filter(is_count, spans)]), "kernel"
+        if (samples.sampled_peak_bytes or 0) > peak + SLACK_BYTES:
+            # Only the workload can have reset it.
+            peak, source = samples.sampled_peak_bytes, "sampled"
     saturated = counters.limit_hits > 0 if counters.limit_hits is not None else None
     if limit is None or (peak is not None and peak >= limit):
         saturated = limit is not None
@@ -210,20 +220,24 @@ def _notes(events: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
     return notes, left_out
 
 
-def _warnings(seen: Measured, notes_left_out: int) -> list[str]:
+def _warnings(seen: Measured, notes_left_out: int, *, was_reset: bool) -> list[str]:
     counts = {
         "lines from the worker were no events and were left out": seen.bad_events,
         "events from the worker were dropped: there were too many to keep": seen.dropped_events,
         "notes from the worker were left out: they are too large": notes_left_out,
     }
     told = [f"{count} {what}" for what, count in counts.items() if count]
-    return [*noise_warnings(seen.noise), *told]
+    if was_reset:
+        told.append(_RESET.format(mark=format_size(seen.counters.peak_bytes)))
+    return [*seen.broken_limits, *noise_warnings(seen.noise), *told]
 
 
 def _missing(
     seen: Measured, limit: int | None, verdict: TrialEnd, request: TrialRequest
 ) -> dict[str, str]:
     missing = dict(seen.missing)
+    if seen.broken_limits:
+        missing[CONFINEMENT] = "; ".join(seen.broken_limits)
     if seen.throughput_per_s is None and reads_throughput(request.settings):
         missing["throughput_per_s"] = why_no_rate(request.settings)
     if seen.gnu_time is None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.errors import CgroupError
 from edgebench.records import PhaseSum
 from edgebench.results.steady import LEAST, steadiness
@@ -87,6 +87,10 @@ class WalkControl(LimitControl):
         self._read_bytes = 0
         next(self._walk)
         self.steps.append(WalkStep(Visit(None), None))
+
+    def last(self, limits: Limits) -> Limits:
+        """Those of the limit that the walk came to."""
+        return replace(limits, memory_bytes=self.steps[-1].applied_bytes)
 
     def read_events(self) -> list[dict[str, Any]]:
         """The worker's events since the last call."""

@@ -17,7 +17,7 @@ from terminal import Terminal
 from edgebench.cli import progress as shown
 from edgebench.cli import trial_progress
 from edgebench.cli.live_block import head_lines, picture_lines
-from edgebench.records import LimitSetting, Outcome, TrialRecord
+from edgebench.records import CONFINEMENT, LimitSetting, Outcome, TrialRecord
 from edgebench.run.trial_record import TrialRequest
 
 MIB = 1 << 20
@@ -256,6 +256,17 @@ def test_unexpected_ends_are_grouped(clock: Clock):
     assert progress.lines[1].startswith("failed, 3 trials: alexnet at 85% (85.0 MiB); ")
     assert progress.lines[1].endswith("85% (85.0 MiB): ended with 1")
     assert len(progress.lines) == 2
+
+
+def test_a_limit_that_did_not_hold_is_said_at_once(clock: Clock):
+    """Whatever the trial's outcome is."""
+    progress = Collected()
+    request = request_of("alexnet", "85%")
+    progress.trial(request)
+    broken = {CONFINEMENT: "a process of it left its cgroup"}
+    progress.finished(replace(record_of(request, 1.0, "ok"), missing=broken))
+    words = "limit not held: alexnet at 85% (85.0 MiB): a process of it left its cgroup"
+    assert progress.lines == [words]
 
 
 def scenario_in(folder: Path, seconds: float) -> Path:

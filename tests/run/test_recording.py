@@ -11,8 +11,10 @@ from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.interface import Limits
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
-from edgebench.records import FINAL_OUTCOMES, LimitSetting, SamplerReport, Watching
+from edgebench.records import CONFINEMENT, FINAL_OUTCOMES, LimitSetting, SamplerReport, Watching
+from edgebench.run.confinement import SLACK_BYTES
 from edgebench.run.process import ProcessEnd
+from edgebench.run.recorded_trials import RecordedTrials
 from edgebench.run.trial_record import (
     Measured,
     TrialRequest,
@@ -159,6 +161,30 @@ def test_the_base_is_told_at_the_end_of_the_import() -> None:
     odd = [{**event, "usage_bytes": "x"} if event["event"] == "end" else event for event in EVENTS]
     assert record(events=odd).base_bytes is None
     assert record(events=[{"event": "start", "id": []}, *EVENTS]).base_bytes == 40 * MIB
+
+
+@pytest.mark.promise(
+    "A peak that the workload reset is not reported: what was sampled is, with a warning."
+)
+def test_a_mark_below_the_samples_was_reset() -> None:
+    """Of a command that wrote to its cgroup's mark; what is charged ahead makes no difference."""
+    low = replace(COUNTERS, peak_bytes=5 * MIB)
+    made = record(counters=low, events=[])
+    assert (made.peak_bytes, made.peak_source) == (95 * MIB, "sampled")
+    (text,) = made.warnings
+    assert "the workload reset the kernel's mark, which says 5.0 MiB" in text
+    close = replace(COUNTERS, peak_bytes=95 * MIB - SLACK_BYTES)
+    assert record(counters=close, events=[]).warnings == []
+
+
+def test_a_limit_that_did_not_hold_is_said_of_the_trial_and_of_its_sweep() -> None:
+    """In the record's warnings, under a key of its own, and in the summary."""
+    made = record(broken_limits=["it left"])
+    assert made.warnings == ["it left"]
+    assert made.missing == {CONFINEMENT: "it left"}
+    trials = RecordedTrials()
+    trials.add(made)
+    assert trials.warnings() == ["trial 0003: it left"]
 
 
 def test_what_there_was_no_room_for_is_said() -> None:
