@@ -74,6 +74,7 @@ def source_of(path: Path) -> Source:
     )
 
 
+@pytest.mark.process
 def test_imports_keep_to_the_contracts():
     """Each contract under [tool.importlinter] in pyproject.toml is kept."""
     code = (
@@ -84,6 +85,7 @@ def test_imports_keep_to_the_contracts():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.process
 def test_the_picture_of_the_packages_is_drawn_from_the_imports():
     """ARCHITECTURE.md's picture is what scripts/architecture.py draws."""
     command = [sys.executable, "scripts/architecture.py", "--check"]
@@ -105,6 +107,7 @@ def test_the_picture_has_lazy_imports_and_no_implied_arrow(tmp_path: Path):
     assert drawing["reduced"](graph) == {"a": {"b"}, "b": {"c"}, "c": set()}
 
 
+@pytest.mark.process
 def test_help_loads_nothing_heavy():
     """`edgebench --help` answers without torch, pandas and the like."""
     code = "import sys; sys.argv = ['edgebench', '--help']\nfrom edgebench.cli import main\n"
@@ -112,11 +115,13 @@ def test_help_loads_nothing_heavy():
     assert not loaded_by(code) & set(HEAVY_IN_VERBS)
 
 
+@pytest.mark.process
 def test_importing_the_package_loads_nothing_heavy():
     """`import edgebench` is free; only `edgebench.load` brings pandas in."""
     assert not loaded_by("import edgebench") & set(HEAVY_IN_VERBS)
 
 
+@pytest.mark.process
 def test_verbs_import_what_is_heavy_only_when_run():
     """Importing every verb's module, as `edgebench VERB --help` does, loads nothing heavy."""
     verbs = sorted(path.stem for path in (PACKAGE / "cli").glob("[a-z]*.py"))
@@ -124,6 +129,7 @@ def test_verbs_import_what_is_heavy_only_when_run():
     assert not loaded_by(code) & set(HEAVY_IN_VERBS)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", STAND_ALONE)
 def test_stand_alone_scripts_use_the_standard_library_only(name: str):
     """What starts inside or beside the cgroup loads alone, without the package or site-packages."""

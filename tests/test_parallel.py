@@ -37,6 +37,7 @@ def in_parallel(function: Callable[[int], _Found], items: Sequence[int]) -> list
         return found()
 
 
+@pytest.mark.process
 def test_results_come_in_order_from_other_processes():
     """What each item comes to, and none of it was made here."""
     found = in_parallel(lambda n: (n * n, os.getpid()), range(7))
@@ -44,6 +45,7 @@ def test_results_come_in_order_from_other_processes():
     assert os.getpid() not in {pid for _, pid in found}
 
 
+@pytest.mark.process
 def test_one_item_gets_a_process_where_asked():
     """Beside a caller that works meanwhile one item is worth a process; otherwise it isn't."""
     with begun_in_parallel(lambda _: os.getpid(), [1], least=1) as found:
@@ -57,6 +59,7 @@ def test_beside_a_thread_nothing_is_forked(monkeypatch: pytest.MonkeyPatch):
     assert set(in_parallel(lambda _: os.getpid(), range(3))) == {os.getpid()}
 
 
+@pytest.mark.process
 def test_a_killed_process_is_made_up_for():
     """One is killed, as for lack of memory: its item is done here, and all are there."""
     here = os.getpid()
@@ -69,6 +72,7 @@ def test_a_killed_process_is_made_up_for():
     assert in_parallel(fall, range(4)) == [0, 1, 2, 3]
 
 
+@pytest.mark.process
 def test_a_fault_is_raised_here():
     """An exception of a process is the caller's."""
 
@@ -79,6 +83,7 @@ def test_a_fault_is_raised_here():
         in_parallel(fall, range(3))
 
 
+@pytest.mark.process
 def test_damage_that_another_process_saw_is_named(monkeypatch: pytest.MonkeyPatch):
     """Warnings of results read while a figure was drawn are the results' own, each once."""
     from edgebench.report.figures.gallery import draw_kinds
@@ -101,6 +106,7 @@ def test_damage_that_another_process_saw_is_named(monkeypatch: pytest.MonkeyPatc
     assert not parallel._FUNCTIONS
 
 
+@pytest.mark.process
 def test_the_caller_goes_on_meanwhile(tmp_path: Path):
     """What is begun waits for a file that the caller writes afterwards, and finds it."""
     file = tmp_path / "written"
@@ -115,6 +121,7 @@ def test_the_caller_goes_on_meanwhile(tmp_path: Path):
         assert found() == ["meanwhile 1", "meanwhile 2", "meanwhile 3"]
 
 
+@pytest.mark.process
 def test_after_a_fault_of_the_caller_none_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """What was begun has ended when the exception is seen, and nothing else is begun."""
     stopped = tmp_path / "stopped"
@@ -152,6 +159,7 @@ def default_collector() -> Iterator[tuple[int, int, int]]:
     gc.set_threshold(*raised)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("cores", [{0}, {0, 1}])
 def test_the_callers_garbage_collector_is_as_before(
     cores: set[int], default_collector: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
@@ -166,6 +174,7 @@ def test_the_callers_garbage_collector_is_as_before(
     assert gc.get_freeze_count() == 0
 
 
+@pytest.mark.process
 def test_its_processes_end_with_a_killed_caller(tmp_path: Path):
     """SIGKILL, which the caller can't answer, leaves no process waiting for more to do."""
     code = (

@@ -17,7 +17,7 @@ from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import CgroupError
 from tests.cgroups.conftest import Run
 
-pytestmark = pytest.mark.own_cgroup
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.quick, pytest.mark.v2_core]
 
 MIB = 1 << 20
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -56,6 +56,7 @@ def test_the_cores_are_kept_to(run: Run):
     assert f"Cpus_allowed_list:\t{core}\n" in status
 
 
+@pytest.mark.process
 def test_no_shell_looks_at_the_words():
     """Spaces, quotes and metacharacters reach the command as they are."""
     words = ["a b", "$HOME", "; rm -rf x", "'\"", "", "*"]
@@ -63,12 +64,14 @@ def test_no_shell_looks_at_the_words():
     assert done.stdout.strip() == str(words)
 
 
+@pytest.mark.process
 def test_a_missing_command():
     """One line and exit code 127."""
     done = helper("no-such-command")
     assert (done.returncode, done.stderr) == (127, "edgebench: no command 'no-such-command'\n")
 
 
+@pytest.mark.process
 def test_a_file_that_is_no_program(tmp_path: Path):
     """One line and exit code 126."""
     done = helper(str(tmp_path))
@@ -76,6 +79,7 @@ def test_a_file_that_is_no_program(tmp_path: Path):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.process
 def test_a_cgroup_that_is_gone(tmp_path: Path):
     """One line and exit code 125; the command is not run outside the limit."""
     done = helper("echo", "ran", join_file=tmp_path / "gone" / "cgroup.procs")
@@ -89,6 +93,7 @@ def ignored(status: str) -> set[int]:
     return {number for number in range(1, 32) if int(line.split()[1], 16) >> (number - 1) & 1}
 
 
+@pytest.mark.process
 def test_the_command_gets_signals_and_locale_as_they_were(monkeypatch: pytest.MonkeyPatch):
     """Python's own ignored signals and its locale coercion don't reach the command.
 
@@ -103,6 +108,7 @@ def test_the_command_gets_signals_and_locale_as_they_were(monkeypatch: pytest.Mo
     assert "LC_CTYPE" not in done.stdout
 
 
+@pytest.mark.process
 def test_a_command_with_a_double_dash_of_its_own():
     """Only the first ends the helper's words."""
     assert helper("echo", "--", "join=x").stdout == "-- join=x\n"

@@ -51,6 +51,7 @@ def test_a_value_is_set_and_put_back(folder: Path):
         assert FILE.read_text() == before
 
 
+@pytest.mark.process
 @pytest.mark.root
 def test_a_crash_leaves_a_value_that_the_next_start_puts_back(folder: Path):
     """A harness that is killed in the middle: said in one sentence, once."""

@@ -107,6 +107,7 @@ def _made(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.process
 @pytest.mark.promise("Nothing that a running harness has created is touched.")
 def test_a_dead_harness_is_cleared_and_a_living_one_is_not(folder: Path, tmp_path: Path):
     """Only a state file that nobody holds locked is cleared, with a sentence for each thing."""
@@ -123,6 +124,7 @@ def test_a_dead_harness_is_cleared_and_a_living_one_is_not(folder: Path, tmp_pat
         assert len(list(folder.iterdir())) == 1
 
 
+@pytest.mark.process
 @pytest.mark.promise("Nothing without edgebench's name is touched, even through links or `..`.")
 def test_nothing_without_our_name_is_touched(folder: Path, tmp_path: Path):
     """A claim of somebody's folder, a link, or a way round by ``..`` is not followed."""

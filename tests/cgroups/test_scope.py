@@ -49,6 +49,7 @@ def test_without_systemd_nothing_is_asked(
     assert not enter_scope(session, tmp_path)
 
 
+@pytest.mark.process
 def test_a_manager_that_does_not_answer(
     session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -60,6 +61,7 @@ def test_a_manager_that_does_not_answer(
     assert not enter_scope(session, tmp_path)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("uid", "words"),
     [

@@ -14,7 +14,13 @@ from edgebench.errors import MachineError
 from tests.cgroups.conftest import Run
 from tests.cgroups.test_cgroup import MIB, PAGE, TOUCH
 
-pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
+pytestmark = [
+    pytest.mark.own_cgroup,
+    pytest.mark.root,
+    pytest.mark.swap,
+    pytest.mark.quick,
+    pytest.mark.v2_core,
+]
 
 
 @pytest.fixture(autouse=True)

@@ -85,6 +85,7 @@ def told(process: subprocess.Popen[str], anonymous: int, mapped: int) -> Touched
     return found
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("anonymous", "mapped"), [(24, 4), (8, 12), (0, 0)])
 def test_only_what_was_touched_counts(program: subprocess.Popen[str], anonymous: int, mapped: int):
     """What the interpreter itself touches comes on top: a few MiB, whatever the program does."""
@@ -96,6 +97,7 @@ def test_only_what_was_touched_counts(program: subprocess.Popen[str], anonymous:
     assert found.huge_bytes < 3 * MIB
 
 
+@pytest.mark.process
 @pytest.mark.skipif(
     not HUGE_PAGES.exists() or "[never]" in HUGE_PAGES.read_text(), reason="no huge pages here"
 )
@@ -110,6 +112,7 @@ def test_what_lies_in_huge_pages_is_told(program: subprocess.Popen[str]):
     assert 0 < part.huge_bytes < whole
 
 
+@pytest.mark.process
 def test_a_process_that_is_gone_has_none(program: subprocess.Popen[str]):
     """Neither is an error."""
     program.kill()

@@ -62,6 +62,7 @@ def test_a_sweep_of_a_file(
         read(*asked, "other.onnx")
 
 
+@pytest.mark.quick
 def test_layers_of_a_file_that_has_them(shared_sweep: SharedSweep):
     """Each layer of an ONNX file has its own times."""
     told = json.loads(read("layers", "--from", shared_sweep("onnx"), "--no-figure", "--json"))

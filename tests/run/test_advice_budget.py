@@ -75,6 +75,7 @@ def tried(seen: AdviceTrials) -> list[str]:
     return [name for name in seen.remedies if seen.records(name, SCREENING, MEASURING)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("best", ["stream", "mapped-weights", "mmap-threshold"])
 def test_all_of_it_ends_within_the_budget(best: str, seed: int):
@@ -88,6 +89,7 @@ def test_all_of_it_ends_within_the_budget(best: str, seed: int):
     assert 3 <= len(tried(seen)) < len(seen.remedies)
 
 
+@pytest.mark.process
 def test_a_trial_that_is_killed_soon_is_no_measure_of_the_others():
     """The plain workload is killed once, after two seconds: its other trials take 17, as before."""
     planner, seen = searched({"stream": 0.5}, prepared_s=12.0, killed_first=True)
@@ -96,12 +98,14 @@ def test_a_trial_that_is_killed_soon_is_no_measure_of_the_others():
     assert len(seen.records("stream", MEASURING, UNLIMITED)) == 5
 
 
+@pytest.mark.process
 def test_what_the_preparation_took_is_not_there_for_trying():
     """A minute of it leaves time for fewer remedies."""
     long, short = (searched({"stream": 0.5}, prepared_s=s)[1] for s in (60.0, 0.0))
     assert 1 <= len(tried(long)) < len(tried(short))
 
 
+@pytest.mark.process
 def test_a_remedy_that_the_fastest_beats_by_far_is_stopped():
     """At 1.5 times the fastest one's time, though it is faster than plain; and not tried again."""
     planner, seen = searched({"stream": 0.4, "mapped-weights": 0.8}, budget_s=1e4)
@@ -112,6 +116,7 @@ def test_a_remedy_that_the_fastest_beats_by_far_is_stopped():
     assert planner.winner(seen) == "stream"
 
 
+@pytest.mark.process
 def test_a_slow_workload_is_measured_all_the_same():
     """One trial of what helps, then five pairs, though the budget is far too short."""
     planner, seen = searched({"stream": 0.5}, budget_s=30.0)

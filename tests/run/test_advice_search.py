@@ -19,6 +19,8 @@ from edgebench.run.advice_trials import COMBINING, MEASURING, SCREENING, UNLIMIT
 from edgebench.run.limit_trials import pace_of_program
 from edgebench.scenario.points import PlannedTrial, Point, points
 
+pytestmark = pytest.mark.process
+
 #: Candidate's name, and whether it is under the limit → seconds; None: killed.
 World = Callable[[str, bool], float | None]
 PROGRAM = AdviceRequest("100M", command=("true",), swap="1G")

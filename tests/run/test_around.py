@@ -20,6 +20,7 @@ def children() -> set[psutil.Process]:
     return set(psutil.Process().children())
 
 
+@pytest.mark.process
 def test_the_systems_memory_is_read_at_each_interval():
     """Readings come on schedule, and each has the total less what psutil calls unused."""
     begun = time.monotonic()
@@ -43,6 +44,7 @@ def test_the_systems_memory_is_read_at_each_interval():
     assert list(seen) == ["system_memory"]
 
 
+@pytest.mark.process
 def test_a_background_really_takes_memory_and_gives_it_back():
     """Its resident memory goes up and down below what it was given, and is gone in the end."""
     most = 96 << 20
@@ -79,6 +81,7 @@ def test_a_background_that_does_not_fit_is_refused():
     assert "around.background" in str(refused.value)
 
 
+@pytest.mark.process
 def test_they_end_with_a_harness_that_is_killed():
     """SIGKILL leaves neither of them behind."""
     code = (

@@ -50,6 +50,7 @@ def link(root: Path, name: str, target: str) -> None:
     (root / name).symlink_to(root / target)
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
     "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
@@ -74,6 +75,7 @@ def test_damon_that_pages_out_is_named_with_what_it_does(plain_machine: PlainMac
     assert damon(SystemFiles(root)) == {"running": [], "actions": []}
 
 
+@pytest.mark.process
 def test_a_kernel_without_damon_is_none_with_a_reason(plain_machine: PlainMachine):
     """Absent in doctor, None in the record."""
     machine = SystemFiles(plain_machine(INIT))
@@ -83,6 +85,7 @@ def test_a_kernel_without_damon_is_none_with_a_reason(plain_machine: PlainMachin
     assert "nr_kdamonds" in captured["missing"]["damon"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("enabled", "status"), [("Y", "warn"), ("N", "ok")])
 def test_zswap_before_swap_is_named(enabled: str, status: str, plain_machine: PlainMachine):
     """On it warns, off it doesn't; both are recorded."""
@@ -101,6 +104,7 @@ def test_swappiness_of_none_is_named(swappiness: str, status: str, plain_machine
     assert "up to 8 pages" in answer.says
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("enabled", "ttl", "status"),
     [("0x0007", "1000", "warn"), ("0x0007", "0", "ok"), ("0x0000", "1000", "ok")],
@@ -118,6 +122,7 @@ def test_an_lru_that_kills_early_is_named(
     assert capture(machine=machine)["lru_gen"] == told
 
 
+@pytest.mark.process
 def test_daemons_that_kill_are_named(plain_machine: PlainMachine):
     """By their names; none running is an answer, no process at all is none."""
     machine = SystemFiles(plain_machine(INIT))
@@ -128,6 +133,7 @@ def test_daemons_that_kill_are_named(plain_machine: PlainMachine):
     assert answer.remedy == "sudo systemctl stop earlyoom systemd-oomd"
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
     "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
@@ -147,6 +153,7 @@ def test_a_real_process_of_that_name_is_seen(tmp_path: Path):
         process.communicate()
 
 
+@pytest.mark.process
 def test_a_balloon_that_took_memory_is_named(plain_machine: PlainMachine):
     """One that never did is recorded and left alone; memory that can be unplugged warns."""
     assert ballooning_check.result(CheckTarget(SystemFiles(plain_machine({})))).status == "absent"
@@ -195,6 +202,7 @@ def test_the_disk_under_a_partition_and_a_mapper_is_found(
     assert disk_observation(SystemFiles(root), tmp_path).remedy is None
 
 
+@pytest.mark.process
 def test_what_lies_on_no_disk_says_on_what(plain_machine: PlainMachine, tmp_path: Path):
     """An overlay, say: None with a reason."""
     number = tmp_path.stat().st_dev
@@ -215,6 +223,7 @@ def test_shared_memory_is_on_no_disk_of_this_machine():
         disk_of(SystemFiles(), Path("/dev/shm"))
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
     "balloons) and the disks under swap and weights are recorded, each as a value or a reason "

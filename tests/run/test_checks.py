@@ -47,6 +47,7 @@ def machine_of(files: Path) -> CheckTarget:
     return CheckTarget(SystemFiles(files))
 
 
+@pytest.mark.process
 def test_gnu_time_is_found_here():
     """What set-up installed is seen, with its place."""
     assert gnu_time_check.result(CheckTarget()).says.startswith("/")

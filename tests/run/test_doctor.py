@@ -26,6 +26,7 @@ def test_doctor_finds_this_machine_fit():
     assert "next: edgebench run" in done.stderr
 
 
+@pytest.mark.process
 def test_doctor_answers_in_json_with_the_right_code():
     """The exit code is 5 just when something failed, and every fail has a remedy."""
     done = doctor("--json")

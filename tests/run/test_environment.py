@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NANO = "NVIDIA Jetson Nano Developer Kit\0"
 
 
+@pytest.mark.process
 def test_the_real_machine_is_captured_as_plain_data():
     """Everything the capture says of this machine survives JSON, and what is None has a reason."""
     captured = json.loads(json.dumps(capture()))
@@ -37,6 +38,7 @@ def test_the_real_machine_is_captured_as_plain_data():
     assert empty == set(captured["missing"])
 
 
+@pytest.mark.process
 def test_a_place_describes_the_cgroup():
     """What the place says of itself is taken over unchanged."""
 
@@ -47,6 +49,7 @@ def test_a_place_describes_the_cgroup():
     assert capture(Place())["cgroup"] == {"version": 2, "path": "/a"}
 
 
+@pytest.mark.process
 def test_an_empty_machine_gives_reasons_not_guesses(plain_machine: PlainMachine):
     """With no file to read, values are None and each reason names the file."""
     captured = capture(machine=SystemFiles(plain_machine({})))
@@ -55,6 +58,7 @@ def test_an_empty_machine_gives_reasons_not_guesses(plain_machine: PlainMachine)
     assert captured["thp"] is None
 
 
+@pytest.mark.process
 def test_a_board_of_plain_files_is_read(plain_machine: PlainMachine):
     """Governor, clock, temperature, throttling, THP and board come out in the stated units."""
     cpu = "sys/devices/system/cpu/cpu0"
@@ -115,6 +119,7 @@ def test_swap_devices_say_their_kind(plain_machine: PlainMachine):
     assert (file["kind"], file["read_ahead_kb"]) == ("file", None)
 
 
+@pytest.mark.process
 def test_only_variables_that_move_memory_are_kept(monkeypatch: pytest.MonkeyPatch):
     """MALLOC_ and thread counts are recorded; a password in the environment is not."""
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
@@ -124,6 +129,7 @@ def test_only_variables_that_move_memory_are_kept(monkeypatch: pytest.MonkeyPatc
     assert "SOME_PASSWORD" not in variables
 
 
+@pytest.mark.process
 def test_git_state_is_the_current_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Outside a checkout there is a reason; inside, the commit and whether files differ."""
     monkeypatch.chdir(tmp_path)
@@ -159,6 +165,7 @@ def test_the_device_can_be_named_by_hand(monkeypatch: pytest.MonkeyPatch):
         device_name()
 
 
+@pytest.mark.process
 def test_capture_imports_nothing_heavy():
     """Versions come from metadata: torch and its like stay unloaded."""
     code = (

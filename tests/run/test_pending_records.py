@@ -62,6 +62,7 @@ def about(events: list[dict[str, Any]]) -> tuple[list[str | None], list[str | No
     )
 
 
+@pytest.mark.process
 def test_a_worker_killed_in_a_round_loses_no_span(watched: WorkloadProcess) -> None:
     """SIGKILL leaves it no moment to write: the layer that it was in is known, and those before."""
     assert run(watched, RECORD + "os.kill(os.getpid(), 9)") == -9
@@ -70,6 +71,7 @@ def test_a_worker_killed_in_a_round_loses_no_span(watched: WorkloadProcess) -> N
     assert about(events) == (["features.12"], [None, "classifier.1"])
 
 
+@pytest.mark.process
 def test_a_worker_killed_while_it_writes_repeats_nothing(watched: WorkloadProcess) -> None:
     """Lines that were written and are still pending are there once; a torn one is whole."""
     tear = (
@@ -83,6 +85,7 @@ def test_a_worker_killed_while_it_writes_repeats_nothing(watched: WorkloadProces
     assert len(events) == 1 + 4
 
 
+@pytest.mark.process
 def test_who_watches_sees_a_long_round_under_way(watched: WorkloadProcess, tmp_path: Path) -> None:
     """The open layer shows before the worker writes; what it writes later shows nothing twice."""
     tail = EventTail(tmp_path / "events.jsonl", 0)

@@ -35,6 +35,7 @@ def run(watched: WorkloadProcess, code: str, timeout_s: float | None = 20) -> Pr
     )
 
 
+@pytest.mark.process
 def test_exit_code_and_output_are_kept(watched: WorkloadProcess) -> None:
     """What the workload prints on both streams and how it exits reach the harness."""
     ended = run(watched, "print('out'); print('err', file=sys.stderr); sys.exit(7)")
@@ -43,11 +44,13 @@ def test_exit_code_and_output_are_kept(watched: WorkloadProcess) -> None:
     assert sorted(watched.output_text().split()) == ["err", "out"]
 
 
+@pytest.mark.process
 def test_a_signal_shows_as_negative(watched: WorkloadProcess) -> None:
     """A process that dies by a signal is told from one that exits."""
     assert run(watched, "os.kill(os.getpid(), 9)").returncode == -9
 
 
+@pytest.mark.process
 def test_a_workload_that_hangs_is_killed(watched: WorkloadProcess) -> None:
     """The time limit holds even for a process that ignores SIGTERM."""
     ended = run(
@@ -59,6 +62,7 @@ def test_a_workload_that_hangs_is_killed(watched: WorkloadProcess) -> None:
     assert 0.3 <= ended.wall_s < 20
 
 
+@pytest.mark.process
 def test_output_is_capped(watched: WorkloadProcess) -> None:
     """A workload that prints without end neither fills memory nor blocks; the loss is told."""
     more = 5 * OUTPUT_CAP_BYTES
@@ -68,6 +72,7 @@ def test_output_is_capped(watched: WorkloadProcess) -> None:
     assert f"{more + 10 - OUTPUT_CAP_BYTES} more bytes dropped" in watched.output_text()
 
 
+@pytest.mark.process
 def test_many_events_arrive_whole(watched: WorkloadProcess) -> None:
     """More events than a default pipe holds arrive, each of them, in order."""
     run(
@@ -80,6 +85,7 @@ def test_many_events_arrive_whole(watched: WorkloadProcess) -> None:
     assert bad == 0
 
 
+@pytest.mark.process
 def test_events_after_a_pause_arrive_whole(watched: WorkloadProcess) -> None:
     """Events that nearly fill the pipe while it is looked at seldom are all there, in order."""
     ended = run(
@@ -106,6 +112,7 @@ def test_empty_pipes_are_looked_at_less_often() -> None:
     assert next_wait_s(0.05, 0.05, came=False) == 0.05
 
 
+@pytest.mark.process
 def test_garbage_among_events_is_counted_and_left_out(watched: WorkloadProcess) -> None:
     """A worker that writes garbage, or is killed in the middle of a line, spoils nothing else."""
     run(
@@ -119,6 +126,7 @@ def test_garbage_among_events_is_counted_and_left_out(watched: WorkloadProcess) 
     assert bad == 4
 
 
+@pytest.mark.process
 def test_a_workload_that_closes_its_descriptors_is_waited_for(watched: WorkloadProcess) -> None:
     """Closed pipes do not pass for the end of the process."""
     ended = run(watched, "os.closerange(1, 64); time.sleep(0.4); os._exit(3)")

@@ -195,6 +195,7 @@ def test_what_a_search_cant_have_is_said(given: dict[str, str], says: str):
         edgebench.minimum(**given)
 
 
+@pytest.mark.process
 def test_importing_the_package_stays_free():
     """`import edgebench` loads neither psutil nor anything that measures."""
     code = "import edgebench, sys; print(sorted(n for n in sys.modules if 'edgebench' in n))"

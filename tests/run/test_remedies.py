@@ -57,6 +57,7 @@ def test_each_says_what_it_is():
     assert [one.effort for one in every] == sorted(one.effort for one in every)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("workload", [TRAINING, INFERENCE, COMMAND], ids=lambda one: one["kind"])
 def test_what_fits_can_be_set(workload: dict[str, Any]):
     """A scenario with a remedy's settings is valid, and has them; each changes something."""
@@ -71,6 +72,7 @@ def test_what_fits_can_be_set(workload: dict[str, Any]):
         assert all(about.settings.get(key) != value for key, value in setting.settings.items())
 
 
+@pytest.mark.process
 def test_what_fits_whom():
     """Training's remedies are for trainings, loaders and schedules for inference."""
     training, inference, command = (fitting(one) for one in (TRAINING, INFERENCE, COMMAND))
@@ -81,6 +83,7 @@ def test_what_fits_whom():
     assert not {"checkpointing", "mapped-weights"} & set(command)
 
 
+@pytest.mark.process
 def test_what_is_set_already_is_left_alone():
     """Whoever has set a variable, one thread or checkpointing gets no advice to set it."""
     chosen = {"MALLOC_ARENA_MAX": "2"}
@@ -93,6 +96,7 @@ def test_what_is_set_already_is_left_alone():
     assert "page-cluster" not in fitting(COMMAND, swap_kind="none")
 
 
+@pytest.mark.process
 def test_a_batch_is_cut_into_equal_parts():
     """The most parts that divide it; a batch of one has none."""
     found = fitting(TRAINING)["accumulation"]
@@ -105,6 +109,7 @@ def test_a_batch_is_cut_into_equal_parts():
     assert "half-batch" not in fitting({**TRAINING, "batch": 7})
 
 
+@pytest.mark.process
 def test_two_at_once_set_different_things():
     """Both settings together, or none where they would set the same."""
     about = target(TRAINING)
@@ -137,6 +142,7 @@ def test_each_is_on_the_pages():
         assert not [one.name for one in all_remedies() if f"`{one.name}`" not in text], page
 
 
+@pytest.mark.process
 def test_weights_that_are_used_again_can_be_kept():
     """``stream`` is for several executions a load; who loads for each does less work in a round."""
     again = {**INFERENCE, "warm": 3}
@@ -153,6 +159,7 @@ def test_weights_that_are_used_again_can_be_kept():
     assert found["layer-by-layer"].setting(target(INFERENCE)).work == 1
 
 
+@pytest.mark.process
 def test_the_same_state_is_not_taken_away_twice():
     """No other optimizer where there is no state, no trimming where it trims already."""
     assert "sgd" in fitting(TRAINING)

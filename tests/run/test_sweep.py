@@ -109,6 +109,7 @@ def wait_for_the_program(process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.quick
 def test_a_sweep_records_every_trial_once(scenario: Path, tmp_path: Path) -> None:
     """Every point is tried as often as asked; kills are results; nothing stays behind."""
     before = set(leftovers())

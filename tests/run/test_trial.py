@@ -62,6 +62,8 @@ def trial(
     return run_trial(session.setup, request, files)
 
 
+@pytest.mark.v2_core
+@pytest.mark.quick
 def test_a_known_allocation_shows_in_every_measure(session: Session, files: TrialFiles) -> None:
     """Kernel, sampler and GNU time all see 100 MiB that were touched; the rest is Python's own."""
     record = trial(session, files, TOUCH.format(mib=100, s=0.1))
@@ -74,6 +76,8 @@ def test_a_known_allocation_shows_in_every_measure(session: Session, files: Tria
     assert record.saturated is False
 
 
+@pytest.mark.v2_core
+@pytest.mark.quick
 def test_a_limit_below_demand_without_swap_is_a_recorded_kill(
     session: Session, files: TrialFiles
 ) -> None:
@@ -112,6 +116,7 @@ LOSING_A_CHILD = {
 }
 
 
+@pytest.mark.v2_core
 @pytest.mark.promise(
     "A trial in which the kernel killed any process is not `ok`, even if that process was a "
     "grandchild, or a child of `multiprocessing` or of a shell that continued."
@@ -134,6 +139,7 @@ def test_a_killed_child_is_no_success(session: Session, files: TrialFiles, kind:
         assert str(record.reason).startswith("killed by the kernel")
 
 
+@pytest.mark.v2_core
 @pytest.mark.promise(
     "A trial in which the kernel killed any process is not `ok`, even if that process was a "
     "grandchild, or a child of `multiprocessing` or of a shell that continued."

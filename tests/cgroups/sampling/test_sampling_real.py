@@ -214,6 +214,8 @@ def test_samples_share_the_clock_of_events(cgroup: Cgroup, folder: Path) -> None
     assert before < times[0] < times[-1] < after
 
 
+@pytest.mark.v2_core
+@pytest.mark.quick
 def test_cpu_time_rises_with_work(cgroup: Cgroup, folder: Path) -> None:
     """The CPU column never falls, and grows by what a busy process burns."""
     hot = cgroup.hot_files()

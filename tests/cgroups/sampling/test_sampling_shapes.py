@@ -37,6 +37,7 @@ def sampled(hot: HotFiles, folder: Path) -> tuple[SampleSummary, dict[str, int],
     return summary, fast, stat
 
 
+@pytest.mark.process
 def test_version_1_counts_the_cgroups_below(made_up: MadeUp, folder: Path) -> None:
     """The total_ keys are read, swap is memory + swap less memory, kernel memory has its file."""
     files = {
@@ -64,6 +65,7 @@ def test_version_1_counts_the_cgroups_below(made_up: MadeUp, folder: Path) -> No
     )
 
 
+@pytest.mark.process
 def test_version_1_without_swap_accounting(made_up: MadeUp, folder: Path) -> None:
     """Such a kernel (swapaccount=0) has version 1's keys all the same; swap is not told."""
     files = {"memory.usage_in_bytes": "130\n", "memory.stat": V1_STAT}
@@ -76,6 +78,7 @@ def test_version_1_without_swap_accounting(made_up: MadeUp, folder: Path) -> Non
     assert summary.demand_source == "sampled anon+shmem+mapped_file"
 
 
+@pytest.mark.process
 def test_version_2_in_its_own_units(made_up: MadeUp, folder: Path) -> None:
     """Swap is swap alone, CPU comes in µs, pressure and I/O by device are understood."""
     files = {
@@ -103,6 +106,7 @@ def test_version_2_in_its_own_units(made_up: MadeUp, folder: Path) -> None:
     assert summary.demand_bytes == 60 + 7 + 40 + 8 + 11
 
 
+@pytest.mark.process
 def test_an_old_version_2_kernel_without_kernel_and_swap(made_up: MadeUp, folder: Path) -> None:
     """What 5.15 does not tell is -1 in the rows and left out of demand, never a 0."""
     files = {"memory.current": "130\n", "memory.stat": V2_STAT.replace("kernel 11\n", "")}
@@ -112,6 +116,7 @@ def test_an_old_version_2_kernel_without_kernel_and_swap(made_up: MadeUp, folder
     assert summary.demand_source == "sampled anon+shmem+mapped_file"
 
 
+@pytest.mark.process
 def test_usage_alone_is_enough(made_up: MadeUp, folder: Path) -> None:
     """With nothing but usage there is a sampled peak and no demand."""
     sampler = SamplerProcess(made_up("memory.current", {"memory.current": "130\n"}), folder)
@@ -136,6 +141,7 @@ def test_small_files_of_each_shape(text: bytes, shapes: list[str], told: list[in
     assert numbers(text, shapes) == told
 
 
+@pytest.mark.process
 def test_a_file_that_is_not_there_is_said_at_once(folder: Path) -> None:
     """A sampler that can't start says why, and nothing keeps running."""
     sampler = SamplerProcess(HotFiles(folder / "gone"), folder)
@@ -155,6 +161,7 @@ def test_stopping_what_never_started_tells_nothing(folder: Path) -> None:
     assert len(np.load(folder / "s.npz")["fast"]) == 0
 
 
+@pytest.mark.process
 def test_a_row_cut_by_a_full_disk_is_left_out(made_up: MadeUp, folder: Path) -> None:
     """Half a row at the end does not shift or spoil the whole ones."""
     sampler = SamplerProcess(made_up("memory.current", {"memory.current": "130\n"}), folder)
@@ -167,6 +174,7 @@ def test_a_row_cut_by_a_full_disk_is_left_out(made_up: MadeUp, folder: Path) -> 
     assert set(np.load(folder / "s.npz")["fast"]["usage_bytes"]) == {130}
 
 
+@pytest.mark.process
 def test_a_sampler_killed_alone_leaves_what_it_had_written(made_up: MadeUp, folder: Path) -> None:
     """Its rows so far count; what it cost is not known then, rather than 0."""
     sampler = SamplerProcess(
@@ -240,6 +248,7 @@ def test_an_interval_that_was_asked_for_is_kept(folder: Path) -> None:
     assert told.slow_interval_s == 0.03
 
 
+@pytest.mark.process
 def test_it_ends_at_once_however_long_its_interval(made_up: MadeUp, folder: Path) -> None:
     """It needn't be killed, so what it cost is known."""
     hot = made_up("memory.current", {"memory.current": "130\n"})
