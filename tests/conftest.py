@@ -82,7 +82,7 @@ MISSING = re.compile(r"No module named '(\w+)")
 TESTS = Path(__file__).parent
 FSYNC = os.fsync
 #: Where not all tests have their marks yet.
-NOT_HELD = {TESTS / name for name in ("fleet", "serve", "trust")}
+NOT_HELD = {TESTS / "fleet"}
 
 
 # No test asserts seconds, and a second worker or a small board makes any of them slow. Inputs are

@@ -24,6 +24,7 @@ from edgebench.serve.helper_process import HelperProcess
 from edgebench.serve.sweep_answer import sweep_answer
 
 
+@pytest.mark.process
 def test_the_newest_sweep_is_answered_in_the_reports_words(with_sweep: Served):
     """Without a name: each workload's sentences, its points with their slowdowns, its demand."""
     found = with_sweep.get("/api/answer").data
@@ -39,6 +40,7 @@ def test_the_newest_sweep_is_answered_in_the_reports_words(with_sweep: Served):
     assert 1 < low <= median <= high
 
 
+@pytest.mark.process
 def test_it_needs_no_large_library(tmp_path: Path):
     """The answer is there in a moment on a small board: neither numpy nor pandas is loaded."""
     path = make(tmp_path, Shape(repeats=1, with_files=False))
@@ -65,11 +67,13 @@ def test_how_slow_rounds_were_before_a_kill_is_said_as_in_the_terminal(tmp_path:
     assert f"No trial finished at 50.0 MiB: 3 killed for memory{after}{factor}" in fits
 
 
+@pytest.mark.process
 def test_no_sweep_is_no_error(served: Served):
     """An empty folder of results, or none at all: the page shows how to begin."""
     assert served.get("/api/answer").data == {"name": None, "sweeps": []}
 
 
+@pytest.mark.process
 def test_a_newer_sweep_that_cannot_be_read_hides_no_older_one(tmp_path: Path):
     """The newest that can be read is shown; asked for by name, the other says why not."""
     whole = make(tmp_path, Shape(repeats=1, with_files=False))
@@ -107,6 +111,7 @@ def test_an_answer_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert asked.count("answer") == 2
 
 
+@pytest.mark.process
 def test_every_module_of_the_page_is_asked_for_at_once(served: Served):
     """Modules that import each other would else arrive one after the other, and the paint late."""
     page = served.get("/").body.decode()

@@ -173,6 +173,7 @@ def test_the_check_imports_no_function_that_was_typed(
     assert "typed_network" not in sys.modules
 
 
+@pytest.mark.process
 def test_the_server_answers_the_same(served: Served):
     """Through the server: faults for what is wrong, numbers for what is right, nothing queued."""
     assert served.get("/api/form").data["tables"]["workload"]["inference"]
@@ -183,6 +184,7 @@ def test_the_server_answers_the_same(served: Served):
     assert not served.jobs.folder.exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("body", [[], "x", 1, None])
 def test_nonsense_is_answered_in_words(served: Served, body: Any):
     """What is no form's content is an error in one sentence, not a traceback."""

@@ -26,6 +26,7 @@ BAD = (
 )
 
 
+@pytest.mark.process
 def test_the_machine_is_told_each_second(fresh: Served):
     """Total, available, used, used share, active: at once, and again."""
     with fresh.stream() as events:
@@ -36,6 +37,7 @@ def test_the_machine_is_told_each_second(fresh: Served):
         assert next(events)[0] == "system"
 
 
+@pytest.mark.process
 def test_browsers_come_and_go(fresh: Served):
     """One that went away is forgotten; its place is free."""
     for _ in range(40):
@@ -44,6 +46,7 @@ def test_browsers_come_and_go(fresh: Served):
     wait_for(lambda: fresh.live.browsers == 0)
 
 
+@pytest.mark.process
 def test_too_many_browsers_are_turned_away(fresh: Served):
     """With words; those that watch go on."""
     with contextlib.ExitStack() as stack:

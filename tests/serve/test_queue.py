@@ -266,6 +266,7 @@ def test_a_job_that_goes_on_is_asked_to_stop_again(tmp_path: Path, monkeypatch: 
     assert queue.jobs[job.id].state == "stopping"
 
 
+@pytest.mark.process
 @pytest.mark.root
 def test_a_disk_that_is_really_full(tmp_path: Path):
     """The page's request is answered with the remedy, nothing is left, and the server goes on."""

@@ -49,6 +49,7 @@ def test_samples_are_thinned_out_and_keep_their_extremes(tmp_path: Path, rows: i
     assert times[0] == 0
 
 
+@pytest.mark.process
 def test_real_samples_are_read_as_numpy_reads_them(with_sweep: Served):
     """The same numbers as `load(…).samples()` has, in both tables."""
     (path,) = with_sweep.root.glob("*/*made*")
@@ -79,6 +80,7 @@ def test_damaged_samples_are_said_to_be_so(tmp_path: Path, damage: str):
         fast_points(file)
 
 
+@pytest.mark.process
 def test_sweeps_and_trials_with_their_settings(with_sweep: Served):
     """Every sweep and trial, settings and limits as columns to sort and filter by."""
     (sweep,) = with_sweep.get("/api/sweeps").data["sweeps"]
@@ -89,6 +91,7 @@ def test_sweeps_and_trials_with_their_settings(with_sweep: Served):
     assert {row["limit"] for row in rows} == {"max", "150M", "100M", "75M", "50M"}
 
 
+@pytest.mark.process
 def test_a_trial_in_full(with_sweep: Served):
     """Record, samples, phases and layers on one clock."""
     name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
@@ -99,6 +102,7 @@ def test_a_trial_in_full(with_sweep: Served):
     assert data["warnings"] == []
 
 
+@pytest.mark.process
 def test_csv_has_every_trial(with_sweep: Served):
     """A file to download, with the rows that the page shows."""
     name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
@@ -117,6 +121,7 @@ def test_a_formula_in_a_text_stays_a_text(tmp_path: Path):
     assert {row["command"] for row in rows} == {"'=1+1"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["", "x", "..", "../..", "/etc", "a/b/c", "jetson-nano/.."])
 def test_no_name_leads_elsewhere(with_sweep: Served, name: str):
     """A sweep is one of those that are listed, whatever was asked for."""
@@ -132,6 +137,7 @@ def test_a_sweep_removed_between_two_looks_is_said_to_be(tmp_path: Path):
         history.recorded_version(tmp_path)
 
 
+@pytest.mark.process
 def test_broken_results_are_shown_as_such(tmp_path: Path):
     """One from a newer version, a torn line and lost samples are each named; the rest is shown."""
     whole = make(tmp_path, Shape(repeats=1))
@@ -196,6 +202,7 @@ def put(plant: str, path: Path) -> None:
         path.symlink_to("/dev/zero")
 
 
+@pytest.mark.process
 def test_markup_in_results_stays_text(tmp_path: Path):
     """What somebody wrote into results reaches the page as JSON text of that type, no more."""
     make(tmp_path, Shape(command="<img/src=x>", with_files=False))

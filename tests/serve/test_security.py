@@ -48,6 +48,7 @@ def asked(served: Served, method: str, path: str, **headers: str):
     return served.get(path, **own) if method == "GET" else served.post(path, **own)
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "Another site can't use the page, and requests under another host name are refused."
 )
@@ -58,6 +59,7 @@ def test_another_name_is_refused(served: Served, host: str):
     assert served.get("/api/sweeps", Host=host).status == 403
 
 
+@pytest.mark.process
 def test_own_names_are_known(served: Served):
     """The loopback's names open the page, with the port and without."""
     for host in (f"localhost:{served.port}", f"127.0.0.1:{served.port}", "[::1]:1", "localhost"):
@@ -65,6 +67,7 @@ def test_own_names_are_known(served: Served):
         assert served.get("/", Host=host, Cookie=cookie).status == 200
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "Another site can't use the page, and requests under another host name are refused."
 )
@@ -86,6 +89,7 @@ def test_another_sites_post_is_refused(served: Served, headers: dict[str, str]):
     assert not served.jobs.folder.exists()
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "Another site can't use the page, and requests under another host name are refused."
 )
@@ -98,11 +102,13 @@ def test_another_site_can_ask_for_nothing(served: Served, path: str):
     assert served.get("/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate").status == 200
 
 
+@pytest.mark.process
 def test_a_large_body_is_refused(served: Served):
     """Nobody fills the memory with one request."""
     assert served.post("/api/check", {"x": "y" * 100_000}).status == 403
 
 
+@pytest.mark.process
 def test_every_answer_has_the_headers(served: Served):
     """No script, style or frame of others, also in refusals and on files."""
     for answer in (served.get("/"), served.get("/js/main.js"), served.get("/", Host="x.example")):
@@ -114,6 +120,7 @@ def test_every_answer_has_the_headers(served: Served):
         assert answer.headers["referrer-policy"] == "no-referrer"
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "Every address of the page, its files and the live stream need the token, for other users "
     "of the machine too."
@@ -127,6 +134,7 @@ def test_every_address_is_a_route_that_is_tried(served: Served):
     assert {"/", "/api/live", "/api/jobs", "/js/main.js"} <= {path for _, path in ROUTES}
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "Every address of the page, its files and the live stream need the token, for other users "
     "of the machine too."
@@ -144,6 +152,7 @@ def test_no_route_opens_without_the_token(with_sweep: Served, method: str, path:
     assert asked(with_sweep, method, f"{path}?token=").status == 401
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_every_route_opens_with_the_token(with_sweep: Served, method: str, path: str):
     """By the cookie, and by either header: what comes then is the address's own answer."""
@@ -157,17 +166,20 @@ def test_every_route_opens_with_the_token(with_sweep: Served, method: str, path:
         assert asked(with_sweep, method, path, **headers).status in (200, 422)
 
 
+@pytest.mark.process
 def test_the_walk_left_nothing_behind(with_sweep: Served):
     """No sweep was queued by whom nobody let in."""
     assert not with_sweep.jobs.folder.exists()
 
 
+@pytest.mark.process
 def test_an_address_that_is_not_there_tells_nothing(served: Served):
     """A stranger does not learn which addresses there are."""
     assert asked(served, "GET", "/nowhere").status == 401
     assert served.get("/nowhere").status == 404
 
 
+@pytest.mark.process
 def test_the_token_becomes_a_cookie(served: Served):
     """It leaves the address at once, no script reads it, no other site's request carries it."""
     answer = asked(served, "GET", f"/?token={TOKEN}")
@@ -180,6 +192,7 @@ def test_the_token_becomes_a_cookie(served: Served):
     assert served.get("/", Cookie=answer.headers["set-cookie"].partition(";")[0]).status == 200
 
 
+@pytest.mark.process
 def test_the_token_in_an_address_opens_the_page_alone(served: Served):
     """In other addresses it would be seen and remembered, so it does nothing there."""
     for path in ("/api/sweeps", "/js/main.js", "//evil.example/"):
@@ -187,6 +200,7 @@ def test_the_token_in_an_address_opens_the_page_alone(served: Served):
     assert asked(served, "POST", f"/?token={TOKEN}").status == 401
 
 
+@pytest.mark.process
 def test_a_person_is_told_how_to_get_in(served: Served):
     """In a browser it is a page in plain words, with nothing of the dashboard in it."""
     answer = asked(served, "GET", "/", Accept="text/html,*/*")
@@ -196,6 +210,7 @@ def test_a_person_is_told_how_to_get_in(served: Served):
     assert b"script" not in answer.body
 
 
+@pytest.mark.process
 def test_a_script_posts_with_the_header_alone(served: Served):
     """No page can make a browser send that header, so no Origin is asked for; JSON still is."""
     shown = {"Cookie": "", "Authorization": f"Bearer {TOKEN}", "Origin": ""}
@@ -205,6 +220,7 @@ def test_a_script_posts_with_the_header_alone(served: Served):
     assert served.post("/api/jobs/none/stop", **other).status == 403
 
 
+@pytest.mark.process
 def test_without_a_token_a_header_opens_no_other_door(tmp_path: Path):
     """With --no-token another site's post is refused as before, whatever header comes with it."""
     with serving(tmp_path, AccessRules("127.0.0.1")) as served:
@@ -253,6 +269,7 @@ def test_the_vendored_library_has_its_licence():
     assert "MIT" in (STATIC / "vendor" / "uPlot.LICENSE.txt").read_text()
 
 
+@pytest.mark.process
 def test_no_path_leads_out_of_the_page(served: Served):
     """Only the page's own files are served."""
     for path in ("/../app.py", "/js/../../app.py", "/%2e%2e/app.py", "/vendor/", "/.serve/x.json"):

@@ -51,6 +51,7 @@ def test_variables_that_are_no_numbers(sudo: pytest.MonkeyPatch):
         caller_identity()
 
 
+@pytest.mark.process
 @pytest.mark.root
 def test_the_command_before_each_trial_is_the_callers():
     """It has their rights and home, and the workload's variables, as the trial has."""

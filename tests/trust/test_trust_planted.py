@@ -66,6 +66,7 @@ def test_no_plant_leads_root_astray(verb: str) -> None:
     assert found["tried"] >= len(found["paths"]) > 0
 
 
+@pytest.mark.process
 @pytest.mark.promise(
     "If another user places a link (to a folder, to a file, or dangling), a FIFO or a hard "
     "link at a path that a command writes, temporary names included, root changes nothing "
