@@ -43,6 +43,7 @@ SIGNALS = {
     "kill": signal.SIGKILL,
     "term": signal.SIGTERM,
     "interrupt": signal.SIGINT,
+    "hang-up": signal.SIGHUP,
     TWICE: signal.SIGKILL,
 }
 #: Where the second kill strikes: among the first steps, at which the first one is cleared up after.
@@ -52,6 +53,7 @@ MAY_END = {
     "kill": {0, -signal.SIGKILL},
     "term": {0, 143},
     "interrupt": {0, 130},
+    "hang-up": {0, 129},
     TWICE: {0, -signal.SIGKILL},
     FULL: {0, 1, 3},
 }
@@ -147,6 +149,7 @@ def start(arena: Arena, *words: str, fault: str = "", strike_at: int | None = No
         session.SwapControl = functools.partial(SwapControl, folder=arena.swap)  # type: ignore[assignment,misc]
         sys.argv = ["edgebench", *words]
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         if fault:
             Steps(fault, strike_at, arena.log).watch()
         cli.main()

@@ -20,7 +20,8 @@ pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
     "once, and `show` reads them at any time."
 )
 @pytest.mark.parametrize(
-    ("fault", "first"), [(fault, 7 * n + 3) for n, fault in enumerate(FAULTS[:4])]
+    ("fault", "first"),
+    [(fault, 7 * n + 3) for n, fault in enumerate([*FAULTS[:4], "hang-up"])],
 )
 def test_a_fault_here_and_there_does_no_harm(fault: str, first: int) -> None:
     """A few of the steps below; the results are whole and readable, and nothing is left."""
