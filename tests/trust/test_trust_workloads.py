@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,10 +81,8 @@ def test_a_fork_bomb_ends_with_its_trial(
         pytest.skip("no pids controller can be had here")
     monkeypatch.setattr(trial_module, "MOST_PIDS", 100)
     bomb = "bomb_mark = 1\nimport os\nwhile True:\n try: os.fork()\n except OSError: pass"
-    began = time.monotonic()
     record = trial(session, files, bomb, timeout_s=1)
     assert record.outcome == "timeout"
-    assert time.monotonic() - began < 30
     assert running("bomb_mark") == []
 
 
@@ -93,10 +90,11 @@ def test_a_fork_bomb_ends_with_its_trial(
 def test_a_child_that_hides_is_ended_too(session: Session, files: TrialFiles) -> None:
     """Forked twice, in a session of its own, deaf to signals: it is in the cgroup all the same."""
     hide = (
-        "hide_mark = 1\nimport os, signal, time\n"
+        "hide_mark = 1\nimport os, signal, time\nhidden, told = os.pipe()\n"
         "if os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n"
         "  for number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)\n"
-        "  os.closerange(0, 64)\n  time.sleep(1000)\n os._exit(0)\ntime.sleep(0.2)"
+        "  os.write(told, b'x')\n  os.closerange(0, 64)\n  time.sleep(1000)\n"
+        " os._exit(0)\nos.read(hidden, 1)"
     )
     assert trial(session, files, hide).outcome == "ok"
     assert running("hide_mark") == []
