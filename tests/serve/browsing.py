@@ -28,7 +28,7 @@ class Page:
         self.driver.get("about:blank")
         self.driver.get(f"{self.address}/?token={TOKEN}#{view}")
 
-    def find(self, css: str, patience_s: float = 30.0) -> Any:
+    def find(self, css: str, patience_s: float = 240.0) -> Any:
         """The first element that fits, once it is there and shown."""
         return self._told(lambda: self._shown(css), patience_s)
 
@@ -54,7 +54,7 @@ class Page:
     def _shown(self, css: str, which: int = 0) -> Any:
         return next((e for e in self.all(css)[which:] if e.is_displayed()), None)
 
-    def _told(self, question: Callable[[], Any], patience_s: float = 30.0) -> Any:
+    def _told(self, question: Callable[[], Any], patience_s: float = 240.0) -> Any:
         """What it comes to, once it is something.
 
         A page that draws anew replaces elements, also between two questions about one: the next

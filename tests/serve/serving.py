@@ -151,7 +151,7 @@ def _end_its_sweep(queue: JobQueue) -> None:
         queue._process.wait(120)
 
 
-def wait_for(condition: Any, patience_s: float = 120.0) -> Any:
+def wait_for(condition: Any, patience_s: float = 240.0) -> Any:
     """Wait until something is so; what it was."""
     ends = time.monotonic() + patience_s
     while not (found := condition()):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Served
+from serving import Served, serving
 
 from edgebench.errors import ScenarioError
 from edgebench.scenario.scenario import load_scenario
@@ -174,14 +174,15 @@ def test_the_check_imports_no_function_that_was_typed(
 
 
 @pytest.mark.process
-def test_the_server_answers_the_same(served: Served):
-    """Through the server: faults for what is wrong, numbers for what is right, nothing queued."""
-    assert served.get("/api/form").data["tables"]["workload"]["inference"]
-    right = served.post("/api/check", sent()).data
-    assert right["trials"] == 24
-    assert "scenario" not in right
-    assert served.post("/api/jobs", sent(workload={"batch": [0]})).data["faults"]
-    assert not served.jobs.folder.exists()
+def test_the_server_answers_the_same(tmp_path: Path):
+    """Through its helper process: faults for what is wrong, numbers for what is right."""
+    with serving(tmp_path / "results", helpers=True) as served:
+        assert served.get("/api/form").data["tables"]["workload"]["inference"]
+        right = served.post("/api/check", sent()).data
+        assert right["trials"] == 24
+        assert "scenario" not in right
+        assert served.post("/api/jobs", sent(workload={"batch": [0]})).data["faults"]
+        assert not served.jobs.folder.exists()
 
 
 @pytest.mark.process

