@@ -27,7 +27,7 @@ TRIALS = 24
 _HOST = '[hosts.{}]\nlocal = true\nlabels = ["vm"]\n'
 _FLEET = """schema = 1
 name = "losses"
-scheduler = "tcp://127.0.0.1:{}"
+scheduler = "tls://127.0.0.1:{}"
 heartbeat = "1s"
 lost_after = "5s"
 """

@@ -28,7 +28,7 @@ NAMES = ("one", "two", "three")
 _HOST = '[hosts.{}]\nlocal = true\nlabels = ["vm"]\n'
 _FLEET = """schema = 1
 name = "study"
-scheduler = "tcp://127.0.0.1:{}"
+scheduler = "tls://127.0.0.1:{}"
 """
 
 

@@ -31,7 +31,7 @@ PROGRAM = Path(__file__).with_name("worker_cost_program.py")
 _SETTLE_S = 5.0
 _FLEET = """schema = 1
 name = "worker-cost"
-scheduler = "tcp://127.0.0.1:{}"
+scheduler = "tls://127.0.0.1:{}"
 [hosts.board]
 local = true
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from edgebench.errors import FleetError
 from edgebench.extras import need
 from edgebench.fleet.content import lacking_files, pieces, store_piece
 from edgebench.fleet.inventory import Inventory
+from edgebench.fleet.keys import tls_files
 from edgebench.fleet.machine import describe_machine
 from edgebench.fleet.startup import MACHINE, OWNER, host_resource
 from edgebench.fleet.time_of_day import seconds_since, time_of_day_s
@@ -183,6 +185,12 @@ def connected(inventory: Inventory, name: str = "edgebench-fleet") -> Iterator[F
     need("distributed")
     from distributed import Client
 
+    if not is_reached(inventory):
+        raise FleetError(
+            f"no scheduler answers at {inventory.scheduler}",
+            where=inventory.scheduler,
+            remedy="edgebench fleet up",
+        )
     try:
         client = Client(
             inventory.scheduler,
@@ -193,9 +201,9 @@ def connected(inventory: Inventory, name: str = "edgebench-fleet") -> Iterator[F
         )
     except (OSError, TimeoutError) as error:
         raise FleetError(
-            f"no scheduler answers at {inventory.scheduler}",
+            f"what listens at {inventory.scheduler} does not take this fleet's key",
             where=inventory.scheduler,
-            remedy="edgebench fleet up",
+            remedy="stop it where it was started, or write another port: scheduler = …",
         ) from error
     try:
         yield FleetConnection(inventory, client)
@@ -203,12 +211,19 @@ def connected(inventory: Inventory, name: str = "edgebench-fleet") -> Iterator[F
         client.close(timeout=_CONNECT_S)
 
 
+def is_reached(inventory: Inventory) -> bool:
+    """Whether anything listens at the scheduler's address."""
+    try:
+        socket.create_connection((inventory.host, inventory.port), _CONNECT_S).close()
+    except OSError:
+        return False
+    return True
+
+
 def _security(inventory: Inventory) -> Any:
-    if inventory.tls is None:
-        return None
     from distributed.security import Security
 
-    files = inventory.tls
+    files = tls_files(inventory)
     return Security(
         tls_ca_file=files.ca,
         tls_client_cert=files.cert,

@@ -31,8 +31,9 @@ else:
 #: Version of the file's format.
 SCHEMA = 1
 #: A scheduler that only this computer can reach.
-OWN_ADDRESS = "tcp://127.0.0.1:8786"
+OWN_ADDRESS = "tls://127.0.0.1:8786"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
+_ALL = ("0.0.0.0", "::")  # noqa: S104 - refused
 _LOCAL = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
@@ -99,7 +100,7 @@ class Inventory(TomlTable):
 
     schema_version: int = Field(alias="schema", examples=["1"])
     name: str = Field(default="fleet", examples=['"lab"'])
-    scheduler: str = Field(default=OWN_ADDRESS, examples=['"tcp://192.168.1.5:8786"'])
+    scheduler: str = Field(default=OWN_ADDRESS, examples=['"tls://192.168.1.5:8786"'])
     heartbeat_s: Seconds = Field(default=30.0, alias="heartbeat", examples=['"30s"'])
     lost_after_s: Seconds = Field(default=180.0, alias="lost_after", examples=['"3min"'])
     tls: TlsKeys | None = None
@@ -125,8 +126,10 @@ class Inventory(TomlTable):
             port = parts.port
         except ValueError:
             port = None
-        if parts.scheme not in ("tcp", "tls") or not parts.hostname or not port:
-            raise ValueError('is no address; write one as "tcp://192.168.1.5:8786"')
+        if parts.scheme != "tls" or not parts.hostname or not port:
+            raise ValueError('is no address with TLS; write one as "tls://192.168.1.5:8786"')
+        if parts.hostname in _ALL:
+            raise ValueError(f"{parts.hostname} is every address; write the one that machines see")
         return address
 
     @field_validator("hosts")
@@ -151,10 +154,8 @@ class Inventory(TomlTable):
         if far and self.host in _LOCAL:
             raise ValueError(
                 f"{far[0]} can't reach a scheduler at {self.host}; write this computer's address "
-                'as the machines see it: scheduler = "tcp://192.168.1.5:8786"'
+                'as the machines see it: scheduler = "tls://192.168.1.5:8786"'
             )
-        if (self.tls is not None) != self.scheduler.startswith("tls:"):
-            raise ValueError("an address tls://… and a table [tls] belong together; give both")
         if self.lost_after_s < 3 * self.heartbeat_s:
             raise ValueError("lost_after should be at least three times heartbeat")
         return self

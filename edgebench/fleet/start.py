@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -18,13 +19,12 @@ from typing import Any
 from edgebench import __version__
 from edgebench.errors import EdgebenchError, FleetError
 from edgebench.extras import need
+from edgebench.fleet.keys import fleet_folder
 from edgebench.fleet.messages import same_version_remedy
-from edgebench.identity import caller_identity
 from edgebench.processes import own_program
-from edgebench.safe_files import make_folder, open_empty, write_whole
-from edgebench.workloads.preparation import cache_folder
+from edgebench.safe_files import open_empty, write_whole
 
-_PROGRAMS = {"scheduler": "distributed.cli.dask_scheduler", "worker": "distributed.cli.dask_worker"}
+_PROGRAMS = {"scheduler": "edgebench.fleet.scheduler", "worker": "distributed.cli.dask_worker"}
 #: What its log says when it is ready.
 _READY = {"scheduler": b"Scheduler at:", "worker": b"Registered to:"}
 _WAIT_S = 60.0
@@ -44,11 +44,20 @@ def start_process(order: Mapping[str, Any]) -> dict[str, Any]:
             remedy=same_version_remedy(order["edgebench"]),
         )
     need("distributed")
-    folder = cache_folder(caller_identity()) / "fleet"
-    make_folder(folder, parents=True)
-    name, role = order["name"], order["role"]
-    log = folder / f"{role}-{name}.log"
-    words = [*order["words"], *_tls_words(order.get("tls"), folder, f"{role}-{name}")]
+    folder, role = fleet_folder(), order["role"]
+    process_name = f"{role}-{order['name']}"
+    log = folder / f"{process_name}.log"
+    files = {
+        kind: str(write_whole(folder / f"{process_name}-{kind}.pem", text.encode(), 0o600))
+        for kind, text in order["tls"].items()
+    }
+    host, port = order["scheduler"]
+    if role == "scheduler":
+        words = [json.dumps({"host": host, "port": port, **files})]
+    else:
+        words = [*order["words"], "--host", f"tls://{_address_towards(host, port)}"]
+        for flag, kind in (("ca-file", "ca"), ("cert", "cert"), ("key", "key")):
+            words += [f"--tls-{flag}", files[kind]]
     descriptor = open_empty(log, 0o600)
     try:
         process = subprocess.Popen(
@@ -57,6 +66,7 @@ def start_process(order: Mapping[str, Any]) -> dict[str, Any]:
             stdout=descriptor,
             stderr=descriptor,
             env={**os.environ, **order["environment"]},
+            cwd=folder,
             start_new_session=True,
         )
     finally:
@@ -65,13 +75,25 @@ def start_process(order: Mapping[str, Any]) -> dict[str, Any]:
     return {"pid": process.pid, "log": str(log)}
 
 
-def _tls_words(tls: Mapping[str, str] | None, folder: Path, name: str) -> list[str]:
-    """The PEM files, written here for the owner alone, as flags."""
-    words = []
-    for flag, text in (tls or {}).items():
-        path = write_whole(folder / f"{name}-{flag}.pem", text.encode(), 0o600)
-        words += [f"--tls-{'ca-file' if flag == 'ca' else flag}", str(path)]
-    return words
+def _address_towards(host: str, port: int) -> str:
+    """The one address of this machine that the scheduler sees: a worker listens there alone.
+
+    Raises:
+        FleetError: nothing leads to the scheduler.
+    """
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        # No packet is sent.
+        with socket.socket(family, socket.SOCK_DGRAM) as looking:
+            looking.connect(address)
+            own = str(looking.getsockname()[0])
+    except OSError as error:
+        raise FleetError(
+            f"no way leads to the scheduler: {error.strerror}",
+            where=f"{host}:{port}",
+            remedy="correct the address in the inventory: scheduler = …",
+        ) from error
+    return f"[{own}]" if ":" in own else own
 
 
 def _wait(process: subprocess.Popen[bytes], log: Path, role: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from edgebench import __version__
 from edgebench.errors import FleetError
 from edgebench.fleet.inventory import HostKeys, Inventory
+from edgebench.fleet.keys import make_keys, tls_files
 
 #: One of it makes one trial at a time a machine; Dask hands out no more.
 MACHINE = "machine"
@@ -73,15 +74,20 @@ def start_order(role: str, name: str, words: Sequence[str], inventory: Inventory
         "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": f"{inventory.lost_after_s}s",
         OWNER: inventory.name,
     }
-    order = {"edgebench": __version__, "role": role, "name": name, "words": list(words)}
-    return {**order, "environment": environment, "tls": _tls_texts(inventory)}
+    return {
+        "edgebench": __version__,
+        "role": role,
+        "name": name,
+        "scheduler": [inventory.host, inventory.port],
+        "words": list(words),
+        "environment": environment,
+        "tls": _tls_texts(inventory),
+    }
 
 
-def _tls_texts(inventory: Inventory) -> dict[str, str] | None:
-    if inventory.tls is None:
-        return None
+def _tls_texts(inventory: Inventory) -> dict[str, str]:
     try:
-        files = inventory.tls.model_dump().items()
+        files = tls_files(inventory).model_dump().items()
         return {name: Path(file).read_text(encoding="ascii") for name, file in files}
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not PEM text"
@@ -101,12 +107,9 @@ def start_scheduler(inventory: Inventory) -> WorkerStart:
         raise FleetError(
             f"no scheduler answers at {inventory.scheduler}, which is no address of this computer",
             where=inventory.scheduler,
-            remedy="start it there: dask scheduler --port "
-            f"{inventory.port}; or write this computer's address: scheduler = …",
+            remedy="start it there, or write this computer's address: scheduler = …",
         )
-    protocol = inventory.scheduler.partition(":")[0]
-    words = ["--host", f"{protocol}://{inventory.host}", "--port", str(inventory.port)]
-    order = start_order("scheduler", inventory.name, [*words, "--no-dashboard"], inventory)
+    order = start_order("scheduler", inventory.name, [], inventory)
     return _started(inventory.name, HostKeys(local=True).command(_START), order)
 
 
@@ -201,14 +204,15 @@ def bring_up(
     """Start what is not there yet: the scheduler, and the workers of these machines.
 
     Raises:
-        FleetError: the scheduler can't be started.
+        FleetError: the scheduler can't be started, or one is there that has another key.
     """
-    from edgebench.fleet.connection import connected
+    from edgebench.fleet.connection import connected, is_reached
 
-    try:
+    make_keys(inventory)
+    if is_reached(inventory):
         with connected(inventory) as connection:
             there = set(connection.workers())
-    except FleetError:
+    else:
         tell(f"starting the scheduler at {inventory.scheduler}")
         scheduler, there = start_scheduler(inventory), set()
         if scheduler.says:
@@ -216,7 +220,7 @@ def bring_up(
                 f"the scheduler can't be started: {scheduler.says}",
                 where=inventory.scheduler,
                 remedy=scheduler.remedy,
-            ) from None
+            )
     wanted = [n for n in names if n not in there and inventory.hosts[n].started]
     others = [n for n in names if n not in there and not inventory.hosts[n].started]
     made = {one.name: one for one in start_workers(inventory, wanted, tell)}
@@ -226,5 +230,9 @@ def bring_up(
 
 
 def _worker_by_hand(inventory: Inventory, name: str) -> str:
+    files = tls_files(inventory)
     words = _worker_words(name, inventory.hosts[name], inventory)
-    return "start it: " + shlex.join(["python3", "-m", "distributed.cli.dask_worker", *words])
+    words += ["--tls-ca-file", files.ca, "--tls-cert", files.cert, "--tls-key", files.key]
+    return "start it, with a copy of the key: " + shlex.join(
+        ["python3", "-m", "distributed.cli.dask_worker", *words]
+    )

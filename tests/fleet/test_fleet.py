@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.own_cgroup, pytest.mark.timeout(600)]
 INVENTORY = """
 schema = 1
 name = "test-{port}"
-scheduler = "tcp://{address}:{port}"
+scheduler = "tls://{address}:{port}"
 heartbeat = "1s"
 lost_after = "5s"
 """
@@ -87,7 +87,8 @@ class Fleet:
         text = INVENTORY.format(address=address, port=self.port) + hosts
         (folder / "fleet.toml").write_text(text)
         cache = str(folder / "cache")
-        self.environment = {**os.environ, "PYTHONPATH": python_path(), "EDGEBENCH_CACHE": cache}
+        own = {"EDGEBENCH_CACHE": cache, "XDG_STATE_HOME": str(folder)}
+        self.environment = {**os.environ, "PYTHONPATH": python_path(), **own}
 
     def command(self, *words: str) -> list[str]:
         """A verb of `edgebench fleet`."""

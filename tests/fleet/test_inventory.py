@@ -13,7 +13,7 @@ from edgebench.fleet.inventory import Inventory, load_inventory
 GOOD = """
 schema = 1
 name = "lab"
-scheduler = "tcp://192.0.2.5:8786"
+scheduler = "tls://192.0.2.5:8786"
 [hosts.pi-1]
 ssh = "pi@192.0.2.21"
 python = "/opt/my venv/bin/python"
@@ -54,9 +54,10 @@ def test_ssh_gets_one_quoted_command(tmp_path: Path):
     ("change", "words"),
     [
         (("pi@192.0.2.22", "pi@192.0.2.21"), "pi-1 and pi-2 are the same machine"),
-        (("tcp://192.0.2.5:8786", "tcp://127.0.0.1:8786"), "can't reach a scheduler at 127.0.0.1"),
-        (("tcp://192.0.2.5:8786", "192.0.2.5"), "is no address"),
-        (("tcp://192.0.2.5:8786", "tls://192.0.2.5:8786"), "belong together"),
+        (("tls://192.0.2.5:8786", "tls://127.0.0.1:8786"), "can't reach a scheduler at 127.0.0.1"),
+        (("tls://192.0.2.5:8786", "192.0.2.5"), "is no address"),
+        (("tls://192.0.2.5:8786", "tcp://192.0.2.5:8786"), "is no address with TLS"),
+        (("tls://192.0.2.5:8786", "tls://0.0.0.0:8786"), "is every address"),
         (("python =", "pyton ="), "did you mean 'python'?"),
         (("python =", "local = true\npython ="), "ssh and local can't both be given"),
         (('"pi4", "sd"', '"Pi 4"'), "can't be a label"),
