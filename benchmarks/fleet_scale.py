@@ -27,6 +27,7 @@ from edgebench.fleet.connection import CONTROLLER, connected
 from edgebench.fleet.controller import FleetController
 from edgebench.fleet.groups import FleetMachine, GroupOptions, MachineGroup
 from edgebench.fleet.inventory import Inventory
+from edgebench.fleet.keys import make_keys, tls_files
 from edgebench.fleet.startup import label_resource, start_order, worker_resources
 from edgebench.records import TrialRecord
 from edgebench.scenario.scenario import scenario_of
@@ -75,7 +76,7 @@ async def schedule() -> None:
     """The scheduler, until it is stopped."""
     from distributed import Scheduler
 
-    async with Scheduler(port=0, dashboard=False) as scheduler:
+    async with Scheduler(host="tls://127.0.0.1", port=0, dashboard=False) as scheduler:
         print(scheduler.address, flush=True)
         await scheduler.finished()
 
@@ -91,6 +92,7 @@ async def work(address: str, clock: float, own: list[str]) -> None:
     made = [
         QuietWorker(
             address,
+            host="tls://127.0.0.1",
             nthreads=1,
             name=name,
             resources=worker_resources(name, [LABEL]),
@@ -171,7 +173,15 @@ def run(address: str, trials: int, workers: int, clock: float) -> dict[str, Any]
 def started(*words: str) -> tuple[subprocess.Popen[str], str]:
     """A process of this program, and the first line that it prints: then it is ready."""
     quiet = Inventory.model_validate({"schema": 1, "hosts": {"m": {"local": True}}})
-    environment = os.environ | start_order("worker", "m", [], quiet)["environment"]
+    make_keys(quiet)
+    file, tls = tls_files(quiet).key, "DASK_DISTRIBUTED__COMM__TLS__"
+    keys = [f"{role}__{kind}" for role in ("SCHEDULER", "WORKER") for kind in ("CERT", "KEY")]
+    environment = {
+        **os.environ,
+        **start_order("worker", "m", [], quiet)["environment"],
+        **{f"{tls}{key}": file for key in ("CA_FILE", *keys)},
+        "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True",
+    }
     command = [sys.executable, __file__, *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
     assert process.stdout

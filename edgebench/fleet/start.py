@@ -56,6 +56,8 @@ def start_process(order: Mapping[str, Any]) -> dict[str, Any]:
         words = [json.dumps({"host": host, "port": port, **files})]
     else:
         words = [*order["words"], "--host", f"tls://{_address_towards(host, port)}"]
+        # Dask's own place is a folder in /tmp, which somebody else may have made.
+        words += ["--local-directory", str(folder)]
         for flag, kind in (("ca-file", "ca"), ("cert", "cert"), ("key", "key")):
             words += [f"--tls-{flag}", files[kind]]
     descriptor = open_empty(log, 0o600)

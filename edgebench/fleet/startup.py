@@ -35,6 +35,8 @@ _QUIET = {
     "WORKER__MEMORY__MONITOR_INTERVAL": "60s",
     "DIAGNOSTICS__NVML": "False",
     "DIAGNOSTICS__CUDF": "False",
+    "SCHEDULER__HTTP__ROUTES": "[]",
+    "WORKER__HTTP__ROUTES": "[]",
 }
 
 

@@ -13,18 +13,22 @@ import random
 import shutil
 import signal
 import socket
+import ssl
+import stat
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import psutil
 import pytest
+from click.testing import CliRunner
 
-from edgebench.fleet.connection import connected
-from edgebench.fleet.inventory import load_inventory
+from edgebench.cli import cli
+from edgebench.errors import EdgebenchError
 from tests.own_path import python_path
 
 pytest.importorskip("distributed")
@@ -78,6 +82,13 @@ def whole_lines(file: Path) -> list[str]:
     return file.read_text().split("\n")[:-1]
 
 
+class Said(NamedTuple):
+    """What a verb printed."""
+
+    stdout: str
+    stderr: str
+
+
 class Fleet:
     """Three workers in a folder of their own."""
 
@@ -94,18 +105,22 @@ class Fleet:
         """A verb of `edgebench fleet`."""
         return [sys.executable, "-m", "edgebench", "fleet", *words]
 
-    def ask(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        """Run it as a person would."""
-        done = subprocess.run(
-            self.command(*words),
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
+    def ask(self, *words: str, code: int = 0) -> Said:
+        """Run it in this process, which has Dask loaded: a program of its own takes seconds."""
+        here = Path.cwd()
+        os.chdir(self.folder)
+        try:
+            done = CliRunner().invoke(cli, ["fleet", *words], env=self.environment)
+        finally:
+            os.chdir(here)
+        error, stderr = done.exception, done.stderr
+        if error and not isinstance(error, (EdgebenchError, SystemExit)):
+            raise error
+        ended = done.exit_code
+        if isinstance(error, EdgebenchError):
+            ended, stderr = error.exit_code, f"{stderr}edgebench: {error}"
+        assert ended == code, done.stdout + stderr
+        return Said(done.stdout, stderr)
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Start it, and don't wait."""
@@ -137,17 +152,21 @@ class Fleet:
 
     def wait_for(self, device: str, name: str, count: int) -> None:
         """Until so many trials are recorded."""
-        while len(self.lines(device, name)) < count:
-            time.sleep(0.05)
+        wait_until(lambda: len(self.lines(device, name)) >= count)
 
     def end(self) -> None:
         """Nothing of it stays: those that are frozen are killed."""
         pids = [one["pid"] for one in self.states().values() if one["pid"]]
         self.ask("stop")
-        ends = time.monotonic() + 30
-        while any(map(is_alive, pids)) and time.monotonic() < ends:
-            time.sleep(0.1)
-        assert not [pid for pid in pids if is_alive(pid)]
+        wait_until(lambda: not any(map(is_alive, pids)))
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Wait for a state, on a busy machine for minutes."""
+    ends = time.monotonic() + 240
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
 
 
 def is_alive(pid: str) -> bool:
@@ -189,15 +208,46 @@ def test_each_machine_runs_the_whole_sweep(fleet: Fleet):
         assert len(list(fleet.folder.glob(f"results/{device}/*-each-*/samples/*.npz"))) == 6
 
 
-def test_the_scheduler_remembers_no_single_trial(fleet: Fleet):
-    """Its statistics are of what trials have in common: a long sweep doesn't fill its memory."""
-    fleet.ask("run", fleet.scenario("remembered", 1, 0.1), "--host", "one")
-    with connected(load_inventory(fleet.folder / "fleet.toml")) as connection:
-        known = connection.client.run_on_scheduler(
-            lambda dask_scheduler: list(dask_scheduler.task_prefixes)
-        )
-    assert "trial" in known
-    assert not [name for name in known if set(name) & set("0123456789")]
+def listening(fleet: Fleet) -> dict[tuple[str, int], psutil.Process]:
+    """Where the fleet's processes listen."""
+    own = [one for one in psutil.process_iter() if f"XDG_STATE_HOME={fleet.folder}" in _about(one)]
+    found = ((c, one) for one in own for c in one.net_connections("inet"))
+    return {(c.laddr.ip, c.laddr.port): one for c, one in found if c.status == psutil.CONN_LISTEN}
+
+
+def _about(process: psutil.Process) -> list[str]:
+    try:
+        return [f"{key}={value}" for key, value in process.environ().items()]
+    except psutil.Error:
+        return []
+
+
+@pytest.mark.promise("Only who has a fleet's key can give orders to it, also on the same machine.")
+def test_a_stranger_on_the_same_machine_stays_outside(fleet: Fleet):
+    """Each process listens on one address, for TLS with the key alone; the key is its owner's."""
+    places = listening(fleet)
+    assert len(places) == 4
+    assert {address for address, _ in places} == {"127.0.0.1"}
+    assert fleet.port in {port for _, port in places}
+    keys = list((fleet.folder / "edgebench/fleet").glob("*.pem"))
+    assert {stat.S_IMODE(one.stat().st_mode) for one in (*keys, keys[0].parent)} == {0o600, 0o700}
+    for address, port in places:
+        assert answers(address, port, encrypted=False) == b""
+        assert answers(address, port, encrypted=True) == b""
+
+
+def answers(address: str, port: int, *, encrypted: bool) -> bytes:
+    """What it says to who has no key, and asks as a browser and as Dask do."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection((address, port), 60) as plain,
+        context.wrap_socket(plain) if encrypted else plain as asking,
+    ):
+        asking.sendall(b"GET /info/main/workers.html HTTP/1.0\r\n\r\n")
+        return asking.recv(100)
+    return b""
 
 
 def test_files_that_the_scenario_names_are_sent_once(fleet: Fleet):
@@ -279,35 +329,11 @@ def test_shared_trials_survive_a_killed_and_a_frozen_worker(fleet: Fleet):
     assert all(one["state"] == "idle" for one in fleet.states().values())
 
 
-def test_without_workers_the_remedy_is_named(tmp_path: Path):
-    """No scheduler is no stack trace."""
-    nobody = Fleet(tmp_path)
-    refused = nobody.ask("run", "quickstart", code=1)
-    assert "no scheduler answers" in refused.stderr
-    assert "edgebench fleet up" in refused.stderr
-
-
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs ssh (openssh-client)")
-def test_an_unreachable_machine_is_named_and_the_others_go_on(tmp_path: Path):
-    """SSH's own words say why; the machine that is there is up, and runs its sweep."""
-    hosts = '[hosts.one]\nlocal = true\n[hosts.far]\nssh = "nobody-has-this-name@127.0.0.1"\n'
-    # An address of this computer that other machines may be thought to reach.
-    made = Fleet(tmp_path, "127.0.0.2", hosts)
-    try:
-        said = made.ask("up", code=1)
-        assert "far: not reached" in said.stderr
-        assert "1 of 2 machines are up" in said.stdout
-        done = made.ask("run", made.scenario("alone", 1, 0.1), code=3)
-        assert "no worker of far is there" in done.stderr
-        assert once_each(made.lines("one", "alone"), 3)
-    finally:
-        made.end()
-
-
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare (util-linux)")
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs ssh (openssh-client)")
 @pytest.mark.root
-def test_a_machine_without_cgroups_is_named_with_the_fix(tmp_path: Path):
-    """Its name and the reason are said once, with what to type; so is who has no worker at all."""
+def test_machines_that_take_no_part_are_named_with_the_fix(tmp_path: Path):
+    """One is not reached, one has no cgroups, one no worker; the one that is there does it all."""
     bare = tmp_path / "bare"
     bare.write_text(
         "#!/bin/sh\nexec unshare --mount sh -c "
@@ -324,10 +350,19 @@ python = "{bare}"
 labels = ["vm"]
 [hosts.gone]
 labels = ["vm"]
+[hosts.far]
+ssh = "nobody-has-this-name@127.0.0.1"
 """
-    made = Fleet(tmp_path, hosts=hosts)
+    # An address of this computer that other machines may be thought to reach.
+    made = Fleet(tmp_path, "127.0.0.2", hosts)
+    refused = made.ask("run", "quickstart", code=1).stderr
+    assert "no scheduler answers" in refused
+    assert "edgebench fleet up" in refused
     try:
-        made.ask("up", code=1)
+        up = made.ask("up", code=1)
+        assert "2 of 4 machines are up" in up.stdout
+        assert "far: not reached" in up.stderr
+        assert "start it, with a copy of the key: python3 -m" in up.stderr
         name = made.scenario("lacking", 1, 0.1)
         said = made.ask("run", name, "--shared", "vm").stderr
         assert "bare is left out: no cgroups are mounted; " in said
@@ -336,5 +371,8 @@ labels = ["vm"]
         assert once_each(made.lines("vm", "lacking"), 3)
         alone = made.ask("run", name, "--host", "bare", code=1).stderr
         assert "edgebench: bare: no cgroups are mounted; " in alone
+        far = made.ask("run", name, "--host", "far", "--host", "one", code=3).stderr
+        assert "no worker of far is there" in far
+        assert once_each(made.lines("one", "lacking"), 3)
     finally:
         made.end()
