@@ -41,13 +41,16 @@ def process_options(identity: Identity | None) -> dict[str, Any]:
 def state_home() -> Path:
     """The folder for what programs keep of our user's: ``$XDG_STATE_HOME`` or ``~/.local/state``.
 
-    Root's is below root's own home: sudo may keep the variables of its caller.
+    Root's is no folder that another user can change: sudo may keep the variables of its caller.
 
     Raises:
         MachineError: the user's home is unknown.
     """
-    uid = os.geteuid()
-    if uid != 0 and (kept := Path(os.environ.get("XDG_STATE_HOME", ""))).is_absolute():
+    # Which imports this module.
+    from edgebench.safe_folders import is_own_place
+
+    uid, kept = os.geteuid(), Path(os.environ.get("XDG_STATE_HOME", ""))
+    if kept.is_absolute() and (uid != 0 or is_own_place(kept)):
         return kept
     home = Path(os.environ.get("HOME", "") if uid != 0 else "")
     if not home.is_absolute():

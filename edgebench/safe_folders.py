@@ -212,3 +212,21 @@ def is_ours(found: os.stat_result) -> bool:
     others = stat.S_IWOTH | (stat.S_IWGRP if os.geteuid() == 0 else 0)
     shared = found.st_mode & others and not found.st_mode & stat.S_ISVTX
     return found.st_uid in (0, os.geteuid()) and not shared
+
+
+def is_own_place(path: Path) -> bool:
+    """Whether only root and we decide what lies at that path, or will lie there."""
+    try:
+        with open_folder(path) as folder:
+            return folder.is_trusted
+    except FileNotFoundError:
+        # Whoever can make it decides, also in a folder like ``/tmp``.
+        above = path.parent
+        shared = above.exists() and above.stat().st_mode & stat.S_IWOTH
+        return not shared and is_own_place(above)
+    except NotADirectoryError:
+        found = path.lstat()
+        own = found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
+        return own and is_own_place(path.parent)
+    except (OSError, UnsafePathError):
+        return False

@@ -6,15 +6,13 @@ Scheduler, workers and controller encrypt with TLS and check each other by a cer
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
 import subprocess
 from pathlib import Path
 
-from edgebench.errors import FleetError, MachineError
+from edgebench.errors import FleetError
 from edgebench.fleet.inventory import Inventory, TlsKeys
-from edgebench.safe_files import make_folder, make_private_folder, write_whole
+from edgebench.identity import state_home
+from edgebench.safe_files import make_own_folder, write_whole
 
 _DAYS = 3650
 #: For ``openssl req``: whatever its own configuration is, each copy checks the other as authority.
@@ -35,25 +33,11 @@ def fleet_folder() -> Path:
     """Where keys and logs are, which only we read: not in a cache that a workload may write to.
 
     Raises:
-        MachineError: somebody else can change what is in it.
+        MachineError: the user's home is unknown.
+        UnsafePathError: somebody else can change what is in it.
     """
-    if named := os.environ.get("XDG_STATE_HOME"):
-        parent = Path(named)
-    else:
-        parent = Path("/var/lib") if os.geteuid() == 0 else Path.home() / ".local" / "state"
-    if not parent.exists():
-        make_folder(parent, parents=True)
-    folder = parent / "edgebench" / "fleet"
-    for one in (folder.parent, folder):
-        with contextlib.suppress(FileExistsError):
-            make_private_folder(one)
-        found = one.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            raise MachineError(
-                "other users can write to the folder of a fleet's keys",
-                where=str(one),
-                remedy=f"check what is in it, then: rm -r {one}",
-            )
+    folder = state_home() / "edgebench" / "fleet"
+    make_own_folder(folder)
     return folder
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.errors import FleetError, MachineError
+from edgebench.errors import FleetError, UnsafePathError
 from edgebench.fleet.inventory import Inventory, TlsKeys
 from edgebench.fleet.keys import fleet_folder, make_keys, tls_files
 
@@ -62,9 +62,9 @@ def test_without_openssl_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_folder_that_others_can_change_is_refused(state: Path):
     """Who could put a key there could give orders."""
-    (state / "edgebench").mkdir(mode=0o700)
+    (state / "edgebench" / "fleet").mkdir(parents=True)
     (state / "edgebench").chmod(0o777)
-    with pytest.raises(MachineError, match="other users can write"):
+    with pytest.raises(UnsafePathError, match="other users can write"):
         fleet_folder()
     (state / "edgebench").chmod(0o700)
     assert fleet_folder().stat().st_uid == os.geteuid()

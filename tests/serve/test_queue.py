@@ -360,7 +360,7 @@ def shown_jobs(served: Served) -> list[Any]:
 
 @pytest.mark.promise("The queue of `serve` is kept in the state folder of the user who serves.")
 def test_the_queue_is_in_the_users_own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Root's is below root's own home, whatever variables sudo kept."""
+    """Root's is below root's own home, whatever folder of another user sudo kept in a variable."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(identity.os, "geteuid", lambda: 1000)
@@ -372,6 +372,8 @@ def test_the_queue_is_in_the_users_own_state(tmp_path: Path, monkeypatch: pytest
     assert queue_folder(tmp_path).is_relative_to(tmp_path / "home" / ".local" / "state")
     monkeypatch.setattr(identity.os, "geteuid", lambda: 0)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state").chmod(0o777)
     assert queue_folder(tmp_path).is_relative_to(Path(pwd.getpwuid(0).pw_dir, ".local", "state"))
 
 
