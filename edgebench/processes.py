@@ -1,9 +1,15 @@
-"""How processes of our own Python code are started."""
+"""How processes are started: the code that ours import, and the variables that each gets."""
 
 from __future__ import annotations
 
+import os
+import pwd
+import re
 import sys
 from pathlib import Path
+
+from edgebench.identity import Identity
+from edgebench.safe_folders import is_own_place
 
 #: A program for ``python -c``: its first word is the folder of this package or nothing, the second
 #: the module to run. ``-c`` and ``-m`` put the current folder on ``sys.path``, where anybody may
@@ -15,6 +21,60 @@ _RUN_MODULE = (
     "folder and sys.path.append(sys.path.pop(0)); import runpy; "
     "runpy.run_module(module, run_name='__main__', alter_sys=True)"
 )
+
+#: What these name is no place that a library reads or writes with our rights; ``PATH`` is sudo's.
+_NO_PLACES = re.compile(r"EDGEBENCH_|SUDO_|SSH_|PATH$")
+#: What these name is a place also where it is relative.
+_PLACES = re.compile(r"HOME$|DIR$|PATH$|PREFIX$|CACHE|^XDG_|^TE?MP$")
+#: Variables that root ignores: a workload gets them.
+_ignored: dict[str, str] = {}
+
+
+def secure_environment() -> None:
+    """Ignore each variable by which root's libraries would use a place of another user.
+
+    ``sudo -E`` keeps the caller's: scratch files, caches of fonts and compiled code would be made
+    with root's rights where the caller, or a workload of theirs, may have put a link.
+    """
+    if os.geteuid() != 0:
+        return
+    for name, value in list(os.environ.items()):
+        if not _NO_PLACES.match(name) and not _is_safe(name, value):
+            _ignored[name] = os.environ.pop(name)
+    os.environ.setdefault("HOME", pwd.getpwuid(0).pw_dir)
+    if "PYTHONPYCACHEPREFIX" in _ignored:
+        sys.pycache_prefix = None
+
+
+def _is_safe(name: str, value: str) -> bool:
+    entries = [entry for entry in value.split(os.pathsep) if entry]
+    places = [Path(entry) for entry in entries if _PLACES.search(name) or entry.startswith("/")]
+    return all(place.is_absolute() and is_own_place(place) for place in places)
+
+
+def given_environment() -> dict[str, str]:
+    """The variables that edgebench was started with, also those that root ignores."""
+    return {**os.environ, **_ignored}
+
+
+def workload_environment(identity: Identity | None) -> dict[str, str]:
+    """What a program of the user's gets: under sudo, with the caller's identity throughout."""
+    given = given_environment()
+    if identity is None:
+        return given
+    kept = {k: v for k, v in given.items() if not k.startswith("SUDO_") and k != "MAIL"}
+    try:
+        entry = pwd.getpwuid(identity.uid)
+        name, shell = entry.pw_name, entry.pw_shell
+    except KeyError:
+        # Libraries ask for some name.
+        name, shell = str(identity.uid), "/bin/sh"
+    kept |= {"HOME": str(identity.home), "USER": name, "LOGNAME": name, "SHELL": shell}
+    runtime = Path("/run/user", str(identity.uid))
+    kept["XDG_RUNTIME_DIR"] = str(runtime)
+    if not runtime.is_dir():
+        del kept["XDG_RUNTIME_DIR"]
+    return kept
 
 
 def own_program(module: str, *words: str) -> list[str]:

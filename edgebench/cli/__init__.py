@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem
 
 from edgebench import __version__
 from edgebench.errors import EdgebenchError, MachineError
+from edgebench.processes import secure_environment
 
 #: Group → verb → its line in the help, which is shown without importing the verb's module.
 GROUPS = {
@@ -191,6 +192,7 @@ def main() -> NoReturn:
     gc.set_threshold(_OBJECTS)
     signals = _Signals()
     try:
+        secure_environment()
         code = _run_verb(signals)
     except BaseException:
         # Of an interrupted import or a closed terminal come errors of all kinds.

@@ -21,7 +21,7 @@ from edgebench.errors import EdgebenchError, FleetError
 from edgebench.extras import need
 from edgebench.fleet.keys import fleet_folder
 from edgebench.fleet.messages import same_version_remedy
-from edgebench.processes import own_program
+from edgebench.processes import own_program, secure_environment
 from edgebench.safe_files import open_empty, write_whole
 
 _PROGRAMS = {"scheduler": "edgebench.fleet.scheduler", "worker": "distributed.cli.dask_worker"}
@@ -121,6 +121,7 @@ def _wait(process: subprocess.Popen[bytes], log: Path, role: str) -> None:
 
 def main() -> int:
     """Start what standard input says."""
+    secure_environment()
     try:
         sys.stdout.write(json.dumps(start_process(json.load(sys.stdin))))
     except (EdgebenchError, OSError) as error:

@@ -26,6 +26,7 @@ from typing import Any, TextIO
 
 from edgebench.errors import EdgebenchError, FleetError
 from edgebench.fleet.messages import plain_error
+from edgebench.processes import secure_environment
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.scenario_trials import ScenarioTrials
 from edgebench.run.trial import TrialFiles
@@ -184,6 +185,7 @@ def _stop(signum: int, frame: FrameType | None) -> None:
 
 def main() -> None:
     """Serve until the input ends."""
+    secure_environment()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _stop)

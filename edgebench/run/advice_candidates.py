@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from edgebench.processes import given_environment
 from edgebench.remedies import Remedy, all_remedies
 from edgebench.remedies.base import RemedySetting, RemedyTarget
 from edgebench.scenario.points import Point
@@ -70,7 +71,7 @@ def remedy_target(plain: Point) -> RemedyTarget:
     """What remedies are asked about: the point's workload on this machine, as it would be run."""
     settings, limits = plain.settings, plain.limits
     cores = limits.cores or len(os.sched_getaffinity(0))
-    environment = {**os.environ, **(settings.get("env") or {})}
+    environment = {**given_environment(), **(settings.get("env") or {})}
     return RemedyTarget(settings, limits.swap_kind, cores, environment)
 
 

@@ -21,7 +21,7 @@ from edgebench.errors import WorkloadError
 from edgebench.identity import Identity, process_options
 from edgebench.layers.disk import weights_in
 from edgebench.measures.view import Descriptors
-from edgebench.processes import own_program
+from edgebench.processes import own_program, workload_environment
 from edgebench.text import choice_hint, printable
 from edgebench.workloads.events import WorkerSpec
 from edgebench.workloads.worker import WORKLOADS
@@ -160,10 +160,7 @@ def run_reset(settings: Settings, identity: Identity | None) -> None:
 
 def environment_of(start: Launch, identity: Identity | None) -> dict[str, str]:
     """The variables that the workload's process gets."""
-    env = {**os.environ, **start.env}
-    if identity:
-        env["HOME"] = str(identity.home)
-    return env
+    return {**workload_environment(identity), **start.env}
 
 
 def readable_files(hot: HotFiles, flushing: bool) -> tuple[HotFiles, dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.identity import caller_identity
 from edgebench.safe_files import make_private_folder
+from edgebench.safe_folders import is_own_place
 
 
 @contextmanager
@@ -32,7 +34,11 @@ def claimed_folder(ownership: Ownership) -> Path:
     Raises:
         MachineError: what is made can't be recorded.
     """
-    folder = Path(tempfile.gettempdir()) / f"edgebench-{secrets.token_hex(6)}"
+    place = Path(tempfile.gettempdir())
+    if os.geteuid() == 0 and not is_own_place(place):
+        # A folder of sudo's caller, who could put a link in the place of ours.
+        place = Path("/tmp")  # noqa: S108 - a private folder is made in it
+    folder = place / f"edgebench-{secrets.token_hex(6)}"
     ownership.claim("temp-folder", str(folder))
     make_private_folder(folder, reachable=caller_identity() is not None)
     return folder

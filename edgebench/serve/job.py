@@ -20,7 +20,7 @@ import msgspec
 
 from edgebench.errors import ResultsError, UnsafePathError
 from edgebench.identity import state_home
-from edgebench.processes import own_program
+from edgebench.processes import given_environment, own_program
 from edgebench.results.layout import json_bytes, read_json
 from edgebench.results.live_file import boot_id
 from edgebench.safe_files import (
@@ -142,6 +142,7 @@ class JobFiles:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
+                env=given_environment(),
                 start_new_session=True,
             )
         job = replace(job, pid=process.pid, boot_id=boot_id(), began_ticks=_ticks(process.pid))

@@ -22,7 +22,7 @@ from typing import Any
 from edgebench.errors import EdgebenchError, MachineError, WorkloadError
 from edgebench.extras import missing_library_error
 from edgebench.identity import Identity, process_options
-from edgebench.processes import own_program
+from edgebench.processes import own_program, workload_environment
 
 #: Task → the function that answers its request.
 TASKS = {
@@ -204,12 +204,9 @@ def _last_json(text: str) -> dict[str, Any]:
 
 
 def _run(request: str, identity: Identity | None) -> subprocess.CompletedProcess[str]:
-    env = dict(os.environ)
-    if identity:
-        env["HOME"] = str(identity.home)
     return subprocess.run(
         own_program("edgebench.workloads.preparation", request),
-        env=env,
+        env=workload_environment(identity),
         text=True,
         capture_output=True,
         stdin=subprocess.DEVNULL,

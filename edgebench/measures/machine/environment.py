@@ -36,6 +36,7 @@ from edgebench.measures.machine.system_files import (
     temperatures,
     throttle_counts,
 )
+from edgebench.processes import given_environment, workload_environment
 from edgebench.records import SCHEMA
 
 #: Libraries whose version may change what is measured.
@@ -135,7 +136,9 @@ def _readers(
         "load_average": lambda: [float(load) for load in machine.text("proc/loadavg").split()[:3]],
         "python": platform.python_version,
         "libraries": _libraries,
-        "variables": lambda: {k: v for k, v in sorted(os.environ.items()) if _VARIABLES.match(k)},
+        "variables": lambda: {
+            k: v for k, v in sorted(given_environment().items()) if _VARIABLES.match(k)
+        },
         "git": _git,
     }
 
@@ -187,7 +190,8 @@ def _git() -> dict[str, Any]:
 def _git_says(*words: str) -> str:
     command = ["git", "--no-optional-locks", *words]
     # A checkout's settings may name programs for git to run: not as root.
-    caller = process_options(caller_identity())
+    identity = caller_identity()
+    caller = {"env": workload_environment(identity), **process_options(identity)}
     try:
         done: subprocess.CompletedProcess[str] = subprocess.run(
             command, capture_output=True, text=True, timeout=10, check=True, **caller
