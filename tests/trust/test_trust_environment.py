@@ -43,9 +43,7 @@ def strange(tmp_path: Path) -> Path:
 
 @pytest.mark.root
 @pytest.mark.process
-@pytest.mark.promise(
-    "Root's scratch files and caches lie where no other user can change them."
-)
+@pytest.mark.promise("Root's scratch files and caches lie where no other user can change them.")
 def test_root_ignores_places_of_another_user(strange: Path, tmp_path: Path):
     """Homes, caches and scratch folders that sudo kept are ignored; what is root's own is kept."""
     own = {"MPLCONFIGDIR": str(tmp_path / "own"), "LC_ALL": "C.UTF-8", "EDGEBENCH_CACHE": "cache"}
