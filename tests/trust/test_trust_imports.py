@@ -41,7 +41,7 @@ def preparation(folder: Path) -> None:
 
 def job(folder: Path) -> None:
     """A sweep that the page starts; its scenario has faults, so it ends at once."""
-    files = JobFiles(folder / "results")
+    files = JobFiles(folder / "results", folder / "jobs")
     one = Job("20260102T030405-000000", "made", "queued", "2026-01-02T03:04:05+00:00")
     files.add(one, "schema = 1")
     started, process = files.start(one)
