@@ -79,10 +79,7 @@ LIBRARIES = {
     *("cloudpickle", "distributed", "selenium", "nbclient", "pyte", "matplotlib", "yaml"),
 }
 MISSING = re.compile(r"No module named '(\w+)")
-TESTS = Path(__file__).parent
 FSYNC = os.fsync
-#: Where not all tests have their marks yet.
-NOT_HELD = {TESTS / "fleet"}
 
 
 # No test asserts seconds, and a second worker or a small board makes any of them slow. Inputs are
@@ -188,8 +185,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(reason)
     # Made-up results would be written to the disk some ten thousand times.
     os.fsync = no_sync if is_pure(item) else FSYNC
-    if item.path.parent not in NOT_HELD:
-        GUARD.watch(item)
+    GUARD.watch(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -202,8 +198,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         if name in LIBRARIES and importlib.util.find_spec(name) is None:
             pytest.skip(f"needs {name}")
         raise
-    if item.path.parent not in NOT_HELD:
-        GUARD.check()
+    GUARD.check()
     return result
 
 

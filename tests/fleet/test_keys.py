@@ -52,6 +52,7 @@ def test_keys_that_the_inventory_names_are_taken(state: Path):
     assert not list(state.rglob("*.pem"))
 
 
+@pytest.mark.process
 def test_without_openssl_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
     """Keys of one's own do without it."""
     monkeypatch.setenv("PATH", "/nowhere")

@@ -11,6 +11,8 @@ import pytest
 
 from edgebench.fleet.tasks import OpenTasks
 
+pytestmark = pytest.mark.process
+
 if TYPE_CHECKING:
     from distributed import Client
 
