@@ -79,6 +79,8 @@ class Arena:
         self._places = [_STATE, self._disk, temporary]
         own = {_MARK: folder.name, "TMPDIR": str(temporary)}
         own["EDGEBENCH_CACHE"] = str(folder / "cache")
+        # It is torch's, and is there for the next start.
+        own["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "cache" / "torch")
         self.environment = {**os.environ, "PYTHONPATH": python_path(), **own}
         self._values = [file.read_text() for file in _KERNEL_VALUES]
         self._cgroups: list[Path] = []
