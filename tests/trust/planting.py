@@ -12,7 +12,8 @@ import importlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import gcd
 from pathlib import Path
 
 from tests.made_sweep import Shape, make
@@ -74,16 +75,19 @@ def one(world: World, body: Callable[[], None], path: Path, kind: str) -> list[s
     return [f"{kind} at {path.relative_to(world.own)}: {what}" for what in wrong]
 
 
-def cases(paths: list[Path], at_most: int, step: int) -> list[tuple[Path, str]]:
+def cases(
+    paths: list[Path], kinds: Sequence[str], at_most: int, step: int
+) -> list[tuple[Path, str]]:
     """Every path with every plant; each ``step``-th of them, or fewer, spread over both."""
-    every = [(path, kind) for path in paths for kind in PLANTS]
+    every = [(path, kind) for path in paths for kind in kinds]
     step = max(step, -(-len(every) // at_most))
-    # No multiple of the number of plants, or all would be of one kind.
-    step += step > 1 and step % len(PLANTS) == 0
+    # Prime to the number of plants, or some would be of no path.
+    while step > 1 and gcd(step, len(kinds)) > 1:
+        step += 1
     return every[::step]
 
 
-def _load(world: World) -> None:
+def load(world: World) -> None:
     """What the verb imported in its first run, once for all others."""
     for name in world.imported.read_text().splitlines():
         # Of what was imported from elsewhere, or by another name.
@@ -100,9 +104,9 @@ def main(words: list[str]) -> None:
         body = (WRITERS | READERS)[name]
         # A reader may have nothing to say of this sweep.
         paths = paths_of(world, body, (0, 1) if name in READERS else (0,))
-        tried = cases(paths, int(at_most), int(step))
+        tried = cases(paths, PLANTS, int(at_most), int(step))
         if tried:
-            _load(world)
+            load(world)
         wrong = [words for path, kind in tried for words in one(world, body, path, kind)]
         told = [str(path.relative_to(world.own)) for path in paths]
     sys.stdout.write(json.dumps({"paths": told, "tried": len(tried), "wrong": wrong}))
