@@ -76,6 +76,12 @@ def _all_printable(data: Any, deepest: int) -> Any:
     return data
 
 
+def csv_cell(value: Any) -> Any:
+    """The value of a CSV cell: a text that a spreadsheet would compute as a formula is quoted."""
+    is_formula = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return f"'{value}" if is_formula else value
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
     """The choice that is spelled most like the word; None if none is similar."""
     by_lower_case = {choice.lower(): choice for choice in choices}

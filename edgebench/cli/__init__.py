@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import importlib
+import io
 import math
 import os
 import signal
@@ -191,6 +192,10 @@ def main() -> NoReturn:
     # Libraries that a verb imports make hundreds of thousands of objects, none of them garbage.
     gc.set_threshold(_OBJECTS)
     signals = _Signals()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What the terminal's encoding lacks is escaped: no answer is lost over a character.
+            stream.reconfigure(errors="backslashreplace")
     try:
         secure_environment()
         code = _run_verb(signals)

@@ -15,6 +15,7 @@ from edgebench.cli.output import print_next, print_warnings, typed_path
 from edgebench.errors import ResultsError, UsageError
 from edgebench.extras import need
 from edgebench.report.workload import brief_names
+from edgebench.text import csv_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -215,4 +216,6 @@ def _encoded(frame: pd.DataFrame, kind: str) -> bytes:
         # Not pandas' own writer: it rounds to 15 digits.
         known = frame.astype("object").where(frame.notna(), None)
         return (json.dumps(known.to_dict("records"), default=str) + "\n").encode()
-    return frame.to_csv(index=False, lineterminator="\n").encode()
+    texts = [name for name in frame if frame[name].dtype.kind == "O"]
+    cells = frame.assign(**{str(name): frame[name].map(csv_cell) for name in texts})
+    return cells.rename(columns=csv_cell).to_csv(index=False, lineterminator="\n").encode()

@@ -128,19 +128,23 @@ def _exists(file: Path) -> UsageError:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a file that isn't there yet.
+    """Write a file that isn't there yet, whole or not at all.
 
     Raises:
         UsageError: meanwhile there is one.
     """
-    from edgebench.safe_files import open_file
+    from edgebench.safe_files import open_file, remove_file
 
     try:
         fd = open_file(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     except FileExistsError:
         raise _exists(file) from None
-    with os.fdopen(fd, "wb") as opened:
-        opened.write(text.encode())
+    try:
+        with os.fdopen(fd, "wb") as opened:
+            opened.write(text.encode())
+    except OSError:
+        remove_file(file)
+        raise
 
 
 def _summary(file: Path, scenario: Scenario) -> str:

@@ -49,7 +49,8 @@ class Choice:
 
     def taken(self, dtype: str) -> NDArray[Any]:
         """Each row's value; NaN, for a time NaT, where there is none."""
-        nothing = np.datetime64("NaT") if dtype.startswith("datetime") else np.nan
+        # With the unit of its column, as numpy wants it.
+        nothing = np.array("NaT", dtype)[()] if dtype.startswith("datetime") else np.nan
         # The last one is for the code -1.
         values = [nothing if value is None else value for value in (*self.values, None)]
         return np.fromiter(values, dtype=dtype, count=len(values))[self.codes]

@@ -23,6 +23,7 @@ from edgebench.results.sweep_reader import Sweep, read_sweep
 from edgebench.serve.page_data import plain_settings
 from edgebench.serve.sample_points import fast_points, stat_points
 from edgebench.spans import Span, finished_spans
+from edgebench.text import csv_cell
 
 #: The fields of a record that become columns beside its settings and limits.
 _COLUMNS = (
@@ -133,15 +134,10 @@ def trials_csv(root: Path, names: Sequence[str]) -> str:
     rows = trial_rows(root, names)
     columns = list(dict.fromkeys(key for row in rows for key in row))
     out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, columns)
-    writer.writeheader()
-    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    writer = csv.writer(out)
+    for cells in (columns, *([row.get(key) for key in columns] for row in rows)):
+        writer.writerow([csv_cell(cell) for cell in cells])
     return out.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    # A spreadsheet would compute such a text as a formula.
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
 
 
 def trial_detail(root: Path, name: str, trial: str) -> dict[str, Any]:

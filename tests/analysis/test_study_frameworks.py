@@ -10,7 +10,7 @@ from study_results import MIB, partial_records, record, write_sweep
 
 import edgebench
 from edgebench.analysis.studies.framework_tables import framework_tables
-from edgebench.analysis.studies.frameworks import framework_frame
+from edgebench.analysis.studies.frameworks import framework_frame, framework_title
 from edgebench.errors import ResultsError
 from edgebench.records import LimitSetting, PhaseSum
 from edgebench.report.figures.frameworks import figures
@@ -105,3 +105,8 @@ def test_curves_are_of_one_framework(swept: Path):
         "basic_cnn · sgd · tensorflow · forward",
         "basic_cnn · sgd · tensorflow · compiled · graph",
     }
+
+
+def test_an_unknown_framework_has_its_own_name():
+    """A newer version may train with another; its sweep is still shown."""
+    assert framework_title({"framework": "jax", "compiled": True}) == "jax compiled"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,3 +130,27 @@ def test_on_a_terminal_it_asks(here: Path):
     quiet = Terminal(["init", "resnet18", "--memory", "75%", "--swap", "none"], 80, 24)
     assert quiet.close() == 0, quiet.text
     assert (here / "resnet18.toml").exists()
+
+
+def test_a_full_disk_leaves_no_empty_file(here: Path):
+    """What could not be written whole is taken away, and the next try is refused by nothing."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        assert isinstance(call("lenet").exception, OSError)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not (here / "lenet.toml").exists()
+    assert call("lenet").exit_code == 0
+
+
+@pytest.mark.process
+def test_what_the_encoding_lacks_is_escaped(here: Path):
+    """A terminal of few characters gets the answer, with the other ones as their codes."""
+    done = subprocess.run(
+        [sys.executable, "-m", "edgebench", "init", "lenet", "-o", "→.toml"],
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=True,
+    )
+    assert b"Wrote \\u2192.toml" in done.stdout

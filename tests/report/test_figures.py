@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -369,3 +370,17 @@ def test_sizes_on_axes_are_short():
         "3 MiB",
         "1 GiB",
     ]
+
+
+@pytest.mark.process
+def test_an_unknown_backend_of_matplotlib_hinders_nothing() -> None:
+    """Figures are files; for a workload's own figures the variable stays as it is."""
+    code = "import os, edgebench.report.figures.style; print(os.environ['MPLBACKEND'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "MPLBACKEND": "nonsense"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "nonsense\n"

@@ -218,3 +218,12 @@ def test_export_that_cannot_be_written_says_so(tmp_path: Path):
     path = make_sweep(tmp_path)
     assert isinstance(run_export(path, "-o", tmp_path / "no/x.csv").exception, ResultsError)
     assert isinstance(run_export(path, "--format", "parquet").exception, UsageError)
+
+
+def test_csv_has_no_formulas(tmp_path: Path):
+    """A spreadsheet shows a text that begins like a formula, it does not compute it."""
+    path = make_sweep(tmp_path)
+    trials = path / "trials.jsonl"
+    trials.write_text(trials.read_text().replace('"reason":null', '"reason":"=1+1"', 1))
+    rows = list(csv.DictReader(io.StringIO(run_export(path).stdout)))
+    assert rows[0]["reason"] == "'=1+1"

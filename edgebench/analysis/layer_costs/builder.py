@@ -189,7 +189,10 @@ def _rows(
     places = {network: n for n, network in enumerate(layers["network"].unique())}
     for network, order in sorted(once.index, key=lambda key: (places[key[0]], key[1])):
         facts = once.loc[(network, order)]
-        own = steps[unlimited.label, network, order]
+        own = steps.get((unlimited.label, network, order))
+        if own is None:
+            # Without a time to compare with; a whole sweep has none such.
+            continue
         rows.append(
             LayerRow(
                 network=str(network),

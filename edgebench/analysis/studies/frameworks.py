@@ -30,7 +30,9 @@ _OWN = ("torch", "categories", "tensorflow")
 
 def framework_title(settings: Mapping[str, Any]) -> str:
     """The framework as tables name it: ``TensorFlow compiled``."""
-    title = TITLES[settings.get("framework", PYTORCH)]
+    name = str(settings.get("framework", PYTORCH))
+    # A sweep of a newer version, or of anybody's making, may name another.
+    title = TITLES.get(name, name)
     # Missing in a frame, it is NaN.
     return f"{title} compiled" if settings.get("compiled") is True else title
 
