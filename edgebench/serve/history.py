@@ -135,8 +135,8 @@ def trials_csv(root: Path, names: Sequence[str]) -> str:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     out = io.StringIO(newline="")
     writer = csv.writer(out)
-    for cells in (columns, *([row.get(key) for key in columns] for row in rows)):
-        writer.writerow([csv_cell(cell) for cell in cells])
+    lines: list[list[Any]] = [columns, *([row.get(key) for key in columns] for row in rows)]
+    writer.writerows([csv_cell(cell) for cell in line] for line in lines)
     return out.getvalue()
 
 
