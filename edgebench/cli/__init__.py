@@ -154,6 +154,14 @@ def cli(context: click.Context) -> None:
         click.echo(_FIRST_STEPS)
 
 
+class _Interrupt(KeyboardInterrupt):
+    """A signal was received.
+
+    After a plain KeyboardInterrupt in an ``exec``, by which dataclasses are made, ``python -m``
+    ends itself by SIGINT, whatever the exit code is.
+    """
+
+
 class _Signals:
     """Signals that end the program: the verb is interrupted and cleans up.
 
@@ -184,7 +192,7 @@ class _Signals:
         self.received = self.received or signum
         before_s, self._last_s = self._last_s, time.monotonic()
         if self._last_s - before_s > _ONE_EVENT_S:
-            raise KeyboardInterrupt
+            raise _Interrupt
 
 
 def main() -> NoReturn:

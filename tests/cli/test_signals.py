@@ -157,6 +157,25 @@ def test_signals_of_one_event_interrupt_once(
     assert signals.received == signal.SIGHUP
 
 
+@pytest.mark.process
+def test_a_signal_within_an_exec_has_its_exit_code(tmp_path: Path) -> None:
+    """Dataclasses are made by ``exec``; ``python -m`` has a way of its own to end after that."""
+    lines = """
+import signal, sys
+from edgebench import cli
+def verb(*, obj, **about):
+    obj.begin()
+    exec("signal.raise_signal(signal.SIGTERM)")
+cli.cli.main = verb
+cli.main()
+"""
+    (tmp_path / "interrupted.py").write_text(lines)
+    words = [sys.executable, "-m", "interrupted"]
+    env = {**os.environ, "PYTHONPATH": python_path()}
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, check=False)
+    assert done.returncode == 128 + signal.SIGTERM
+
+
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), ImportError("half")])
 def test_an_error_after_a_signal_is_what_the_signal_led_to(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
