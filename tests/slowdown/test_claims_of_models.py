@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from edgebench.slowdown.models.base import CurvePrediction, Fit, Model
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
 from edgebench.slowdown.models.fitting import CurveFits
 from edgebench.slowdown.models.held_out import HeldOut, ModelFit
-from edgebench.slowdown.prediction import Predictor
+from edgebench.slowdown.prediction import Prediction, Predictor
 from edgebench.slowdown.query import QueriedWorkload
 from edgebench.slowdown.viability import Viability
 
@@ -84,3 +85,64 @@ def test_from_a_limit_up_is_true_of_all_wider_ones():
     least = predictor.least_within(QueriedWorkload((asked,)), 1.1, "total")
     assert least is not None
     assert 0.9 <= least / (100 * MIB) < 0.93
+
+
+class Edge:
+    """The same sharp edge for whatever workload: limit and swap hold what it needs."""
+
+    def of(self, curves: Sequence[Curve]) -> Viability:
+        """That edge."""
+        return Viability(0.0, 0.001, 3)
+
+
+def unslowed_at(
+    *limits: str,
+    least_bytes: float | None = None,
+    tables: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Prediction:
+    """Of a network that needs 100 MiB, ran at 50 and 80, and is slowed nowhere."""
+    made = curve(limits=(50.0, 80.0), **{"swap_bytes": 20.0 * MIB, **settings})
+    asked, context = replace(made, demand_bytes=100.0 * MIB), Context(tables or {})
+    model = Drawn(np.ones_like)
+    fitted = {asked.key: FittedModel(model, model.fit([], context), context)}
+    swap_kind = asked.settings["swap_kind"]
+    data = DeviceData("board", swap_kind, (asked,), context)
+    predictor = Predictor(data, Edge(), Known(WorkloadModel(fitted, least_bytes)))  # type: ignore[arg-type]
+    return predictor.predict(QueriedWorkload((asked,)), limits)
+
+
+def test_what_is_killed_is_not_called_unslowed():
+    """From the least limit at which it finishes; where swap is unknown, from any limit."""
+    found = unslowed_at("90M")
+    assert found.least_viable_bytes == pytest.approx(80 * MIB)
+    assert found.unslowed_bytes == found.least_viable_bytes
+    assert [at.viable for at in unslowed_at("81M", "79M").at] == [True, False]
+    unknown = unslowed_at("90M", swap_bytes=None)
+    assert (unknown.least_viable_bytes, unknown.unslowed_bytes) == (None, pytest.approx(10 * MIB))
+
+
+def test_swap_and_mapped_weights_are_no_need_of_memory():
+    """No kind of swap is no swap; weights that are mapped at once can be dropped."""
+    assert unslowed_at("90M", swap_kind="none").least_viable_bytes == pytest.approx(100 * MIB)
+    tables = {"alexnet": [{"part": n, "file_bytes": 15 * MIB} for n in range(2)]}
+    mapped = unslowed_at("90M", loader="mmap", schedule="bulk", tables=tables)
+    assert mapped.least_viable_bytes == pytest.approx(50 * MIB)
+    layers = unslowed_at("90M", loader="mmap", schedule="linear", tables=tables)
+    assert layers.least_viable_bytes == pytest.approx(65 * MIB)
+    copied = unslowed_at("90M", schedule="bulk", tables=tables)
+    assert copied.least_viable_bytes == pytest.approx(80 * MIB)
+
+
+def test_a_model_answers_from_its_least_limit_up():
+    """Nothing is searched below the limit from which up it holds."""
+    found = unslowed_at("90M", swap_bytes=None, least_bytes=60.0 * MIB)
+    assert found.unslowed_bytes is not None
+    assert 60 * MIB <= found.unslowed_bytes < 62 * MIB
+
+
+def test_a_limit_between_trials_is_not_extrapolated():
+    """Nor one beside them by rounding, nor one above the demand, where nothing is limited."""
+    inside, outside = ("49.8M", "50M", "65M", "80.3M", "101M", "150M"), ("49M", "81M", "99M")
+    assert [at.extrapolated for at in unslowed_at(*inside).at] == [False] * len(inside)
+    assert [at.extrapolated for at in unslowed_at(*outside).at] == [True] * len(outside)

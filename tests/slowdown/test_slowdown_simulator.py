@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import replace
 
 import numpy as np
@@ -115,6 +116,24 @@ def test_later_rounds_read_nothing_back_while_weights_and_the_hot_base_fit():
     assert max(by_round[1:]) < by_round[0] / 5
     in_order = found.missed.in_bytes - found.missed.scattered_bytes
     assert in_order.reshape(found.io_s.shape)[1:].sum() == 0
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_room_for_what_comes_back_is_not_paid_twice(loader: str):
+    """Only fresh memory pays for what makes room: what comes back has it in its own rate."""
+    work = workload(table(10, 20, 30), schedule="bulk", loader=loader, rounds=3, warm=4)
+    found = simulated(work, 60.0)
+    moved = found.moved[:, -1, :, 0]
+    _, in_bytes, _, file_bytes, for_new = moved[:, found.where("execute")].sum(axis=1)
+    assert in_bytes + file_bytes > 100 * MIB
+    assert for_new < (in_bytes + file_bytes) / 20
+    assert moved[4].sum() > 20 * MIB
+
+
+def test_reclaiming_a_page_takes_most_of_the_time_of_touching_it():
+    """Decision 83: 0.8 of a minor fault's."""
+    costs = device_of(calibration(minor_fault_s=constant(1e-6))).costs
+    assert costs.reclaim_s * mmap.PAGESIZE == pytest.approx(0.8e-6)
 
 
 def test_mapped_weights_are_read_again_from_their_file():

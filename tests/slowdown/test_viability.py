@@ -148,3 +148,13 @@ def test_marked_kills_of_a_sweep_are_left_out(tmp_path: Path):
     learnt = fit_viability(trials_of(load(folder)))
     assert (learnt.killed, learnt.left_out) == (1, 1)
     assert "1 trial was killed while swap was free" in learnt.left_out_words[0]
+
+
+def test_a_trial_had_the_limit_that_the_kernel_took(tmp_path: Path):
+    """It rounds to pages; where that was not read back, the limit that was asked for counts."""
+    folder = make(tmp_path, Shape(repeats=1, limits=(None, 100, 50), with_files=False))
+    lines = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+    for line, taken in zip(lines, (None, 100 * MIB - 4096, None), strict=True):
+        line["limit_bytes"] = taken
+    (folder / "trials.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [one.limit_bytes for one in trials_of(load(folder))] == [100 * MIB - 4096, 50 * MIB]
