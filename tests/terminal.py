@@ -53,9 +53,9 @@ class Terminal:
         """Press these keys."""
         os.write(self._ours, keys.encode())
 
-    def close(self) -> int:
-        """Its exit code."""
-        self.read(300)
+    def close(self, seconds: float = 280) -> int:
+        """Its exit code, once it has ended."""
+        self.read(seconds)
         os.close(self._ours)
         try:
             return self.process.wait(30)

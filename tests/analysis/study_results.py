@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from made_sweep import unsynced
 
 from edgebench.accelerator_report import AcceleratorReport
 from edgebench.records import LimitSetting, PhaseSum, TrialRecord
@@ -20,12 +21,16 @@ def write_sweep(folder: Path, records: list[TrialRecord], scenario: dict[str, An
         {"trial": r.trial, "point_id": r.point, "block": 0, "repeat": r.repeat} for r in records
     ]
     resolved = {"fingerprint": "0" * 64, "scenario": scenario, "points": [], "plan": plan}
-    made = ResultsFolder.create(folder, "board", "study", 'name = "study"\n', resolved, {}, {})
-    for record in records:
-        made.append(record)
-    made.finish({"trials": len(records), "outcomes": {"ok": len(records)}})
-    made.close()
-    return made.path
+    with (
+        unsynced(),
+        ResultsFolder.create(
+            folder, "board", "study", 'name = "study"\n', resolved, {}, {}
+        ) as made,
+    ):
+        for record in records:
+            made.append(record)
+        made.finish({"trials": len(records), "outcomes": {"ok": len(records)}})
+        return made.path
 
 
 def record(number: int, settings: dict[str, Any], **more: Any) -> TrialRecord:

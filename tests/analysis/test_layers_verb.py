@@ -158,6 +158,7 @@ def measured(folder: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any],
 
 
 @pytest.mark.own_cgroup
+@pytest.mark.torch
 def test_measured_in_truth(tmp_path: Path):
     """LeNet and a limit that holds no runtime: a table, a figure, and a sweep like any other."""
     words = ("lenet", "--memory", "32M", "--repeats", "1")
@@ -179,7 +180,9 @@ def test_measured_in_truth(tmp_path: Path):
     assert edgebench(tmp_path, "check", "again.toml").returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.own_cgroup
+@pytest.mark.torch
 @pytest.mark.swap
 def test_overlapping_layers_under_a_share_of_demand(tmp_path: Path):
     """ResNet-18 under `partial` at 60 % of its own demand: shares add up, the trace holds."""
@@ -199,7 +202,9 @@ def test_overlapping_layers_under_a_share_of_demand(tmp_path: Path):
     assert len(calls) == 2 * 2 * len(table["layers"])
 
 
+@pytest.mark.long
 @pytest.mark.own_cgroup
+@pytest.mark.torch
 @pytest.mark.swap
 def test_a_walk_measured_in_truth_has_one_factor_a_limit(tmp_path: Path):
     """LeNet, walked: `layers` and `show` tell the same slowdown of each limit, and its interval."""

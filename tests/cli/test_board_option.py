@@ -67,6 +67,7 @@ def test_an_unknown_board_is_a_usage_error():
 
 @pytest.mark.root
 @pytest.mark.own_cgroup
+@pytest.mark.exclusive
 def test_a_record_names_its_board(tmp_path: Path):
     """A real trial under a board's limits, which the record has."""
     text = 'schema = 1\ntitle = "Mine"\nram = "512MiB"\ncores = 1\nstorage = ["sd-a1"]\n'

@@ -15,8 +15,6 @@ from made_sweep import Shape, make
 from edgebench.cli import VERBS
 
 pytestmark = pytest.mark.process
-
-HEAVY = {"torch", "pandas", "scipy", "seaborn", "matplotlib"}
 SMALL = Shape(networks={"lenet": 3}, limits=(None,), repeats=1, rounds=1)
 #: What `edgebench --help` tells to type, by shell.
 HELP = re.compile(r"^ +(bash|zsh|fish)  (.+)$", re.MULTILINE)
@@ -87,32 +85,9 @@ def test_networks_are_completed_and_files_where_none_begins_so(tmp_path: Path):
     assert offered(tmp_path, "batch", "./my")[0] == "compopt default"
 
 
-def test_scenarios_are_completed(tmp_path: Path):
-    """A shipped scenario, one in ./scenarios, or a file."""
-    (tmp_path / "scenarios").mkdir()
-    (tmp_path / "scenarios" / "quiet.toml").touch()
-    assert offered(tmp_path, "run", "qui") == ["quickstart", "quiet"]
-    assert offered(tmp_path, "check", "./mine")[0] == "compopt default"
-
-
 def test_sweeps_are_completed(tmp_path: Path):
     """Kept sweeps by path, below ./results or the folder typed; elsewhere a folder's name."""
     sweep = make(tmp_path / "results", SMALL).relative_to(tmp_path)
     assert offered(tmp_path, "show", "") == [str(sweep)]
     assert offered(tmp_path, "show", f"{sweep.parent}/") == [str(sweep)]
     assert offered(tmp_path, "report", "nowhere")[0] == "compopt dirnames"
-
-
-@pytest.mark.parametrize(
-    "words", [("edgebench ",), ("edgebench layers ", "2"), ("edgebench run ", "2")]
-)
-def test_completion_loads_nothing_heavy(words: tuple[str, ...]):
-    """A person waits for it at each Tab."""
-    code = "import sys\nfrom edgebench.cli import main\n"
-    code += "try:\n    main()\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)\n"
-    typed = {"COMP_WORDS": words[0], "COMP_CWORD": words[-1] if len(words) > 1 else "1"}
-    asked = environment(_EDGEBENCH_COMPLETE="bash_complete", **typed)
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=asked, capture_output=True, text=True, check=True)
-    assert done.stdout.strip()
-    assert not {name.partition(".")[0] for name in done.stderr.split()} & (HEAVY | {"pydantic"})

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,18 +19,6 @@ _EDGEBENCH = [sys.executable, "-m", "edgebench", "minimum"]
 _HOLD = (
     "import sys, time; b = bytearray(int(sys.argv[1]) << 20); "
     "b[::4096] = b'1' * len(b[::4096]); time.sleep(0.2)"
-)
-#: Two children that each hold the MiB at the same time.
-_FORK = (
-    "import os, sys, time\n"
-    "for _ in range(2):\n"
-    "    if os.fork() == 0:\n"
-    "        b = bytearray(int(sys.argv[1]) << 20)\n"
-    "        b[::4096] = b'1' * len(b[::4096])\n"
-    "        time.sleep(0.5)\n"
-    "        os._exit(0)\n"
-    "codes = [os.wait()[1] for _ in range(2)]\n"
-    "sys.exit(any(codes))\n"
 )
 
 
@@ -76,32 +60,6 @@ def test_a_program_that_holds_100_mib(tmp_path: Path):
     assert re.fullmatch(r"needs 1[0-2]\d MiB; killed .*\(\d+ trials, [\d.]+ s\)", found["sentence"])
 
 
-def test_a_program_that_forks(tmp_path: Path):
-    """Two children at once need twice as much; a killed child is a kill."""
-    script = tmp_path / "fork.py"
-    script.write_text(_FORK)
-    found = answer(tmp_path, "--confirm", "0", "--", sys.executable, str(script), "60")
-    assert 120 < found["demand_bytes"] / (1 << 20) < 160
-    assert end(found, "viable", "bad") > 105
-    assert found["viable"]["bad"]["outcome"] == "oom-killed"
-
-
-@pytest.mark.parametrize("language", ["sh", "awk", "perl"])
-def test_scripts_of_any_language(tmp_path: Path, language: str):
-    """A shell's, awk's and perl's memory is found as Python's is."""
-    if shutil.which(language) is None:
-        pytest.skip(f"no {language} here")
-    programs = {
-        "sh": ["sh", "-c", "x=$(head -c 30000000 /dev/zero | tr '\\0' a); sleep 0.3; echo ${#x}"],
-        "awk": ["awk", 'BEGIN { for (i = 0; i < 400000; i++) a[i] = i "some text" }'],
-        "perl": ["perl", "-e", "my $x = 'a' x 40000000; sleep 1; print length $x"],
-    }
-    found = answer(tmp_path, "--confirm", "0", "--", *programs[language])
-    assert found["demand_bytes"] > 20 << 20
-    assert end(found, "viable", "good") < 2 * found["demand_bytes"] / (1 << 20)
-    assert found["viable"]["bad"]["outcome"] == "oom-killed"
-
-
 def test_a_program_that_never_ends(tmp_path: Path):
     """It is stopped after --for, which counts as finished, and its lines are its speed."""
     script = tmp_path / "ticks.sh"
@@ -112,6 +70,7 @@ def test_a_program_that_never_ends(tmp_path: Path):
     assert found["viable"]["good"]["outcome"] == "ok"
 
 
+@pytest.mark.long
 @pytest.mark.swap
 def test_with_swap_it_gets_slow_before_it_is_killed(tmp_path: Path):
     """Real swap: the same program finishes below its demand, and the slowdown's limit is found."""
@@ -127,15 +86,6 @@ def test_with_swap_it_gets_slow_before_it_is_killed(tmp_path: Path):
     assert any(one["outcome"] != "oom-killed" for one in limits)
     assert found["slowdown"] == 3
     assert "times as long" in found["sentence"]
-
-
-def test_a_printed_rate(tmp_path: Path):
-    """A program that prints its own rate: the median of what the pattern finds."""
-    code = "import time\nfor n in (9, 10, 11): print(f'{n} tokens/s'); time.sleep(.1)"
-    words = ["--throughput", "20", "--throughput-pattern", r"([\d.]+) tokens/s", "--confirm", "0"]
-    found = answer(tmp_path, *words, "--", sys.executable, "-c", code)
-    assert found["unlimited_per_s"] == 10
-    assert "10 per second without a limit, fewer than 20" in found["sentence"]
 
 
 def test_in_ci(tmp_path: Path):
@@ -229,27 +179,3 @@ def test_ctrl_c_says_what_is_known_and_the_same_command_continues(tmp_path: Path
     assert done.returncode == 0
     assert "killed" in done.stdout
     assert len([*tmp_path.glob("results/*/*/trials.jsonl")]) == 1
-
-
-def test_on_a_terminal_the_curve_is_drawn(tmp_path: Path):
-    """In a terminal of 80 columns: the sentence, the curve below it, no line too long."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(tmp_path)
-        os.environ.update(COLUMNS="80", LINES="24", TERM="xterm-256color", PYTHONUTF8="1")
-        os.execv(
-            sys.executable, [*_EDGEBENCH, "--confirm", "0", "--", "python3", "-c", _HOLD, "50"]
-        )
-    shown = bytearray()
-    while select.select([terminal], [], [], 100)[0]:
-        try:
-            shown += os.read(terminal, 1 << 16)
-        except OSError:
-            break
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
-    tail = text[text.rindex(" needs ") :]
-    assert "●" in tail
-    assert re.search(r"killed │ *×", tail)
-    lines = [line for line in re.split(r"[\r\n]+", tail) if not line.startswith("next:")]
-    assert max(map(len, lines)) <= 80

@@ -208,17 +208,6 @@ def test_a_walk_shows_the_limit_that_it_is_at(clock: Clock):
     assert "40%" not in progress.now_words()
 
 
-def test_a_strategys_own_trial_says_nothing_of_time(clock: Clock):
-    """A heap profiler makes a trial slow: it is in no slowdown."""
-    progress = Collected()
-    for label, strategy in (("max", None), ("max", "memray"), ("85%", "memray"), ("85%", None)):
-        request = request_of("alexnet", label, strategy)
-        progress.trial(request)
-        progress.finished(record_of(request, 9.0 if strategy else 1.0))
-    (workload,) = progress.known.workloads
-    assert progress.known.slowdown(workload, "85%") == 1
-
-
 def test_a_log_shows_life_in_few_lines(clock: Clock):
     """Eight hours are some hundred lines, never more than five minutes apart; a minute is three."""
     progress = Collected()
@@ -296,7 +285,7 @@ def test_a_log_has_no_line_for_each_trial(tmp_path: Path):
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 12)])
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24)])
 def test_a_terminal_gets_a_block_that_goes(tmp_path: Path, columns: int, rows: int):
     """It is redrawn in place while trials run; only the answer stays on the screen."""
     words = ["run", str(scenario_in(tmp_path, 0.3)), "--results", str(tmp_path / "results")]

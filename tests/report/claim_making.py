@@ -21,8 +21,8 @@ MIB = 1 << 20
 #: Sameness is never claimed where the interval holds this, nor where the median is beyond SLIGHT.
 CLEARLY, SLIGHT = 1.5, 1.1
 SIZE = re.compile(r"(\d+\.\d) MiB")
-#: Many examples would find more; these take seconds and are always the same.
-quick = settings(max_examples=120, deadline=None, derandomize=True, database=None)
+#: Many examples would find more; these take a second and are always the same.
+quick = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 OUTCOMES: tuple[Outcome, ...] = ("ok", "oom-killed", "timeout", "failed", "interrupted")
 #: Seconds of the repeats of one point: calm, noisy, far apart, a single one, none.
 REPEATS = st.tuples(

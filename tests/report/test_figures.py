@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import matplotlib as mpl
@@ -22,10 +21,9 @@ from matplotlib.transforms import Bbox
 from edgebench.cli.plot import plot
 from edgebench.errors import ResultsError
 from edgebench.report.figures import layer_times, loading_execution, memory_time, slowdown, totals
-from edgebench.report.figures import style as figures_style
 from edgebench.report.figures.gallery import KINDS, draw_all
 from edgebench.report.figures.scales import LimitAxis, short_seconds, short_size
-from edgebench.report.figures.style import figure_bytes, figure_style, limit_colours
+from edgebench.report.figures.style import figure_style, limit_colours
 from edgebench.results.results import Results, load
 
 MIB = 1 << 20
@@ -90,7 +88,7 @@ def outside(figure: Figure) -> list[str]:
 
 
 @pytest.mark.parametrize("module", [slowdown, totals, loading_execution, layer_times, memory_time])
-@pytest.mark.parametrize("sweep", ["small", pytest.param("wide", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("sweep", ["small", pytest.param("wide", marks=pytest.mark.long)])
 def test_texts_neither_overlap_nor_leave_the_page(module, sweep: str, request):
     """Titles, ticks, legends and footer stand clear of each other, in the fullest figures too."""
     drawn = list(module.figures(request.getfixturevalue(sweep)))
@@ -131,43 +129,6 @@ def test_the_slowdown_figure_has_all_its_parts(small: Results):
     assert legend is not None
     words = [text.get_text() for text in legend.get_texts()]
     assert {"linear", "one trial", "demand", "killed (out of memory)"} <= set(words)
-
-
-def test_only_labels_with_words_take_room(small: Results):
-    """An axis without a label looks for no place for one; a label stays beyond the ticks."""
-    (named,) = itertools.islice(slowdown.figures(small), 1)
-    with figure_style():
-        figure_bytes(named.figure, ["svg"])
-    first, second = named.figure.axes[:2]
-    assert (first.get_ylabel(), second.get_ylabel()) == ("slowdown (time ÷ unlimited time)", "")
-    assert second.yaxis.label.get_position() == (0.5, 0.5)
-    assert first.xaxis.label.get_window_extent().y1 < first.bbox.y0
-    ticks = [label.get_window_extent().x0 for label in first.get_yticklabels()]
-    assert first.yaxis.label.get_window_extent().x1 < min(ticks)
-
-
-@pytest.mark.heavy
-def test_what_is_worked_out_once_is_what_matplotlib_works_out_each_time(
-    small: Results, monkeypatch: pytest.MonkeyPatch
-):
-    """Each figure of a report, as PNG and as SVG, is byte by byte the same without `held`."""
-
-    def drawn() -> list[dict[str, bytes]]:
-        return [figure_bytes(one.figure) for draw in KINDS.values() for one in draw(small)]
-
-    once = drawn()
-    monkeypatch.setattr(figures_style, "held", lambda figure: nullcontext(figure.findobj(Text)))
-    assert drawn() == once
-
-
-def test_a_figure_that_was_drawn_can_still_be_changed(small: Results):
-    """In a notebook: nothing is held once it is drawn, so new ticks are seen."""
-    (named,) = totals.figures(small)
-    axes = named.figure.axes[0]
-    before = figure_bytes(named.figure, ["svg"])
-    axes.set_yticks([0.02, 0.05], ["some", "more"])
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["some", "more"]
-    assert figure_bytes(named.figure, ["svg"]) != before
 
 
 def test_totals_draw_a_line_a_schedule(wide: Results):
@@ -342,7 +303,7 @@ def test_limits_get_darker_as_they_tighten():
     assert len(set(limit_colours(8))) == 8
 
 
-@pytest.mark.parametrize("limits", [(100,), (64, 4096), (100, 101), (1, 2, 65536)])
+@pytest.mark.parametrize("limits", [(100,), (100, 101), (1, 2, 65536)])
 def test_any_range_of_limits_has_ticks(limits: tuple[float, ...]):
     """One limit, two close ones, or many octaves: the axis has a tick and a place for max."""
     axes = Figure().subplots()

@@ -101,6 +101,7 @@ def test_without_a_kill_or_a_table_nothing_is_said():
         assert fit_sentences(killed(), damaged) == []
 
 
+@pytest.mark.torch
 def test_real_kills_are_explained_by_real_sizes():
     """ResNet-18, walked until it was killed: its fourth stage, with torch's own count of bytes."""
     models = import_torchvision()
@@ -117,6 +118,8 @@ def test_real_kills_are_explained_by_real_sizes():
     assert "it was killed while executing layer4." in said
 
 
+@pytest.mark.long
+@pytest.mark.torch
 @pytest.mark.own_cgroup
 def test_a_kill_measured_in_truth_names_its_layer(tmp_path: Path):
     """AlexNet at 60 % without swap: show says where it was killed, the report what doesn't fit."""

@@ -56,12 +56,6 @@ def test_noise_is_no_sameness():
     )
 
 
-def test_rounds_are_not_called_trials():
-    """Of a limit that one walk visited once or twice, there are more times than trials."""
-    visited = point("100M", (2.9, 3.0, 3.1), outcomes={"ok": 1, "oom-killed": 1})
-    assert "takes 3.0 s (3 rounds, 2.9 s to 3.1 s)" in slowdown_sentences(made(FREE, visited))[1]
-
-
 def test_one_trial_tells_no_difference():
     """Without repeats a factor is told, and that nothing tells what it is worth."""
     workload = made(point("max", (2.0,)), point("150M", (2.4,)), point("100M", (3.0,)))

@@ -36,14 +36,6 @@ def test_a_longer_import_is_told_with_the_first_round():
     )
 
 
-def test_import_and_first_round_may_be_delayed_at_different_limits():
-    """Each is told with the tightest limit that surely delays it."""
-    wide = imported(rounds("150M", 1.0, 0.5), 3.0, 3.2)
-    workload = made(FREE, wide, rounds("100M", 1.25, 0.5))
-    said = workload_sentence(workload, "it")
-    assert "; importing its runtime takes 1.1 s longer at 150.0 MiB; its first round takes" in said
-
-
 @pytest.mark.parametrize(
     ("low_s", "high_s", "count"), [(2.0, 9.0, 3), (8.0, 8.0, 1), (2.11, 2.2, 3)]
 )
@@ -54,12 +46,6 @@ def test_an_import_is_called_longer_only_where_repeats_prove_it(
     workload = made(FREE, imported(rounds("100M", 1.0, 0.5), low_s, high_s, count))
     said = [workload_sentence(workload, "it"), *slowdown_sentences(workload)]
     assert not any("mporting" in words for words in said)
-
-
-def test_a_walk_says_nothing_of_imports_below_a_limit():
-    """Its processes import without one."""
-    workload = made(FREE, rounds("100M", 1.25, 0.5))
-    assert "importing" not in workload_sentence(workload, "it")
 
 
 def test_kills_while_importing_are_told_as_that():

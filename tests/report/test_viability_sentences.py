@@ -11,7 +11,7 @@ from edgebench.report.sentences import (
     least_limit_sentences,
     viability_sentences,
 )
-from edgebench.results.spread import Spread, spread_of
+from edgebench.results.spread import Spread
 
 
 def test_where_it_fits():
@@ -22,35 +22,6 @@ def test_where_it_fits():
         "It finished at all 2 limits tried, down to 100.0 MiB, 50% of its demand, "
         "with 64.0 MiB of swap (file).",
     ]
-
-
-def test_what_a_walk_saw_of_its_need():
-    """The working set stands after the demand; of several walks it is their median."""
-    sizes = (90 * MIB, 100 * MIB, 120 * MIB)
-    seen = [replace(FREE, working_set_bytes=spread_of(sizes[:count])) for count in (1, 3)]
-    said = [viability_sentences(made(free, point("150M", (2.0,))))[1] for free in seen]
-    assert said == [
-        "Once running it uses 90.0 MiB of that in each round (its working set): with less, rounds "
-        "read memory again.",
-        "Once running it uses 100.0 MiB of that in each round (its working set, median of 3 rounds "
-        "that were watched): with less, rounds read memory again.",
-    ]
-
-
-def test_without_swap_idle_memory_stays():
-    """So the working set is not what it comes by with."""
-    free = replace(point("max", (2.0,), swap="none"), working_set_bytes=spread_of([90 * MIB]))
-    said = viability_sentences(made(free, point("150M", (2.0,), swap="none")))[1]
-    assert said.endswith(
-        "in each round (its working set): without swap what it uses no more stays in memory, too."
-    )
-
-
-def test_without_a_demand_it_is_part_of_nothing():
-    """Nothing stands before it that it could be a part of."""
-    free = replace(FREE, demand_bytes=None, working_set_bytes=spread_of([90 * MIB]))
-    said = viability_sentences(made(free, replace(point("150M", (2.0,)), demand_bytes=None)))
-    assert said[1].startswith("Once running it uses 90.0 MiB in each round")
 
 
 def test_where_it_does_not_fit():
@@ -73,12 +44,6 @@ def test_without_swap_a_kill_is_explained():
         viability_sentences(workload)[-1]
         == "It had no swap: with swap it might finish there, slowly."
     )
-
-
-def test_the_demand_of_one_trial_is_no_median():
-    """It says that one trial measured it."""
-    said = viability_sentences(made(point("max", (2.0,)), point("150M", (2.0,))))[0]
-    assert said == "It needs 200.0 MiB without a limit (one trial)."
 
 
 def test_a_kill_above_is_not_passed_over():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from made_sweep import unsynced
 
 from edgebench.records import LimitSetting, Outcome, SamplerReport, TrialRecord
 from edgebench.results.folder import ResultsFolder
@@ -205,9 +206,12 @@ def make_sweep(
             for trial, label, block in planned
         ],
     }
-    with ResultsFolder.create(
-        root, device, "quick", 'name = "quick"\n', resolved, {"kernel": "6.1"}, NETWORKS
-    ) as folder:
+    with (
+        unsynced(),
+        ResultsFolder.create(
+            root, device, "quick", 'name = "quick"\n', resolved, {"kernel": "6.1"}, NETWORKS
+        ) as folder,
+    ):
         for trial, label, block in planned[:stop_after]:
             made = (make or usual_record)(trial, label, block)
             write_files(folder, made)

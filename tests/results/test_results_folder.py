@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
-import random
 import re
-import resource
 import signal
-import subprocess
-import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from results_making import NETWORKS, make_sweep, record, write_files
@@ -23,44 +21,6 @@ from edgebench.records import SCHEMA
 from edgebench.results.folder import ResultsFolder, find_unfinished, is_being_written
 from edgebench.results.layout import read_json
 from edgebench.safe_files import write_whole
-
-HERE = Path(__file__).parent
-TRIALS = 12
-#: Writes (or goes on with) a sweep of TRIALS trials; prints each trial once it is recorded.
-WRITER = f"""
-import sys
-from pathlib import Path
-from edgebench.results.folder import ResultsFolder, find_unfinished
-from results_making import NETWORKS, record, write_files
-root = Path(sys.argv[1])
-found = find_unfinished(root, "board", "f00d")
-if found:
-    folder = ResultsFolder.open(found)
-else:
-    about = {{"fingerprint": "f00d"}}
-    folder = ResultsFolder.create(root, "board", "quick", "x", about, {{}}, NETWORKS)
-for number in range({TRIALS}):
-    trial = f"{{number:04d}}"
-    if trial not in folder.finished_trials():
-        made = record(trial, notes={{"filling": "x" * 20000}})
-        write_files(folder, made)
-        folder.append(made)
-        print(trial, flush=True)
-folder.finish({{"trials": {TRIALS}}})
-"""
-
-
-def start_writer(root: Path, **options: object) -> subprocess.Popen[str]:
-    """A child that writes a sweep with the real writer."""
-    path = os.pathsep.join([str(HERE.parents[1]), str(HERE)])
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(root)],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,  # type: ignore[call-overload]
-    )
 
 
 def new_folder(root: Path) -> ResultsFolder:
@@ -160,14 +120,23 @@ def test_a_newer_folder_is_not_gone_on_with(tmp_path: Path):
 
 
 @pytest.mark.promise("An incomplete line costs only its own trial.")
-def test_a_cut_anywhere_costs_at_most_the_last_trial(tmp_path: Path):
-    """For every length the file may be cut to, each whole line is read and the rest is cut."""
+@pytest.mark.parametrize("read_at_once", [1, 40, 1 << 20])
+def test_a_cut_anywhere_costs_at_most_the_last_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_at_once: int
+):
+    """Wherever the file is cut, each whole line is read and the rest is cut.
+
+    However little of its end is read at once to find the last whole line.
+    """
+    monkeypatch.setattr("edgebench.results.folder._TAIL_BYTES", read_at_once)
     with new_folder(tmp_path) as folder:
         for trial in ("0001", "0002", "0003"):
             folder.append(record(trial, phases=[], notes={"text": "ä\u2028"}))
     file = folder.path / "trials.jsonl"
     data = file.read_bytes()
-    for length in range(0, len(data) + 1, 7):
+    ends = [at + 1 for at, byte in enumerate(data) if byte == 10]
+    near = {end + off for end in ends for off in (-2, -1, 0, 1, 30)}
+    for length in sorted(near & set(range(len(data) + 1)) | {0, 1}):
         file.write_bytes(data[:length])
         whole = data[:length].count(b"\n")
         assert len(load(folder.path).sweeps[0].records) == whole
@@ -224,58 +193,91 @@ def test_a_trials_own_files_reach_the_disk_before_its_line(
     assert done[line + 1 :] == ["sync trials.jsonl"]
 
 
+def write_sweep(root: Path, trials: int = 3) -> None:
+    """Write a sweep, or go on with it where it was left."""
+    found = find_unfinished(root, "board", "f00d")
+    with ResultsFolder.open(found) if found else new_folder(root) as folder:
+        for trial in (f"{number:04d}" for number in range(trials)):
+            if trial not in folder.finished_trials():
+                made = record(trial)
+                write_files(folder, made)
+                folder.append(made)
+        folder.finish({"trials": trials})
+
+
+def killed_at(step: int, write: Callable[[], None]) -> bool:
+    """Whether a process that is to write was killed: before it changed a file for the n-th time."""
+    child = os.fork()
+    if child == 0:
+        left = step
+
+        def count(real: Callable[..., Any]) -> Callable[..., Any]:
+            def counted(*given: Any, **named: Any) -> Any:
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return None if real is os.fsync else real(*given, **named)
+
+            return counted
+
+        try:
+            for name in ("fsync", "write", "rename", "replace", "mkdir", "ftruncate", "link"):
+                setattr(os, name, count(getattr(os, name)))
+            write()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
 @pytest.mark.process
-def test_a_writer_killed_at_random_moments_ends_complete_and_without_duplicates(tmp_path: Path):
-    """SIGKILL anywhere loses at most the trial in flight; starting again ends with every trial."""
-    chance, recorded, kills = random.Random(7), [], 0
-    for _ in range(60):
-        with start_writer(tmp_path) as writer:
-            assert writer.stdout
-            assert writer.stderr
-            if kills < 25:
-                # Aimed at the writing, not at the start of the interpreter.
-                recorded += [writer.stdout.readline().strip()] if chance.random() < 0.7 else []
-                time.sleep(chance.uniform(0, 0.004))
-                writer.send_signal(signal.SIGKILL)
-            output, error = writer.communicate()
-            recorded += output.split()
-            killed = writer.returncode == -signal.SIGKILL
-            assert killed or writer.returncode == 0, error
+@pytest.mark.promise("A sweep that was killed is complete after it was started again.")
+def test_a_writer_killed_anywhere_ends_complete_and_without_duplicates(tmp_path: Path):
+    """SIGKILL loses at most the trial in flight; starting again ends with every trial."""
+    kills = 0
+    for step in itertools.count(0, 3):
+        root = tmp_path / str(step)
+        root.mkdir()
+        killed = killed_at(step, lambda root=root: write_sweep(root))
         kills += killed
-        folders = list((tmp_path / "board").glob("[!.]*"))
-        known = {r.trial for p in folders for r in load(p).sweeps[0].records}
-        assert known >= set(filter(None, recorded))
-        for trial in known:
-            assert len(load(folders[0]).samples(trial)) == 3
-        # Killed right after the completion mark: nothing is left to do either.
-        if any((folder / "complete.json").exists() for folder in folders):
+        written = [file.read_text() for file in root.glob("board/[!.]*/trials.jsonl")]
+        before = [line for text in written for line in text.splitlines(keepends=True)]
+        # Killed right after the completion mark: nothing is left to do.
+        if not list(root.glob("board/[!.]*/complete.json")):
+            write_sweep(root)
+        (only,) = (root / "board").iterdir()
+        lines = (only / "trials.jsonl").read_text().splitlines(keepends=True)
+        assert [json.loads(line)["trial"] for line in lines] == ["0000", "0001", "0002"]
+        assert [line for line in before if line.endswith("\n")] == lines[: len(before)]
+        assert all(len(load(only).samples(f"{n:04d}")) == 3 for n in range(3))
+        assert (only / "complete.json").exists()
+        assert not list(root.rglob(".*"))
+        if not killed:
             break
-    (only,) = folders
-    lines = (only / "trials.jsonl").read_text().splitlines()
-    assert sorted(json.loads(line)["trial"] for line in lines) == [
-        f"{number:04d}" for number in range(TRIALS)
-    ]
-    assert (only / "complete.json").exists()
-    assert not list(tmp_path.rglob(".*"))
-    assert kills >= 5
+    assert kills > 10
 
 
-@pytest.mark.process
-def test_a_full_disk_leaves_the_lines_that_were_there(tmp_path: Path):
+def test_a_full_disk_leaves_the_lines_that_were_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """A line that doesn't fit is taken back whole, and the error says what to do."""
+    real = os.write
 
-    def small_files() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    def half(descriptor: int, data: bytes) -> int:
+        if len(data) < 100:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, data[: len(data) // 2])
 
-    with start_writer(tmp_path, preexec_fn=small_files) as writer:
-        output, error = writer.communicate()
-    assert writer.returncode == 1
-    assert "can't write results: File too large" in error
-    (path,) = (tmp_path / "board").iterdir()
-    data = (path / "trials.jsonl").read_bytes()
-    assert data.endswith(b"\n")
-    assert [json.loads(line)["trial"] for line in data.splitlines()] == output.split()
+    with new_folder(tmp_path) as folder:
+        folder.append(record("0001"))
+        before = (folder.path / "trials.jsonl").read_bytes()
+        monkeypatch.setattr(os, "write", half)
+        with pytest.raises(ResultsError, match="can't write results: No space left"):
+            folder.append(record("0002"))
+        monkeypatch.undo()
+        assert (folder.path / "trials.jsonl").read_bytes() == before
+        folder.append(record("0003"))
+        assert folder.finished_trials() == {"0001", "0003"}
 
 
 def test_a_failed_replacement_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

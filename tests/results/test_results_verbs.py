@@ -73,13 +73,6 @@ def test_show_has_the_phases_behind_a_flag(tmp_path: Path):
     assert "At 150.0 MiB, its least viable limit" in text
 
 
-def test_show_takes_the_newest_of_a_root(tmp_path: Path):
-    """A root, a device's folder and nothing at all lead to the newest sweep."""
-    path = make_sweep(tmp_path)
-    assert path.name in run_show(tmp_path).stdout
-    assert path.name in run_show(tmp_path / "board").stdout
-
-
 def test_show_works_while_the_sweep_runs(tmp_path: Path):
     """Points without a trial yet are rows too; the state says running, later unfinished."""
     path = make_sweep(tmp_path, stop_after=2)
@@ -189,18 +182,19 @@ def test_csv_is_exact_and_whole_numbers_are_whole(tmp_path: Path):
     assert [float(row["wall_s"]) for row in rows] == edgebench.load(path).trials["wall_s"].tolist()
 
 
-@pytest.mark.parametrize("frame", ["trials", "phases", "layers", "networks", "samples", "stat"])
-@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
-def test_every_frame_in_every_format(tmp_path: Path, frame: str, kind: str):
-    """Each frame can be written in each format and read back with as many rows."""
+def test_every_frame_can_be_written_and_read_back(tmp_path: Path):
+    """Each frame as CSV, one in each format, with as many rows."""
     path = make_sweep(tmp_path)
-    target = tmp_path / f"frame.{kind}"
-    done = run_export(path, "--frame", frame, "-o", target)
-    assert done.exit_code == 0, done.exception
+    frames = ("trials", "phases", "layers", "networks", "samples", "stat")
+    asked = [*((frame, "csv") for frame in frames), ("trials", "json"), ("trials", "parquet")]
     readers = {"csv": pd.read_csv, "json": pd.read_json, "parquet": pd.read_parquet}
-    whole = readers[kind](target)
-    assert f"Wrote {len(whole)} rows of {frame} to {target}" in done.stderr
-    assert len(whole) > 0
+    for frame, kind in asked:
+        target = tmp_path / f"{frame}.{kind}"
+        done = run_export(path, "--frame", frame, "-o", target)
+        assert done.exit_code == 0, done.exception
+        whole = readers[kind](target)
+        assert f"Wrote {len(whole)} rows of {frame} to {target}" in done.stderr
+        assert len(whole) > 0
 
 
 def test_one_trials_samples(tmp_path: Path):

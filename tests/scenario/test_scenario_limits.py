@@ -8,7 +8,7 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given, reject
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from scenario_making import COMMAND, INFERENCE, load_text, refusal, with_key
@@ -135,6 +135,7 @@ def test_linear_ranges_step_evenly() -> None:
     assert made.memory_labels() == ("max", "100%", "75%", "50%", "25%")
 
 
+@settings(max_examples=30)
 @given(
     ends=st.one_of(st.tuples(SIZES, SIZES), st.tuples(SHARES, SHARES)),
     steps=st.integers(2, 12),
@@ -156,6 +157,7 @@ def test_a_range_runs_from_end_to_end(ends: tuple[str, str], steps: int, spacing
     assert all((a > b) == falling and a != b for a, b in itertools.pairwise(values))
 
 
+@settings(max_examples=30)
 @given(SIZES | SHARES)
 def test_a_limit_keeps_its_words(label: str) -> None:
     """The label is what was written; its size is what the words mean."""
@@ -166,6 +168,7 @@ def test_a_limit_keeps_its_words(label: str) -> None:
         assert limit.memory_bytes == int(label.removesuffix("M")) << 20
 
 
+@settings(max_examples=50)
 @given(st.text(string.printable, max_size=12))
 def test_any_text_is_a_limit_or_a_clear_refusal(text: str) -> None:
     """Nothing but a refusal comes of nonsense, and no limit is zero, negative or endless."""

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
@@ -35,6 +35,7 @@ def any_points(draw: st.DrawFn) -> list[Point]:
     return made
 
 
+@settings(max_examples=25)
 @given(any_points(), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_every_point_once_in_every_block(made: list[Point], repeats: int, seed: int) -> None:
     """Each point is tried exactly ``repeats`` times, once in each block; trial ids are unique."""
@@ -47,6 +48,7 @@ def test_every_point_once_in_every_block(made: list[Point], repeats: int, seed: 
     assert all(trial.repeat == trial.block for trial in planned)
 
 
+@settings(max_examples=25)
 @given(any_points(), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_the_same_seed_gives_the_same_plan(made: list[Point], repeats: int, seed: int) -> None:
     """A resume finds the plan it left, and more repeats only add blocks at its end."""
@@ -58,6 +60,7 @@ def test_the_same_seed_gives_the_same_plan(made: list[Point], repeats: int, seed
     ]
 
 
+@settings(max_examples=25)
 @given(any_points(), st.integers(0, 2**32 - 1))
 def test_demand_is_measured_before_a_share_of_it_is_needed(made: list[Point], seed: int) -> None:
     """In block 0 each share comes after an unlimited trial of the same work on the same cores."""
@@ -137,6 +140,7 @@ def test_a_command_is_one_workload(tmp_path: Path) -> None:
     assert first.settings["env"] == {"A": "b c"}
 
 
+@settings(max_examples=40)
 @given(st.floats(0.01, 5), st.integers(1, 1 << 40))
 def test_a_share_is_rounded_up_to_a_page(share: float, demand: int) -> None:
     """The limit is never below the share and less than a page above it."""

@@ -102,8 +102,10 @@ def test_tables_that_tell_nothing_hold_input_and_output():
     assert alive(*plain) == [4, 8, 8]
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("name", ["resnet18", "densenet121", "swin_t"])
+@pytest.mark.parametrize(
+    "name",
+    ["resnet18", *(pytest.param(n, marks=pytest.mark.long) for n in ("densenet121", "swin_t"))],
+)
 def test_a_real_network_s_tables_are_followed(name):
     """At each layer so much is alive as its table tells; tensors are given back whole."""
     layers = layers_of(describe_networks([name], identity=None)["networks"][name]["table"])

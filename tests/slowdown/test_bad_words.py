@@ -27,15 +27,8 @@ import torch
 def fails():
     raise RuntimeError("no weights today")
 
-def makes_nothing():
-    return 3
-
-class _Greedy(torch.nn.Module):
-    def forward(self, one, two):
-        return one
-
 def greedy():
-    return _Greedy()
+    return torch.nn.ReLU()
 """
 
 
@@ -70,39 +63,33 @@ def refused(told: Told, code: int, *fragments: str) -> None:
         assert fragment in told[2]
 
 
-@pytest.mark.parametrize("verb", ["fit", "validate", "predict"])
-def test_no_results(say: Say, tmp_path: Path, verb: str):
+def test_no_results(say: Say, tmp_path: Path):
     """A folder that isn't there and one that holds nothing are told apart, with what to type."""
-    refused(say(verb, tmp_path / "nowhere"), 1, "no such folder", "edgebench run")
-    refused(say(verb, tmp_path), 1, "no results here", "edgebench run")
+    for verb in ("fit", "validate", "predict"):
+        refused(say(verb, tmp_path / "nowhere"), 1, "no such folder", "edgebench run")
+        refused(say(verb, tmp_path), 1, "no results here", "edgebench run")
 
 
-@pytest.mark.parametrize("verb", ["fit", "validate"])
-def test_one_limit_only(say: Say, tmp_path: Path, verb: str):
-    """One limit is no curve: how many it takes, and the line to add."""
-    make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, limits=(None, 100)))
-    refused(say(verb, tmp_path), 1, "too few limits", "memory = {from")
-
-
-@pytest.mark.parametrize("verb", ["fit", "validate", "predict"])
-def test_only_unlimited_trials(say: Say, tmp_path: Path, verb: str):
-    """Nothing below a limit: there is no slowdown to look at."""
-    make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, limits=(None,)))
-    refused(say(verb, tmp_path), 1, "only unlimited trials", "memory =")
+def test_sweeps_that_say_nothing_of_slowdown(say: Say, tmp_path: Path):
+    """One limit is no curve; only unlimited trials, or none that finished below a limit."""
+    shapes = {
+        "one": replace(SHAPE, networks={"alexnet": 4}, limits=(None, 100)),
+        "none": replace(SHAPE, networks={"alexnet": 4}, limits=(None,)),
+        "killed": replace(SHAPE, networks={"alexnet": 4}, killed_below=999),
+    }
+    for name, shape in shapes.items():
+        make(tmp_path / name, shape)
+    refused(say("fit", tmp_path / "one"), 1, "too few limits", "memory = {from")
+    for verb in ("fit", "validate", "predict"):
+        refused(say(verb, tmp_path / "none"), 1, "only unlimited trials", "memory =")
+    refused(say("predict", tmp_path / "killed"), 1, "no trial finished below a limit", "swap")
 
 
 @pytest.mark.parametrize(
     ("words", "fragments"),
     [
-        (("--memory", "0"), ("less than one byte", "write a size")),
-        (("--memory", "-5M"), ("'-5M' is not a size", "write a size")),
-        (("--memory", "none"), ("'none' is not a size", "write a size")),
         (("--memory", "max"), ("'max' is not a limit", "write the limit as a size")),
-        (("--memory", "0%"), ("not a share above 0%", "75%")),
-        (("--from", "max"), ("a range goes from one size or share", "--from 120%")),
         (("--from", "120%", "--to", "40M"), ("both be sizes or both be shares", "--from 120%")),
-        (("--from", "80%", "--to", "80%"), ("the same limit", "--from 120%")),
-        (("--from", "100%", "--to", "99%", "--steps", "90"), ("too close together",)),
         (("--steps", "1"), ("--steps", "2<=x<=100")),
         (("--batch", "0"), ("--batch", "x>=1")),
         (("--schedule", "zigzag"), ("'zigzag' is not one of", "linear")),
@@ -121,11 +108,8 @@ def test_words_that_make_no_sense_to_predict(
 @pytest.mark.parametrize(
     ("words", "fragments"),
     [
-        (("--network", "alexnet+nope"), ("no network 'nope'",)),
         (("--network", "resnet19"), ("no network 'resnet19'", "did you mean 'resnet1")),
         (("--network", "nets:fails"), ("no weights today", "in your own code", "fix your code")),
-        (("--network", "nets:makes_nothing"), ("made a int, no torch.nn.Module",)),
-        (("--network", "nets:greedy"), ("takes several inputs: one, two", "--input")),
         (("--network", "nets:greed"), ("module nets has no 'greed'", "nets:greedy")),
         (("--network", "torn:make"), ("SyntaxError in your own code",)),
         (("--device", "orin"), ("no results of device 'orin'", "jetson-nano")),
@@ -150,15 +134,10 @@ def test_networks_and_devices_that_are_not_there(
     ("change", "fragment"),
     [
         ("{", "it is damaged"),
-        ("[]", "it is damaged"),
-        ("{}", "it has no schema"),
         ({"schema": 99}, "has schema 99; this edgebench reads up to"),
-        ({"models": []}, "it is damaged"),
-        ({"models": {"hinge": 1}}, "it is damaged"),
         ({"data": {"unlimited_s": 1.0}}, "it has no limits_bytes"),
-        ({"data": None}, "it is damaged"),
     ],
-    ids=["torn", "list", "empty", "newer", "no models", "models", "no limits", "no data"],
+    ids=["torn", "newer", "no limits"],
 )
 def test_fits_that_are_damaged(
     say: Say, fitted: Path, tmp_path: Path, change: str | dict[str, Any], fragment: str
@@ -186,10 +165,8 @@ def test_fits_that_are_not_there_or_not_enough(say: Say, fitted: Path, tmp_path:
     [
         ("{", "damaged: no JSON"),
         ('{"schema": 99}', "schema 99"),
-        ('{"schema": 1}', "damaged"),
-        ("", "damaged: no JSON"),
     ],
-    ids=["torn", "newer", "no constants", "empty"],
+    ids=["torn", "newer"],
 )
 def test_a_calibration_that_is_damaged(say: Say, tmp_path: Path, text: str, fragment: str):
     """It is warned of, and networks that were run are still told."""

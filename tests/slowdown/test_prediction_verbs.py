@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from made_sweep import MIB, Shape, make, slowdown
-from verb_making import DEVICE, SHAPE, calibration, predicted, run, said
+from made_sweep import MIB, make, slowdown
+from verb_making import SHAPE, predicted, run, said
 
 from edgebench.cli.fit import fit
 from edgebench.cli.predict import predict
 from edgebench.cli.validate import validate
-from edgebench.slowdown.calibration.device import save_calibration
 
 
 def test_a_network_that_was_run(root: Path):
@@ -54,21 +52,6 @@ def test_limits_as_a_range_and_as_given(root: Path):
     assert usual["at"][0]["share"] == pytest.approx(1.2)
 
 
-def test_it_says_what_it_means(root: Path):
-    """On a terminal: the table's words, extrapolation marked, and what to type next."""
-    words = ("--network", "alexnet", "--schedule", "bulk", "--memory", "60M")
-    done = CliRunner().invoke(predict, [str(root), *words], catch_exceptions=False)
-    told = done.stdout
-    assert "next: " in done.stderr
-    for words in (
-        "alexnet · bulk · copy",
-        "measured before",
-        "60.0 MiB *",
-        "* extrapolated",
-    ):
-        assert words in told
-
-
 def test_two_workloads_of_one_network_are_told_apart(tmp_path: Path):
     """Each sentence and title names the sweep that it is about."""
     shape = replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",))
@@ -77,14 +60,6 @@ def test_two_workloads_of_one_network_are_told_apart(tmp_path: Path):
     for name in sweeps:
         assert f"alexnet (sweep {name}) with 110.0 MiB takes" in told
         assert f"alexnet · linear · copy · swap file · sweep {name}" in told
-
-
-def test_what_is_not_slowed_takes_as_long_as_unlimited(tmp_path: Path):
-    """Without a number: one time as long is no English."""
-    make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",), noise=0.0))
-    told = " ".join(run(predict, tmp_path, "--network", "alexnet", "--memory", "400M").split())
-    assert ", as long as unlimited" in told
-    assert "1 times" not in told
 
 
 def test_not_viable_is_said(tmp_path: Path):
@@ -118,40 +93,6 @@ def test_stored_fits_are_enough(bare: Path):
 
 
 @pytest.mark.process
-def test_figures_are_drawn(root: Path):
-    """One a workload, as PNG and SVG, of a network that was run and one that was not."""
-    for network, schedule in (("alexnet", "linear"), ("squeezenet1_1", "bulk")):
-        words = ("--network", network, "--schedule", schedule, "--figure")
-        told = run(predict, root, *words)
-        assert (root / "figures" / f"prediction-{network}-{schedule}.png").stat().st_size > 10_000
-        assert f"prediction-{network}-{schedule}.png" in told
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("words", "told", "remedy"),
-    [
-        (("--network", "resnet19"), "no network 'resnet19'", "did you mean 'resnet1"),
-        (("--network", "nothing_here:make"), "no module 'nothing_here'", "install it"),
-        (("--network", "nothing_here:"), "names no function", "nothing_here:make_network"),
-        (("--swap-kind", "zram"), "no calibration of device jetson-nano with swap", "calibrate"),
-        (("--device", "orin"), "no results of device 'orin'", "jetson-nano"),
-        (("--schedule", "partial"), "no trial here is of such a workload", "--network"),
-        (("--memory", "12Q"), "'12Q' is not a size", "write a size"),
-        (("--from", "80%", "--to", "80%"), "the same limit", "--from 120%"),
-    ],
-)
-def test_what_cant_be_predicted_is_told(root: Path, words: tuple[str, ...], told: str, remedy: str):
-    """One sentence says what is wrong, and one what mends it."""
-    words = words if "--network" in words else (*words, "--network", "vgg11")
-    if "--schedule" in words:
-        words = ("--schedule", "partial")
-    error = said(predict, root, *words)
-    assert told in error
-    assert remedy in error
-
-
-@pytest.mark.process
 def test_what_cant_be_built_is_refused_before_results_are_read(tmp_path: Path):
     """To read all results of a device takes long; these could not even be read."""
     folder = make(tmp_path, replace(SHAPE, networks={"alexnet": 4}))
@@ -160,47 +101,12 @@ def test_what_cant_be_built_is_refused_before_results_are_read(tmp_path: Path):
     assert "999" in said(predict, tmp_path, "--network", "vgg11")
 
 
-def test_another_devices_calibration_is_refused(tmp_path: Path):
-    """A file that was copied from another board is no calibration of this one."""
-    make(tmp_path, replace(SHAPE, networks={"alexnet": 4, "vgg11": 5}))
-    path = save_calibration(calibration("orin"), tmp_path)
-    (tmp_path / DEVICE / "calibration-file.json").write_bytes(path.read_bytes())
-    path.unlink()
-    done = CliRunner().invoke(predict, [str(tmp_path), "--network", "alexnet", "--memory", "90M"])
-    assert done.exit_code == 0
-    assert "of device orin" in done.stderr
-    assert "predicted by model measured;" in done.stdout
-
-
 def test_two_devices_are_not_mixed(tmp_path: Path):
     """Constants of one say nothing of another: one must be named."""
     for device in ("nano", "orin"):
         make(tmp_path, replace(SHAPE, networks={"alexnet": 4}), device)
     assert "name one with --device: nano, orin" in said(predict, tmp_path)
     assert predicted(tmp_path, "--device", "nano", "--memory", "90M")
-
-
-@pytest.mark.parametrize("verb", [predict, validate])
-@pytest.mark.parametrize(
-    ("shape", "told", "remedy"),
-    [
-        (replace(SHAPE, limits=(None,)), "only unlimited trials", "memory ="),
-        (replace(SHAPE, killed_below=999), "no trial finished below a limit", "swap"),
-    ],
-    ids=["unlimited", "killed"],
-)
-def test_sweeps_that_tell_nothing(tmp_path: Path, verb: Any, shape: Shape, told: str, remedy: str):
-    """Only unlimited trials, or all of them killed: said, with what would help."""
-    make(tmp_path, shape)
-    error = said(verb, tmp_path)
-    assert told in error
-    assert remedy in error
-
-
-def test_too_few_limits_to_leave_one_out(tmp_path: Path):
-    """One limit is no curve to validate."""
-    make(tmp_path, replace(SHAPE, limits=(None, 100)))
-    assert "too few limits" in said(validate, tmp_path)
 
 
 @pytest.mark.heavy
@@ -218,22 +124,3 @@ def test_validation_of_all_splits(root: Path):
     assert inside["hinge"]["median_ape"] < 0.05
     assert inside["hinge"]["median_ape"] < inside["unslowed"]["median_ape"] / 3
     assert told["held_out"] == ["densenet"]
-
-
-@pytest.mark.heavy
-def test_validation_in_words_and_figures(root: Path):
-    """First the model that is used, beside the baseline; all tables, figures, what is next."""
-    done = CliRunner().invoke(validate, [str(root), "--verbose"], catch_exceptions=False)
-    told = done.stdout
-    assert told.startswith("Where memory slows a workload 1.5× or more,")
-    assert "“not slowed” by" in " ".join(told.split())
-    assert "next: edgebench predict" in done.stderr
-    for words in ("one limit held out", "one network held out", "±10 %"):
-        assert words in told
-    for name in ("predicted", "error", "intervals"):
-        assert (root / "figures" / f"validation-{name}.png").stat().st_size > 10_000
-
-
-def test_a_family_that_is_not_there(root: Path):
-    """A family that can't be held out is a slip of the keyboard, and told so."""
-    assert "did you mean densenet?" in said(validate, root, "--hold-out", "densnet")

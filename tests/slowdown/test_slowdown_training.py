@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from kernel_by_page import KernelByPage
@@ -74,9 +76,18 @@ def test_what_the_allocator_keeps_is_held():
     assert left[0] > 1.3 * left[1]
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
-@pytest.mark.parametrize("malloc", ["", "MALLOC_MMAP_THRESHOLD_=4096"])
-@pytest.mark.parametrize("share", [0.35, 0.6, 0.8, 0.85])
+#: Optimizers, the allocator's variables, and shares of what a step holds; two of them are enough.
+COMBINATIONS = [
+    pytest.param(*about, marks=() if place in (0, 13) else pytest.mark.long)
+    for place, about in enumerate(
+        itertools.product(
+            ("sgd", "momentum"), ("", "MALLOC_MMAP_THRESHOLD_=4096"), (0.6, 0.35, 0.8, 0.85)
+        )
+    )
+]
+
+
+@pytest.mark.parametrize(("optimizer", "malloc", "share"), COMBINATIONS)
 def test_steps_miss_what_the_kernel_s_loops_miss_page_by_page(
     optimizer: str, malloc: str, share: float, request: pytest.FixtureRequest
 ):

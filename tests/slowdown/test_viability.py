@@ -14,7 +14,6 @@ from made_sweep import Shape, make
 from edgebench.results.results import load
 from edgebench.slowdown.evaluation.viability_scores import (
     cross_validate_viability,
-    predict_viability,
     score_viability,
 )
 from edgebench.slowdown.viability import CONFIDENT, ViabilityTrial, fit_viability, mapped_bytes
@@ -81,28 +80,6 @@ def test_networks_left_out_are_judged_right():
     assert told.dangerous == 0
     assert told.edges == 8
     assert told.within_10 == 1.0
-
-
-def test_a_wrong_edge_shows():
-    """What was learnt where the edge lies lower calls trials viable that are killed."""
-    judged, edges = predict_viability(viability_trials(0.8), viability_trials(1.1))
-    told = score_viability("network", judged, edges)
-    assert told.dangerous > 0
-    assert told.wrongly_viable >= told.dangerous
-    assert told.within_10 is not None
-    assert told.within_10 < 0.5
-
-
-def test_held_out_families_are_judged_apart():
-    """A family that is held out is asked with the others' knowledge, and taught none of it."""
-    made = [
-        *viability_trials(networks=5),
-        *(ViabilityTrial("densenet121", ("d",), s.limit_bytes, s.swap_bytes, s.need_bytes, s.viable)
-          for s in viability_trials(networks=1)),
-    ]  # fmt: skip
-    judged, _ = cross_validate_viability(made, ["densenet"])
-    assert {one.trial.network for one in judged["held-out"]} == {"densenet121"}
-    assert "densenet121" not in {one.trial.network for one in judged["network"]}
 
 
 def test_mapped_weights_need_no_swap():

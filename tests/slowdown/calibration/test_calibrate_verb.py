@@ -37,6 +37,7 @@ def made_up() -> Calibration:
 
 
 @pytest.mark.own_cgroup
+@pytest.mark.long
 def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Real scans without swap: constants that make sense, kept, shown and drawn."""
     short = partial(module.CalibrationOptions, repeats=2, time_s=0.1)
