@@ -8,12 +8,10 @@ import json
 import random
 import zipfile
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -51,18 +49,8 @@ class Shape:
     command: str | None = None
 
 
-def unsynced() -> AbstractContextManager[object]:
-    """Within it nothing waits for the disk: nobody pulls the plug on a made-up sweep."""
-    return patch("os.fsync")
-
-
 def make(root: Path, shape: Shape, device: str = "jetson-nano") -> Path:
     """Write the sweep; its folder."""
-    with unsynced():
-        return _make(root, shape, device)
-
-
-def _make(root: Path, shape: Shape, device: str) -> Path:
     chance = random.Random(7)
     labels = list(shape.labels) or ["max" if m is None else f"{m:g}M" for m in shape.limits]
     loads = [list(shape.networks)] if shape.pipeline else [[name] for name in shape.networks]

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from made_sweep import unsynced
 
 from edgebench.accelerator_report import AcceleratorReport
 from edgebench.records import LimitSetting, PhaseSum, TrialRecord
@@ -21,12 +20,9 @@ def write_sweep(folder: Path, records: list[TrialRecord], scenario: dict[str, An
         {"trial": r.trial, "point_id": r.point, "block": 0, "repeat": r.repeat} for r in records
     ]
     resolved = {"fingerprint": "0" * 64, "scenario": scenario, "points": [], "plan": plan}
-    with (
-        unsynced(),
-        ResultsFolder.create(
-            folder, "board", "study", 'name = "study"\n', resolved, {}, {}
-        ) as made,
-    ):
+    with ResultsFolder.create(
+        folder, "board", "study", 'name = "study"\n', resolved, {}, {}
+    ) as made:
         for record in records:
             made.append(record)
         made.finish({"trials": len(records), "outcomes": {"ok": len(records)}})

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from made_sweep import unsynced
 
 from edgebench.records import LimitSetting, Outcome, SamplerReport, TrialRecord
 from edgebench.results.folder import ResultsFolder
@@ -206,12 +205,9 @@ def make_sweep(
             for trial, label, block in planned
         ],
     }
-    with (
-        unsynced(),
-        ResultsFolder.create(
-            root, device, "quick", 'name = "quick"\n', resolved, {"kernel": "6.1"}, NETWORKS
-        ) as folder,
-    ):
+    with ResultsFolder.create(
+        root, device, "quick", 'name = "quick"\n', resolved, {"kernel": "6.1"}, NETWORKS
+    ) as folder:
         for trial, label, block in planned[:stop_after]:
             made = (make or usual_record)(trial, label, block)
             write_files(folder, made)
