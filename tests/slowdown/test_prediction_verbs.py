@@ -15,9 +15,6 @@ from edgebench.cli.fit import fit
 from edgebench.cli.predict import predict
 from edgebench.cli.validate import validate
 
-#: Models are fitted in forked processes.
-pytestmark = pytest.mark.process
-
 
 def test_a_network_that_was_run(root: Path):
     """At a limit between two that were run, its phases are as slow as the truth says."""
