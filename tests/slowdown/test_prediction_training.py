@@ -62,12 +62,13 @@ def as_training(record: TrialRecord, **changed: Any) -> TrialRecord:
     return replace(record, settings={**TRAINING, **changed}, phases=phases)
 
 
-@pytest.fixture
-def trained(tmp_path: Path) -> Results:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """A sweep of a training, four limits, its device calibrated."""
+    root = tmp_path_factory.mktemp("trained")
     shape = replace(SHAPE, networks={"alexnet": 4}, limits=(None, 150, 120, 100, 80))
-    made = load(make(tmp_path, shape))
-    save_calibration(calibration(), tmp_path)
+    made = load(make(root, shape))
+    save_calibration(calibration(), root)
     sweeps = [
         replace(one, records=[as_training(record) for record in one.records], networks={})
         for one in made.sweeps
@@ -75,11 +76,17 @@ def trained(tmp_path: Path) -> Results:
     return Results(sweeps)
 
 
-@pytest.mark.process
-def test_steps_are_described_and_told_by_the_simulation(trained: Results):
-    """Each phase of a step has a prediction from the layers and the calibration alone."""
-    described, untold = with_trainings(trained)
+@pytest.fixture(scope="module")
+def described(trained: Results) -> Results:
+    """With its steps' layers, which another process describes."""
+    found, untold = with_trainings(trained)
     assert untold == []
+    return found
+
+
+@pytest.mark.process
+def test_steps_are_described_and_told_by_the_simulation(described: Results):
+    """Each phase of a step has a prediction from the layers and the calibration alone."""
     (known,), _ = device_data(described)
     assert {curve.phase for curve in known.curves} == {*PHASES, "total"}
     fit = Simulated().fit((), known.context)
@@ -93,9 +100,8 @@ def test_steps_are_described_and_told_by_the_simulation(trained: Results):
 
 
 @pytest.mark.process
-def test_a_measured_demand_tells_the_runtime_of_a_training(trained: Results):
+def test_a_measured_demand_tells_the_runtime_of_a_training(described: Results):
     """What a demand has beside what steps hold is the runtime's; an unknown one is calibrated."""
-    described, _ = with_trainings(trained)
     (known,), _ = device_data(described)
     curve = replace(known.curves[0], demand_bytes=300.0 * MIB)
     workload = workload_for(curve, known.context)
@@ -106,27 +112,25 @@ def test_a_measured_demand_tells_the_runtime_of_a_training(trained: Results):
 
 
 @pytest.mark.process
-def test_the_allocator_s_variables_are_settings_of_curves(trained: Results):
+def test_the_allocator_s_variables_are_settings_of_curves(described: Results):
     """A sweep that ran with them has other curves, and other simulated heaps."""
     words = "MALLOC_MMAP_THRESHOLD_=131072"
     variables = {"MALLOC_MMAP_THRESHOLD_": "131072", "OMP_NUM_THREADS": "1"}
     sweeps = [
         replace(one, environment={**one.environment, "variables": variables})
-        for one in trained.sweeps
+        for one in described.sweeps
     ]
-    described, _ = with_trainings(Results(sweeps))
-    (known,), _ = device_data(described)
+    (known,), _ = device_data(Results(sweeps))
     assert {curve.settings["malloc"] for curve in known.curves} == {words}
-    (plain,), _ = device_data(with_trainings(trained)[0])
+    (plain,), _ = device_data(described)
     assert "malloc" not in plain.curves[0].settings
     own, other = (workload_for(one.curves[0], one.context) for one in (known, plain))
     assert (own.malloc.adapts, other.malloc.adapts) == (False, True)
 
 
 @pytest.mark.process
-def test_a_training_without_a_time_is_not_predicted(trained: Results):
+def test_a_training_without_a_time_is_not_predicted(described: Results):
     """Its limits can be told from its own trials; rates of layers are those of inference."""
-    described, _ = with_trainings(trained)
     (known,), _ = device_data(described)
     fits, _ = fit_all(list(known.curves), context=known.context)
     found = {one.model.name: one for one in fits[0].fits}
@@ -158,16 +162,15 @@ def test_what_is_not_modelled_is_told_by_its_own_curves(trained: Results):
 
 
 @pytest.mark.process
-def test_a_network_of_ones_own_leaves_the_others_their_layers(trained: Results):
+def test_a_network_of_ones_own_leaves_the_others_their_layers(trained: Results, described: Results):
     """It has no layer table, and why is said; the training of a known network still has one."""
     (one,) = trained.sweeps
     own = [as_training(r, network="mine.py:Net") for r in one.records]
     other = replace(one, path=one.path.with_name("other"), records=own)
-    described, untold = with_trainings(Results([one, other]))
+    both, untold = with_trainings(Results([one, other]))
     why = "mine.py:Net is not a network that edgebench knows by name"
     assert untold == [f"a training's layers: {why}"]
-    alone, _ = with_trainings(trained)
-    tables = [device_data(results)[0][0].context.tables for results in (described, alone)]
+    tables = [device_data(results)[0][0].context.tables for results in (both, described)]
     assert set(tables[0]) == set(tables[1]) != set()
 
 

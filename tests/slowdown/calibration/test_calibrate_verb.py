@@ -149,13 +149,9 @@ def test_without_cgroups_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert isinstance(done.exception, CgroupError)
 
 
-@pytest.mark.parametrize("swap_kind", ["file", "none"])
-def test_the_figure_is_the_same_from_the_same_scans(tmp_path: Path, swap_kind: str):
-    """PNG and SVG, byte for byte, with and without swap."""
+def test_the_figure_is_the_same_from_the_same_scans(tmp_path: Path):
+    """PNG and SVG, byte for byte."""
     made = made_up()
-    if swap_kind == "none":
-        scans = tuple(scan for scan in made.scans if scan.of == "file")
-        made = calibration(swap_kind="none", swap_in_bytes_per_s=None, scans=scans)
     first = [path.read_bytes() for path in draw_calibration(made, tmp_path / "a")]
     again = [path.read_bytes() for path in draw_calibration(made, tmp_path / "b")]
     assert len(first) == 2
