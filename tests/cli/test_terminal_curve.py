@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgebench.cli.terminal_curve import CurvePoint, curve_lines
@@ -56,6 +56,7 @@ def test_no_trial_gives_no_picture():
 
 
 @pytest.mark.parametrize("unit", ["x", "s"])
+@settings(max_examples=40)
 @given(
     st.lists(
         st.builds(

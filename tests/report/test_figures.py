@@ -131,6 +131,7 @@ def test_the_slowdown_figure_has_all_its_parts(small: Results):
     assert {"linear", "one trial", "demand", "killed (out of memory)"} <= set(words)
 
 
+@pytest.mark.heavy
 def test_totals_draw_a_line_a_schedule(wide: Results):
     """Four schedules, four lines, each through every viable limit and the unlimited trials."""
     (drawn,) = totals.figures(wide)
@@ -150,6 +151,7 @@ def test_totals_of_several_sweeps_keep_their_trials_apart(tmp_path: Path):
     assert len({round(float(seconds), 9) for seconds in trials.get_ydata()}) == 3
 
 
+@pytest.mark.heavy
 def test_figure_1_has_a_colour_a_limit(wide: Results):
     """Loading and execution time of all layers that have weights, a colour a limit."""
     drawn = list(loading_execution.figures(wide))
