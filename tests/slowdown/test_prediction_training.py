@@ -112,15 +112,15 @@ def test_a_measured_demand_tells_the_runtime_of_a_training(described: Results):
 
 
 @pytest.mark.process
-def test_the_allocator_s_variables_are_settings_of_curves(described: Results):
+def test_the_allocator_s_variables_are_settings_of_curves(trained: Results, described: Results):
     """A sweep that ran with them has other curves, and other simulated heaps."""
     words = "MALLOC_MMAP_THRESHOLD_=131072"
     variables = {"MALLOC_MMAP_THRESHOLD_": "131072", "OMP_NUM_THREADS": "1"}
     sweeps = [
         replace(one, environment={**one.environment, "variables": variables})
-        for one in described.sweeps
+        for one in trained.sweeps
     ]
-    (known,), _ = device_data(Results(sweeps))
+    (known,), _ = device_data(with_trainings(Results(sweeps))[0])
     assert {curve.settings["malloc"] for curve in known.curves} == {words}
     (plain,), _ = device_data(described)
     assert "malloc" not in plain.curves[0].settings
