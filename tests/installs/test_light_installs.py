@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,10 +109,11 @@ OTHERWISE = {
 #: Extras that a page names for more than the verb's least.
 OF_USE = {"batch": {"tensorflow"}, "demo": {"serve"}, "minimum": {"plot"}, "predict": {"torch"}}
 
-#: Without a cgroup, too, they look at what tests beside them make: cgroups, dead servers' files.
-_ALONE = ("doctor", "serve")
-#: Everything else needs nothing that there is but once.
-_BESIDE = pytest.mark.xdist_group("installs")
+#: Whether the calls make cgroups.
+MEASURING = [
+    pytest.param(False, id="measuring nothing", marks=pytest.mark.process),
+    pytest.param(True, id="measuring", marks=pytest.mark.own_cgroup),
+]
 
 Installer = Callable[..., Path]
 
@@ -152,30 +153,63 @@ def has(needed: Call, chosen: tuple[str, ...]) -> bool:
     return any(ways <= have for ways in (needed.needs, *OTHERWISE.get(needed.words, ())))
 
 
-def answer(python: Path, one: Call, places: dict[str, Path]) -> tuple[int, str]:
-    """The exit code of the call in that installation, and what it said on stderr."""
-    words = [str(python), "-m", "edgebench"]
-    words += [re.sub("SCENARIOS|STUDY|SWEEP|OUT", lambda m: str(places[m[0]]), word)
-              for word in one.words.split()]  # fmt: skip
+def answers(
+    python: Path, calls: Sequence[Call], places: dict[str, Path]
+) -> dict[str, tuple[int, str]]:
+    """Words → the exit code in that installation and what it said on stderr.
+
+    All calls are made in one interpreter, which imports pandas or torch once.
+    """
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     with subprocess.Popen(
-        words,
+        [str(python), str(ROOT / "tests" / "installs" / "called.py")],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
         env={**env, "MPLBACKEND": "agg"},
         cwd=places["OUT"],
     ) as process:
-        if one.verb == "serve":
-            assert process.stdout is not None
-            told = process.stdout.readline()
-            if told:
-                process.send_signal(signal.SIGINT)
-                _, said = process.communicate(timeout=60)
-                assert json.loads(told)["port"]
-                return 0, said
-        _, said = process.communicate(timeout=280)
+        told, _ = process.communicate(json.dumps([words_of(one, places) for one in calls]))
+    lines = [json.loads(line) for line in told.splitlines()]
+    assert len(lines) == len(calls), f"it ended in {calls[len(lines)].words!r}"
+    return {one.words: (line["code"], line["said"]) for one, line in zip(calls, lines, strict=True)}
+
+
+def words_of(one: Call, places: dict[str, Path]) -> list[str]:
+    """Its words with the places filled in."""
+    names = "|".join(places)
+    return [re.sub(names, lambda m: str(places[m[0]]), word) for word in one.words.split()]
+
+
+def served(python: Path, one: Call, places: dict[str, Path]) -> tuple[int, str]:
+    """The same of a server, which is stopped once it says where it listens."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    with subprocess.Popen(
+        [str(python), "-m", "edgebench", *words_of(one, places)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+        cwd=places["OUT"],
+    ) as process:
+        assert process.stdout is not None
+        if told := process.stdout.readline():
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=250)
+            assert json.loads(told)["port"]
+            return 0, said
+        _, said = process.communicate(timeout=250)
         return process.returncode, said
+
+
+def judge_all(
+    calls: Sequence[Call], chosen: tuple[str, ...], python: Path, places: dict[str, Path]
+) -> None:
+    """Each of them works as it should in that installation."""
+    found = answers(python, [one for one in calls if one.verb != "serve"], places)
+    for one in calls:
+        code, said = found[one.words] if one.words in found else served(python, one, places)
+        judge(one, chosen, code, said, python)
 
 
 def judge(one: Call, chosen: tuple[str, ...], code: int, said: str, python: Path) -> None:
@@ -195,61 +229,47 @@ def judge(one: Call, chosen: tuple[str, ...], code: int, said: str, python: Path
     assert not any(has(one, (*chosen, *asked[:i], *asked[i + 1 :])) for i in range(len(asked)))
 
 
-def cells(*installations: tuple[str, ...]) -> list[object]:
-    """Every call in every installation."""
-    return list(_cells(installations))
-
-
-def _cells(installations: Iterable[tuple[str, ...]]) -> Iterator[object]:
-    for chosen in installations:
-        for one in CALLS:
-            beside = [] if one.verb in _ALONE else [_BESIDE]
-            marks = [pytest.mark.own_cgroup] if one.cgroup else beside
-            name = f"{'+'.join(chosen) or 'base'}: {one.words}"
-            yield pytest.param(chosen, one, id=name, marks=marks)
-
-
-@pytest.mark.process
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
-@pytest.mark.parametrize(("chosen", "one"), cells(()))
-def test_in_the_base_install(
-    chosen: tuple[str, ...], one: Call, installed: Installer, places: dict[str, Path]
-):
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("measuring", MEASURING)
+def test_in_the_base_install(measuring: bool, installed: Installer, places: dict[str, Path]):
     """What needs nothing more works; all else says in one message what to install."""
-    python = installed()
-    judge(one, chosen, *answer(python, one, places), python)
+    judge_all([one for one in CALLS if one.cgroup == measuring], (), installed(), places)
 
 
-@pytest.mark.process
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
-@pytest.mark.parametrize(("chosen", "one"), cells(*((extra,) for extra in EXTRAS)))
-def test_in_each_extra(
-    chosen: tuple[str, ...], one: Call, installed: Installer, places: dict[str, Path]
-):
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("measuring", MEASURING)
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_in_each_extra(extra: str, measuring: bool, installed: Installer, places: dict[str, Path]):
     """Likewise where one extra is there."""
-    python = installed(*chosen)
-    judge(one, chosen, *answer(python, one, places), python)
+    calls = [one for one in CALLS if one.cgroup == measuring]
+    judge_all(calls, (extra,), installed(extra), places)
 
 
+@pytest.mark.own_cgroup
+@pytest.mark.torch
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
-@pytest.mark.own_cgroup
-@pytest.mark.parametrize("one", [c for c in CALLS if len(c.needs) > 1], ids=lambda one: one.words)
+@pytest.mark.timeout(900)
 def test_what_two_extras_are_named_for_works_with_both(
-    one: Call, installed: Installer, places: dict[str, Path]
+    installed: Installer, places: dict[str, Path]
 ):
     """What one extra alone can't do works once all are there that were asked for."""
-    chosen = tuple(sorted(one.needs))
-    python = installed(*chosen)
-    judge(one, chosen, *answer(python, one, places), python)
+    together: dict[tuple[str, ...], list[Call]] = {}
+    for one in CALLS:
+        if len(one.needs) > 1:
+            together.setdefault(tuple(sorted(one.needs)), []).append(one)
+    for chosen, calls in together.items():
+        judge_all(calls, chosen, installed(*chosen), places)
 
 
 @pytest.mark.process
@@ -268,9 +288,7 @@ def test_in_a_fresh_environment(tmp_path: Path, places: dict[str, Path]):
         python = install_really(tmp_path / "fresh", source)
     except subprocess.CalledProcessError as error:
         pytest.skip(f"pip can't install here: {error.stderr.strip().splitlines()[-1]}")
-    for one in CALLS:
-        if not one.cgroup:
-            judge(one, (), *answer(python, one, places), python)
+    judge_all([one for one in CALLS if not one.cgroup], (), python, places)
     check_help(python)
 
 
