@@ -40,6 +40,7 @@ def test_what_was_put_in_comes_out():
     assert layers.rank_low <= layers.rank <= layers.rank_high
 
 
+@pytest.mark.heavy
 def test_what_has_no_effect_is_shown_as_often_as_promised():
     """Of 100 searches the rate, which does nothing, is shown in about one of twenty."""
     shown = [

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
 from adaptive_making import DEMAND, World, hinge
 
 
+@pytest.mark.heavy
 @pytest.mark.promise(
     "Trials at the least viable limit are repeated; a limit that sometimes kills is not "
     "viable, and the probability is reported with its interval."

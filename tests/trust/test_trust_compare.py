@@ -76,6 +76,7 @@ def test_equal_sweeps_are_seldom_told_apart(noise: float) -> None:
     assert flagged <= 0.05 * _PAIRS
 
 
+@pytest.mark.heavy
 @pytest.mark.promise(
     "A slowdown of 10 % is found in at least 95 of 100 comparisons, at three repeats and "
     "noise of up to 3 %."
@@ -88,6 +89,7 @@ def test_a_tenth_slower_is_found(noise: float) -> None:
     assert found >= 0.95 * _PAIRS
 
 
+@pytest.mark.heavy
 @pytest.mark.promise(
     "A slowdown of 10 % is found in at least 95 of 100 comparisons, at three repeats and "
     "noise of up to 3 %."

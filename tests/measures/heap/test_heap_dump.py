@@ -88,6 +88,7 @@ def test_a_damaged_dump_is_read_or_refused(at: int, character: str) -> None:
     read_or_refused(DUMP[:at] + character + DUMP[at + 1 :])
 
 
+@pytest.mark.heavy
 @given(st.text() | st.binary().map(lambda data: data.decode(errors="replace")))
 def test_garbage_is_refused(text: str) -> None:
     """Any text ends in a worded error, and so does any text after a good header."""

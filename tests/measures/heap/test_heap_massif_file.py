@@ -85,6 +85,7 @@ def test_a_damaged_file_is_read_or_refused(at: int, character: str) -> None:
     damaged(FILE[:at] + character + FILE[at + 1 :])
 
 
+@pytest.mark.heavy
 @given(st.text())
 def test_garbage_is_read_or_refused(text: str) -> None:
     """Nor does any text, alone or in place of a tree."""
