@@ -218,7 +218,6 @@ PAGES: dict[str, tuple[str, ...]] = {
         ),
         *("30 minutes at the most", "last release in 2012"),
     ),
-    "docs/explanation/trust.md": ("with exit code 1",),
     "docs/explanation/slowdown-model.md": (
         *("1 at the demand", "μ = 0", "slowed 1.5 times or more"),
         *("Inception v3", "more than 20 MiB", "of 20 MiB where"),

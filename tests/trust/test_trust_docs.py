@@ -1,45 +1,28 @@
-"""docs/explanation/trust.md speaks of tests that exist."""
+"""The page of promises is made from the tests that prove them."""
 
 from __future__ import annotations
 
-import ast
-import re
+import runpy
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
-_NAME = re.compile(r"`(?:(tests/[\w/]+\.py)(?:::)?)?(test_\w+)?`")
+PROMISES = runpy.run_path(str(ROOT / "scripts" / "promises.py"))
 
 
-def functions_of(path: str) -> set[str]:
-    """The tests in a file."""
-    tree = ast.parse((ROOT / path).read_text())
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+def test_the_page_of_promises_is_made_from_the_tests() -> None:
+    """docs/explanation/promises.md is what scripts/promises.py writes."""
+    page = ROOT / "docs" / "explanation" / "promises.md"
+    assert page.read_text() == PROMISES["render_page"](ROOT / "tests"), "python scripts/promises.py"
 
 
-def test_each_promise_names_tests_that_exist() -> None:
-    """Every row of every table names at least one; a bare name is of the file named before it."""
-    rows = [
-        line
-        for line in (ROOT / "docs/explanation/trust.md").read_text().splitlines()
-        if "`tests/" in line
-    ]
-    assert len(rows) > 30
-    for row in rows:
-        file = ""
-        for match in _NAME.finditer(row):
-            file = match[1] or file
-            if match[1] or match[2]:
-                assert file
-                assert not match[2] or match[2] in functions_of(file), row
-
-
-def test_no_promise_is_without_a_test() -> None:
-    """Between the head of a table of proofs and its end each row has a test."""
-    proofs = False
-    for line in (ROOT / "docs/explanation/trust.md").read_text().splitlines():
-        if line.endswith("| proved by |"):
-            proofs = True
-        elif not line.startswith("|"):
-            proofs = False
-        elif proofs and not line.startswith("| ---"):
-            assert "`tests/" in line, line
+def test_a_promise_is_found_with_its_tests(tmp_path: Path) -> None:
+    """By its mark, across lines; a test without one is no proof."""
+    file = tmp_path / "test_made.py"
+    mark = "@pytest.mark.promise(\n    'Nothing '\n    'is lost.'\n)\n"
+    file.write_text(f"{mark}def test_one(): ...\ndef test_two(): ...\n")
+    assert list(PROMISES["promises_in"](file)) == [("Nothing is lost.", "test_one")]
+    file.write_text("@pytest.mark.promise(1)\ndef test_one(): ...\n")
+    with pytest.raises(ValueError, match="one string"):
+        list(PROMISES["promises_in"](file))

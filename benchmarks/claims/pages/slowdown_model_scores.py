@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from claims import published, replay
+from claims import published
 from claims import validation as v
 from claims.kept import FRESH_QUICKSTART, figures
 from claims.texts import Claim, says, table
@@ -43,7 +43,6 @@ def claims() -> Iterator[Claim]:
         *(edges["trials"], edges["killed"], f"{100 * edges['right']:.1f}"),
     )
     yield says("which knows the measured one, for {} %", f"{100 * edges['rule_right']:.1f}")
-    yield from _adaptive()
 
 
 def _rows() -> Iterator[tuple[str, ...]]:
@@ -83,26 +82,3 @@ def _other_rows() -> Iterator[tuple[str, ...]]:
                 *(v.per_cent(slowed["noise"]), v.per_cent(held, 0)),
             )
             name = ""
-
-
-def _adaptive() -> Iterator[Claim]:
-    second = ("768M", "384M", "256M", "128M")
-    taken, off = replay.adaptive()
-    (two, two_off), (five, five_off), (one, one_off) = (
-        replay.grid(second, 2),
-        replay.grid(second, 5),
-        replay.grid(None, 1),
-    )
-    yield says(
-        "on an edgecaffe sweep of the disk as it is ({} trials",
-        sum(map(len, replay.measured()[1].values())),
-    )
-    yield says(
-        "takes {} trials and then predicts a round's time at all limits within {} %",
-        *(taken, f"{100 * off:.1f}"),
-    )
-    yield says(
-        "is off by {} % with as many trials ({}) and by {} % with all five repeats ({}); one trial of"
-        " each limit ({}) by {} %",
-        *(f"{100 * two_off:.1f}", two, f"{100 * five_off:.1f}", five, one, f"{100 * one_off:.1f}"),
-    )

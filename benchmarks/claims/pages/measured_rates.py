@@ -1,4 +1,4 @@
-"""docs/explanation/trust.md."""
+"""docs/explanation/measured-rates.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from claims.kept import FIGURES, MIB, figures, rows
 from claims.texts import Claim, says
 
-PAGE = "docs/explanation/trust.md"
+PAGE = "docs/explanation/measured-rates.md"
 
 
 def claims() -> Iterator[Claim]:
