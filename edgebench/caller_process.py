@@ -17,16 +17,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgebench.identity import Identity
 
-#: Programs that the function starts are looked for here, whatever the harness's ``PATH`` is.
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Naming functions in torch's libraries takes minutes.
 LIMIT_S = 900.0
 #: The largest answer.
@@ -54,16 +52,18 @@ def call_as_caller(
     Raises:
         CallError: it raised an exception, was killed, or gave no answer that can be used.
     """
+    from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
+
     path = [entry for entry in sys.path if Path(entry).is_absolute()]
     user = [identity.uid, identity.gid, *identity.groups] if identity else []
     home = identity.home if identity else Path.home()
-    with _in_memory(json.dumps(request).encode()) as given:
+    with in_memory(json.dumps(request).encode()) as given:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__, json.dumps([function, path, user, *imports])],
             stdin=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={"PATH": _PATH, "HOME": str(home), "LC_ALL": "C.UTF-8"},
+            env={**SYSTEM_ENVIRONMENT, "HOME": str(home)},
             cwd="/",
             start_new_session=True,
         )
@@ -85,16 +85,6 @@ class CallError(Exception):
         super().__init__(what)
         #: That of the OSError that it raised.
         self.errno = errno
-
-
-@contextlib.contextmanager
-def _in_memory(data: bytes) -> Iterator[BinaryIO]:
-    """A descriptor to read the data from: a pipe would have to be fed meanwhile."""
-    fd = os.memfd_create("edgebench-request", os.MFD_CLOEXEC)
-    with os.fdopen(fd, "wb+") as file:
-        file.write(data)
-        file.seek(0)
-        yield file
 
 
 def _read(process: subprocess.Popen[bytes], limit_s: float) -> bytes:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from edgebench.identity import Identity
 from edgebench.safe_folders import is_own_place
@@ -75,6 +78,23 @@ def workload_environment(identity: Identity | None) -> dict[str, str]:
     if not runtime.is_dir():
         del kept["XDG_RUNTIME_DIR"]
     return kept
+
+
+#: The variables of a process that nobody else may influence.
+SYSTEM_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C.UTF-8",
+}
+
+
+@contextlib.contextmanager
+def in_memory(data: bytes) -> Iterator[BinaryIO]:
+    """A descriptor to read the data from: a pipe would have to be fed meanwhile."""
+    fd = os.memfd_create("edgebench-request", os.MFD_CLOEXEC)
+    with os.fdopen(fd, "wb+") as file:
+        file.write(data)
+        file.seek(0)
+        yield file
 
 
 def own_program(module: str, *words: str) -> list[str]:

@@ -4,6 +4,10 @@ The order is the point. The ``cgroup.procs`` files are opened while that is stil
 rights are dropped, and joining comes last: so nothing but the command is charged, and no
 high-water mark is inherited. No shell is involved.
 
+It starts with the harness's rights, maybe root's, and a variable such as ``LD_PRELOAD`` loads code
+into any program. So the command's own variables come by a descriptor, and the command alone gets
+them.
+
 It stands between the harness and every trial, so it imports next to nothing: json or signal
 alone would double its time.
 """
@@ -14,12 +18,12 @@ import ctypes
 import os
 import sys
 
-# os.execvp needs it, at a moment when dropped rights may leave it unreadable.
+# os.execvpe needs it, at a moment when dropped rights may leave it unreadable.
 import warnings as warnings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import NoReturn
 
     from edgebench.cgroups.interface import Cgroup
@@ -37,6 +41,7 @@ def join_command(
     command: Sequence[str],
     identity: Identity | None,
     cores: tuple[int, ...] | None,
+    environment_fd: int | None = None,
 ) -> list[str]:
     """The words that run ``command`` in the cgroup.
 
@@ -45,15 +50,22 @@ def join_command(
         command: the program (looked up in ``PATH``) and its arguments.
         identity: the user to become first; None stays as we are.
         cores: the only cores to run on; None is any.
+        environment_fd: an inherited descriptor with the command's variables, as
+            :func:`environment_block` has them; None: it gets the helper's own.
     """
     words = [f"join={path}" for path in cgroup.join_files()]
     if identity:
         words.append(f"user={_numbers((identity.uid, identity.gid, *identity.groups))}")
     if cores:
         words.append(f"cores={_numbers(cores)}")
-    if "LC_CTYPE" in os.environ:
-        words.append("locale=kept")
+    if environment_fd is not None:
+        words.append(f"environment={environment_fd}")
     return [sys.executable, "-I", "-S", __file__, *words, "--", *command]
+
+
+def environment_block(variables: Mapping[str, str]) -> bytes:
+    """The variables as ``/proc/self/environ`` has them."""
+    return b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in variables.items())
 
 
 def _numbers(numbers: Sequence[int]) -> str:
@@ -66,24 +78,25 @@ def main(words: list[str]) -> NoReturn:
     spec = [word.partition("=")[::2] for word in words[:end]]
     command = words[end + 1 :]
     try:
-        _prepare_and_join(spec)
+        environment = _prepare_and_join(spec)
     except OSError as error:
         _end(FAILED_BEFORE, f"can't join the cgroup: {error}")
     try:
-        os.execvp(command[0], command)
+        os.execvpe(command[0], command, environment)
     except FileNotFoundError:
         _end(NOT_FOUND, f"no command {command[0]!r}")
     except OSError as error:
         _end(NOT_EXECUTABLE, f"can't run {command[0]!r}: {error.strerror}")
 
 
-def _prepare_and_join(spec: list[tuple[str, str]]) -> None:
+def _prepare_and_join(spec: list[tuple[str, str]]) -> dict[bytes, bytes]:
+    """The command's variables."""
     descriptors = [os.open(value, os.O_WRONLY) for key, value in spec if key == "join"]
     options = {key: value for key, value in spec if key != "join"}
     cores = _parsed(options["cores"]) if "cores" in options else []
-    if "locale" not in options:
-        # Python itself may have set it (PEP 538); the command gets what edgebench was given.
-        os.environ.pop("LC_CTYPE", None)
+    environment = dict(os.environb)
+    if "environment" in options:
+        environment = _read_environment(int(options["environment"]))
     libc = ctypes.CDLL(None)
     for number in _IGNORED_BY_PYTHON:
         libc.signal(number, None)
@@ -100,6 +113,13 @@ def _prepare_and_join(spec: list[tuple[str, str]]) -> None:
     if cores:
         # Last: Linux 6.1 gives all cores back to who joins a cgroup with cpusets.
         os.sched_setaffinity(0, cores)
+    return environment
+
+
+def _read_environment(descriptor: int) -> dict[bytes, bytes]:
+    with open(descriptor, "rb") as file:
+        variables = [line.partition(b"=") for line in file.read().split(b"\0") if line]
+    return {name: value for name, _, value in variables}
 
 
 def _parsed(numbers: str) -> list[int]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
-from edgebench.cgroups.join import join_command
+from edgebench.cgroups.join import environment_block, join_command
 from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
 from edgebench.errors import EdgebenchError
 from edgebench.layers.disk import evict
@@ -26,6 +26,7 @@ from edgebench.measures.strategies.gnu_time import (
     read_report,
     report_file,
 )
+from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
 from edgebench.records import LimitSetting, TrialRecord, Watching
 from edgebench.results.live_file import EVENTS, write_live_trial
 from edgebench.run.background import background_activity
@@ -250,16 +251,20 @@ class _Measurement:
             if self.observer:
                 start = self.observer.wrap(start)
             timed = gnu_time_command(self.setup.gnu_time, report, start.argv)
-            ended = process.run(
-                join_command(self.cgroup, timed, identity, _limits_of(request.limits).cores),
-                env=environment_of(start, identity),
-                cwd=start.cwd,
-                pass_fds=fds,
-                timeout_s=request.settings.get("stop_after_s") or request.timeout_s,
-                kill=self.cgroup.kill,
-                wakes=control.wakes if control else {},
-                look=confinement.look,
-            )
+            cores = _limits_of(request.limits).cores
+            # The helper that joins may still be root: it gets none of the workload's variables.
+            with in_memory(environment_block(environment_of(start, identity))) as variables:
+                fd = variables.fileno()
+                ended = process.run(
+                    join_command(self.cgroup, timed, identity, cores, fd),
+                    env=SYSTEM_ENVIRONMENT,
+                    cwd=start.cwd,
+                    pass_fds=[*fds, fd],
+                    timeout_s=request.settings.get("stop_after_s") or request.timeout_s,
+                    kill=self.cgroup.kill,
+                    wakes=control.wakes if control else {},
+                    look=confinement.look,
+                )
             figures = read_report(report_fd)
         if request.settings.get("stop_after_s"):
             ended = replace(ended, timed_out=False, stopped=ended.timed_out)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,20 +14,27 @@ import pytest
 from edgebench.cgroups import join
 from edgebench.cgroups.interface import Cgroup
 from edgebench.identity import Identity
+from edgebench.processes import in_memory
 from tests.cgroups.conftest import Run
 
 NOBODY = Identity(65534, 65534, (65534, 100), Path("/"))
 
 
-def helper(*command: str, join_file: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The helper by itself, without a cgroup or with a file for one."""
+def helper(
+    *command: str, join_file: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The helper by itself, without a cgroup or with a file for one; ``env`` is the command's."""
     words = [f"join={join_file}"] if join_file else []
-    return subprocess.run(
-        [sys.executable, "-I", "-S", join.__file__, *words, "--", *command],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with in_memory(join.environment_block(os.environ if env is None else env)) as variables:
+        words.append(f"environment={variables.fileno()}")
+        return subprocess.run(
+            [sys.executable, "-I", "-S", join.__file__, *words, "--", *command],
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            check=False,
+            pass_fds=[variables.fileno()],
+        )
 
 
 @pytest.mark.own_cgroup
@@ -112,3 +120,14 @@ def test_the_command_gets_signals_and_locale_as_they_were(monkeypatch: pytest.Mo
 def test_a_command_with_a_double_dash_of_its_own():
     """Only the first ends the helper's words."""
     assert helper("echo", "--", "join=x").stdout == "-- join=x\n"
+
+
+@pytest.mark.process
+def test_the_command_alone_gets_its_variables():
+    """Exactly those, whatever they hold; the helper leaves no descriptor of them behind."""
+    given = {"PATH": "/usr/bin:/bin", "A": "b=c\nd", "NONE": "", "B\udcff": "\udcfe"}
+    done = helper("sh", "-c", "cat /proc/$$/environ; ls -l /proc/self/fd", env=given)
+    *variables, files = done.stdout.encode(errors="surrogateescape").split(b"\0")
+    expected = {os.fsencode(f"{name}={value}") for name, value in given.items()}
+    assert set(variables) == expected
+    assert b"memfd" not in files

@@ -266,6 +266,20 @@ def test_under_sudo_the_workload_is_the_caller_and_stays_in(callers: Path) -> No
     assert strange == []
 
 
+@pytest.mark.promise("A workload's variables, as LD_PRELOAD, act in no process that root runs.")
+@pytest.mark.root
+def test_under_sudo_variables_act_with_the_caller_s_rights_alone(callers: Path) -> None:
+    """The loader writes a file for each process that has these two: none of them is root's."""
+    (callers / "s.toml").write_text(
+        'schema = 1\nname = "sudo"\nrepeats = 1\ntimeout = "60s"\n[workload]\nkind = "command"\n'
+        f'command = ["/bin/true"]\nreset = ["/bin/true"]\n[workload.env]\nLD_DEBUG = "statistics"\n'
+        f'LD_DEBUG_OUTPUT = "{callers}/loaded"\n'
+    )
+    done = sudo_by_nobody(callers, "run", "s.toml", "--device", "d")
+    assert done.returncode == 0, done.stderr
+    assert {file.stat().st_uid for file in callers.glob("loaded.*")} == {NOBODY}
+
+
 @pytest.mark.promise("Links that a workload creates where root will write are not followed.")
 @pytest.mark.root
 def test_under_sudo_no_link_leads_root_astray(callers: Path) -> None:
