@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,13 @@ from made_sweep import make
 from verb_making import SHAPE, calibration
 
 from edgebench.slowdown.calibration.device import save_calibration
+
+
+@pytest.fixture(autouse=True)
+def one_core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pure test fits in its own process, whatever an earlier one left in caches."""
+    if request.node.get_closest_marker("process") is None:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
 
 
 @pytest.fixture(scope="session")
