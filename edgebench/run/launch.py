@@ -181,7 +181,8 @@ def open_descriptors(
 ) -> Iterator[tuple[Descriptors, list[int]]]:
     """The descriptors a worker inherits, opened as us: it may have no right to open them.
 
-    A function gets the events alone, a command none: with the mark it could reset its own peak.
+    A function gets the events and the usage, to read, and a command none: with the mark it could
+    reset its own peak.
 
     Args:
         kind: the workload's.
@@ -193,14 +194,15 @@ def open_descriptors(
     is_worker = kind in WORKLOADS
     with contextlib.ExitStack() as stack:
 
-        def opened(path: Path | None, flags: int) -> int | None:
-            if path is None or not is_worker:
+        def opened(path: Path | None, flags: int, wanted: bool = is_worker) -> int | None:
+            if path is None or not wanted:
                 return None
             fd = os.open(path, flags)
             stack.callback(os.close, fd)
             return fd
 
-        usage, swap = opened(hot.usage, os.O_RDONLY), opened(hot.swap, os.O_RDONLY)
+        usage = opened(hot.usage, os.O_RDONLY, kind != "command")
+        swap = opened(hot.swap, os.O_RDONLY)
         peak = opened(hot.peak, os.O_RDWR if hot.peak_resets else os.O_RDONLY)
         stat, kernel = opened(hot.stat, os.O_RDONLY), opened(hot.kernel, os.O_RDONLY)
         descriptors: Descriptors = {
