@@ -9,6 +9,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -35,102 +37,109 @@ def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
     return {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", last)}
 
 
+CONFTEST = """
+import pytest
+def pytest_addoption(parser): parser.addoption("--size", type=int)
+@pytest.fixture(scope="module")
+def area(request): return bytearray(request.config.getoption("--size") << 20)
+@pytest.fixture(scope="module")
+def opened():
+    yield 1
+    print("closed")
+"""
+#: What may happen in a marked test, below one limit.
+TESTS = """
+marked = pytest.mark.edgebench(memory="150M")
+
+@marked
+def test_large():
+    print("before the kill")
+    area = bytearray(200 * MIB)
+
+def test_before(opened):
+    pass
+
+@marked
+def test_fixture(area, tmp_path, capfd):
+    print("inner")
+    assert len(area) == 20 * MIB and tmp_path.is_dir()
+    assert capfd.readouterr().out == "inner\\n"
+
+@marked
+def test_own_failure():
+    os.system("echo of a child")
+    left = 1
+    assert left == 2
+
+@marked
+def test_skipped():
+    pytest.skip("for a reason")
+
+@pytest.mark.xfail(reason="known to be large", strict=True)
+@marked
+def test_known(area):
+    bytearray(300 * MIB)
+
+@marked
+def test_warns():
+    warnings.warn("careful", DeprecationWarning)
+
+@pytest.mark.parametrize("text", ["a::b[1]", "sp ace/ü", "-k", ""])
+@marked
+def test_each(text, opened):
+    assert isinstance(text, str)
+
+class TestIn:
+    @pytest.mark.edgebench("150M")
+    def test_method(self):
+        pass
+
+def test_after(opened):
+    pass
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of all of them."""
+
+    outcomes: dict[str, int]
+    printed: str
+    junit: str
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Runs them."""
+    folder = tmp_path_factory.mktemp("marked")
+    (folder / "conftest.py").write_text(CONFTEST)
+    done = run_pytest(folder, TESTS, "--size=20", "--junitxml=junit.xml")
+    return Ran(outcomes(done), done.stdout, (folder / "junit.xml").read_text())
+
+
 @pytest.mark.own_cgroup
-def test_a_test_that_needs_too_much_fails_with_the_sentence(tmp_path: Path):
+def test_outcomes_are_as_elsewhere(ran: Ran):
+    """Skips, expected failures and odd ids too: parameters with every character, a class."""
+    counts = {"passed": 9, "failed": 2, "skipped": 1, "xfailed": 1, "warning": 1}
+    assert ran.outcomes == counts, ran.printed
+
+
+@pytest.mark.own_cgroup
+def test_a_test_that_needs_too_much_fails_with_the_sentence(ran: Ran):
     """What it needs, the limit at which it was killed, pytest's own part, and what it printed."""
-    done = run_pytest(
-        tmp_path,
-        """
-        @pytest.mark.edgebench(memory="100M")
-        def test_large():
-            print("before the kill")
-            area = bytearray(200 * MIB)
-        """,
-        "--junitxml=junit.xml",
-    )
-    assert outcomes(done) == {"failed": 1}, done.stdout
-    written = (tmp_path / "junit.xml").read_text()
-    assert '<property name="edgebench" value="peak 100.0 MiB of 100.0 MiB' in written
-    sentence = r"needs 2\d\d\.\d MiB: killed by the kernel at 100\.0 MiB"
-    assert re.search(sentence, done.stdout)
-    assert re.search(r"the interpreter with pytest alone needs \d+\.\d MiB", done.stdout)
-    assert "before the kill" in done.stdout
-    assert "Traceback" not in done.stdout
+    assert '<property name="edgebench" value="peak 150.0 MiB of 150.0 MiB' in ran.junit
+    assert re.search(r"needs 2\d\d\.\d MiB: killed by the kernel at 150\.0 MiB", ran.printed)
+    assert re.search(r"the interpreter with pytest alone needs \d+\.\d MiB", ran.printed)
+    assert "before the kill" in ran.printed
+    assert "Traceback" not in ran.printed
 
 
 @pytest.mark.own_cgroup
-def test_fixtures_options_and_outcomes_are_as_elsewhere(tmp_path: Path):
-    """conftest, options, fixtures, skips, expected failures, tracebacks: as without a limit."""
-    (tmp_path / "conftest.py").write_text(
-        "import pytest\n"
-        "def pytest_addoption(parser): parser.addoption('--size', type=int)\n"
-        "@pytest.fixture(scope='module')\n"
-        "def area(request): return bytearray(request.config.getoption('--size') << 20)\n"
-    )
-    done = run_pytest(
-        tmp_path,
-        """
-        pytestmark = pytest.mark.edgebench(memory="150M")
-
-        def test_fixture(area, tmp_path, capfd):
-            print("inner")
-            assert len(area) == 20 * MIB and tmp_path.is_dir()
-            assert capfd.readouterr().out == "inner\\n"
-
-        def test_own_failure():
-            os.system("echo of a child")
-            left = 1
-            assert left == 2
-
-        def test_skipped():
-            pytest.skip("for a reason")
-
-        @pytest.mark.xfail(reason="known to be large", strict=True)
-        def test_known(area):
-            bytearray(300 * MIB)
-
-        def test_warns():
-            warnings.warn("careful", DeprecationWarning)
-        """,
-        "--size=20",
-    )
-    assert outcomes(done) == {"passed": 2, "failed": 1, "skipped": 1, "xfailed": 1, "warning": 1}
-    assert "assert 1 == 2" in done.stdout
-    assert "of a child" in done.stdout
-    assert "for a reason" in done.stdout
-    assert "DeprecationWarning: careful" in done.stdout
-    assert re.search(r"test_fixture: peak [\d.]+ MiB of 150\.0 MiB; pytest with", done.stdout)
-
-
-@pytest.mark.own_cgroup
-def test_odd_ids_and_classes_are_found_again(tmp_path: Path):
-    """Parametrized ids with every sort of character, a class, and fixtures of tests between."""
-    done = run_pytest(
-        tmp_path,
-        """
-        @pytest.fixture(scope="module")
-        def opened():
-            yield 1
-            print("closed")
-
-        def test_before(opened):
-            pass
-
-        @pytest.mark.parametrize("text", ["a::b[1]", "sp ace/ü", "-k", ""])
-        @pytest.mark.edgebench(memory="150M")
-        def test_each(text, opened):
-            assert isinstance(text, str)
-
-        class TestIn:
-            @pytest.mark.edgebench("150M")
-            def test_method(self):
-                pass
-
-        def test_after(opened):
-            pass
-        """,
-    )
-    assert outcomes(done) == {"passed": 7}, done.stdout
+def test_fixtures_options_and_reports_are_as_elsewhere(ran: Ran):
+    """conftest, options, fixtures, tracebacks, what children print, warnings."""
+    for words in ("assert 1 == 2", "of a child", "for a reason", "DeprecationWarning: careful"):
+        assert words in ran.printed
+    assert re.search(r"test_fixture: peak [\d.]+ MiB of 150\.0 MiB; pytest with", ran.printed)
 
 
 @pytest.mark.own_cgroup
@@ -165,31 +174,36 @@ def test_what_ends_early_is_said(tmp_path: Path):
     assert "the test itself did not begin" in done.stdout
 
 
+#: A marker's arguments, and what is said of them.
+WRONG = {
+    'memroy="1G"': "did you mean 'memory'?",
+    "": "sets no memory limit",
+    'memory="max"': "sets no memory limit",
+    'memory="lots"': "is not a size",
+    'memory="1G", slowdown=0.5': "can't allow slowdown=0.5",
+    '"1G", "2G"': "takes one value without a name",
+}
+
+
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ('memroy="1G"', "did you mean 'memory'?"),
-        ("", "sets no memory limit"),
-        ('memory="max"', "sets no memory limit"),
-        ('memory="lots"', "is not a size"),
-        ('memory="1G", slowdown=0.5', "can't allow slowdown=0.5"),
-        ('"1G", "2G"', "takes one value without a name"),
-    ],
-)
-def test_a_wrong_marker_is_said(tmp_path: Path, arguments: str, says: str):
+def test_a_wrong_marker_is_said(tmp_path: Path):
     """The test fails with what is wrong and how to write it, and does not run."""
-    tests = f"@pytest.mark.edgebench({arguments})\ndef test_it():\n    print('it ran')\n"
+    tests = "\n".join(
+        f"@pytest.mark.edgebench({arguments})\ndef test_{number}():\n    print('it ran')\n"
+        for number, arguments in enumerate(WRONG)
+    )
     done = run_pytest(tmp_path, tests, "--strict-markers")
-    assert outcomes(done) == {"failed": 1}
-    assert says in done.stdout
-    assert "it ran" not in done.stdout
-    assert "another exception" not in done.stdout
-    assert "Traceback" not in done.stdout
+    assert outcomes(done) == {"failed": len(WRONG)}
+    said = re.split(r"^_+ test_\d+ _+$", done.stdout, flags=re.MULTILINE)[1:]
+    for words, (arguments, says) in zip(said, WRONG.items(), strict=True):
+        assert says in words, arguments
+    for never in ("it ran", "another exception", "Traceback"):
+        assert never not in done.stdout
 
 
 @pytest.mark.own_cgroup
 @pytest.mark.swap
+@pytest.mark.long
 def test_a_test_slowed_by_swap_fails_with_how_much(tmp_path: Path):
     """With swap, below its demand, its asserts pass but not its slowdown; a loose one passes."""
     body = """
@@ -292,8 +306,8 @@ def test_other_tests_pay_nothing(tmp_path: Path):
     assert "['edgebench', 'edgebench.pytest_plugin']" in done.stdout
 
 
-def wait_for(happened: object, seconds: float = 60.0) -> None:
-    """Wait until it is so."""
+def wait_for(happened: Callable[[], object], seconds: float = 200.0) -> None:
+    """Wait until it happened."""
     until = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < until, "waited in vain"

@@ -94,6 +94,7 @@ def within_rounds(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     "No garbage collection runs in a round unless requested; outputs are bit-identical; "
     "memory does not grow through reference cycles."
 )
+@pytest.mark.process
 def test_frozen_rounds_have_no_collection_and_the_same_outputs():
     """By default a full one falls into a phase and is an event with its time; frozen, none does.
 

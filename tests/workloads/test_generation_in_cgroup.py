@@ -10,7 +10,7 @@ from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
 
 pytest.importorskip("transformers")
-pytestmark = pytest.mark.own_cgroup
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
 MIB = 1 << 20
 PROMPT, NEW = 256, 8
 #: Two layers, keys and values of 256 numbers of four bytes each.
@@ -29,7 +29,7 @@ prompt = {PROMPT}
 new_tokens = {NEW}
 rounds = 1
 [memory]
-strategies = ["process", "torch"]
+strategies = ["torch"]
 """
 
 
@@ -42,7 +42,7 @@ class _Quiet:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """A timed trial, and one for each strategy."""
+    """A timed trial, and one for torch's own view."""
     folder = tmp_path_factory.mktemp("generation")
     file = folder / "scenario.toml"
     file.write_text(SCENARIO)

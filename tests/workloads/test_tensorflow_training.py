@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import torch
@@ -23,8 +22,9 @@ from edgebench.workloads.training.tensorflow.backend import build
 from edgebench.workloads.training.tensorflow.network import TensorflowNetwork
 from edgebench.workloads.training.tensorflow.networks import _means, keras_network
 
+keras = pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.torch
-
 PROBLEM = Problem((3, 12, 12), 10, 255)
 
 
@@ -58,7 +58,13 @@ def passed(network: Any, share: float) -> tuple[float, int]:
     return loss, count()
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adagrad"])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        *("momentum", "adam"),
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("sgd", "adagrad")),
+    ],
+)
 def test_its_steps_are_torch_s(optimizer: str):
     """From equal parameters, steps of two parts have torch's losses and parameters."""
     ours, theirs = twins(optimizer=optimizer, learning_rate=0.001)
@@ -129,6 +135,7 @@ class Quiet:
 
 
 @pytest.mark.own_cgroup
+@pytest.mark.long
 def test_a_sweep_tells_the_frameworks_apart(tmp_path: Path):
     """Each framework has its own view's trial alone, whose peak holds what the network holds."""
     tables = {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from edgebench.workloads.preparation import main
 from edgebench.workloads.training.backend import Problem
 from edgebench.workloads.training.description import described_training
 from edgebench.workloads.training.pytorch.losses import cross_entropy
@@ -26,6 +25,9 @@ from edgebench.workloads.training.step_operations import (
 )
 
 pytestmark = pytest.mark.torch
+long = pytest.mark.long
+#: Networks whose steps are told: these in the usual sets, the others in the long one.
+LIGHT, OTHERS = ("mlp", "basic_cnn", "resnet18"), ("squeezenet1_1",)
 
 SETTINGS: dict[str, Any] = {
     "kind": "training",
@@ -118,7 +120,7 @@ def really_most(name: str, chosen: dict[str, Any]) -> int:
     return highest
 
 
-@pytest.mark.parametrize("name", ["mlp", "basic_cnn", "resnet18", "squeezenet1_1"])
+@pytest.mark.parametrize("name", [*LIGHT, *(pytest.param(n, marks=long) for n in OTHERS)])
 def test_what_lives_between_forward_and_backward_is_what_autograd_keeps(name: str):
     """Certified: after forward passes on meta as much is left as a real pass keeps."""
     described = described_training(settings(name))
@@ -135,8 +137,14 @@ def test_what_lives_between_forward_and_backward_is_what_autograd_keeps(name: st
     assert sum(row.trained_bytes for row in described.rows) == weights
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("name", ["mlp", "basic_cnn", "resnet18", "squeezenet1_1"])
+@pytest.mark.parametrize(
+    ("name", "optimizer"),
+    [
+        *(("basic_cnn", "sgd"), ("basic_cnn", "adam"), ("resnet18", "adam")),
+        *(pytest.param(n, o, marks=long) for n in ("mlp", *OTHERS) for o in ("sgd", "adam")),
+        pytest.param("resnet18", "sgd", marks=long),
+    ],
+)
 def test_the_most_bytes_of_a_step_are_what_torch_allocates(name: str, optimizer: str):
     """Certified: activations, gradients, state and workspaces, against torch's own profiler."""
     chosen = settings(name, optimizer=optimizer, batch=16)
@@ -201,25 +209,15 @@ def test_numbers_of_two_bytes_take_half():
     assert half == pytest.approx(full / 2, rel=0.2)
 
 
-def test_what_is_not_modelled_is_said():
+def test_what_is_not_modelled_is_said(capsys: pytest.CaptureFixture[str]):
     """One line of JSON: tables of what can be told, reasons for the rest."""
     asked = {
         "a": settings("lenet", shape="1x28x28"),
         "b": settings("lenet", shape="1x28x28", trained="filters 40%"),
         "c": settings("lenet", shape="1x4x4"),
     }
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "edgebench.workloads.preparation",
-            json.dumps({"task": "describe-trainings", "workloads": asked}),
-        ],
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    answer = json.loads(done.stdout)
+    assert main([json.dumps({"task": "describe-trainings", "workloads": asked})]) == 0
+    answer = json.loads(capsys.readouterr().out)
     assert list(answer["tables"]) == ["a", operations_key("a")]
     assert "filters" in answer["untold"]["b"]
     assert "12 x 12" in answer["untold"]["c"]

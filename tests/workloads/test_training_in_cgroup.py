@@ -14,7 +14,7 @@ from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 
-pytestmark = pytest.mark.own_cgroup
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
 
 
 class Quiet:
@@ -57,6 +57,7 @@ def test_a_limit_takes_time_and_no_numbers(tmp_path: Path):
     assert (phases["peak_bytes"] > 0).all()
 
 
+@pytest.mark.long
 def test_training_that_needs_more_is_killed_and_told(tmp_path: Path):
     """A batch whose activations don't fit ends as oom-killed, in its first forward."""
     results = swept(

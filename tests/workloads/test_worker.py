@@ -38,11 +38,12 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def worker(
-    settings: dict[str, Any], env: dict[str, str] | None = None, kind: str = "inference"
+    settings: dict[str, Any], env: dict[str, str] | None = None
 ) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
     """Run the worker with an event pipe; what it left, and its events."""
     read, write = os.pipe()
-    spec = {"kind": kind, "settings": settings, "descriptors": {**NO_DESCRIPTORS, "events": write}}
+    descriptors = {**NO_DESCRIPTORS, "events": write}
+    spec = {"kind": "inference", "settings": settings, "descriptors": descriptors}
     with os.fdopen(read) as events:
         try:
             done = subprocess.run(
@@ -59,11 +60,13 @@ def worker(
         return done, [json.loads(line) for line in events]
 
 
-def worker_here(settings: dict[str, Any]) -> tuple[int, list[dict[str, Any]]]:
+def worker_here(
+    settings: dict[str, Any], kind: str = "inference"
+) -> tuple[int, list[dict[str, Any]]]:
     """The same in this process, where torch is imported already: its exit code and events."""
     with tempfile.TemporaryFile() as events:
         descriptors = {**NO_DESCRIPTORS, "events": events.fileno()}
-        spec = {"kind": "inference", "settings": settings, "descriptors": descriptors}
+        spec = {"kind": kind, "settings": settings, "descriptors": descriptors}
         code = main([json.dumps(spec)])
         events.seek(0)
         return code, [json.loads(line) for line in events]
@@ -121,12 +124,16 @@ def test_a_worker_runs_its_rounds_and_tells_all(schedule: str, loader: str, weig
     check_rounds(events, schedule, weights)
 
 
-@pytest.mark.parametrize(("schedule", "loader"), [("linear", "copy"), ("stream", "mmap")])
-def test_so_it_does_in_a_process_of_its_own(schedule: str, loader: str, weights: Path) -> None:
-    """As the harness starts it, with torch yet to be imported."""
-    done, events = worker(settings(weights, schedule=schedule, loader=loader))
+def test_so_it_does_in_a_process_of_its_own(weights: Path) -> None:
+    """As the harness starts it: versions, threads and the allocator's variables are noted, too."""
+    asked = settings(weights, schedule="stream", loader="mmap")
+    done, events = worker(asked, env={"MALLOC_ARENA_MAX": "1"})
     assert done.returncode == 0, done.stderr
-    check_rounds(events, schedule, weights)
+    check_rounds(events, "stream", weights)
+    told = notes(events)
+    assert told["torch"] == torch.__version__
+    assert told["threads"] == 1
+    assert told["environment"] == {"MALLOC_ARENA_MAX": "1"}
 
 
 def check_rounds(events: list[dict[str, Any]], schedule: str, weights: Path) -> None:
@@ -150,26 +157,17 @@ def test_schedules_and_loaders_are_those_a_scenario_may_name() -> None:
 
 def test_a_pipeline_may_hold_a_network_twice(weights: Path) -> None:
     """Each is loaded on its own, and both give the same."""
-    done, events = worker(settings(weights, networks=["lenet", "lenet"], schedule="partial"))
-    assert done.returncode == 0, done.stderr
+    asked = settings(weights, networks=["lenet", "lenet"], schedule="partial")
+    code, events = worker_here(asked)
+    assert code == 0
     loads = [e for e in events if e["event"] == "start" and e["phase"] == "load"]
     assert len(loads) == 2 * 2 * 11
 
 
-def test_notes_tell_the_runtime_and_what_sways_it(weights: Path) -> None:
-    """Versions, threads, and the allocator's variables."""
-    done, events = worker(settings(weights, rounds=1), env={"MALLOC_ARENA_MAX": "1"})
-    assert done.returncode == 0, done.stderr
-    told = notes(events)
-    assert told["torch"] == torch.__version__
-    assert told["threads"] == 1
-    assert told["environment"] == {"MALLOC_ARENA_MAX": "1"}
-
-
 def test_import_is_a_workload_of_its_own() -> None:
     """It warms the runtime: one span, no rounds."""
-    done, events = worker({}, kind="import")
-    assert done.returncode == 0, done.stderr
+    code, events = worker_here({}, kind="import")
+    assert code == 0
     assert [p.phase for p in events_to_phases(events)] == ["import"]
 
 

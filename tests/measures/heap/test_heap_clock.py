@@ -7,29 +7,47 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.measures.heap.heap_strategy import keep_offset, kept_offset, offset_ns
+from edgebench.measures.heap.heap_strategy import STEP_NS, keep_offset, kept_offset, offset_ns
+
+S = 10**9
 
 
-def test_a_files_time_falls_between_two_looks_at_the_clock(tmp_path: Path) -> None:
-    """Moved by the offset, a file's time is where the events' clock stood, within a tick."""
+class Clocks:
+    """Both clocks, each read takes 10 ns."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now, self.offset = 5 * S, 1000 * S
+        patch.setattr(time, "monotonic_ns", self._read)
+        patch.setattr(time, "time_ns", lambda: self._read() + self.offset)
+
+    def _read(self) -> int:
+        self.now += 10
+        return self.now
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    """Made-up clocks."""
+    return Clocks(monkeypatch)
+
+
+def test_the_offset_is_that_between_the_clocks(clocks: Clocks, tmp_path: Path) -> None:
+    """Read in the middle between two looks at the other clock, and kept for the trial's end."""
+    assert offset_ns() == 1000 * S
     keep_offset(tmp_path)
-    before = time.monotonic_ns()
-    (tmp_path / "dump").write_text("x")
-    after = time.monotonic_ns()
-    offset, note = kept_offset(tmp_path)
-    assert note is None
-    tick = 10_000_000
-    assert before - tick <= (tmp_path / "dump").stat().st_mtime_ns - offset <= after + tick
+    clocks.now += 60 * S
+    assert kept_offset(tmp_path) == (1000 * S, None)
 
 
-def test_a_clock_that_was_set_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("moved", [-3600 * S, -STEP_NS - 1, STEP_NS, STEP_NS + 1, 3600 * S])
+def test_a_clock_that_was_set_is_told(clocks: Clocks, tmp_path: Path, moved: int) -> None:
     """The offset of the start is kept, and the note says by how much the clock moved."""
     keep_offset(tmp_path)
-    start = offset_ns()
-    monkeypatch.setattr(
-        "edgebench.measures.heap.heap_strategy.offset_ns", lambda: start + 3_600_000_000_000
-    )
+    clocks.offset += moved
     offset, note = kept_offset(tmp_path)
-    assert abs(offset - start) < 1_000_000
-    assert note
-    assert "set by 3600" in note
+    assert offset == 1000 * S
+    assert note == (
+        None
+        if moved == STEP_NS
+        else f"the wall clock was set by {moved / 1e9:.3f} s while the trial was running"
+    )

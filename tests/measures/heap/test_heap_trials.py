@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import termios
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from heap_making import Profiled, profile_command, profile_network
 
+from edgebench.measures.heap.heap_strategy import HeapStrategy, keep_offset
+from edgebench.measures.heap.profile import Boundaries, HeapPoint, HeapProfile
 from edgebench.measures.reading import SpanReading
 from edgebench.measures.registry import with_own_trial
 from edgebench.measures.strategies.massif import Massif
+from edgebench.measures.strategies.memray import Memray
 from edgebench.measures.strategy import StrategyOptions, TrialData
+from tests.own_path import python_path
+
+MIB = 1 << 20
 
 STRATEGIES = [with_own_trial()[name] for name in ("tcmalloc", "memray", "massif")]
 AVAILABLE = {strategy.name: strategy.unavailable() for strategy in STRATEGIES}
@@ -44,47 +58,108 @@ def parameters_hold(profiled: Profiled) -> None:
     assert any("mmap" in frame for frame in held[0].frames), held[0].frames
 
 
-@pytest.fixture(scope="module")
-def resnet() -> Profiled:
-    """ResNet-18 loaded by copy, under memray."""
-    return profile_network("resnet18", "memray")
+#: Three layers of 1, 2 and 3 MiB that stay, then 8 MiB that go again; then it ends or is killed.
+LAYERS = """
+import mmap, os, sys
+from pathlib import Path
+from edgebench.measures.strategies.memray import MemrayView
+from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
+folder = Path(sys.argv[1])
+view = MemrayView(folder, NO_DESCRIPTORS)
+with (folder / "events").open("wb", 0) as events:
+    recorder = Recorder({**NO_DESCRIPTORS, "events": events.fileno()}, view)
+    held = []
+    for layer in range(3):
+        with recorder.span("load", round=0, network="n", layer=layer, name=f"layer {layer}"):
+            held.append(mmap.mmap(-1, (layer + 1) << 20))
+    with recorder.span("first", round=0, network="n", layer=0, name="layer 0"):
+        bytes(8 << 20)
+    recorder.flush()
+    if sys.argv[2:]:
+        os.kill(os.getpid(), 9)
+    view.close()
+"""
+
+
+@pytest.mark.process
+@needs("memray")
+@pytest.mark.parametrize("killed", [False, True])
+def test_memray_tells_each_layer(tmp_path: Path, killed: bool) -> None:
+    """What a layer keeps, what it gives back, and who holds it: up to a kill, too."""
+    memray = Memray()
+    words = [sys.executable, "-c", LAYERS, str(tmp_path), *(["kill"] if killed else [])]
+    command, env = memray.wrap(words, {**os.environ, "PYTHONPATH": python_path()}, tmp_path)
+    done = subprocess.run(command, env=env, check=False)
+    assert done.returncode == (-9 if killed else 0)
+    events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    reading = memray.read(TrialData(events, folder=tmp_path))
+    spans = {span.id: span for span in reading.spans}
+    assert reading.parts["parameters"] == pytest.approx(6 * MIB, abs=MIB / 4)
+    loads = [spans[number] for number in sorted(spans)][:3]
+    grown = [(one.after_bytes or 0) - (one.before_bytes or 0) for one in loads]
+    assert [round(size / MIB) for size in grown] == [1, 2, 3]
+    first = spans[max(spans)]
+    assert (first.peak_bytes or 0) - (first.after_bytes or 0) >= 8 * MIB
+    held = [holder for holder in reading.holders if holder.span == loads[-1].id]
+    assert held[0].size_bytes == 6 * MIB
+    assert any("mmap" in frame for frame in held[0].frames), held[0].frames
+    assert reading.peak_bytes
+
+
+class Given(HeapStrategy):
+    """A profiler that counts mappings and left these points."""
+
+    name = title = counts = blind_to = cost = method = "given"
+    counts_mapped = True
+
+    def profile(self, folder: Path, numbered: Boundaries, offset_ns: int) -> HeapProfile:
+        """Two loads of 10 bytes each."""
+        points = (HeapPoint(10, 0), HeapPoint(25, 10), HeapPoint(45, 20))
+        return HeapProfile(points, 0, "given")
+
+
+@pytest.mark.parametrize(("thread", "parts"), [(0, {"parameters": 20}), (1, {})])
+def test_overlapping_threads_have_no_growth_of_their_own(
+    tmp_path: Path, thread: int, parts: dict[str, int]
+) -> None:
+    """Layers that run at once are still read, but their growth is not added up to parameters."""
+    keep_offset(tmp_path)
+    events = [
+        event
+        for layer, on in ((0, 0), (1, thread))
+        for event in (
+            {"event": "start", "id": layer, "phase": "load", "round": 0, "network": "n"}
+            | {"layer": layer, "name": "l", "thread": on, "t_ns": 20 + 20 * layer},
+            {"event": "end", "id": layer, "t_ns": 30 + 20 * layer},
+        )
+    ]
+    reading = Given().read(TrialData(events, folder=tmp_path))
+    assert [span.after_bytes for span in reading.spans] == [10, 20]
+    assert reading.parts == parts
 
 
 @pytest.mark.own_cgroup
+@pytest.mark.torch
+@pytest.mark.long
 @needs("memray")
-def test_memray_tells_the_parameters_layer_by_layer(resnet: Profiled) -> None:
-    """The heap's growth in each layer is that layer's own bytes."""
+def test_memray_tells_a_network_s_parameters_layer_by_layer() -> None:
+    """ResNet-18 loaded by copy: the heap's growth in each layer is that layer's own bytes."""
+    resnet = profile_network("resnet18", "memray")
     parameters_hold(resnet)
     places = {span.id: span.layer for span in resnet.spans}
     for reading in layers(resnet, "load"):
         size = resnet.manifest["table"][places[reading.id] or 0]["file_bytes"]
         growth = (reading.after_bytes or 0) - (reading.before_bytes or 0)
         # Beside the weights: the objects that hold them, now and then an arena of Python's.
-        assert size <= growth <= size + (1 << 20) + 8192
-
-
-@pytest.mark.own_cgroup
-@needs("memray")
-def test_memray_sees_what_a_layer_gives_back(resnet: Profiled) -> None:
-    """Executing a convolution takes workspace: its peak is above what it leaves behind."""
+        assert size <= growth <= size + MIB + 8192
+    # Executing a convolution takes workspace.
     convolutions = layers(resnet, "first")
-    assert any((r.peak_bytes or 0) > (r.after_bytes or 0) + (1 << 20) for r in convolutions)
-    for reading in resnet.reading.spans if resnet.reading else ():
-        assert reading.peak_bytes is not None
-        assert reading.peak_bytes >= max(reading.before_bytes or 0, reading.after_bytes or 0)
+    assert any((r.peak_bytes or 0) > (r.after_bytes or 0) + MIB for r in convolutions)
 
 
 @pytest.mark.own_cgroup
-@needs("memray")
-def test_overlapping_threads_have_no_growth_of_their_own() -> None:
-    """Layers that run at once are still read, but their growth is not added up to parameters."""
-    profiled = profile_network("lenet", "memray", schedule="partial")
-    assert profiled.reading
-    assert layers(profiled, "load")
-    assert profiled.reading.parts == {}
-
-
-@pytest.mark.own_cgroup
+@pytest.mark.torch
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 @needs("tcmalloc")
 def test_tcmalloc_counts_what_torch_allocates_but_no_mapped_weights() -> None:
@@ -152,52 +227,58 @@ def test_a_program_with_its_own_malloc_is_explained(tmp_path: Path) -> None:
 @pytest.mark.own_cgroup
 @needs("tcmalloc")
 def test_the_dumps_before_a_kill_are_kept() -> None:
-    """A program killed at its time limit still told its heap up to then."""
-    words = "import time; kept = [bytes(1 << 20) for _ in range(300)]; time.sleep(99)"
-    command = [sys.executable, "-I", "-S", "-c", words]
-    profiled = profile_command(command, "tcmalloc", timeout_s=12.0)
-    assert profiled.record.outcome == "timeout"
+    """A program that was killed still told its heap up to then."""
+    words = "import os; kept = [bytes(1 << 20) for _ in range(300)]; os.kill(os.getpid(), 9)"
+    profiled = profile_command([sys.executable, "-I", "-S", "-c", words], "tcmalloc")
+    assert profiled.record.outcome == "failed"
     assert profiled.reading
     assert profiled.reading.peak_bytes
-    assert 256 << 20 <= profiled.reading.peak_bytes <= 310 << 20
+    assert 256 * MIB <= profiled.reading.peak_bytes <= 310 * MIB
     assert len(profiled.reading.line) >= 8
-
-
-@pytest.mark.own_cgroup
-@needs("memray")
-def test_memrays_record_up_to_a_kill_is_kept() -> None:
-    """The worker is killed while it imports: what is recorded is read."""
-    profiled = profile_network("alexnet", "memray", timeout_s=5.0)
-    assert profiled.record.outcome == "timeout"
-    assert profiled.reading
-    assert profiled.reading.peak_bytes
 
 
 @pytest.mark.own_cgroup
 @needs("massif")
 def test_massif_tells_a_programs_heap() -> None:
-    """A known allocation in a real program, and when it was made."""
-    words = "import time; time.sleep(1); kept = bytes(64 << 20)"
-    profiled = profile_command([sys.executable, "-I", "-S", "-c", words], "massif")
+    """A known allocation in a real program, and that it was not there from the beginning."""
+    command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=1"]
+    profiled = profile_command(command, "massif", timeout_s=250.0)
     assert profiled.record.outcome == "ok", profiled.record.reason
     assert profiled.reading
-    assert profiled.reading.peak_bytes == pytest.approx(64 << 20, rel=0.05)
-    before = [size for _, size in profiled.reading.line if size < 32 << 20]
-    assert before
+    assert profiled.reading.peak_bytes == pytest.approx(64 * MIB, rel=0.05)
+    assert profiled.reading.line[0][1] < 32 * MIB
 
 
 @pytest.mark.process
 @needs("massif")
 def test_massif_ends_at_its_limit_and_keeps_what_it_saw(tmp_path: Path) -> None:
     """It is asked to end before it is killed, so its file is written; the reading says so."""
-    massif = Massif(limit_s=8.0)
-    # Starts faster than Python does there, and waits for input with its buffer allocated.
-    command, env = massif.wrap(["dd", "bs=64M"], {}, tmp_path)
+    massif = Massif(limit_s=1000.0)
+    command, env = massif.wrap(["dd", "bs=64M", "of=/dev/null"], {}, tmp_path)
     with subprocess.Popen(command, env=env or None, stdin=subprocess.PIPE) as waiting:
+        assert waiting.stdin
+        os.write(waiting.stdin.fileno(), b"x")
+        # It reads once its buffer is there.
+        assert becomes(lambda: unread_bytes(waiting.stdin) == 0)
+        # What timeout(1) gets from its own timer.
+        waiting.send_signal(signal.SIGALRM)
         assert waiting.wait() == 124
     reading = massif.read(TrialData(events=[], folder=tmp_path))
-    assert reading.peak_bytes == pytest.approx(64 << 20, rel=0.05)
-    assert any("stopped at its limit of 8" in note for note in reading.missing.values())
+    assert reading.peak_bytes == pytest.approx(64 * MIB, rel=0.05)
+    assert any("stopped at its limit of 16 min 40 s" in note for note in reading.missing.values())
+
+
+def becomes(holds: Callable[[], bool]) -> bool:
+    """Whether it holds within some minutes."""
+    end = time.monotonic() + 200
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.02)
+    return holds()
+
+
+def unread_bytes(pipe: Any) -> int:
+    """How much of what was written to the pipe was not read yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 @pytest.mark.process
