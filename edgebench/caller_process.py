@@ -54,7 +54,9 @@ def call_as_caller(
     """
     from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
 
-    path = [entry for entry in sys.path if Path(entry).is_absolute()]
+    # An editable install is found by a hook, which the program doesn't have.
+    ours = str(Path(__file__).resolve().parents[1])
+    path = list(dict.fromkeys([*(one for one in sys.path if Path(one).is_absolute()), ours]))
     user = [identity.uid, identity.gid, *identity.groups] if identity else []
     home = identity.home if identity else Path.home()
     with in_memory(json.dumps(request).encode()) as given:

@@ -124,6 +124,11 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.timeout(1200)
 @pytest.mark.own_cgroup
 @pytest.mark.torch
+@pytest.mark.parametrize(
+    "results",
+    [pytest.param(resnet18, marks=[pytest.mark.long, pytest.mark.swap])],
+    indirect=True,
+)
 def test_every_byte_of_a_network_is_explained(results: Results) -> None:
     """Each ledger's rest is small: by copy and mmap, unlimited and under demand."""
     points = reconcile_sweep(results.sweeps[0])
@@ -145,6 +150,18 @@ def test_every_byte_of_a_network_is_explained(results: Results) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.own_cgroup
 @pytest.mark.torch
+@pytest.mark.parametrize("results", [measured_at_once], indirect=True)
+def test_a_module_of_ones_own_is_measured_and_reconciled(results: Results) -> None:
+    """Every ledger is there, down to torch's allocations and the model's own sum."""
+    (point,) = reconcile_sweep(results.sweeps[0])
+    ledgers = {(led.source.strategy, led.target.strategy): led for led in point.ledgers}
+    assert set(ledgers) == LEDGERS
+    assert abs(ledgers["torch", "analytic"].unexplained_bytes) < 1 << 20
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.own_cgroup
+@pytest.mark.torch
 def test_every_layer_has_its_ledgers(results: Results) -> None:
     """Unlimited they all close; each layer has its figures before, at most and after."""
     for point in reconcile_sweep(results.sweeps[0]):
@@ -158,6 +175,11 @@ def test_every_layer_has_its_ledgers(results: Results) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.own_cgroup
 @pytest.mark.torch
+@pytest.mark.parametrize(
+    "results",
+    [pytest.param(resnet18, marks=[pytest.mark.long, pytest.mark.swap])],
+    indirect=True,
+)
 def test_the_model_of_live_tensors_is_torchs_own(results: Results) -> None:
     """Layer by layer, before and after: liveness on meta is what torch's allocator holds."""
     frame = results.memory
