@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -130,3 +131,11 @@ def test_an_answer_that_is_no_reading_costs_the_reading(place: Path) -> None:
     made = trial.read(RECORD, [], None)
     assert "Expected `int | null`, got `str`" in made.missing["reading"]
     assert not (place / "reading").exists()
+
+
+def test_edgebench_is_found_however_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An editable install is found by a hook of this process, and by no folder of its path."""
+    ours = Path(caller_process.__file__).resolve().parents[1]
+    others = [entry for entry in sys.path if Path(entry).resolve() != ours]
+    monkeypatch.setattr(sys, "path", others)
+    assert call_as_caller("edgebench.units:parse_size", "300M", None) == 300 << 20
