@@ -26,6 +26,7 @@ def drawn(count: int, seed: int, rate: float = 0.0) -> pd.DataFrame:
     return frame.assign(memory=100 + 10 * frame["layers"] + rate * np.log(frame["rate"]) + noise)
 
 
+@pytest.mark.heavy
 def test_what_was_put_in_comes_out():
     """10 per layer over the drawn range, inside its interval; it explains most, others nothing."""
     frame = drawn(60, 1)

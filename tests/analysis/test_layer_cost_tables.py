@@ -182,6 +182,7 @@ def test_what_is_derived_is_in_the_json(tmp_path: Path):
     assert (fc["main_phase"], fc["major_faults"]) == ("execute", 12)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("sort", "names"),
     [

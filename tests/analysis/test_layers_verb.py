@@ -95,6 +95,7 @@ def test_the_figure_is_drawn_where_plot_draws_it(made: Path):
     assert figure.read_bytes() == before
 
 
+@pytest.mark.heavy
 def test_a_figure_that_cannot_be_written_is_no_failure(made: Path):
     """The table is what was asked; that there is no figure is a warning."""
     (made / "figures").write_text("a file in the way")

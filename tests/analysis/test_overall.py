@@ -117,6 +117,7 @@ def test_a_time_of_one_block_alone_is_left_out_with_it():
     assert found.ratio == pytest.approx(math.exp(0.1))
 
 
+@pytest.mark.heavy
 @pytest.mark.promise(
     "Equal sweeps are called slower over all times in at most 3 of 100 comparisons, also "
     "where kinds of time, points or blocks drift as one."
@@ -129,6 +130,7 @@ def test_equal_sweeps_are_seldom_called_slower(over: str):
     assert sum(one is not None and one.verdict == "slower" for one in found) <= 0.03 * _PAIRS
 
 
+@pytest.mark.heavy
 @pytest.mark.promise(
     "The interval over all times holds the true ratio as often as it says, under the same drifts."
 )
@@ -141,6 +143,7 @@ def test_the_interval_holds_the_true_ratio(over: str):
     assert stats.binomtest(missed, _PAIRS, 0.05, alternative="greater").pvalue > 0.01
 
 
+@pytest.mark.heavy
 @pytest.mark.promise(
     "A slowdown of all times is found over all times: 10 % in at least 95 of 100 comparisons, "
     "5 % in 90, at three repeats and noise of 6 %."
@@ -209,6 +212,7 @@ def test_pairs_alone_are_student_s():
     assert found.widest == "pairs"
 
 
+@pytest.mark.heavy
 @pytest.mark.promise(
     "Versions run in turn under a drift of 7 % from block to block that both share: a "
     "slowdown of 10 % is found over all times in at least 95 of 100 comparisons, equal ones "

@@ -55,6 +55,7 @@ def test_no_trial_gives_no_picture():
     assert curve_lines([]) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("unit", ["x", "s"])
 @settings(max_examples=40)
 @given(

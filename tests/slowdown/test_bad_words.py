@@ -70,6 +70,7 @@ def test_no_results(say: Say, tmp_path: Path):
         refused(say(verb, tmp_path), 1, "no results here", "edgebench run")
 
 
+@pytest.mark.heavy
 def test_sweeps_that_say_nothing_of_slowdown(say: Say, tmp_path: Path):
     """One limit is no curve; only unlimited trials, or none that finished below a limit."""
     shapes = {
@@ -85,6 +86,7 @@ def test_sweeps_that_say_nothing_of_slowdown(say: Say, tmp_path: Path):
     refused(say("predict", tmp_path / "killed"), 1, "no trial finished below a limit", "swap")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("words", "fragments"),
     [

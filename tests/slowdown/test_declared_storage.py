@@ -78,6 +78,7 @@ def _exact(data: DeviceData) -> Calibration:
     return made.held_to(parse_storage(str(data.curves[0].settings.get("storage", AS_IS))))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("order", [1, -1])
 def test_results_of_two_storages_are_those_of_the_one_with_more_curves(
     tmp_path: Path, order: int

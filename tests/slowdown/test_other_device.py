@@ -37,6 +37,7 @@ def total(
     return next(time for time in one.at[0].phases if time.phase == "total")
 
 
+@pytest.mark.heavy
 def test_a_board_with_slower_storage_is_slower(source: PredictionSource):
     """An SD card behind a slow slot, then eMMC; unlimited times are those that were measured."""
     card = total(source, "90M", "raspberry-pi-zero-2w")
@@ -108,6 +109,7 @@ def test_a_speed_declared_here_is_not_the_boards():
     assert device_of_board("rock-5b-4g", here).calibration.held is None
 
 
+@pytest.mark.heavy
 def test_nothing_was_run_there_and_that_is_said(root: Path):
     """The board's memory is the limit; the answer says where each constant is from."""
     words = ("--network", "resnet18", "--schedule", "bulk", "--on", "raspberry-pi-zero-2w")

@@ -54,6 +54,7 @@ def test_every_execution_uses_it():
     assert slowdown[1] > 2
 
 
+@pytest.mark.heavy
 def test_a_network_that_never_ran_has_as_much_a_layer_as_others():
     """The median of the others, for its loader and schedule; a fit keeps it."""
     others = [with_own(name, 0.5 * len(rows)) for name, rows in TABLES.items() if name != "vgg11"]

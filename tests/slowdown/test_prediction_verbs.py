@@ -16,6 +16,7 @@ from edgebench.cli.predict import predict
 from edgebench.cli.validate import validate
 
 
+@pytest.mark.heavy
 def test_a_network_that_was_run(root: Path):
     """At a limit between two that were run, its phases are as slow as the truth says."""
     (one,) = predicted(root, "--network", "resnet18", "--schedule", "linear", "--memory", "110M")

@@ -154,6 +154,7 @@ def test_a_faster_swap_slows_less():
     assert fast[0] == pytest.approx(slow[0] / 2, rel=0.1)
 
 
+@pytest.mark.heavy
 def test_what_the_simulation_misses_in_all_networks_is_learnt():
     """All are slowed by a third more, in logarithms: other networks tell of the one left out."""
     made = [
@@ -188,6 +189,7 @@ def test_a_measured_curve_is_met_at_its_limits():
         assert min(repeats) * 0.999 <= predicted <= max(1.0, max(repeats)) * 1.001
 
 
+@pytest.mark.heavy
 def test_a_networks_own_residuals_tell_of_its_other_limits():
     """One network is slower than all others say: its other limits tell of the one left out."""
     made = curves(("execute",), noise=0.02)

@@ -224,6 +224,7 @@ def two_scans() -> References:
     return script.done()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("make", "limits_mib"),
     [

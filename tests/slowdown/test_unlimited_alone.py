@@ -50,6 +50,7 @@ def test_what_has_no_limit_is_not_left_out_of_a_fit(both: Path):
         assert all(point.curve.network != "resnet50" for point in fold.test)
 
 
+@pytest.mark.heavy
 def test_its_measured_time_is_what_is_multiplied(both: Path):
     """The prediction's unlimited time is the median of its trials, not a guess from its layers."""
     measured = {one.phase: one.unlimited_s for one in unlimited_curves(load(both))}
@@ -63,6 +64,7 @@ def test_its_measured_time_is_what_is_multiplied(both: Path):
     assert "measured without a limit alone" in told
 
 
+@pytest.mark.heavy
 def test_without_a_named_network_only_limited_ones_are_told(both: Path):
     """A folder's predictions are of the workloads that were run below limits."""
     found = predicted(both, "--memory", "150M")

@@ -74,6 +74,7 @@ def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "warning: the machine was noisy" in done.stderr
 
 
+@pytest.mark.heavy
 def test_the_table_says_each_constant_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """First the speeds; values carry units, with --verbose the lowest, the highest and names."""
     made = made_up()
@@ -149,6 +150,7 @@ def test_without_cgroups_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert isinstance(done.exception, CgroupError)
 
 
+@pytest.mark.heavy
 def test_the_figure_is_the_same_from_the_same_scans(tmp_path: Path):
     """PNG and SVG, byte for byte."""
     made = made_up()
