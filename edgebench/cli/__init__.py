@@ -213,6 +213,9 @@ def main() -> NoReturn:
             raise
         code = _interrupted(signals)
     signals.end()
+    # Where an interrupt ended a text that exec ran, as dataclasses do, ``python -m`` would exit as
+    # killed by SIGINT. Python forgets that when it runs the next text.
+    eval("0")  # noqa: S307
     sys.exit(code)
 
 

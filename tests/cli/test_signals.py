@@ -33,6 +33,16 @@ sys.argv = ["edgebench", "--version"]
 from edgebench.__main__ import main
 main()
 """
+#: A verb that is interrupted in a text that exec runs, as in the middle of making a dataclass.
+_INTERRUPTED_EXEC = """
+from edgebench import cli
+class Verb:
+    def main(self, obj, **options):
+        obj.begin()
+        exec("import os, signal; os.kill(os.getpid(), signal.SIGTERM); [0 for _ in range(1000)]")
+cli.cli = Verb()
+cli.main()
+"""
 
 
 class Measured:
@@ -211,3 +221,17 @@ def test_a_killed_gnu_time_is_named(number: signal.Signals) -> None:
     name = signal.strsignal(number)
     assert done.stdout.startswith(f"It was ended by signal {int(number)} ({name}) after")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.process
+def test_the_exit_code_names_the_signal_wherever_it_came(tmp_path: Path):
+    """Python itself would end as by Ctrl-C where the signal interrupts a text that exec runs."""
+    (tmp_path / "interrupted.py").write_text(_INTERRUPTED_EXEC)
+    done = subprocess.run(
+        [sys.executable, "-m", "interrupted"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": python_path()},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
