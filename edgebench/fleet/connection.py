@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.errors import FleetError
+from edgebench.errors import EdgebenchError, FleetError
 from edgebench.extras import need
 from edgebench.fleet.content import lacking_files, pieces, store_piece
 from edgebench.fleet.inventory import Inventory
@@ -179,12 +180,14 @@ def connected(inventory: Inventory, name: str = "edgebench-fleet") -> Iterator[F
     """A connection to the fleet's scheduler.
 
     Raises:
-        FleetError: none answers.
+        FleetError: none answers, or it ended within the block.
         MachineError: Dask is not installed.
     """
     need("distributed")
     from distributed import Client
 
+    # A lost scheduler is reported below.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     if not is_reached(inventory):
         raise FleetError(
             f"no scheduler answers at {inventory.scheduler}",
@@ -207,6 +210,16 @@ def connected(inventory: Inventory, name: str = "edgebench-fleet") -> Iterator[F
         ) from error
     try:
         yield FleetConnection(inventory, client)
+    except EdgebenchError:
+        raise
+    except Exception as error:
+        if client.status == "running" and is_reached(inventory):
+            raise
+        raise FleetError(
+            "the connection to the fleet's scheduler is lost",
+            where=inventory.scheduler,
+            remedy="edgebench fleet up; then the same command again: what is finished is kept",
+        ) from error
     finally:
         client.close(timeout=_CONNECT_S)
 

@@ -56,10 +56,11 @@ def start_process(order: Mapping[str, Any]) -> dict[str, Any]:
         words = [json.dumps({"host": host, "port": port, **files})]
     else:
         words = [*order["words"], "--host", f"tls://{_address_towards(host, port)}"]
-        # Dask's own place is a folder in /tmp, which somebody else may have made.
-        words += ["--local-directory", str(folder)]
         for flag, kind in (("ca-file", "ca"), ("cert", "cert"), ("key", "key")):
             words += [f"--tls-{flag}", files[kind]]
+    # Dask imports from a folder that it makes there. By default it is in /tmp, in one that somebody
+    # else may have made.
+    own = {**order["environment"], "DASK_TEMPORARY_DIRECTORY": str(folder)}
     descriptor = open_empty(log, 0o600)
     try:
         process = subprocess.Popen(
@@ -67,7 +68,7 @@ def start_process(order: Mapping[str, Any]) -> dict[str, Any]:
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
             stderr=descriptor,
-            env={**os.environ, **order["environment"]},
+            env={**os.environ, **own},
             cwd=folder,
             start_new_session=True,
         )

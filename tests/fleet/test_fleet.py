@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -19,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +27,11 @@ import pytest
 from click.testing import CliRunner
 
 from edgebench.cli import cli
-from edgebench.errors import EdgebenchError
+from edgebench.errors import EdgebenchError, FleetError
+from edgebench.fleet.connection import connected
+from edgebench.fleet.fitness import PROBES
+from edgebench.fleet.inventory import load_inventory
+from tests.fleet.conftest import Gate
 from tests.own_path import python_path
 
 pytest.importorskip("distributed")
@@ -58,7 +61,7 @@ name = "{name}"
 repeats = {repeats}
 [workload]
 kind = "command"
-command = ["sleep", "{seconds}"]
+command = {command}
 [limits]
 memory = ["64M", "32M"]
 swap = "none"
@@ -97,8 +100,10 @@ class Fleet:
         self.port = unused_port(address)
         text = INVENTORY.format(address=address, port=self.port) + hosts
         (folder / "fleet.toml").write_text(text)
-        cache = str(folder / "cache")
-        own = {"EDGEBENCH_CACHE": cache, "XDG_STATE_HOME": str(folder)}
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        own = {"EDGEBENCH_CACHE": str(folder / "cache"), "XDG_STATE_HOME": str(folder)}
+        own["TMPDIR"] = str(self.temporary)
         self.environment = {**os.environ, "PYTHONPATH": python_path(), **own}
 
     def command(self, *words: str) -> list[str]:
@@ -133,26 +138,39 @@ class Fleet:
                 stderr=log,
             )
 
+    def start_shared(self, gate: Gate) -> subprocess.Popen[bytes]:
+        """Start a shared sweep of 30 trials: some are recorded, and each machine makes another."""
+        name = self.scenario("shared", 10, gate.shared_command)
+        running = self.start("run", name, "--shared", "vm")
+        gate.let_through(len(NAMES) * PROBES * 2)
+        self.wait_for_trials(*NAMES)
+        gate.probes_are_over()
+        gate.let_through(4)
+        wait_until(lambda: len(self.lines("vm", "shared")) == 4)
+        self.wait_for_trials(*NAMES)
+        return running
+
     def states(self) -> dict[str, dict[str, str]]:
         """What `fleet status` tells."""
         said = self.ask("status", "--json").stdout
         found: dict[str, dict[str, str]] = json.loads(said)["machines"]
         return found
 
-    def scenario(self, name: str, repeats: int, seconds: float) -> str:
-        """A scenario of three points whose trials sleep so long."""
+    def scenario(self, name: str, repeats: int, command: Sequence[str] = ("true",)) -> str:
+        """A scenario of three points whose trials run the command."""
         path = self.folder / f"{name}.toml"
-        path.write_text(SCENARIO.format(name=name, repeats=repeats, seconds=seconds))
+        words = json.dumps(list(command))
+        path.write_text(SCENARIO.format(name=name, repeats=repeats, command=words))
         return path.name
+
+    def wait_for_trials(self, *names: str) -> None:
+        """Until each of these machines makes a trial."""
+        wait_until(lambda: all(self.states()[name]["state"].startswith("trial-") for name in names))
 
     def lines(self, device: str, name: str) -> list[dict[str, Any]]:
         """The records of the device's one sweep of that name."""
         files = list(self.folder.glob(f"results/{device}/*-{name}-*/trials.jsonl"))
         return [json.loads(line) for file in files for line in whole_lines(file)]
-
-    def wait_for(self, device: str, name: str, count: int) -> None:
-        """Until so many trials are recorded."""
-        wait_until(lambda: len(self.lines(device, name)) >= count)
 
     def end(self) -> None:
         """Nothing of it stays: those that are frozen are killed."""
@@ -196,7 +214,7 @@ def once_each(lines: list[dict[str, Any]], count: int) -> bool:
 
 def test_each_machine_runs_the_whole_sweep(fleet: Fleet):
     """A sweep of its own for each machine, complete, with its name in every record."""
-    name = fleet.scenario("each", 2, 0.1)
+    name = fleet.scenario("each", 2)
     summary = json.loads(fleet.ask("run", name, "--json").stdout)
     assert [one["trials"] for one in summary["devices"]] == [6, 6, 6]
     for device in NAMES:
@@ -236,6 +254,14 @@ def test_a_stranger_on_the_same_machine_stays_outside(fleet: Fleet):
         assert answers(address, port, encrypted=True) == b""
 
 
+@pytest.mark.promise("A fleet's processes import nothing from a folder that all users share.")
+def test_dask_makes_its_folders_in_the_owners_place(fleet: Fleet):
+    """Each process of Dask imports from a folder of its own, which nobody else may replace."""
+    assert list(fleet.temporary.glob("dask*")) == []
+    made = {one.name.partition("-")[0] for one in fleet.folder.glob("edgebench/fleet/dask*/*-*")}
+    assert made == {"quietscheduler", "quietworker"}
+
+
 def answers(address: str, port: int, *, encrypted: bool) -> bytes:
     """What it says to who has no key, and asks as a browser and as Dask do."""
     context = ssl.create_default_context()
@@ -254,17 +280,14 @@ def test_files_that_the_scenario_names_are_sent_once(fleet: Fleet):
     """A script of the controller's folder runs on each machine, from a store by content."""
     script = fleet.folder / "work.py"
     script.write_text("b = bytearray(20 << 20)\n")
-    text = SCENARIO.format(name="sent", repeats=1, seconds=1).replace(
-        '"sleep", "1"', f'"{sys.executable}", "-I", "-S", "work.py"'
-    )
-    (fleet.folder / "sent.toml").write_text(text)
-    fleet.ask("run", "sent.toml", "--host", "one")
+    name = fleet.scenario("sent", 1, [sys.executable, "-I", "-S", "work.py"])
+    fleet.ask("run", name, "--host", "one")
     lines = fleet.lines("one", "sent")
     assert {line["outcome"] for line in lines} == {"ok"}
     assert lines[0]["settings"]["command"][-1] == "work.py"
     stored = list((fleet.folder / "cache/fleet/content").glob("*/work.py"))
     before = stored[0].stat().st_mtime_ns
-    fleet.ask("run", "sent.toml", "--host", "one")
+    fleet.ask("run", name, "--host", "one")
     assert [one.stat().st_mtime_ns for one in stored] == [before]
 
 
@@ -275,20 +298,27 @@ def test_the_doctor_asks_every_machine(fleet: Fleet):
     assert all(one["fit"] and len(one["checks"]) > 10 for one in found.values())
 
 
-def test_a_second_controller_is_refused_and_a_killed_one_goes_on(fleet: Fleet):
+def test_a_second_controller_is_refused_and_a_killed_one_goes_on(fleet: Fleet, gate: Gate):
     """Two runs at once would disturb each other; after SIGKILL the same command resumes."""
-    name = fleet.scenario("resumed", 3, 1)
+    name = fleet.scenario("resumed", 3, gate.command)
     first = fleet.start("run", name)
     try:
-        fleet.wait_for("one", "resumed", 2)
+        gate.let_through(4)
+        wait_until(lambda: sum(len(fleet.lines(device, "resumed")) for device in NAMES) == 4)
+        # It can't complete a sweep while the second one is refused: the next run would begin anew.
         refused = fleet.ask("run", name, code=1)
+        fleet.wait_for_trials(*NAMES)
     finally:
         first.send_signal(signal.SIGKILL)
         first.wait()
     assert "another edgebench fleet run uses this fleet" in refused.stderr
+    before = {device: fleet.lines(device, "resumed") for device in NAMES}
+    gate.let_through()
     fleet.ask("run", name)
     for device in NAMES:
-        assert once_each(fleet.lines(device, "resumed"), 9)
+        lines = fleet.lines(device, "resumed")
+        assert once_each(lines, 9)
+        assert lines[: len(before[device])] == before[device]
 
 
 def test_a_frozen_machine_is_not_said_to_run_another_version(fleet: Fleet):
@@ -306,27 +336,37 @@ def test_a_frozen_machine_is_not_said_to_run_another_version(fleet: Fleet):
     fleet.ask("up")
 
 
-def test_shared_trials_survive_a_killed_and_a_frozen_worker(fleet: Fleet):
-    """One machine is killed, one frozen, at random moments: each trial is recorded once."""
-    chance = random.Random(1)
-    name = fleet.scenario("shared", 10, 1)
-    running = fleet.start("run", name, "--shared", "vm")
-    states = fleet.states()
-    victims = chance.sample(NAMES, 2)
-    pids = [int(states[victim]["pid"]) for victim in victims]
-    fleet.wait_for("vm", "shared", chance.randrange(1, 8))
-    os.kill(pids[0], signal.SIGKILL)
-    time.sleep(chance.uniform(0, 2))
-    os.kill(pids[1], signal.SIGSTOP)
+def test_shared_trials_survive_a_killed_and_a_frozen_worker(fleet: Fleet, gate: Gate):
+    """One machine is killed and one frozen, both in a trial: each trial is recorded once."""
+    running, states = fleet.start_shared(gate), fleet.states()
+    killed, frozen = (int(states[victim]["pid"]) for victim in ("one", "two"))
+    os.kill(killed, signal.SIGKILL)
+    os.kill(frozen, signal.SIGSTOP)
     try:
+        gate.let_through()
         assert running.wait(300) == 0, (fleet.folder / "controller.log").read_text()
         lines = fleet.lines("vm", "shared")
         assert once_each(lines, 30)
         assert {line["outcome"] for line in lines} == {"ok"}
     finally:
-        os.kill(pids[1], signal.SIGKILL)
+        os.kill(frozen, signal.SIGKILL)
     fleet.ask("up")
     assert all(one["state"] == "idle" for one in fleet.states().values())
+
+
+def test_a_lost_scheduler_is_named_with_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It ended while a verb used it: Dask's own words would say nothing of that."""
+    made = Fleet(tmp_path, hosts="[hosts.gone]\n")
+    made.ask("up", code=1)
+    monkeypatch.setenv("XDG_STATE_HOME", made.environment["XDG_STATE_HOME"])
+    lost = pytest.raises(FleetError, match="the connection to the fleet's scheduler is lost")
+    with lost, connected(load_inventory(tmp_path / "fleet.toml")) as connection:
+        scheduler = listening(made)["127.0.0.1", made.port]
+        scheduler.kill()
+        psutil.wait_procs([scheduler])
+        connection.workers()
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare (util-linux)")
@@ -363,7 +403,7 @@ ssh = "nobody-has-this-name@127.0.0.1"
         assert "2 of 4 machines are up" in up.stdout
         assert "far: not reached" in up.stderr
         assert "start it, with a copy of the key: python3 -m" in up.stderr
-        name = made.scenario("lacking", 1, 0.1)
+        name = made.scenario("lacking", 1)
         said = made.ask("run", name, "--shared", "vm").stderr
         assert "bare is left out: no cgroups are mounted; " in said
         assert "mount -t cgroup2" in said

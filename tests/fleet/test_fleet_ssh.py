@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleet.conftest import Gate
 from tests.fleet.test_fleet import Fleet, is_alive, once_each, unused_port
 
 pytest.importorskip("distributed")
@@ -164,7 +165,7 @@ def test_three_boards_run_a_sweep_each_and_are_compared(fleet: SshFleet):
     assert "3 of 3 machines are up" in fleet.ask("up").stdout
     found = json.loads(fleet.ask("doctor", "--json").stdout)["machines"]
     assert all(found[name]["fit"] for name in NAMES)
-    fleet.ask("run", fleet.scenario("each", 1, 0.1))
+    fleet.ask("run", fleet.scenario("each", 1))
     for name in NAMES:
         assert once_each(fleet.lines(name, "each"), 3)
     command = [sys.executable, "-m", "edgebench", "compare", "--devices", "results"]
@@ -174,15 +175,15 @@ def test_three_boards_run_a_sweep_each_and_are_compared(fleet: SshFleet):
     assert done.stdout.startswith("3 devices, 3 points")
 
 
-def test_a_board_that_dies_loses_only_its_trial(fleet: SshFleet):
+def test_a_board_that_dies_loses_only_its_trial(fleet: SshFleet, gate: Gate):
     """Its server and its worker are killed as by a lost power supply: the others end the sweep."""
     fleet.let_in(*NAMES)
     fleet.ask("up")
-    running = fleet.start("run", fleet.scenario("shared", 10, 1), "--shared", "vm")
-    fleet.wait_for("vm", "shared", 4)
+    running = fleet.start_shared(gate)
     worker = fleet.states()["two"]["pid"]
     fleet.boards["two"].server.kill()
     os.kill(int(worker), signal.SIGKILL)
+    gate.let_through()
     assert running.wait(240) == 0, (fleet.folder / "controller.log").read_text()
     assert once_each(fleet.lines("vm", "shared"), 30)
     assert not is_alive(worker)

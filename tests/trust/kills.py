@@ -50,7 +50,7 @@ swap = {{ kind = ["none", "file"], size = "64M" }}
 _INVENTORY = """
 schema = 1
 name = "kills-{port}"
-scheduler = "tcp://127.0.0.1:{port}"
+scheduler = "tls://127.0.0.1:{port}"
 [hosts.one]
 local = true
 """
@@ -79,6 +79,7 @@ class Arena:
         self._places = [_STATE, self._disk, temporary]
         own = {_MARK: folder.name, "TMPDIR": str(temporary)}
         own["EDGEBENCH_CACHE"] = str(folder / "cache")
+        own["XDG_STATE_HOME"] = str(folder / "state")
         # It is torch's, and is there for the next start.
         own["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "cache" / "torch")
         self.environment = {**os.environ, "PYTHONPATH": python_path(), **own}
