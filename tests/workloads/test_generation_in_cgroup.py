@@ -29,7 +29,7 @@ prompt = {PROMPT}
 new_tokens = {NEW}
 rounds = 1
 [memory]
-strategies = ["torch"]
+strategies = ["process", "torch"]
 """
 
 
@@ -42,7 +42,7 @@ class _Quiet:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """A timed trial, and one for torch's own view."""
+    """A timed trial, and one for each strategy: the process's tells what is mapped."""
     folder = tmp_path_factory.mktemp("generation")
     file = folder / "scenario.toml"
     file.write_text(SCENARIO)
