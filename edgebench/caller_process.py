@@ -5,22 +5,25 @@ root runs: this module does, as a program of its own. Once the function is impor
 root's own code, the program becomes the user who called sudo, before it reads anything. It can gain
 no rights and has an environment that nobody else chose. Its answer is data of that user's: it is
 bounded in size and time, and checked by who asked.
+
+A program of the caller's can be run so too (:func:`run_as_caller`), with variables of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import selectors
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from edgebench.identity import Identity
@@ -30,6 +33,10 @@ LIMIT_S = 900.0
 #: The largest answer.
 _MOST_BYTES = 256 << 20
 _PR_SET_NO_NEW_PRIVS = 38
+#: How a program ends that can't be run.
+NOT_FOUND = 127
+#: So much of what a program complains of is kept; and it is looked at so often whether it ended.
+_ERROR_BYTES, _LOOK_S = 1 << 16, 0.02
 
 
 def call_as_caller(
@@ -73,11 +80,85 @@ def call_as_caller(
         try:
             reply = _read(process, limit_s)
         finally:
-            # With what it started: the group is there until it is waited for.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.kill()
+            _end(process)
     return _answer(reply, process.returncode)
+
+
+def run_as_caller(
+    command: Sequence[str],
+    identity: Identity | None,
+    variables: Mapping[str, str],
+    *,
+    cwd: str | None = None,
+    limit_s: float = math.inf,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a program as that user, who can gain no rights, or as our own; wait for its end.
+
+    What it started ends with it. Of its errors the end is kept. A program that is not found ends
+    with 127, as in a shell.
+
+    Raises:
+        CallError: it printed too much, or did not end in time.
+    """
+    from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
+
+    # Until it is that user, none of their variables may act: LD_PRELOAD loads code.
+    user = [identity.uid, identity.gid, *identity.groups] if identity else []
+    with in_memory(json.dumps(dict(variables)).encode()) as given:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__, json.dumps(user), *command],
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=SYSTEM_ENVIRONMENT,
+            cwd=cwd,
+            start_new_session=True,
+        )
+    with process:
+        try:
+            output, errors = _outputs(process, limit_s)
+        finally:
+            _end(process)
+    return subprocess.CompletedProcess([*command], process.returncode, output, errors)
+
+
+def _outputs(process: subprocess.Popen[bytes], limit_s: float) -> tuple[bytes, bytes]:
+    """What it printed until it ended; what it left running may keep the pipes open."""
+    assert process.stdout
+    assert process.stderr
+    deadline, output, errors = time.monotonic() + limit_s, bytearray(), bytearray()
+    pipes = {process.stdout.fileno(): output, process.stderr.fileno(): errors}
+    with selectors.DefaultSelector() as selector:
+        for pipe in pipes:
+            selector.register(pipe, selectors.EVENT_READ)
+        has_ended = False
+        while not has_ended:
+            has_ended = _has_ended(process)
+            for key, _ in selector.select(0 if has_ended else _LOOK_S):
+                # As much as a pipe holds: after the end that is all.
+                chunk = os.read(key.fd, 1 << 16)
+                pipes[key.fd] += chunk
+                del errors[:-_ERROR_BYTES]
+                if len(output) > _MOST_BYTES:
+                    raise CallError(f"it printed more than {_MOST_BYTES >> 20} MiB")
+                if not chunk:
+                    selector.unregister(key.fd)
+            if not has_ended and time.monotonic() > deadline:
+                raise CallError(f"it did not end within {limit_s:g} s")
+    return bytes(output), bytes(errors)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has; it is not waited for yet, so its group can still be ended."""
+    how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, process.pid, how) is not None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    # With what it started: the group is there until it is waited for.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 class CallError(Exception):
@@ -118,10 +199,13 @@ def _answer(reply: bytes, returncode: int) -> Any:
 
 
 def main(words: list[str]) -> None:
-    """Answer the request on stdin, on stdout.
+    """Answer the request on stdin, on stdout; or become a program.
 
-    The word is a JSON list: function, path, user, then the modules to import first.
+    The word is a JSON list: function, path, user, then the modules to import first. With the
+    words of a program behind it, it is the user, and stdin has the program's variables.
     """
+    if len(words) > 1:
+        _run(json.loads(words[0]), words[1:])
     named, sys.path[:], user, *imports = json.loads(words[0])
     module, _, name = named.partition(":")
     for needed in imports:
@@ -135,6 +219,21 @@ def main(words: list[str]) -> None:
         errno = error.errno if isinstance(error, OSError) else None
         reply |= {"error": str(error) or type(error).__name__, "errno": errno}
     json.dump(reply, sys.stdout)
+
+
+def _run(user: list[int], command: list[str]) -> NoReturn:
+    variables: dict[str, str] = json.load(sys.stdin.buffer)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        # Python ignores them, and an ignored signal stays ignored.
+        signal.signal(number, signal.SIG_DFL)
+    if user:
+        _become(user)
+    try:
+        os.execvpe(command[0], command, variables)  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        sys.exit(NOT_FOUND)
 
 
 def _become(user: list[int]) -> None:

@@ -30,14 +30,6 @@ class Identity:
     home: Path
 
 
-def process_options(identity: Identity | None) -> dict[str, Any]:
-    """Arguments for :mod:`subprocess` to start a program as that user; none for our own."""
-    if identity is None:
-        return {}
-    groups = list(identity.groups)
-    return {"user": identity.uid, "group": identity.gid, "extra_groups": groups}
-
-
 def state_home() -> Path:
     """The folder for what programs keep of our user's: ``$XDG_STATE_HOME`` or ``~/.local/state``.
 

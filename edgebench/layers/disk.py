@@ -68,9 +68,14 @@ def evict(file: Path) -> None:
     # Without waiting: a FIFO may have taken its place.
     fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        drop_pages(fd)
     finally:
         os.close(fd)
+
+
+def drop_pages(descriptor: int) -> None:
+    """The same, of an open file."""
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def settle(file: BinaryIO) -> None:

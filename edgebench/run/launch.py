@@ -9,19 +9,20 @@ import contextlib
 import json
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgebench.caller_process import CallError, run_as_caller
 from edgebench.cgroups.interface import HotFiles
 from edgebench.errors import WorkloadError
-from edgebench.identity import Identity, process_options
-from edgebench.layers.disk import weights_in
+from edgebench.identity import Identity
+from edgebench.layers.disk import drop_pages, weights_in
 from edgebench.measures.view import Descriptors
 from edgebench.processes import own_program, workload_environment
+from edgebench.safe_reading import open_to_read
 from edgebench.text import choice_hint, printable
 from edgebench.workloads.events import WorkerSpec
 from edgebench.workloads.worker import WORKLOADS
@@ -44,6 +45,10 @@ def worker_settings(request: TrialRequest) -> dict[str, Any]:
         "accelerator_bytes": request.limits.accelerator_bytes,
         "swaps": request.limits.swap_kind != "none",
     }
+
+
+class GoneError(Exception):
+    """What the workload needs was there when the sweep began, and is not there; says what."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +87,11 @@ def _files_in(path: Path) -> list[Path]:
     """The file, or every file below the folder.
 
     Raises:
-        WorkloadError: it is gone.
+        GoneError: it is gone.
     """
     found = [path] if path.is_file() else [one for one in path.glob("**/*") if one.is_file()]
     if not found:
-        raise WorkloadError(
-            "no file there to evict from the page cache",
-            where=str(path),
-            remedy=f"ls -l {shlex.quote(str(path))}",
-        )
+        raise GoneError(f"{path} is gone, which was to be evicted from the page cache")
     return sorted(found)
 
 
@@ -126,6 +127,25 @@ def launch(settings: Settings, descriptors: Descriptors) -> Launch:
     return KINDS[kind](settings, descriptors)
 
 
+def check_start(start: Launch) -> None:
+    """Evict the files from the page cache, and look whether the folder is there.
+
+    A trial before may have put anything in their places: root opens them as their owner.
+
+    Raises:
+        GoneError: one of them can't be read, or is no file, or the folder is gone.
+    """
+    for path in start.evict:
+        try:
+            with open_to_read(path) as file:
+                drop_pages(file.fileno())
+        except OSError as error:
+            what = f"{path} can't be evicted from the page cache: {error.strerror}"
+            raise GoneError(what) from None
+    if start.cwd and not start.cwd.is_dir():
+        raise GoneError(f"the workload's folder {start.cwd} is gone")
+
+
 def run_reset(settings: Settings, identity: Identity | None) -> None:
     """Run the command that undoes what a trial changed, outside the cgroup, before the next one.
 
@@ -134,18 +154,13 @@ def run_reset(settings: Settings, identity: Identity | None) -> None:
     """
     if not (command := settings.get("reset")):
         return
+    variables = environment_of(Launch((), dict(settings.get("env") or {})), identity)
     try:
-        done = subprocess.run(
-            command,
-            cwd=settings.get("cwd"),
-            env=environment_of(Launch((), dict(settings.get("env") or {})), identity),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            **process_options(identity),
-        )
+        done = run_as_caller(command, identity, variables, cwd=settings.get("cwd"))
     except OSError as error:
         why = error.strerror or str(error)
+    except CallError as error:
+        why = str(error)
     else:
         if done.returncode == 0:
             return

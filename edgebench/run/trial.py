@@ -18,7 +18,6 @@ from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
 from edgebench.cgroups.join import environment_block, join_command
 from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
 from edgebench.errors import EdgebenchError
-from edgebench.layers.disk import evict
 from edgebench.measures.machine.noise import NoiseWatch
 from edgebench.measures.strategies.gnu_time import (
     GnuTime,
@@ -32,6 +31,8 @@ from edgebench.results.live_file import EVENTS, write_live_trial
 from edgebench.run.background import background_activity
 from edgebench.run.confinement import Confinement
 from edgebench.run.launch import (
+    GoneError,
+    check_start,
     environment_of,
     launch,
     open_descriptors,
@@ -52,6 +53,7 @@ from edgebench.run.trial_record import (
     faulty_record,
     live_trial_of,
     record_of,
+    unavailable_record,
     utc_now,
 )
 from edgebench.run.trial_setup import TrialSetup
@@ -59,6 +61,7 @@ from edgebench.run.trial_watch import TrialWatch
 from edgebench.run.walk_control import WalkControl
 from edgebench.run.walk_records import walk_records
 from edgebench.safe_files import created, write
+from edgebench.text import printable
 
 #: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
 MOST_PIDS = 4096
@@ -110,6 +113,8 @@ def run_trials(setup: TrialSetup, request: TrialRequest, files: TrialFiles) -> l
     except (EdgebenchError, OSError):
         # Of the machine.
         raise
+    except GoneError as error:
+        return [unavailable_record(request, printable(str(error)))]
     except Exception as error:
         return [faulty_record(request, error)]
 
@@ -246,8 +251,7 @@ class _Measurement:
             opened as (descriptors, fds),
         ):
             start = launch(worker_settings(request), descriptors)
-            for file in start.evict:
-                evict(file)
+            check_start(start)
             if self.observer:
                 start = self.observer.wrap(start)
             timed = gnu_time_command(self.setup.gnu_time, report, start.argv)

@@ -267,7 +267,7 @@ def faulty_record(request: TrialRequest, error: Exception) -> TrialRecord:
 
 
 def unavailable_record(request: TrialRequest, reason: str) -> TrialRecord:
-    """The record of a strategy's trial that was not made, since it can't be used here."""
+    """The record of a trial that was not made, since what it needs is not there."""
     return _not_made(request, "failed", reason)
 
 

@@ -7,11 +7,13 @@ results: whoever can write to a results folder starts and stops nothing.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -28,6 +30,7 @@ from edgebench.safe_files import (
     created,
     is_own_folder,
     make_own_folder,
+    open_file,
     remove_file,
     write_whole,
 )
@@ -124,10 +127,28 @@ class JobFiles:
         """
         if not is_own_folder(self.folder):
             return []
-        for left in self.folder.glob(f".*{PART}"):
-            remove_file(left)
         found = (_read_job(path) for path in sorted(self.folder.glob("*.json")))
         return [job for job in found if job is not None]
+
+    def clear(self) -> None:
+        """Remove what killed servers left half written."""
+        for left in self.folder.glob(f".*{PART}"):
+            remove_file(left)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[bool]:
+        """Whether the jobs are ours to start meanwhile, and no other server's of this user."""
+        with contextlib.ExitStack() as kept:
+            # Where no lock can be made, no sweep can be started either, which the job then says.
+            with contextlib.suppress(OSError, UnsafePathError):
+                fd = open_file(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+                kept.callback(os.close, fd)
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    yield False
+                    return
+            yield True
 
     def start(self, job: Job) -> tuple[Job, subprocess.Popen[bytes]]:
         """Start ``edgebench run`` for it, in a session of its own: it outlives the server.

@@ -17,6 +17,8 @@ from edgebench.serve.job import ENDED, Job, JobFiles, is_alive, stop_process
 
 MOST_WAITING = 50
 _MOST_JOBS = 200
+#: In the order in which a job has them, before it has ended.
+_STATES = ("queued", "running", "stopping")
 #: Python drops an exception that a signal raises while an object is taken away.
 _ASK_AGAIN_S = 20.0
 _FULL_REMEDY = "free some space on the disk that holds {}, then try again"
@@ -42,6 +44,7 @@ class JobQueue:
         #: When the running job was last asked to stop, on the monotonic clock.
         self._asked_s = 0.0
         self.jobs: dict[str, Job] = {job.id: job for job in self._files.all()}
+        self._files.clear()
 
     @property
     def running(self) -> Job | None:
@@ -89,6 +92,16 @@ class JobQueue:
             raise ResultsError(
                 "that sweep has ended", remedy="reload the page and open its results"
             )
+        with self._files.locked() as is_ours:
+            if not is_ours:
+                what = "another server starts a sweep at this moment"
+                raise ResultsError(what, remedy="try again")
+            self._take_over()
+            return self._stop(self.jobs[job_id])
+
+    def _stop(self, job: Job) -> Job:
+        if job.state in ENDED:
+            return job
         if job.state == "queued":
             return self._set(replace(job, state="stopped"))
         self._ask_to_stop(job)
@@ -114,18 +127,38 @@ class JobQueue:
         """Note if the running job has ended; start the next one if no sweep runs."""
         if job := self.running:
             self._note_end(job)
-        if self.running is None and self.waiting and not self._find_running(self._files.root):
-            self._start(self.waiting[0])
+        if self.running or not self.waiting or self._find_running(self._files.root):
+            return
+        with self._files.locked() as is_ours:
+            if not is_ours:
+                return
+            self._take_over()
+            if self.running is None and self.waiting:
+                self._start(self.waiting[0])
+
+    def _take_over(self) -> None:
+        """What another server over the same results did with the jobs, and its own jobs."""
+        for kept in self._files.all():
+            known = self.jobs.get(kept.id)
+            # With a full disk an older state is kept there.
+            if known is None or _progress(kept) > _progress(known):
+                self.jobs[kept.id] = kept
 
     def _note_end(self, job: Job) -> None:
-        code = self._process.poll() if self._process else None
+        # Another server may have started it.
+        own = self._process if self._process and self._process.pid == job.pid else None
+        code = own.poll() if own else None
         # Our own child is polled once: if it ended between two polls, its code would be lost.
-        if code is None and (self._process or is_alive(job)):
+        if code is None and (own or is_alive(job)):
             if job.state == "stopping" and time.monotonic() - self._asked_s > _ASK_AGAIN_S:
                 self._ask_to_stop(job)
             return
         self._process = None
-        self._set(self._files.ended(job, code))
+        if not own:
+            # The server that started it knows its exit code.
+            self._take_over()
+        if self.jobs[job.id].state not in ENDED:
+            self._set(self._files.ended(job, code))
 
     def _ask_to_stop(self, job: Job) -> None:
         self._asked_s = time.monotonic()
@@ -154,3 +187,8 @@ class JobQueue:
             del self.jobs[job.id]
             with contextlib.suppress(OSError, UnsafePathError):
                 self._files.remove(job)
+
+
+def _progress(job: Job) -> int:
+    """How far it has come."""
+    return (*_STATES, job.state).index(job.state)

@@ -19,10 +19,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from edgebench.caller_process import CallError, run_as_caller
 from edgebench.errors import EdgebenchError, MachineError, WorkloadError
 from edgebench.extras import missing_library_error
-from edgebench.identity import Identity, process_options
+from edgebench.identity import Identity
 from edgebench.processes import own_program, workload_environment
+from edgebench.text import safe_json
 
 #: Task → the function that answers its request.
 TASKS = {
@@ -166,16 +168,22 @@ def _answer(
     task: str, request: Mapping[str, Any], identity: Identity | None, failed: str
 ) -> dict[str, Any]:
     """The answer of this module as a program that runs as the caller."""
-    done = _run(json.dumps({**request, "task": task}), identity)
+    words = own_program("edgebench.workloads.preparation", json.dumps({**request, "task": task}))
+    try:
+        done = run_as_caller(words, identity, workload_environment(identity))
+    except CallError as reason:
+        raise MachineError(f"{failed}: {reason}") from None
     answer = _last_json(done.stdout)
     if error := answer.get("error"):
-        raise WorkloadError(error["what"], where=error.get("where"), remedy=error.get("remedy"))
+        told = error if isinstance(error, dict) else {"what": error}
+        what, where, remedy = (told.get(key) for key in ("what", "where", "remedy"))
+        raise WorkloadError(str(what), where=where and str(where), remedy=remedy and str(remedy))
     if done.returncode or not answer:
         raise _broken(failed, done)
     return answer
 
 
-def _broken(what: str, done: subprocess.CompletedProcess[str]) -> MachineError:
+def _broken(what: str, done: subprocess.CompletedProcess[bytes]) -> MachineError:
     if done.returncode == -signal.SIGKILL:
         return MachineError(
             f"{what}: the kernel killed the process that read it, most likely for memory",
@@ -186,7 +194,8 @@ def _broken(what: str, done: subprocess.CompletedProcess[str]) -> MachineError:
             f"{what}: a library crashed ({signal.Signals(-done.returncode).name})",
             remedy="the file may be damaged: write it again",
         )
-    last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    errors = done.stderr.decode(errors="replace")
+    last = (errors.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     module = _NO_MODULE.search(last)
     lacking = missing_library_error(ModuleNotFoundError(name=module[1])) if module else None
     if lacking:
@@ -194,25 +203,13 @@ def _broken(what: str, done: subprocess.CompletedProcess[str]) -> MachineError:
     return MachineError(f"{what}: {last}")
 
 
-def _last_json(text: str) -> dict[str, Any]:
-    lines = text.strip().splitlines()
+def _last_json(output: bytes) -> dict[str, Any]:
+    lines = output.strip().splitlines()
     try:
-        answer = json.loads(lines[-1]) if lines else {}
+        answer = safe_json(lines[-1]) if lines else {}
     except ValueError:
         return {}
     return answer if isinstance(answer, dict) else {}
-
-
-def _run(request: str, identity: Identity | None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        own_program("edgebench.workloads.preparation", request),
-        env=workload_environment(identity),
-        text=True,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-        **process_options(identity),
-    )
 
 
 def main(words: list[str]) -> int:

@@ -135,10 +135,10 @@ def test_a_helper_that_was_killed_is_said_in_words(
 ) -> None:
     """A network larger than the machine, or a file that crashes its library."""
 
-    def killed(*words: Any, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(words, exit_code, "", "oneDNN is on\n")
+    def killed(*words: Any) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.CompletedProcess(words, exit_code, b"", b"oneDNN is on\n")
 
-    monkeypatch.setattr("edgebench.workloads.preparation.subprocess.run", killed)
+    monkeypatch.setattr("edgebench.workloads.preparation.run_as_caller", killed)
     with pytest.raises(MachineError) as refused:
         describe_networks(["alexnet"], identity=None)
     assert says in refused.value.what

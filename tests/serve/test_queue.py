@@ -227,7 +227,7 @@ def test_what_a_killed_server_left_half_written_is_removed(tmp_path: Path):
     files = jobs_of(tmp_path)
     files.folder.mkdir()
     (files.folder / f".{ID}.json.0123.part").touch()
-    assert files.all() == []
+    assert JobQueue(files, nobody).jobs == {}
     assert not list(files.folder.iterdir())
 
 
@@ -399,3 +399,25 @@ def test_the_queue_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.Mon
     files.folder.parent.chmod(0o777)
     with pytest.raises(UnsafePathError, match="other users can write"):
         JobQueue(files, nobody)
+
+
+@pytest.mark.process
+@pytest.mark.promise("Two servers of a user over the same results start each queued sweep once.")
+def test_two_servers_start_each_sweep_once(tmp_path: Path):
+    """Both know the waiting jobs; the one that comes second sees that the first has started it."""
+    first = queue_of(tmp_path)
+    job, stopped = first.add("nap", scenario_of("true")), first.add("nap", SCENARIO)
+    second = queue_of(tmp_path)
+    first.advance()
+    second.advance()
+    assert second.jobs[job.id].pid == first.jobs[job.id].pid is not None
+    assert second.stop(stopped.id).state == "stopped"
+    for queue in (first, second):
+        assert advanced(queue, job, "done", "failed").pid == first.jobs[job.id].pid
+        queue.advance()
+        assert [queue.jobs[stopped.id].state, queue.waiting] == ["stopped", []]
+    more = second.add("nap", SCENARIO)
+    with jobs_of(tmp_path).locked() as is_ours:
+        second.advance()
+        assert is_ours
+        assert second.jobs[more.id].state == "queued"

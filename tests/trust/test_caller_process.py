@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgebench import caller_process
-from edgebench.caller_process import CallError, call_as_caller
+from edgebench.caller_process import NOT_FOUND, CallError, call_as_caller, run_as_caller
 from edgebench.identity import Identity
 from edgebench.measures import registry
 from edgebench.measures.reading import ErrorBar, Reading
@@ -139,3 +139,46 @@ def test_edgebench_is_found_however_it_is_installed(monkeypatch: pytest.MonkeyPa
     others = [entry for entry in sys.path if Path(entry).resolve() != ours]
     monkeypatch.setattr(sys, "path", others)
     assert call_as_caller("edgebench.units:parse_size", "300M", None) == 300 << 20
+
+
+@pytest.mark.root
+@pytest.mark.promise("What prepares and resets trials runs as the caller, who can gain no rights.")
+def test_a_program_of_the_callers() -> None:
+    """Its own variables and words, no new rights; the loader obeys them in no process of root's."""
+    with tempfile.TemporaryDirectory(prefix="trust-", dir="/var/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        variables = {"PATH": "/usr/bin:/bin", "A": "b", "LD_DEBUG": "statistics"}
+        variables["LD_DEBUG_OUTPUT"] = str(folder / "loaded")
+        script = "id -u; grep NoNewPrivs /proc/self/status; echo $A $1 >&2; exit 3"
+        done = run_as_caller(["sh", "-c", script, "", "c"], NOBODY, variables)
+        assert (done.returncode, done.stderr) == (3, b"b c\n")
+        assert done.stdout.split() == [b"65534", b"NoNewPrivs:", b"1"]
+        assert {file.stat().st_uid for file in folder.glob("loaded.*")} == {65534}
+    assert run_as_caller(["no-such-program"], None, variables).returncode == NOT_FOUND
+
+
+@pytest.mark.promise("What prepares trials can't fill memory or keep the harness waiting.")
+def test_a_program_that_prints_without_end_or_never_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Output has a limit; what is left in the background ends too, though it holds the pipes."""
+    monkeypatch.setattr(caller_process, "_MOST_BYTES", 1 << 20)
+    path = {"PATH": "/usr/bin:/bin"}
+    with pytest.raises(CallError, match="more than 1 MiB"):
+        run_as_caller(["yes"], None, path)
+    with pytest.raises(CallError, match=r"did not end within 0\.1 s"):
+        run_as_caller(["sleep", "1000"], None, path, limit_s=0.1)
+    done = run_as_caller(["sh", "-c", "yes >&2 & sleep 1000 & echo $!"], None, path)
+    end = time.monotonic() + 120
+    while _is_running(int(done.stdout)):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert len(done.stderr) <= 1 << 16
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -15,6 +15,7 @@ import pytest
 
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run import trial as trial_module
+from edgebench.run.launch import GoneError, Launch, check_start
 from edgebench.run.process import OUTPUT_CAP_BYTES
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
@@ -150,6 +151,31 @@ def test_data_that_can_not_be_read_is_the_trials_own_fault(
     assert record.outcome == "failed"
     assert "ZeroDivisionError: a span of no time" in str(record.reason)
     assert not any(session.setup.parent.bases["memory"].glob(f"*{os.getpid()}-0001*"))
+
+
+@pytest.mark.promise("A trial whose files or folder are gone has failed, and says so.")
+def test_what_an_earlier_trial_removed_ends_no_sweep(session: Session, files: TrialFiles) -> None:
+    """Files to evict from the page cache, and the folder to run in: the record says which."""
+    gone = str(files.work / "gone")
+    for more in ({"files": [gone]}, {"cwd": gone}):
+        settings = {"kind": "command", "command": ["/bin/true"], **more}
+        request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(), 60)
+        record = run_trial(session.setup, request, files)
+        assert record.outcome == "failed"
+        assert gone in str(record.reason)
+
+
+@pytest.mark.root
+def test_root_opens_files_to_evict_with_their_owner_s_rights(callers: Path) -> None:
+    """A trial may have put a link in their place, to a device of root's."""
+    (callers / "own.bin").write_text("x")
+    os.chown(callers / "own.bin", NOBODY, NOBODY)
+    (callers.parent / "root.bin").touch(0o600)
+    (callers / "link.bin").symlink_to(callers.parent / "root.bin")
+    os.chown(callers / "link.bin", NOBODY, NOBODY, follow_symlinks=False)
+    check_start(Launch((), evict=(callers / "own.bin",)))
+    with pytest.raises(GoneError, match=r"link\.bin.*Permission denied"):
+        check_start(Launch((), evict=(callers / "link.bin",)))
 
 
 @pytest.mark.promise("A command has no descriptor of its trial: it can't reset its own peak.")

@@ -12,7 +12,6 @@ import os
 import platform
 import re
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -20,8 +19,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgebench import __version__
+from edgebench.caller_process import NOT_FOUND, CallError, run_as_caller
 from edgebench.errors import UsageError
-from edgebench.identity import caller_identity, process_options
+from edgebench.identity import caller_identity
 from edgebench.measures.machine.disks import SWAP_FILES, disk_of, swap_devices
 from edgebench.measures.machine.reclaim import ballooning, damon, lru_gen, memory_daemons, zswap
 from edgebench.measures.machine.sensors.search import find_sensors
@@ -191,18 +191,16 @@ def _git_says(*words: str) -> str:
     command = ["git", "--no-optional-locks", *words]
     # A checkout's settings may name programs for git to run: not as root.
     identity = caller_identity()
-    caller = {"env": workload_environment(identity), **process_options(identity)}
     try:
-        done: subprocess.CompletedProcess[str] = subprocess.run(
-            command, capture_output=True, text=True, timeout=10, check=True, **caller
-        )
-    except FileNotFoundError:
-        raise UnreadableError("git is not installed") from None
-    except subprocess.CalledProcessError as error:
-        raise UnreadableError(f"git: {error.stderr.strip().splitlines()[0]}") from None
-    except subprocess.TimeoutExpired:
-        raise UnreadableError("git did not answer in 10 s") from None
-    return done.stdout.strip()
+        done = run_as_caller(command, identity, workload_environment(identity), limit_s=10)
+    except CallError as error:
+        raise UnreadableError(f"git: {error}") from None
+    if done.returncode == NOT_FOUND:
+        raise UnreadableError("git is not installed")
+    if done.returncode:
+        told = done.stderr.decode(errors="replace").strip().splitlines()
+        raise UnreadableError(f"git: {told[0] if told else f'exit code {done.returncode}'}")
+    return done.stdout.decode(errors="replace").strip()
 
 
 def device_name(machine: SystemFiles | None = None) -> str:
