@@ -18,6 +18,7 @@ from typing import Any
 
 from edgebench import __version__
 from edgebench.fleet.content import stored_tables
+from edgebench.fleet.keys import fleet_folder
 from edgebench.fleet.messages import told_loss
 from edgebench.fleet.time_of_day import time_of_day_s
 from edgebench.identity import caller_identity
@@ -55,7 +56,7 @@ class ServiceProcess:
         except BrokenPipeError:
             line = ""
         if not line:
-            return {"error": told_loss(self._process.wait()), "ended": True}
+            return {"error": told_loss(self._process.wait(), fleet_folder()), "ended": True}
         answered: dict[str, Any] = json.loads(line)
         return answered
 

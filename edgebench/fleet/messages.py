@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from edgebench.errors import EdgebenchError, FleetError
@@ -31,8 +32,8 @@ def same_version_remedy(version: str) -> str:
     return f"install edgebench {version} there as it is here: git pull in its clone, scripts/setup"
 
 
-def told_loss(code: int) -> dict[str, str | None]:
+def told_loss(code: int, logs: Path) -> dict[str, str | None]:
     """The error where the process that makes a machine's trials ended by itself."""
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    remedy = "see the worker's log there (edgebench fleet status names it); then start again"
+    remedy = f"see the worker's log there, in {logs}; then type the same command again"
     return {"what": f"the process that makes its trials {how}", "where": None, "remedy": remedy}

@@ -123,7 +123,9 @@ def start_workers(
     def start(name: str) -> WorkerStart:
         tell(f"starting the worker of {name}")
         host = inventory.hosts[name]
-        order = start_order("worker", name, _worker_words(name, host, inventory), inventory)
+        words = _worker_words(name, host, inventory)
+        # Machines of two fleets may have the same name, and be the same computer.
+        order = start_order("worker", f"{inventory.name}-{name}", words, inventory)
         return _started(name, host.command(_START), order)
 
     with ThreadPoolExecutor(max_workers=16) as pool:

@@ -262,6 +262,13 @@ def test_dask_makes_its_folders_in_the_owners_place(fleet: Fleet):
     assert made == {"quietscheduler", "quietworker"}
 
 
+def test_files_of_a_machine_are_of_its_fleet_alone(fleet: Fleet):
+    """Another fleet may have a machine of the same name on the same computer."""
+    made = list(fleet.folder.glob("edgebench/fleet/worker-*"))
+    assert made
+    assert all(one.name.startswith(f"worker-test-{fleet.port}-") for one in made)
+
+
 def answers(address: str, port: int, *, encrypted: bool) -> bytes:
     """What it says to who has no key, and asks as a browser and as Dask do."""
     context = ssl.create_default_context()
