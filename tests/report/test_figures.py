@@ -25,6 +25,7 @@ from edgebench.report.figures.gallery import KINDS, draw_all
 from edgebench.report.figures.scales import LimitAxis, short_seconds, short_size
 from edgebench.report.figures.style import figure_style, limit_colours
 from edgebench.results.results import Results, load
+from tests.own_path import python_path
 
 MIB = 1 << 20
 SMALL = Shape(networks={"lenet": 4}, limits=(None, 150, 100, 60), repeats=2, killed_below=80)
@@ -336,14 +337,18 @@ def test_sizes_on_axes_are_short():
 
 
 @pytest.mark.process
-def test_an_unknown_backend_of_matplotlib_hinders_nothing() -> None:
-    """Figures are files; for a workload's own figures the variable stays as it is."""
-    code = "import os, edgebench.report.figures.style; print(os.environ['MPLBACKEND'])"
+@pytest.mark.promise("Figures read no settings of matplotlib's in the current folder.")
+def test_the_surroundings_of_matplotlib_hinder_nothing(tmp_path: Path) -> None:
+    """An unknown backend, which a workload's own figures still get, and a FIFO for settings."""
+    os.mkfifo(tmp_path / "matplotlibrc")
+    code = "import os, edgebench.report.figures.style; print(os.environ['MPLBACKEND'], os.getcwd())"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "MPLBACKEND": "nonsense"},
+        env={**os.environ, "MPLBACKEND": "nonsense", "PYTHONPATH": python_path()},
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
+        timeout=240,
     )
-    assert done.stdout == "nonsense\n"
+    assert done.stdout == f"nonsense {tmp_path}\n"
