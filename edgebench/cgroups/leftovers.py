@@ -23,6 +23,7 @@ from pathlib import Path
 
 from edgebench.errors import MachineError
 from edgebench.safe_files import (
+    PART,
     make_private_folder,
     open_file,
     remove_empty_folder,
@@ -226,12 +227,25 @@ def clear_leftovers(folder: Path | None = None) -> list[str]:
             if abandoned:
                 # Its process died before it could claim anything.
                 remove_file(path)
+    clear_token_files(folder)
     return sentences
+
+
+def clear_token_files(folder: Path) -> None:
+    """Remove the tokens of servers that were killed: each keeps its file locked while it runs."""
+    for path in folder.glob("serve-*.token"):
+        if path.is_symlink():
+            continue
+        with _locked(path) as abandoned:
+            if abandoned:
+                remove_file(path)
+    for path in folder.glob(f".serve-*{PART}"):
+        remove_file(path)
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Whether the state file's process has ended; locked while its things are removed."""
+    """Whether the file's process has ended; locked while its things are removed."""
     try:
         fd = open_file(path, os.O_RDWR)
     except FileNotFoundError:

@@ -9,9 +9,9 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgebench.cgroups.leftovers import state_folder
+from edgebench.cgroups.leftovers import clear_token_files, state_folder
 from edgebench.errors import MachineError
-from edgebench.safe_files import PART, remove_empty_folder, remove_file, write_whole
+from edgebench.safe_files import remove_empty_folder, remove_file, write_whole
 
 
 def new_token() -> str:
@@ -32,7 +32,7 @@ def token_file(port: int, token: str) -> Iterator[Path]:
     with contextlib.ExitStack() as kept:
         kept.callback(_remove_own, port, text)
         try:
-            _remove_unlocked()
+            clear_token_files(state_folder())
             path = _written_and_locked(port, text, kept)
         except OSError as error:
             raise MachineError(
@@ -55,16 +55,6 @@ def _remove_own(port: int, text: str) -> None:
             remove_file(path)
     with contextlib.suppress(OSError):
         remove_empty_folder(path.parent)
-
-
-def _remove_unlocked() -> None:
-    """The kernel frees a server's lock when it ends, however it ends."""
-    for path in state_folder().glob("serve-*.token"):
-        with contextlib.suppress(OSError), path.open() as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_file(path)
-    for path in state_folder().glob(f".serve-*{PART}"):
-        remove_file(path)
 
 
 def _written_and_locked(port: int, text: str, kept: contextlib.ExitStack) -> Path:
