@@ -6,6 +6,7 @@ import contextlib
 import os
 import pwd
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ _RUN_MODULE = (
     "runpy.run_module(module, run_name='__main__', alter_sys=True)"
 )
 
-#: What these name is no place that a library reads or writes with our rights; ``PATH`` is sudo's.
+#: What these name is no place that a library reads or writes with our rights.
 _NO_PLACES = re.compile(r"EDGEBENCH_|SUDO_|SSH_|PATH$")
 #: What these name is a place also where it is relative.
 _PLACES = re.compile(r"HOME$|DIR$|PATH$|PREFIX$|CACHE|^XDG_|^TE?MP$")
@@ -41,12 +42,32 @@ def secure_environment() -> None:
     """
     if os.geteuid() != 0:
         return
+    _secure_path()
     for name, value in list(os.environ.items()):
         if not _NO_PLACES.match(name) and not _is_safe(name, value):
             _ignored[name] = os.environ.pop(name)
     os.environ.setdefault("HOME", pwd.getpwuid(0).pw_dir)
     if "PYTHONPYCACHEPREFIX" in _ignored:
         sys.pycache_prefix = None
+
+
+def _secure_path() -> None:
+    """Leave out of root's ``PATH`` each folder where another user may have put a ``mkswap``."""
+    given = os.environ.get("PATH", os.defpath)
+    folders = [Path(entry) for entry in given.split(os.pathsep)]
+    own = [str(one) for one in folders if one.is_absolute() and is_own_place(one)]
+    if len(own) < len(folders):
+        _ignored["PATH"] = given
+        os.environ["PATH"] = os.pathsep.join(own) or SYSTEM_ENVIRONMENT["PATH"]
+
+
+def find_program(name: str, path: str | None = None) -> Path | None:
+    """A program of the user's, searched as a shell of theirs would; None if there is none.
+
+    ``shutil.which`` alone searches where root may start a program.
+    """
+    found = shutil.which(name, path=given_environment().get("PATH") if path is None else path)
+    return Path(found) if found else None
 
 
 def _is_safe(name: str, value: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from edgebench.cli.completion import offer_networks
 from edgebench.cli.options import NetworkOrCommand
 from edgebench.cli.output import print_answer, print_next, shown_path, typed_path
 from edgebench.errors import UsageError
+from edgebench.processes import find_program
 
 if TYPE_CHECKING:
     from edgebench.scenario.new_scenario import NewScenario
@@ -99,7 +99,7 @@ def _wanted(network: str | None, command: tuple[str, ...], kind: str | None) -> 
 
 def _is_program(word: str) -> bool:
     script = Path(word).suffix in (".py", ".sh")
-    return ":" not in word and (script or shutil.which(word) is not None)
+    return ":" not in word and (script or find_program(word) is not None)
 
 
 def _with_limits(

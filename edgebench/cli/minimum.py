@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from edgebench.cli.minimum_output import print_minimum, print_minimum_json, prin
 from edgebench.cli.minimum_request import NetworkOrProgram, minimum_request, with_dashes
 from edgebench.cli.search_settings import search_settings
 from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
+from edgebench.processes import find_program
 from edgebench.text import printable
 from edgebench.units import format_size, parse_swap
 
@@ -138,7 +138,7 @@ def _kept(
             yield progress
         except UsageError as error:
             name = getattr(wanted, "network", "")
-            if shutil.which(name):
+            if find_program(name):
                 raise UsageError(error.what, remedy=with_dashes((name,))) from None
             raise
         except (KeyboardInterrupt, MachineError):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgebench.cli import options
 from edgebench.errors import UsageError
+from edgebench.processes import find_program
 
 if TYPE_CHECKING:
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
@@ -31,7 +31,7 @@ class NetworkOrProgram(options.NetworkOrCommand):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             words = ctx.meta["words"]
-            program = next((n for n, word in enumerate(words) if shutil.which(word)), None)
+            program = next((n for n, word in enumerate(words) if find_program(word)), None)
             if "command" in ctx.meta or program is None:
                 raise
             what = f"{error.option_name} is no option of edgebench minimum"

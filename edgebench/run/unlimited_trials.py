@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.layers.references import names_network
+from edgebench.processes import find_program
 from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.trial_output import end_of_output, log_of
@@ -33,7 +33,7 @@ def check_command(command: Sequence[str]) -> None:
         MachineError: there is none, or it is not executable.
     """
     program = command[0]
-    if shutil.which(program):
+    if find_program(program):
         return
     if names_network(program):
         raise MachineError(

@@ -19,6 +19,7 @@ from edgebench.layers.names import CUDA
 from edgebench.layers.references import CODE, ModelReference
 from edgebench.measures.machine.cuda_presence import why_no_cuda
 from edgebench.measures.registry import with_own_trial
+from edgebench.processes import find_program
 from edgebench.scenario.adaptive import most_trials
 from edgebench.scenario.command_keys import CommandWorkload
 from edgebench.scenario.plans import WALK
@@ -229,5 +230,5 @@ def _about_command(workload: CommandWorkload) -> Iterator[str]:
     # A path with a slash starts at the folder that the program runs in.
     if "/" in program and workload.cwd:
         program = str(Path(workload.cwd, program))
-    if shutil.which(program, path=workload.env.get("PATH")) is None:
+    if find_program(program, workload.env.get("PATH")) is None:
         yield f"no command {program!r} on this machine: check its spelling, or give its full path"

@@ -69,6 +69,29 @@ def test_root_ignores_places_of_another_user(strange: Path, tmp_path: Path):
 
 
 @pytest.mark.root
+@pytest.mark.process
+@pytest.mark.promise("Root starts no program from a folder where another user can put one.")
+def test_root_searches_its_own_programs_where_nobody_else_can_put_them(strange: Path):
+    """Where sudo keeps ``PATH``; the user's own commands are still found, for the workload."""
+    for name in ("time", "mkswap"):
+        (strange / name).write_text("#!/bin/sh\n")
+        (strange / name).chmod(0o755)
+    code = (
+        "import json, os, shutil; from edgebench import processes as p; p.secure_environment()\n"
+        "print(json.dumps([os.environ['PATH'], shutil.which('mkswap'), str(p.find_program('time')),"
+        " p.workload_environment(None)['PATH']]))"
+    )
+    path = f"{strange}:bin:/usr/bin:/bin:/usr/sbin:/sbin"
+    command = [sys.executable, "-B", "-c", code]
+    given = {"PATH": path, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+    own, swap, users, workload = json.loads(done.stdout)
+    assert own == "/usr/bin:/bin:/usr/sbin:/sbin"
+    assert not str(swap).startswith(str(strange))
+    assert (users, workload) == (str(strange / "time"), path)
+
+
+@pytest.mark.root
 def test_the_scratch_folder_is_in_no_folder_of_another_user(
     strange: Path, monkeypatch: pytest.MonkeyPatch
 ):

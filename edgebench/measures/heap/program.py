@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from edgebench.processes import find_program
 
 #: Strings by which the replacing allocators are known, in a program that has one built in.
 _ALLOCATORS = {b"jemalloc": "jemalloc", b"mimalloc": "mimalloc", b"tcmalloc": "tcmalloc"}
@@ -15,10 +16,10 @@ def executable_of(command: Sequence[str]) -> Path | None:
     """The file that runs when the command does, behind links and a script's first line."""
     words = list(command)
     for _ in range(4):  # as deep as the kernel follows scripts
-        found = shutil.which(words[0]) if words else None
+        found = find_program(words[0]) if words else None
         if found is None:
             return None
-        path = Path(found).resolve()
+        path = found.resolve()
         with path.open("rb") as file:
             line = file.readline(256)
         if not line.startswith(b"#!"):
