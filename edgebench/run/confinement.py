@@ -111,12 +111,14 @@ def _size(size_bytes: int | None) -> str:
 def _descendants(pid: int) -> Iterator[int]:
     left, seen = [pid], 0
     while left and seen < _MOST_PROCESSES:
-        for file in (_PROC / str(left.pop())).glob("task/*/children"):
-            with contextlib.suppress(OSError):
-                children = [int(word) for word in file.read_text().split()]
-                left += children
-                seen += len(children)
-                yield from children
+        # It may end at any moment: then also the list of its threads can't be read.
+        with contextlib.suppress(OSError):
+            for file in (_PROC / str(left.pop())).glob("task/*/children"):
+                with contextlib.suppress(OSError):
+                    children = [int(word) for word in file.read_text().split()]
+                    left += children
+                    seen += len(children)
+                    yield from children
 
 
 def _of_session(session: int) -> Iterator[int]:

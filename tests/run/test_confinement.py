@@ -138,3 +138,20 @@ def test_a_process_that_is_ending_has_not_left(session: Session) -> None:
     finally:
         os.waitpid(child, 0)
         cgroup.remove()
+
+
+def test_a_process_may_end_while_it_is_looked_at(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder goes between two reads of it; the trial goes on."""
+
+    def gone(self: Path, pattern: str) -> Iterator[Path]:
+        raise FileNotFoundError(2, "No such file or directory", str(self))
+
+    cgroup = session.setup.parent.create("ended")
+    try:
+        with Confinement(cgroup, can_leave=True) as seen, monkeypatch.context() as patched:
+            patched.setattr(Path, "glob", gone)
+            seen.look(os.getpid())
+    finally:
+        cgroup.remove()
