@@ -168,7 +168,8 @@ def test_a_cgroup_is_claimed_before_it_is_made(ownership: Ownership, parent: Par
     made = parent.create(f"{os.getpid()}-claimed")
     assert ("cgroup", str(made.path)) in claims(file)
     made.remove()
-    assert claims(file) == []
+    # On version 2 what harnesses share stays claimed until the end.
+    assert ("cgroup", str(made.path)) not in claims(file)
 
 
 def test_a_state_folder_that_others_can_write_is_refused(
