@@ -141,7 +141,8 @@ def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     floats = frame.select_dtypes("float64")
     seconds = [name for name in floats if str(name).endswith(("_s", "_share", "_quota", "_c"))]
     counts = floats.drop(columns=seconds)
-    whole = [name for name in counts if (counts[name].dropna() % 1 == 0).all()]
+    known = {name: counts[name].dropna() for name in counts}
+    whole = [k for k, v in known.items() if (v % 1 == 0).all() and (v.abs() < 2.0**63).all()]
     return frame.astype(dict.fromkeys(whole, "Int64"))
 
 

@@ -16,6 +16,7 @@ from edgebench.errors import FleetError
 from edgebench.identity import caller_identity
 from edgebench.layers.disk import digest
 from edgebench.safe_files import make_folder, open_file, remove_file, rename
+from edgebench.safe_reading import open_to_read
 from edgebench.workloads.preparation import cache_folder
 
 #: How much is sent at once.
@@ -99,7 +100,7 @@ def store_piece(name: str, offset: int, data: bytes, total_bytes: int) -> None:
 
 def pieces(path: Path) -> Iterator[tuple[int, bytes]]:
     """Each piece of a file with its offset; one of no bytes for an empty file."""
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         offset, data = 0, file.read(PIECE_BYTES)
         yield offset, data
         while data:

@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from edgebench.errors import InventoryError
 from edgebench.processes import installed_program, own_program
+from edgebench.safe_reading import read_text
 from edgebench.scenario.faults import faults_of
 from edgebench.scenario.keys import Seconds, TomlTable
 
@@ -193,7 +194,7 @@ def load_inventory(path: Path) -> Inventory:
         InventoryError: no such file, no TOML, or faults in it, all reported at once.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         data = tomllib.loads(text)
     except OSError as error:
         raise InventoryError(

@@ -64,7 +64,7 @@ def run_on_fleet(
     """
     path = find_scenario(scenario)
     loaded = load_scenario(path)
-    sent = sent_scenario(tomllib.loads(path.read_text(encoding="utf-8")), path.resolve().parent)
+    sent = sent_scenario(tomllib.loads(loaded.text), path.resolve().parent)
     names = inventory.labelled(label) if label else list(inventory.hosts)
     names = [name for name in names if not hosts or name in hosts]
     resources = {name: (host_resource(name), [name]) for name in names}

@@ -23,9 +23,11 @@ def digest(checkpoint: Path) -> str:
     # Lazy: the worker evicts files, and OpenSSL would count among its base.
     import hashlib
 
+    from edgebench.safe_reading import open_to_read
+
     found = hashlib.sha256()
     try:
-        with checkpoint.open("rb") as file:
+        with open_to_read(checkpoint) as file:
             while chunk := file.read(1 << 20):
                 found.update(chunk)
     except OSError as error:

@@ -1,7 +1,7 @@
 """The types of a trial's record for msgspec, which checks records and decodes lines fast.
 
 They are made from the dataclasses of :mod:`edgebench.records`: same fields, same defaults, and
-numbers that fit 64 bits.
+numbers that fit 64 bits and are possible. Settings have the keys of their kind.
 """
 
 from __future__ import annotations
@@ -30,9 +30,13 @@ from edgebench.storage_speed import StorageReport
 from edgebench.walk_report import Direction, WalkReport
 from edgebench.working_set import WorkingSet
 
-Count = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
-#: The bounds are just outside what fits 64 bits.
-Number = Annotated[float, msgspec.Meta(gt=-(2.0**63), lt=2.0**63)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
+#: The bound is just outside what fits 64 bits.
+Number = Annotated[float, msgspec.Meta(ge=0, lt=2.0**63)]
+_SignedCount = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+_SignedNumber = Annotated[float, msgspec.Meta(gt=-(2.0**63), lt=2.0**63)]
+_Words = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 #: A field's annotation → the type of its value. An empty tuple costs nothing, an empty list does.
 _TYPES: dict[str, Any] = {
     "int": Count,
@@ -47,9 +51,58 @@ _TYPES: dict[str, Any] = {
     "dict[str, Any]": dict[str, Any],
     "dict[str, str]": dict[str, Any],
 }
+#: Fields whose type their annotation doesn't say. Energy is what a baseline was taken from.
 _RULES: dict[str, Any] = {
-    "schema": Annotated[int, msgspec.Meta(le=SCHEMA)],
-    "passes": Annotated[int, msgspec.Meta(ge=1, le=LARGEST)],
+    "schema": Annotated[int, msgspec.Meta(ge=1, le=SCHEMA)],
+    "passes": Positive,
+    # Before the first it is -1.
+    "round": Annotated[int, msgspec.Meta(ge=-1, le=LARGEST)],
+    "exit_code": _SignedCount,
+    "cpu_quota": Annotated[float, msgspec.Meta(gt=0, lt=2.0**63)],
+    **dict.fromkeys(("limit_bytes", "memory_bytes", "accelerator_bytes", "cores"), Positive),
+    **dict.fromkeys(("j", "round_j", "execution_j", "temperature_max_c"), _SignedNumber),
+}
+#: Settings → their type; None is always possible, and other settings are of any type.
+_SETTINGS: dict[str, Any] = {
+    "networks": _Words,
+    "command": _Words,
+    "env": dict[str, str],
+    "learning_rate": Number,
+    "stop_after_s": Number,
+    "seed": _SignedCount,
+    **dict.fromkeys(("reset", "files"), tuple[str, ...]),
+    **dict.fromkeys(("checkpoint", "references"), dict[str, Any]),
+    **dict.fromkeys(("warm", "depth", "width", "draw", "background_bytes"), Count),
+    **dict.fromkeys(
+        (
+            *("batch", "image", "rounds", "workers", "threads", "interop_threads", "prompt"),
+            *("new_tokens", "kernel", "stack", "channels", "passes", "accumulation", "classes"),
+            *("examples", "steps", "epochs"),
+        ),
+        Positive,
+    ),
+    **dict.fromkeys(
+        (
+            *("schedule", "loader", "engine", "gc", "page_cache", "precision", "accelerator"),
+            *("network", "data", "optimizer", "activation", "trained", "start", "framework"),
+            *("shape", "loss", "page_advice", "optimization", "remedy", "unit", "cwd"),
+        ),
+        str,
+    ),
+    **dict.fromkeys(
+        (
+            *("backward", "compiled", "checkpointing", "per_layer", "evaluate", "arena", "xla"),
+            *("memory_pattern", "prepacking", "xnnpack", "onednn", "malloc_trim", "huge_pages"),
+        ),
+        bool,
+    ),
+}
+#: Kind of workload → settings that each of its trials has.
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "inference": ("networks",),
+    "convolution": ("kernel", "stack", "batch", "channels", "image", "backward", "warm"),
+    "training": ("network", "batch"),
+    "command": ("command",),
 }
 #: What is not looked into when a line is decoded; :func:`check_text` checks the first two.
 _UNREAD: dict[str, Any] = {
@@ -82,25 +135,67 @@ for _kind in (LimitSetting, PhaseSum, *_REPORTS):
     _TYPES[_kind.__name__] = _made = _struct(_kind)
     _TYPES[f"list[{_kind.__name__}]"] = tuple[_made, ...]  # type: ignore[valid-type]
 _Record = _struct(TrialRecord)
+
+
+def _settings(needed: tuple[str, ...]) -> Any:
+    optional: list[Any] = [
+        (key, kind | None, None) for key, kind in _SETTINGS.items() if key not in needed
+    ]
+    made: list[Any] = [("kind", str), *((key, _SETTINGS[key]) for key in needed), *optional]
+    return msgspec.defstruct("Settings", made, kw_only=True, gc=False)
+
+
+_SystemMemory: Any = msgspec.defstruct(
+    "SystemMemory", [("interval_s", Number), ("mean_bytes", Number | None), ("samples", Count)]
+)
+#: Notes that are read → their type; the workload writes them.
+_NOTES: dict[str, Any] = {
+    "held_bytes": dict[str, Count],
+    "system_memory": list[_SystemMemory],
+    **dict.fromkeys(("loss", "test_accuracy"), float),
+}
+_SETTINGS_OF: dict[str | None, Any] = {kind: _settings(needed) for kind, needed in _NEEDED.items()}
+_OTHER_SETTINGS = _settings(())
 _decode = msgspec.json.Decoder(_struct(TrialRecord, {**_RULES, **_UNREAD})).decode
 
 
-def is_whole(data: object) -> bool:
-    """Whether these are a record's keys and values; keys may be missing or added."""
-    return _has_type(data, _Record)
+def find_fault(data: dict[str, Any]) -> str | None:
+    """What is wrong with a record's keys and values, as ``key: what``; None: nothing.
+
+    Keys may be missing where they have a default, and keys may be added.
+    """
+    return _fault(data, _Record) or _settings_fault(data["settings"])
+
+
+def sound_notes(notes: dict[str, Any]) -> dict[str, Any]:
+    """The notes without those that are not what is read there."""
+    return {k: v for k, v in notes.items() if k not in _NOTES or _fault(v, _NOTES[k]) is None}
+
+
+def are_whole_settings(data: object) -> bool:
+    """Whether these are settings of a workload, with the keys of its kind."""
+    return _settings_fault(data) is None
 
 
 def is_whole_limit(data: object) -> bool:
     """Whether these are the limits of a point."""
-    return _has_type(data, _TYPES["LimitSetting"])
+    return _fault(data, _TYPES["LimitSetting"]) is None
 
 
-def _has_type(data: object, kind: Any) -> bool:
+def _settings_fault(data: Any) -> str | None:
+    kind = data.get("kind") if isinstance(data, dict) else None
+    fault = _fault(data, _SETTINGS_OF.get(kind if isinstance(kind, str) else None, _OTHER_SETTINGS))
+    return f"settings: {fault}" if fault else None
+
+
+def _fault(data: object, kind: Any) -> str | None:
     try:
         msgspec.convert(data, kind)
-    except msgspec.ValidationError:
-        return False
-    return True
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$")
+        place = place.strip("`").removeprefix(".")
+        return f"{place}: {what}" if place else what
+    return None
 
 
 def decoded(line: bytes) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from edgebench.kills import with_current_outcome
 from edgebench.records import FINAL_OUTCOMES, PhaseSum, TrialRecord
 from edgebench.results.layout import TRIALS, check_schema, parse_line
-from edgebench.results.record_types import is_whole
+from edgebench.results.record_types import find_fault, sound_notes
 from edgebench.results.stages import START, STEADY, round_stages
 
 TORN = f"{TRIALS}: the last line is torn; its trial is not counted"
@@ -29,17 +30,18 @@ IMPORT = "import"
 TRIAL_TIMES = (*TIMES, IMPORT)
 
 
-def whole_record(line: dict[str, Any] | None, path: Path) -> TrialRecord | None:
-    """The record in a line of ``trials.jsonl``, judged as today; None if it is damaged.
+def read_record(line: dict[str, Any], path: Path) -> TrialRecord | str:
+    """The record in a line of ``trials.jsonl``, judged as today; or what is wrong with it.
 
     Raises:
         ResultsError: a newer version wrote it.
     """
-    if line is None:
-        return None
     if isinstance(line.get("schema"), int):
         check_schema(line["schema"], path)
-    return with_current_outcome(TrialRecord.from_json(line)) if is_whole(line) else None
+    if fault := find_fault(line):
+        return fault
+    record = with_current_outcome(TrialRecord.from_json(line))
+    return replace(record, notes=sound_notes(record.notes)) if record.notes else record
 
 
 class LineReader:
@@ -70,20 +72,22 @@ class LineReader:
             self.number += 1
             self.torn += [self.number] if line else []
             return None
-        record = whole_record(data, self._path)
+        record = read_record(data, self._path)
         self.skip(1)
-        if record is None:
-            self._add_damage([self.number])
+        if isinstance(record, str):
+            self._add_damage(self.number, record)
+            return None
         return record
 
     def skip(self, lines: int) -> None:
         """Count lines that are whole."""
-        self._add_damage(self.torn)
+        for number in self.torn:
+            self._add_damage(number, "it is no JSON object")
         self.torn = []
         self.number += lines
 
-    def _add_damage(self, numbers: Iterable[int]) -> None:
-        self._damage += [f"{TRIALS} line {n} is damaged and is left out" for n in numbers]
+    def _add_damage(self, number: int, what: str) -> None:
+        self._damage.append(f"{TRIALS} line {number} is damaged and is left out: {what}")
 
 
 def whole_records(data: bytes, path: Path, warnings: list[str]) -> list[TrialRecord]:

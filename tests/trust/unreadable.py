@@ -83,7 +83,7 @@ BODIES: dict[str, Callable[[], None]] = {
     "large": _large,
     "running": _running,
     "stored": verb("predict", str(SWEEP / "fits"), "--memory", "80M"),
-    "run": verb("run", "s.toml", "--dry-run"),
+    "run": verb("run", "s.toml", "--device", "board", "--results", "results"),
 }
 
 

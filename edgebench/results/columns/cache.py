@@ -29,7 +29,7 @@ from edgebench.safe_reading import open_to_read
 from edgebench.text import safe_json
 
 #: Raise it when a column's meaning changes.
-_VERSION = 11
+_VERSION = 12
 _PIECE = 4 << 20
 #: Two changes within this time may have the same modification time.
 _SETTLED_NS = 2_000_000_000

@@ -15,7 +15,7 @@ from edgebench.results.columns.cache import Extent, keep_table, kept_table
 from edgebench.results.columns.table import NONE, ColumnTable, TableMaker
 from edgebench.results.layout import MOST_LINE_BYTES, TRIALS, parse_line
 from edgebench.results.record_types import decoded
-from edgebench.results.trial_lines import TORN, LineReader, final_rows, whole_record
+from edgebench.results.trial_lines import TORN, LineReader, final_rows, read_record
 from edgebench.safe_reading import open_to_read
 from edgebench.text import is_plain, may_have_controls
 from edgebench.walk_report import UP
@@ -68,8 +68,9 @@ class RecordsOnDisk(Sequence[TrialRecord]):
             with open_to_read(self._path) as file:
                 for place in places:
                     file.seek(place)
-                    record = whole_record(parse_line(file.readline(MOST_LINE_BYTES)), self._path)
-                    if record is None:
+                    data = parse_line(file.readline(MOST_LINE_BYTES))
+                    record = None if data is None else read_record(data, self._path)
+                    if not isinstance(record, TrialRecord):
                         raise ResultsError("it changed while it was read", where=where)
                     yield record
         except OSError as error:

@@ -22,7 +22,7 @@ from edgebench.records import (
     TrialRecord,
     is_number,
 )
-from edgebench.results.record_types import is_whole_limit
+from edgebench.results.record_types import are_whole_settings, is_whole_limit
 from edgebench.results.stages import rounds_repeat
 from edgebench.results.trial_lines import TRIAL_TIMES, trial_times
 from edgebench.storage_speed import StorageSpeed
@@ -33,7 +33,7 @@ from edgebench.working_set import WorkingSet
 NONE = -1
 #: Texts that are JSON → whether its data are what such a text has.
 _JSON_CHECKS: dict[str, Callable[[Any], bool]] = {
-    "settings": lambda data: isinstance(data, dict),
+    "settings": are_whole_settings,
     "limits": is_whole_limit,
     "warnings": lambda data: isinstance(data, list) and all(isinstance(x, str) for x in data),
 }

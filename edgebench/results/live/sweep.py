@@ -21,8 +21,10 @@ from edgebench.results.layout import (
 from edgebench.results.live.trial import TrialTail
 from edgebench.results.live_file import read_live_trial
 from edgebench.results.sweep_reader import sweep_folders
-from edgebench.results.trial_lines import whole_record
+from edgebench.results.trial_lines import read_record
 from edgebench.safe_reading import open_to_read
+
+_MOST_DAMAGED = 20
 
 
 @dataclass(frozen=True)
@@ -116,13 +118,16 @@ class SweepTail:
 
     def _record(self, line: dict[str, Any] | None) -> TrialRecord | None:
         try:
-            record = whole_record(line, self.path / TRIALS)
-            damage = None if record else f"{TRIALS}: a damaged line is left out"
+            what = "it is no JSON object"
+            record = what if line is None else read_record(line, self.path / TRIALS)
+            if not isinstance(record, str):
+                return record
+            damage = f"{TRIALS}: a damaged line is left out: {record}"
         except ResultsError as error:
-            record, damage = None, error.what
-        if damage and damage not in self._damaged:
+            damage = error.what
+        if damage not in self._damaged and len(self._damaged) < _MOST_DAMAGED:
             self._damaged.append(damage)
-        return record
+        return None
 
     def _take(self, record: TrialRecord) -> None:
         if self._outcomes.get(record.trial) not in FINAL_OUTCOMES:

@@ -1,0 +1,171 @@
+"""Sweeps of each kind of workload, one of whose records has a value replaced by a wrong one."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from click.testing import CliRunner
+
+from edgebench.accelerator_report import AcceleratorReport
+from edgebench.cli import cli
+from edgebench.errors import EdgebenchError
+from edgebench.records import LARGEST, KillReport, TrialRecord, Watching
+from edgebench.results.layout import TRIALS
+from edgebench.results.record_types import find_fault
+from edgebench.sensor_report import EnergyReport, SensorReport
+from edgebench.storage_speed import StorageReport
+from edgebench.working_set import WorkingSet
+from tests.analysis import study_results
+from tests.made_sweep import Shape, make
+
+#: What a value is replaced by.
+WRONG = ("x", "", -1, 0, LARGEST, math.nan, math.inf, True, None, [], {}, [None], {"x": None})
+KINDS = ("inference", "convolution", "training", "command", "scan", "unknown")
+#: Every verb that reads records, with its words; FOLDER is the sweep's.
+VERBS = {
+    "show": "show FOLDER",
+    "compare": "compare FOLDER FOLDER",
+    "trace": "export FOLDER --format trace -o FOLDER/trace.json",
+    "export": "export FOLDER -o FOLDER/trials.csv",
+    "layers": "layers --from FOLDER",
+    "reconcile": "reconcile FOLDER",
+    "study": "study FOLDER",
+    "predict": "predict FOLDER --memory 80M",
+    "fit": "fit FOLDER",
+    "validate": "validate FOLDER",
+    "plot": "plot FOLDER",
+    "report": "report FOLDER --markdown",
+}
+
+Place = tuple[str | int, ...]
+
+
+def sweeps(root: Path) -> dict[str, Path]:
+    """A small sweep of each kind."""
+    write = study_results.write_sweep
+    convolutions = study_results.convolution_records(1)[::5]
+    trainings = study_results.partial_records()
+    trainings += [
+        replace(one, trial=f"{number:04d}", point=f"a{number}")
+        for number, one in enumerate(study_results.accelerator_records(), start=11)
+    ]
+    networks = Shape(networks={"lenet": 2}, repeats=2, limits=(None, 100, 60), killed_below=80)
+    made = {
+        "inference": make(root / "inference", networks),
+        "command": make(root / "command", replace(networks, command="true")),
+        "convolution": write(root / "convolution", convolutions, {}),
+        "training": write(root / "training", trainings, {}),
+    }
+    for folder in made.values():
+        lines = (folder / TRIALS).read_text().splitlines()
+        lines[1] = json.dumps(_filled(TrialRecord.from_json(json.loads(lines[1]))).to_json())
+        (folder / TRIALS).write_text("\n".join(lines) + "\n")
+    return made
+
+
+def _filled(record: TrialRecord) -> TrialRecord:
+    """The record with each report that one may have."""
+    mib = study_results.MIB
+    domain = {"domain": "board", "columns": ["power"], "j": 2.0, "error_j": 0.1}
+    read = {"interval_s": 5.0, "samples": 3, "mean_bytes": 1e9}
+    copied = {"round": 0, "network": "lenet", "phase": "load", "to_bytes": 1, "to_s": 0.1}
+    return replace(
+        record,
+        cpu_s=1.0,
+        harness_s=0.1,
+        base_bytes=60 * mib,
+        swap_peak_bytes=mib,
+        major_faults=3,
+        throughput_per_s=4.0,
+        exit_code=0,
+        gnu_time={"maxrss_bytes": mib, "elapsed_s": 1.0},
+        noise={"load": 0.5, "temperature_c": 50.0},
+        notes={"held_bytes": {"gradients": 4}, "loss": 1.0, "system_memory": [read]},
+        warnings=["warm"],
+        missing={"cpu_s": "not told"},
+        energy=EnergyReport(2.0, 0.1, 1.0, 0.1, 0.5, 0.1, [domain]),
+        energy_domain="board",
+        sensors=SensorReport(0.1, 20, 0.01, ["power"], {"a": "b"}, {}, {"x": 1.0}, {"x": 1}),
+        watched=Watching(0.001, 0.01, 0.1, ["memory.stat"], False, True),
+        kill=KillReport(1.0, mib, mib, mib, mib),
+        storage=StorageReport(mib, disks=[{"name": "sda"}], proof=[{"read": {"rate": 1.0}}]),
+        working_set=WorkingSet(mib, mib, 0, 0, mib),
+        accelerator=AcceleratorReport("cuda", total_bytes=mib, phases=[copied]),
+    )
+
+
+def places(data: Any, here: Place = ()) -> Iterator[Place]:
+    """Where each value of a record lies."""
+    if here:
+        yield here
+    inner = data.items() if isinstance(data, dict) else ()
+    for key, value in enumerate(data[:1]) if isinstance(data, list) else inner:
+        yield from places(value, (*here, key))
+
+
+def damaged(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The record with each of its values replaced by each wrong one, and what was done."""
+    for place in places(data):
+        for wrong in (*WRONG, *(KINDS if place == ("settings", "kind") else ())):
+            made = copy.deepcopy(data)
+            inside: Any = made
+            for key in place[:-1]:
+                inside = inside[key]
+            inside[place[-1]] = wrong
+            yield f"{'.'.join(map(str, place))} = {wrong!r}", made
+
+
+def second_record(folder: Path) -> dict[str, Any]:
+    """The one that is damaged."""
+    found: dict[str, Any] = json.loads((folder / TRIALS).read_text().splitlines()[1])
+    return found
+
+
+def read_as_whole(folder: Path) -> list[tuple[str, dict[str, Any]]]:
+    """The damaged records that are not told as such, and so reach the verbs."""
+    return [one for one in damaged(second_record(folder)) if fault_in(one[1]) is None]
+
+
+def fault_in(data: dict[str, Any]) -> str | None:
+    """What is told of the record, as it is read."""
+    return find_fault(json.loads(json.dumps(data)))
+
+
+def failures(
+    folder: Path, cases: list[tuple[str, dict[str, Any]]], verbs: Iterable[str]
+) -> list[str]:
+    """Each verb that ends in a traceback with these records added, and one that it is due to."""
+    before = (folder / TRIALS).read_text()
+    try:
+        return [words for verb in verbs for words in _failure(folder, before, cases, verb)]
+    finally:
+        (folder / TRIALS).write_text(before)
+
+
+def _failure(
+    folder: Path, before: str, cases: list[tuple[str, dict[str, Any]]], verb: str
+) -> list[str]:
+    lines = [
+        json.dumps({**data, "trial": f"x{number:04d}"} if "trial =" not in what else data)
+        for number, (what, data) in enumerate(cases)
+    ]
+    (folder / TRIALS).write_text(before + "\n".join(lines) + "\n")
+    words = VERBS[verb].replace("FOLDER", str(folder)).split()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        error = CliRunner().invoke(cli, words, standalone_mode=False).exception
+    if error is None or isinstance(error, EdgebenchError | click.ClickException):
+        return []
+    half = len(cases) // 2
+    fewer = half and (
+        _failure(folder, before, cases[:half], verb) or _failure(folder, before, cases[half:], verb)
+    )
+    return fewer or [f"{verb} with {', '.join(what for what, _ in cases[:9])}: {error!r}"]

@@ -1,0 +1,96 @@
+"""Values that no record can have: they are told with their line and key, and stop no verb."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import edgebench
+from edgebench.results.columns import large_file
+from edgebench.results.layout import TRIALS
+from tests.results.damaged_records import (
+    VERBS,
+    damaged,
+    failures,
+    fault_in,
+    read_as_whole,
+    second_record,
+    sweeps,
+)
+
+#: Verbs that load little.
+_LIGHT = ("show", "export", "study", "reconcile")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A sweep of each kind of workload."""
+    return sweeps(tmp_path_factory.mktemp("damaged"))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"wall_s": -1.0}, "wall_s: Expected `float` >= 0.0"),
+        ({"wall_s": "1"}, "wall_s: Expected `float | null`, got `str`"),
+        ({"limit_bytes": 0}, "limit_bytes: Expected `int` >= 1"),
+        ({"settings": {"kind": "convolution"}}, "settings: Object missing required field `kernel`"),
+        ({"settings": {"kind": "scan", "batch": 0}}, "settings: batch: Expected `int` >= 1"),
+        ({"settings": {}}, "settings: Object missing required field `kind`"),
+    ],
+)
+@pytest.mark.parametrize("large", [False, True])
+def test_damage_is_told_with_line_and_key(
+    made: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, object],
+    told: str,
+    large: bool,
+) -> None:
+    """A large file, read as columns, is judged as a small one."""
+    folder = made["inference"]
+    before = (folder / TRIALS).read_text()
+    lines = before.splitlines()
+    lines[1] = json.dumps({**second_record(folder), **change})
+    monkeypatch.setattr(large_file, "LARGE_BYTES", 0 if large else 1 << 30)
+    try:
+        (folder / TRIALS).write_text("\n".join(lines) + "\n")
+        found = edgebench.load(folder)
+        assert found.warnings == [f"{TRIALS} line 2 is damaged and is left out: {told}"]
+        assert len(found.sweeps[0].records) == len(lines) - 1
+    finally:
+        (folder / TRIALS).write_text(before)
+
+
+def test_what_records_have_is_no_damage(made: dict[str, Path]) -> None:
+    """The records themselves, and most wrong values are refused."""
+    for folder in made.values():
+        record = second_record(folder)
+        assert fault_in(record) is None
+        every = [fault_in(data) for _, data in damaged(record)]
+        assert sum(fault is not None for fault in every) > len(every) / 2
+
+
+@pytest.mark.heavy
+@pytest.mark.process
+@pytest.mark.parametrize("kind", ["inference", "convolution", "training", "command"])
+def test_wrong_values_stop_no_verb(made: dict[str, Path], kind: str) -> None:
+    """All that can't be told from a record alone, at once, for the verbs that load little."""
+    cases = read_as_whole(made[kind])
+    assert len(cases) > 400
+    assert failures(made[kind], cases, _LIGHT) == []
+
+
+@pytest.mark.long
+@pytest.mark.heavy
+@pytest.mark.process
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("kind", ["inference", "convolution", "training", "command"])
+def test_each_wrong_value_stops_no_verb(made: dict[str, Path], kind: str) -> None:
+    """Every verb: with all of them at once, then with a few at a time, which hide no other."""
+    cases = read_as_whole(made[kind])
+    assert failures(made[kind], cases, VERBS) == []
+    for start in range(0, len(cases), 8):
+        assert failures(made[kind], cases[start : start + 8], VERBS) == []
