@@ -186,7 +186,8 @@ def _curves(times: pd.DataFrame, trials: pd.DataFrame) -> Iterator[Curve]:
     for values, rows in limited.groupby(_KEYS, dropna=False, sort=False):
         group = cast("tuple[Any, ...]", values)
         unlimited = twins.of(rows)
-        if unlimited.empty:
+        # A convolution is of no network.
+        if unlimited.empty or pd.isna(rows["network"].iloc[0]):
             continue
         alike = of_trial == places[rows["sweep"].iloc[0], rows["trial"].iloc[0]]
         every = trials[alike]

@@ -33,7 +33,7 @@ IDENTITY = {"name": "cuda", "title": "a GPU", "total_bytes": 1 << 30, "limit_byt
 
 def record(**settings: Any) -> TrialRecord:
     """Of a trial with these settings."""
-    made = {"kind": "training", **settings}
+    made = {"kind": "training", "network": "lenet", "batch": 1, **settings}
     return TrialRecord("0001", "p001", 0, 0, made, LimitSetting(), "ok", "2026-01-01T00:00:00Z")
 
 
