@@ -200,7 +200,8 @@ def test_latest_is_the_newest_by_name(tmp_path: Path):
 def test_kinds_side_by_side_miss_each_others_settings(tmp_path: Path):
     """A convolution's passes are no number in an inference's row, and not a wrong one either."""
     make_sweep(tmp_path)
-    settings = {"kind": "convolution", "passes": 3}
+    settings = {"kind": "convolution", "passes": 3, "kernel": 3, "stack": 1, "batch": 1}
+    settings |= {"channels": 32, "image": 64, "backward": False, "warm": 1}
     make_sweep(tmp_path, make=lambda trial, _label, _block: record(trial, settings=settings))
     passes = edgebench.load(tmp_path).trials.groupby("kind")["passes"]
     assert passes.first().to_dict()["convolution"] == 3
