@@ -15,7 +15,7 @@ import pytest
 
 #: A test with any of these may start processes.
 STARTS_PROCESSES = ("process", "torch", "own_cgroup", "exclusive", "swap", "gpu", "browser")
-NOT_PURE = ("heavy", *STARTS_PROCESSES)
+NOT_PURE = ("heavy", "long", *STARTS_PROCESSES)
 #: A test with any of these may make cgroups in the test's own process.
 MAKES_CGROUPS = ("own_cgroup", "exclusive", "swap", "gpu")
 #: Seconds to load, and hundreds of MiB.

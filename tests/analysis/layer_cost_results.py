@@ -107,7 +107,9 @@ def _write(folder: ResultsFolder, trial: str, made: Made, networks: Sequence[str
             point=f"p-{made.label}",
             block=0,
             repeat=0,
-            settings={**settings, "loader": "copy", "batch": 1, **made.settings},
+            settings=dict(made.settings)
+            if "kind" in made.settings
+            else {**settings, "loader": "copy", "batch": 1, **made.settings},
             limits=LimitSetting(made.label, limit, "none"),
             outcome=made.outcome,
             reason=made.reason,

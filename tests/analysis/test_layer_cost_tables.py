@@ -158,7 +158,7 @@ def test_without_an_unlimited_trial_there_is_nothing_to_compare(tmp_path: Path):
 
 def test_a_program_has_no_layers(tmp_path: Path):
     """A sweep of commands is refused, with what to type for layers."""
-    command = {"kind": "command", "command": ["true"], "networks": []}
+    command = {"kind": "command", "command": ["true"]}
     path = make(tmp_path, [Made(settings=command)])
     with pytest.raises(ResultsError, match="it is no network") as error:
         layer_cost_tables(load(path))

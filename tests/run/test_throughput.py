@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.errors import WorkloadError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.report.figures import gallery
 from edgebench.report.model_card import model_card
@@ -20,7 +19,7 @@ from edgebench.report.workload import workloads
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.results import load
 from edgebench.results.summary import summarise
-from edgebench.run.launch import launch
+from edgebench.run.launch import GoneError, launch
 from edgebench.run.output_rate import OutputRate
 from edgebench.run.session import open_session
 from edgebench.run.trial import TrialFiles, run_trial
@@ -84,7 +83,7 @@ def test_keys_that_mean_nothing_are_refused(keys: dict[str, object], says: str) 
 def test_a_file_that_is_gone_fails_the_trial_in_words(tmp_path: Path) -> None:
     """It was there when the scenario was read."""
     settings = {"kind": "command", "command": ["true"], "files": [str(tmp_path / "gone")]}
-    with pytest.raises(WorkloadError, match="no file there"):
+    with pytest.raises(GoneError, match="is gone"):
         launch(settings, NO_DESCRIPTORS)
 
 

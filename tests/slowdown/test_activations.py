@@ -102,6 +102,8 @@ def test_tables_that_tell_nothing_hold_input_and_output():
     assert alive(*plain) == [4, 8, 8]
 
 
+@pytest.mark.process
+@pytest.mark.torch
 @pytest.mark.parametrize(
     "name",
     ["resnet18", *(pytest.param(n, marks=pytest.mark.long) for n in ("densenet121", "swin_t"))],

@@ -26,7 +26,7 @@ from edgebench.cli.show import show
 from edgebench.errors import EdgebenchError, ResultsError, ScenarioError, UsageError
 from edgebench.measures.heap.dump import parse_dump
 from edgebench.measures.heap.massif_file import parse_massif
-from edgebench.measures.strategies.gnu_time import read_report
+from edgebench.measures.strategies.gnu_time import GnuTime, read_report
 from edgebench.records import is_number
 from edgebench.results.columns import large_file as large
 from edgebench.results.results import load
@@ -307,23 +307,26 @@ def test_any_state_file(tmp_path_factory: pytest.TempPathFactory, data: bytes) -
     assert all(isinstance(word, str) for claim in claims(file) for word in claim)
 
 
+def report_of(file: Path, data: bytes) -> GnuTime | None:
+    """What is read of a report with these bytes."""
+    file.write_bytes(data)
+    with file.open("rb") as opened:
+        return read_report(opened.fileno())
+
+
 @fuzz
 @given(torn(REPORT))
 def test_any_report_of_gnu_time(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     """The workload could write to it: figures, or None."""
-    file = tmp_path_factory.getbasetemp() / "report"
-    file.write_bytes(data)
-    told = read_report(file)
+    told = report_of(tmp_path_factory.getbasetemp() / "report", data)
     assert told is None or all(map(is_number, asdict(told).values()))
 
 
 def test_reports_of_gnu_time_that_are_json_and_no_report(tmp_path: Path) -> None:
     """What random bytes seldom come to."""
-    (tmp_path / "whole").write_bytes(REPORT)
-    assert read_report(tmp_path / "whole")
+    assert report_of(tmp_path / "report", REPORT)
     for text in (b"0", b"[]", b"[[]]", b'"a"', REPORT.replace(b"1.5", b'"1.5"'), b"[" * 10**5):
-        (tmp_path / "report").write_bytes(text)
-        assert read_report(tmp_path / "report") is None
+        assert report_of(tmp_path / "report", text) is None
 
 
 @fuzz
