@@ -64,6 +64,7 @@ def test_damage_is_told_with_line_and_key(
         (folder / TRIALS).write_text(before)
 
 
+@pytest.mark.heavy
 def test_what_records_have_is_no_damage(made: dict[str, Path]) -> None:
     """The records themselves, and most wrong values are refused."""
     for folder in made.values():
