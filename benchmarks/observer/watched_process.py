@@ -86,7 +86,7 @@ class Bench:
         self, cgroup: Cgroup, descriptors: dict[str, Any], fds: list[int], turns: tuple[int, int]
     ) -> Row:
         figures = self.folder / "gnu-time"
-        figures.unlink(missing_ok=True)
+        figures.write_bytes(b"")
         words = gnu_time_command(
             self.session.setup.gnu_time, figures, self.words(descriptors, turns)
         )
@@ -107,7 +107,8 @@ class Bench:
             cgroup.kill()
             out, _ = process.communicate()
         wall_s = time.monotonic() - began
-        counters, told = cgroup.read(), read_report(figures)
+        with figures.open("rb") as report:
+            counters, told = cgroup.read(), read_report(report.fileno())
         ok = process.returncode == 0 and not timed_out
         outcome = "timeout" if timed_out else "killed" if counters.oom_kills else "failed"
         return {

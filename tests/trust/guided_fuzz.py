@@ -45,6 +45,11 @@ def _file(read: Callable[[Path], object]) -> Callable[[bytes], object]:
     return target
 
 
+def _report(path: Path) -> object:
+    with path.open("rb") as file:
+        return read_report(file.fileno())
+
+
 def _text(read: Callable[[str], object]) -> Callable[[bytes], object]:
     return lambda data: read(data.decode(errors="replace"))
 
@@ -64,7 +69,7 @@ TARGETS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
     "scenario": (_file(load_scenario), sound.SCENARIO),
     "trials": (_file(lambda path: list(read_records(path, []))), sound.trials()),
     "events": (_events, sound.events()),
-    "gnu-time": (_file(read_report), sound.REPORT),
+    "gnu-time": (_file(_report), sound.REPORT),
     "heap-dump": (_text(lambda text: parse_dump(text, "any")), sound.DUMP),
     "massif": (_text(lambda text: parse_massif(text, "any")), sound.MASSIF),
     "cgroup-file": (_text(parse_counters), sound.CGROUP_FILE),
