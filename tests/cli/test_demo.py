@@ -72,20 +72,20 @@ def test_the_page_follows_it(tmp_path: Path):
 
 @pytest.mark.process
 def test_a_killed_demo_is_cleaned_up_after(tmp_path: Path):
-    """What SIGKILL leaves of the page's folder is removed by the next start of any verb."""
+    """What SIGKILL leaves of the page's folders is removed by the next start of any verb."""
     pytest.importorskip("starlette")
     command = [sys.executable, "-m", "edgebench", "demo", "--page", "--seconds", "30s"]
     env = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as run:
         assert run.stdout is not None
         run.stdout.readline()
-        (folder,) = tmp_path.glob("edgebench-[!s]*")
         # Looked at now: once it is dead, a harness that another test starts may clean up after it.
-        assert folder.is_dir()
+        folders = list(tmp_path.glob("edgebench-[!s]*"))
         run.kill()
+    assert folders
     code = "from edgebench.cgroups.leftovers import clear_leftovers; clear_leftovers()"
     subprocess.run([sys.executable, "-c", code], env=env, check=True)
-    assert not folder.exists()
+    assert not [folder for folder in folders if folder.exists()]
 
 
 @pytest.mark.skipif(shutil.which("python3") is None, reason="needs python3")

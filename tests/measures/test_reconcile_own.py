@@ -48,7 +48,12 @@ def test_a_file_of_another_engine_has_the_ledgers_of_the_process(tmp_path: Path)
     ("words", "code", "says"),
     [
         (("gone.onnx",), 2, "no file"),
-        pytest.param(("nosuchmodule:Net",), 1, "no module 'nosuchmodule'", marks=pytest.mark.torch),
+        pytest.param(
+            ("nosuchmodule:Net",),
+            1,
+            "no module 'nosuchmodule'",
+            marks=[pytest.mark.own_cgroup, pytest.mark.torch],
+        ),
         (("gone",), 1, "gone"),
         ((".", "--input", "float32 1x3"), 2, "--input is of a network that is measured now"),
     ],

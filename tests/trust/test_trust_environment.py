@@ -119,6 +119,7 @@ def test_what_only_we_decide_on(strange: Path, tmp_path: Path):
 def test_a_workload_has_the_callers_whole_identity(monkeypatch: pytest.MonkeyPatch):
     """Home, names and shell are the caller's; sudo's own variables and root's folder are gone."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr("edgebench.processes._ignored", {})
     monkeypatch.setattr(
         os,
         "environ",
