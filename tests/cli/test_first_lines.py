@@ -74,8 +74,7 @@ def test_what_the_demo_leaves_fits_on_one_screen(clone: Path):
     lines = left.replace("\r", "").splitlines()
     assert len(lines) <= 24
     assert any(line.startswith("lenet needs ") for line in lines)
-    shown = " ".join(lines)
-    for name in ("figure", "report"):
-        (path,) = re.findall(rf"{name}: +(\S+)", shown)
+    for name in ("figure: ", "report: "):
+        (path,) = (line.removeprefix(name) for line in lines if line.startswith(name))
         assert (clone / path).is_file()
     assert any(line.startswith("next: ") for line in lines)
