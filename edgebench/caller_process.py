@@ -104,14 +104,13 @@ def run_as_caller(
 
     # Until it is that user, none of their variables may act: LD_PRELOAD loads code.
     user = [identity.uid, identity.gid, *identity.groups] if identity else []
-    with in_memory(json.dumps(dict(variables)).encode()) as given:
+    with in_memory(json.dumps([dict(variables), cwd]).encode()) as given:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__, json.dumps(user), *command],
             stdin=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=SYSTEM_ENVIRONMENT,
-            cwd=cwd,
             start_new_session=True,
         )
     with process:
@@ -202,7 +201,7 @@ def main(words: list[str]) -> None:
     """Answer the request on stdin, on stdout; or become a program.
 
     The word is a JSON list: function, path, user, then the modules to import first. With the
-    words of a program behind it, it is the user, and stdin has the program's variables.
+    words of a program behind it, it is the user, and stdin has the program's variables and folder.
     """
     if len(words) > 1:
         _run(json.loads(words[0]), words[1:])
@@ -222,7 +221,7 @@ def main(words: list[str]) -> None:
 
 
 def _run(user: list[int], command: list[str]) -> NoReturn:
-    variables: dict[str, str] = json.load(sys.stdin.buffer)
+    variables, cwd = json.load(sys.stdin.buffer)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         # Python ignores them, and an ignored signal stays ignored.
@@ -230,9 +229,11 @@ def _run(user: list[int], command: list[str]) -> NoReturn:
     if user:
         _become(user)
     try:
+        if cwd:
+            os.chdir(cwd)
         os.execvpe(command[0], command, variables)  # noqa: S606 - no shell is wanted
     except OSError as error:
-        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        sys.stderr.write(f"{error.filename or command[0]}: {error.strerror}\n")
         sys.exit(NOT_FOUND)
 
 

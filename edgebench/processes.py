@@ -29,7 +29,9 @@ _RUN_MODULE = (
 #: What these name is no place that a library reads or writes with our rights.
 _NO_PLACES = re.compile(r"EDGEBENCH_|SUDO_|SSH_|PATH$")
 #: What these name is a place also where it is relative.
-_PLACES = re.compile(r"HOME$|DIR$|PATH$|PREFIX$|CACHE|^XDG_|^TE?MP$")
+_PLACES = re.compile(
+    r"HOME$|DIR$|PATH$|PREFIX$|FILE$|CONF(IG)?$|FSTAB$|CERT|CACHE|^MATPLOTLIBRC$|^XDG_|^TE?MP$"
+)
 #: Variables that root ignores: a workload gets them.
 _ignored: dict[str, str] = {}
 
@@ -71,7 +73,9 @@ def find_program(name: str, path: str | None = None) -> Path | None:
 
 
 def _is_safe(name: str, value: str) -> bool:
-    entries = [entry for entry in value.split(os.pathsep) if entry]
+    # An empty entry of a search path is the current folder.
+    parts = value.split(os.pathsep)
+    entries = parts if name.endswith("PATH") else [entry for entry in parts if entry]
     places = [Path(entry) for entry in entries if _PLACES.search(name) or entry.startswith("/")]
     return all(place.is_absolute() and is_own_place(place) for place in places)
 

@@ -236,21 +236,47 @@ def remove_file(path: Path) -> None:
 
 def remove_folder(path: Path) -> None:
     """Take away a folder and all in it, as far as that can be; of a link in it, the link alone."""
-    with contextlib.suppress(OSError, UnsafePathError), open_folder(path.parent) as folder:
-        _remove_below(folder.fd, path.name)
+    with (
+        contextlib.suppress(OSError, UnsafePathError),
+        open_folder(path.parent) as folder,
+        folder.rights(),
+    ):
+        with opened(path.name, FOLDER_FLAGS, folder.fd) as top:
+            while _remove_level(top):
+                pass
+        os.rmdir(path.name, dir_fd=folder.fd)
 
 
-def _remove_below(parent: int, name: str) -> None:
-    with opened(name, FOLDER_FLAGS, parent) as fd:
-        with os.scandir(fd) as entries:
-            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        for one, is_folder in found:
-            with contextlib.suppress(OSError):
-                if is_folder:
-                    _remove_below(fd, one)
-                else:
-                    os.unlink(one, dir_fd=fd)
-    os.rmdir(name, dir_fd=parent)
+def _remove_level(top: int) -> bool:
+    """Remove files and empty folders, and move what lies in other folders up; whether any went.
+
+    So folders nested in any depth need neither a descriptor nor a call for each level.
+    """
+    has_removed = False
+    for one, is_folder in _names(top):
+        with contextlib.suppress(OSError):
+            if is_folder:
+                _empty_into(top, one)
+                os.rmdir(one, dir_fd=top)
+            else:
+                os.unlink(one, dir_fd=top)
+            has_removed = True
+    return has_removed
+
+
+def _empty_into(top: int, name: str) -> None:
+    with opened(name, FOLDER_FLAGS, top) as fd:
+        for one, is_folder in _names(fd):
+            if is_folder:
+                os.rename(one, secrets.token_hex(16), src_dir_fd=fd, dst_dir_fd=top)
+            else:
+                os.unlink(one, dir_fd=fd)
+
+
+def _names(fd: int) -> list[tuple[str, bool]]:
+    """Name, and whether it is a folder, of all in a folder."""
+    with os.scandir(fd) as entries:
+        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
 
 
 def remove_empty_folder(path: Path) -> None:

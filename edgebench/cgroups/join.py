@@ -24,6 +24,7 @@ import warnings as warnings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from typing import NoReturn
 
     from edgebench.cgroups.interface import Cgroup
@@ -42,6 +43,7 @@ def join_command(
     identity: Identity | None,
     cores: tuple[int, ...] | None,
     environment_fd: int | None = None,
+    cwd: Path | None = None,
 ) -> list[str]:
     """The words that run ``command`` in the cgroup.
 
@@ -52,6 +54,7 @@ def join_command(
         cores: the only cores to run on; None is any.
         environment_fd: an inherited descriptor with the command's variables, as
             :func:`environment_block` has them; None: it gets the helper's own.
+        cwd: the folder to run in, entered with that user's rights; None: the helper's own.
     """
     words = [f"join={path}" for path in cgroup.join_files()]
     if identity:
@@ -60,6 +63,8 @@ def join_command(
         words.append(f"cores={_numbers(cores)}")
     if environment_fd is not None:
         words.append(f"environment={environment_fd}")
+    if cwd is not None:
+        words.append(f"cwd={cwd}")
     return [sys.executable, "-I", "-S", __file__, *words, "--", *command]
 
 
@@ -108,12 +113,21 @@ def _prepare_and_join(spec: list[tuple[str, str]]) -> dict[bytes, bytes]:
         os.setgroups(groups)
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
+    if "cwd" in options:
+        _enter(options["cwd"])
     for descriptor in descriptors:
         os.write(descriptor, b"%d" % os.getpid())
     if cores:
         # Last: Linux 6.1 gives all cores back to who joins a cgroup with cpusets.
         os.sched_setaffinity(0, cores)
     return environment
+
+
+def _enter(folder: str) -> None:
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        _end(FAILED_BEFORE, f"can't run in {folder}: {error.strerror}")
 
 
 def _read_environment(descriptor: int) -> dict[bytes, bytes]:

@@ -80,9 +80,10 @@ def _listed(name: str, folder: Path) -> dict[str, str]:
 
 
 def _read(name: str, folder: Path) -> dict[str, str]:
-    from edgebench.workloads.training.data.registry import load_data
+    from edgebench.identity import caller_identity
+    from edgebench.workloads.preparation import describe_data_set
 
-    found = load_data(name, folder, shape=(3, 32, 32))
-    shape = "x".join(map(str, found.shape))
-    count = f"{len(found.train)} training and {len(found.test)} test images of {shape}"
-    return {"name": name, "shape": shape, "state": f"{count}, in {found.classes} classes"}
+    found = describe_data_set(name, folder, identity=caller_identity())
+    shape = "x".join(map(str, found["shape"]))
+    count = f"{found['train']} training and {found['test']} test images of {shape}"
+    return {"name": name, "shape": shape, "state": f"{count}, in {found['classes']} classes"}

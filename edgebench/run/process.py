@@ -71,7 +71,6 @@ class WorkloadProcess:
         command: Sequence[str],
         *,
         env: Mapping[str, str],
-        cwd: Path | None,
         pass_fds: Sequence[int],
         timeout_s: float | None,
         kill: Callable[[], None],
@@ -91,7 +90,6 @@ class WorkloadProcess:
             stdout=self.output.write_fd,
             stderr=self.output.write_fd,
             env=dict(env),
-            cwd=cwd,
             pass_fds=pass_fds,
             start_new_session=True,
         )

@@ -260,9 +260,8 @@ class _Measurement:
             with in_memory(environment_block(environment_of(start, identity))) as variables:
                 fd = variables.fileno()
                 ended = process.run(
-                    join_command(self.cgroup, timed, identity, cores, fd),
+                    join_command(self.cgroup, timed, identity, cores, fd, start.cwd),
                     env=SYSTEM_ENVIRONMENT,
-                    cwd=start.cwd,
                     pass_fds=[*fds, fd],
                     timeout_s=request.settings.get("stop_after_s") or request.timeout_s,
                     kill=self.cgroup.kill,

@@ -33,6 +33,7 @@ TASKS = {
     "describe": "edgebench.layers.preparation:describe_layers",
     "code-of-trainings": "edgebench.workloads.training.own_code:describe_code",
     "describe-trainings": "edgebench.workloads.training.description:describe_steps",
+    "describe-data": "edgebench.workloads.training.data.registry:describe_data",
 }
 #: The last words of a program whose import failed.
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
@@ -162,6 +163,19 @@ def describe_trainings(
     """
     request = {"workloads": workloads}
     return _answer("describe-trainings", request, identity, "no layer table could be made")
+
+
+def describe_data_set(name: str, folder: Path, *, identity: Identity | None) -> dict[str, Any]:
+    """A data set that is read whole: ``shape``, ``train`` and ``test`` images, ``classes``.
+
+    Its files are read as the caller: torchvision unpickles some of them.
+
+    Raises:
+        WorkloadError: no such data set, or its files are missing or corrupt.
+        MachineError: a library that reads it is not installed.
+    """
+    request = {"name": name, "folder": str(folder.absolute())}
+    return _answer("describe-data", request, identity, "the data set could not be read")
 
 
 def _answer(

@@ -95,6 +95,21 @@ def test_a_cgroup_that_is_gone(tmp_path: Path):
     assert "can't join the cgroup" in done.stderr
 
 
+@pytest.mark.process
+@pytest.mark.root
+@pytest.mark.promise("The folder that a workload runs in is entered with its user's rights.")
+def test_a_folder_is_entered_as_the_user(tmp_path: Path):
+    """A folder of root's alone is refused, and nothing runs in it."""
+    tmp_path.chmod(0o700)
+    words = [sys.executable, "-I", "-S", join.__file__, "user=65534,65534", f"cwd={tmp_path}"]
+    done = subprocess.run([*words, "--", "pwd"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert f"can't run in {tmp_path}" in done.stderr
+    words[4] = "user=0,0"
+    done = subprocess.run([*words, "--", "pwd"], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == str(tmp_path)
+
+
 def ignored(status: str) -> set[int]:
     """The signals that a process ignores; beyond 31 are the C library's own."""
     line = next(line for line in status.splitlines() if line.startswith("SigIgn"))

@@ -28,7 +28,6 @@ def run(watched: WorkloadProcess, code: str, timeout_s: float | None = 20) -> Pr
     return watched.run(
         command,
         env=env,
-        cwd=None,
         pass_fds=(watched.events.write_fd,),
         timeout_s=timeout_s,
         kill=lambda: None,

@@ -158,6 +158,17 @@ def test_a_program_of_the_callers() -> None:
     assert run_as_caller(["no-such-program"], None, variables).returncode == NOT_FOUND
 
 
+@pytest.mark.root
+@pytest.mark.promise("The folder that a workload runs in is entered with its user's rights.")
+def test_its_folder_is_entered_as_the_caller(tmp_path: Path) -> None:
+    """By relative names it could otherwise read what lies in a folder of root's alone."""
+    tmp_path.chmod(0o700)
+    path = {"PATH": "/usr/bin:/bin"}
+    done = run_as_caller(["pwd"], NOBODY, path, cwd=str(tmp_path))
+    assert (done.returncode, done.stdout) == (NOT_FOUND, b"")
+    assert run_as_caller(["pwd"], NOBODY, path, cwd="/usr").stdout == b"/usr\n"
+
+
 @pytest.mark.promise("What prepares trials can't fill memory or keep the harness waiting.")
 def test_a_program_that_prints_without_end_or_never_ends(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -51,6 +51,8 @@ def test_root_ignores_places_of_another_user(strange: Path, tmp_path: Path):
         "HOME": str(strange),
         "MATPLOTLIBRC": str(strange / "matplotlibrc"),
         "NUMBA_CACHE_DIR": "relative",
+        "SSLKEYLOGFILE": "keys.log",
+        "LD_RUN_PATH": ":/usr/lib",
         "PYTHONPATH": f"{Path(__file__).parents[2]}:{strange}",
         "PYTHONPYCACHEPREFIX": str(strange),
         "TMPDIR": str(strange),

@@ -196,9 +196,36 @@ def test_of_a_folder_removed_links_lead_nowhere(place: Path) -> None:
     (gone / "deep").mkdir(parents=True)
     (gone / "deep" / "link").symlink_to(place / "kept")
     os.mkfifo(gone / "fifo")
+    for made in (gone, gone / "deep"):
+        os.chown(made, STRANGER, STRANGER)
     safe_files.remove_folder(gone)
     assert not gone.exists()
     assert (place / "kept" / "file").read_text() == "x"
     gone.symlink_to(place / "kept")
     safe_files.remove_folder(gone)
     assert (place / "kept" / "file").exists()
+
+
+def test_folders_of_any_depth_are_removed(place: Path) -> None:
+    """Nested too deep for a call, or a descriptor, for each."""
+    gone = place / "gone"
+    gone.mkdir()
+    inner = os.open(gone, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=inner)
+        outer, inner = inner, os.open("d", os.O_RDONLY, dir_fd=inner)
+        os.close(outer)
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=inner))
+    os.close(inner)
+    safe_files.remove_folder(gone)
+    assert not gone.exists()
+
+
+@pytest.mark.promise("Root removes below a user's folder only what that user could remove.")
+def test_what_is_removed_is_removed_as_the_folders_owner(place: Path) -> None:
+    """A folder of root's that somebody could rename into theirs keeps what is in it."""
+    roots = place / "own" / "roots"
+    roots.mkdir(mode=0o700)
+    (roots / "file").write_text("x")
+    safe_files.remove_folder(roots)
+    assert (roots / "file").read_text() == "x"

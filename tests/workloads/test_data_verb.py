@@ -38,6 +38,7 @@ def test_files_that_are_there_are_seen(tmp_path: Path):
     assert "12 training and 4 test images of 1x28x28, in 10 classes" in words
 
 
+@pytest.mark.torch
 def test_a_missing_one_is_refused(tmp_path: Path):
     """With the folder and the command."""
     with pytest.raises(WorkloadError, match="is not there"):

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from edgebench.errors import WorkloadError
 from edgebench.text import choice_hint
 from edgebench.workloads.training.data.dataset import DataSet
 from edgebench.workloads.training.data.synthetic import make_synthetic
 from edgebench.workloads.training.names import DATA_SETS, DATA_SHAPES, SYNTHETIC
+
+
+def describe_data(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What the data set ``name`` in ``folder`` holds, read whole.
+
+    Raises:
+        WorkloadError: no such data set, or its files are missing or corrupt.
+    """
+    found = load_data(request["name"], Path(request["folder"]), shape=(3, 32, 32))
+    sizes = {"train": len(found.train), "test": len(found.test), "classes": found.classes}
+    return {"shape": list(found.shape), **sizes}
 
 
 def load_data(
