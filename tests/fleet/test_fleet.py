@@ -343,6 +343,7 @@ def test_a_frozen_machine_is_not_said_to_run_another_version(fleet: Fleet):
     fleet.ask("up")
 
 
+@pytest.mark.long
 def test_shared_trials_survive_a_killed_and_a_frozen_worker(fleet: Fleet, gate: Gate):
     """One machine is killed and one frozen, both in a trial: each trial is recorded once."""
     running, states = fleet.start_shared(gate), fleet.states()
