@@ -64,6 +64,8 @@ ALLOWED = {
     ("cgroups/removal.py", "write_text"): _KERNEL,
     ("cgroups/touched_pages.py", "write_text"): _KERNEL,
     ("cgroups/join.py", "open"): _KERNEL,
+    ("cgroups/join.py", "chdir"): "the workload's folder, as its user",
+    ("caller_process.py", "chdir"): "the program's folder, as its user",
     ("cgroups/parent.py", "mkdir"): _KERNEL,
     ("cgroups/swap.py", "write_text"): _KERNEL,
     ("layers/memory_room.py", "write_text"): _KERNEL,
