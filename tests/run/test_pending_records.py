@@ -46,7 +46,6 @@ def run(watched: WorkloadProcess, code: str) -> int:
     ended = watched.run(
         [sys.executable, "-c", code],
         env=env,
-        cwd=None,
         pass_fds=(watched.events.write_fd, watched.records.fd),
         timeout_s=60,
         kill=lambda: None,
