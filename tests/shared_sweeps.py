@@ -15,7 +15,8 @@ A fixture of a module or a session may use ``shared_sweep`` too.
 command        a small Python program, twice each: unlimited and at 130 % of its demand
 kills          the same program at 75 % of its demand and at 32 MiB, without swap: killed
 inference      LeNet, layer by layer, two rounds: unlimited, at 130 % and at 95 %
-training       LeNet on digits, four steps, by category too: unlimited and at 130 %
+training       LeNet on digits, two steps, unlimited: timed, and for three strategies
+pressed        a small training at 80 % with swap: timed, and for two strategies
 walk           a NumPy network through 150 % and 85 %, down and up, with swap
 onnx           a small ONNX file, by its layers: unlimited and at 130 %
 litert         the same network as a TFLite file
@@ -100,9 +101,17 @@ _RECIPES = {
     ),
     "training": _Recipe(
         _LENET.format(kind="training")
-        + 'data = "digits"\nimage = 28\nbatch = 16\nsteps = 4\nevaluate = true\n'
-        + '[memory]\nstrategies = ["categories"]\n'
-        + _TWO_LIMITS
+        + 'data = "digits"\nimage = 28\nbatch = 32\nsteps = 2\noptimizer = "adam"\n'
+        + '[limits]\nmemory = ["max"]\nswap = "none"\n'
+        + '[memory]\nstrategies = ["categories", "process", "torch"]\n'
+    ),
+    "pressed": _Recipe(
+        _LENET.format(kind="training").replace("lenet", "mlp")
+        + 'width = 512\nsteps = 4\noptimizer = "adam"\n'
+        + '[limits]\nmemory = ["max", "80%"]\nswap = "256M"\n'
+        + '[sampler]\nstat_interval = "5ms"\n'
+        + '[memory]\nstrategies = ["process"]\n',
+        ("own_cgroup", "torch", "root", "swap"),
     ),
     "walk": _Recipe(
         '[workload]\nkind = "training"\nframework = "numpy"\nnetwork = "mlp"\nwidth = 256\n'

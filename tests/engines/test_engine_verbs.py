@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from engine_models import TensorProto, helper, made_onnx, made_tflite, onnx
+from engine_models import TensorProto, helper, made_onnx, onnx
 from shared_sweeps import SharedSweep
 
 from edgebench.cli import cli
 from edgebench.errors import EdgebenchError
 from edgebench.results.results import load
+from edgebench.run.minimum_requests import MinimumRequest, minimum_scenario
 
 pytestmark = [pytest.mark.torch, pytest.mark.own_cgroup]
 
@@ -100,15 +101,13 @@ def test_an_unexpected_failure_of_a_whole_network_is_exit_code_3(tmp_path: Path)
     assert "some trials ended unexpectedly" in done.stderr
 
 
-def test_minimum_of_a_file_loads_it_as_a_whole(tmp_path: Path):
+def test_minimum_of_a_file_loads_it_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """As a program does that uses the engine; its warm executions may be what counts."""
-    file = made_tflite(tmp_path)
-    words = ("minimum", file.name, "--within", "300M", "--confirm", "0", "--phase", "execute")
-    done = verb(tmp_path, *words, "--slowdown", "3")
-    assert done.returncode == 0, done.stderr
-    (lines,) = tmp_path.glob("results/*/*/trials.jsonl")
-    settings = [json.loads(line)["settings"] for line in lines.read_text().splitlines()]
-    assert {one["schedule"] for one in settings} == {"whole"}
+    monkeypatch.chdir(tmp_path)
+    Path("small.tflite").touch()
+    asked = MinimumRequest("small.tflite", 3.0, "execute", within="300M")
+    (settings,) = minimum_scenario(asked).workload_settings()
+    assert (settings["schedule"], settings["engine"]) == ("whole", "litert")
 
 
 @pytest.mark.parametrize("network", ["small.onnx", "small.keras", "small.tflite"])

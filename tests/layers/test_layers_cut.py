@@ -77,10 +77,11 @@ def test_attention_of_known_networks_is_whole(name: str, part: str, kind: str) -
         ("vit_b_32", "", "class_token"),
         ("vit_b_32", "encoder", "pos_embedding"),
         ("convnext_tiny", "features.1.0", "layer_scale"),
-        (
+        pytest.param(
             "maxvit_t",
             "blocks.0.layers.0.layers.window_attention.attn_layer.1",
             "relative_position_bias_table",
+            marks=pytest.mark.long,
         ),
     ],
 )

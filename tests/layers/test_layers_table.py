@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from layers_making import layer_rows
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.preparation import describe_layers
+from edgebench.layers.table_row import LayerTableRow
 from edgebench.workloads.preparation import main
 
 pytestmark = pytest.mark.torch
@@ -20,6 +22,12 @@ def prepare(capsys: pytest.CaptureFixture[str], **request: Any) -> tuple[int, di
     """Exit code and answer."""
     code = main([json.dumps({**request, "task": "prepare"})])
     return code, json.loads(capsys.readouterr().out)
+
+
+@functools.cache
+def transformer() -> list[LayerTableRow]:
+    """A vision transformer's table."""
+    return layer_rows("vit_b_32")
 
 
 def test_alexnets_table_is_the_known_one() -> None:
@@ -44,14 +52,14 @@ def test_operations_and_outputs_grow_with_the_batch() -> None:
 
 def test_a_containers_own_parameters_have_a_row() -> None:
     """It says so, and has neither output nor operations."""
-    row = layer_rows("vit_b_32")[0]
+    row = transformer()[0]
     assert (row.name, row.type) == ("(network)", "VisionTransformer (own)")
     assert (row.output_bytes, row.flops, row.parameter_bytes) == (0, 0, 768 * 4)
 
 
 def test_attention_counts_its_operations() -> None:
     """It is one row, with its matrix products."""
-    rows = {row.name: row for row in layer_rows("vit_b_32")}
+    rows = {row.name: row for row in transformer()}
     attention = rows["encoder.layers.encoder_layer_0.self_attention"]
     projections = 2 * 50 * 768 * 768 * 4
     assert attention.flops >= projections
@@ -79,6 +87,7 @@ def test_preparing_answers_with_a_manifest(
     assert set(answer["versions"]) == {"torch", "torchvision"}
 
 
+@pytest.mark.long
 def test_parameters_of_a_part_called_twice_count_once() -> None:
     """MaxViT calls its bias tables' owners twice: the sum is the network's, not the rows'."""
     described = describe_layers({"networks": ["maxvit_t"]})["networks"]["maxvit_t"]

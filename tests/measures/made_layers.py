@@ -133,7 +133,7 @@ def usage_bytes(descriptor: int) -> int:
 
 def wait_until_given_back(descriptor: int, size_bytes: int) -> None:
     """The kernel frees the page tables of the layer before after a while."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 200
     while usage_bytes(descriptor) > size_bytes + MIB // 16 and time.monotonic() < end:
         time.sleep(0.01)
 

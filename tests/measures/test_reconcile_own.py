@@ -1,14 +1,12 @@
-"""``reconcile`` of a person's own networks: measured at once, in whatever engine runs them."""
+"""``reconcile`` of files, in whatever engine runs them, and of what isn't there."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from shared_sweeps import SharedSweep
 
 from edgebench.cli import cli
 from edgebench.errors import EdgebenchError
@@ -16,32 +14,15 @@ from edgebench.errors import EdgebenchError
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(1200)]
 
 
-def verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """``edgebench reconcile`` in a folder, as a person calls it."""
-    return subprocess.run(
-        [sys.executable, "-m", "edgebench", "reconcile", *words],
-        cwd=folder,
-        env={**os.environ, "EDGEBENCH_CACHE": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.mark.own_cgroup
-def test_a_file_of_another_engine_has_the_ledgers_of_the_process(tmp_path: Path) -> None:
+def test_a_file_of_another_engine_has_the_ledgers_of_the_process(
+    shared_sweep: SharedSweep,
+) -> None:
     """An ONNX file has no torch to look into; the rest is as of any network."""
-    onnx = pytest.importorskip("onnx")
-    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    ends = [helper.make_tensor_value_info(name, kind, [1, 1000]) for name in "xy"]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.save(model, str(tmp_path / "relu.onnx"))
-    done = verb(tmp_path, "relu.onnx")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Strategies' peaks of this point differ by up to")
-    assert "relu.onnx" in done.stdout
-    assert len(list(tmp_path.glob("results/*/*-reconcile-relu-onnx-*"))) == 1
+    words = ["reconcile", str(shared_sweep("onnx"))]
+    told = CliRunner().invoke(cli, words, catch_exceptions=False).stdout
+    assert told.startswith("Strategies' peaks of this point differ by up to")
+    assert "small.onnx" in told
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from ledger_closing import must_close
+from shared_sweeps import SharedSweep
 
-from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
-from edgebench.results.results import load
+from edgebench.analysis.reconcile.reconciliation import Reconciliation, reconcile_sweep
+from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
 
@@ -58,29 +59,41 @@ UNTOUCHED = pytest.mark.skipif(
 )
 
 
+def explained(results: Results) -> list[Reconciliation]:
+    """The sweep's points; all their ledgers are there, and those that must close do."""
+    points = reconcile_sweep(results.sweeps[0], network="lenet")
+    for point in points:
+        assert {(led.source.strategy, led.target.strategy) for led in point.ledgers} == LEDGERS
+        ledgers = [ledger for ledger in point.ledgers if must_close(point, ledger)]
+        open_ones = [ledger.to_json() for ledger in ledgers if not ledger.closes]
+        assert not open_ones, (point.title, open_ones)
+    return points
+
+
+@pytest.mark.own_cgroup
+@pytest.mark.torch
+def test_every_byte_of_training_is_explained(shared_sweep: SharedSweep) -> None:
+    """LeNet with Adam: each rest is small."""
+    assert len(explained(load(shared_sweep("training")))) == 1
+
+
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.own_cgroup
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("threads", "memory", "swap"),
     [
-        (1, '["max"]', "none"),
-        pytest.param(1, '["max", "75%"]', "1G", marks=[pytest.mark.long, pytest.mark.swap]),
-        pytest.param(2, '["max"]', "none", marks=[pytest.mark.long, UNTOUCHED]),
+        pytest.param(1, '["max", "75%"]', "1G", marks=pytest.mark.swap),
+        pytest.param(2, '["max"]', "none", marks=UNTOUCHED),
     ],
 )
-def test_every_byte_of_training_is_explained(
+def test_every_byte_is_explained_at_a_limit_and_with_threads(
     tmp_path: Path, threads: int, memory: str, swap: str
 ) -> None:
-    """LeNet with Adam: each rest is small."""
+    """Where the kernel chooses what stays, and where each thread has memory of its own."""
     file = tmp_path / "scenario.toml"
     file.write_text(SCENARIO.format(threads=threads, memory=memory, swap=swap))
     summary = run_sweep(load_scenario(file), SweepOptions(tmp_path, "here"), _Quiet())
     assert set(summary.outcomes) == {"ok"}
-    points = reconcile_sweep(load(summary.folder).sweeps[0], network="lenet")
-    assert len(points) == sum(summary.outcomes.values())
-    for point in points:
-        assert {(led.source.strategy, led.target.strategy) for led in point.ledgers} == LEDGERS
-        ledgers = [ledger for ledger in point.ledgers if must_close(point, ledger)]
-        open_ones = [ledger.to_json() for ledger in ledgers if not ledger.closes]
-        assert not open_ones, (point.title, open_ones)
+    assert len(explained(load(summary.folder))) == sum(summary.outcomes.values())

@@ -79,7 +79,7 @@ def watched(memory: ProcessMemory | Exception, folder: Path, pids: tuple[int, ..
     watch = AcceleratorWatch(True, lambda: pids, SystemFiles(folder), opened)
     with watch:
         if isinstance(memory, Memory):
-            assert memory.read_all.wait(20)
+            assert memory.read_all.wait(200)
     return watch.readings
 
 

@@ -53,7 +53,7 @@ def test_a_background_really_takes_memory_and_gives_it_back():
         (neighbour,) = children() - before
         seen = [neighbour.memory_info().rss]
         changes = [0]
-        until = time.monotonic() + 60
+        until = time.monotonic() + 200
         while not (min(changes) < -(8 << 20) and max(changes) > 8 << 20):
             assert time.monotonic() < until, seen
             time.sleep(0.1)
@@ -99,5 +99,5 @@ def test_they_end_with_a_harness_that_is_killed():
         below = psutil.Process(harness.pid).children()
         os.kill(harness.pid, signal.SIGKILL)
     assert len(below) == 2
-    _, alive = psutil.wait_procs(below, timeout=30)
+    _, alive = psutil.wait_procs(below, timeout=200)
     assert not alive

@@ -45,7 +45,7 @@ def true_share(slowdown: float) -> float:
     return 0.9 / math.exp(((slowdown - 1) / 3.0) ** (1 / 1.5))
 
 
-@pytest.mark.parametrize("edge", [0.06, 0.2, 0.43, 0.77, 0.98])
+@pytest.mark.parametrize("edge", [0.06, 0.43, 0.98])
 @pytest.mark.parametrize("wrong_by", [1.0, 0.5, 1.8])
 def test_both_limits_are_found(edge: float, wrong_by: float):
     """Wherever the truth and however wrong the guess: bracketed within the precision."""

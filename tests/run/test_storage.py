@@ -182,7 +182,7 @@ def test_nothing_is_left_of_a_killed_harness(tmp_path: Path) -> None:
 
 def _until_held(pid: int) -> list[Path]:
     """The folders of the harness's trial, once its process is in them."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
         found = list(Path("/sys/fs/cgroup").glob(f"**/edgebench-{pid}-0000"))
         if found and all((one / "cgroup.procs").read_text() for one in found):

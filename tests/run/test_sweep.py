@@ -24,7 +24,7 @@ SCENARIO = """
 schema = 1
 name = "tiny"
 seed = 3
-repeats = 3
+repeats = 2
 timeout = "20s"
 [workload]
 kind = "command"
@@ -52,7 +52,7 @@ def edgebench(*words: str, cwd: Path, check: bool = True) -> subprocess.Complete
 
 @pytest.fixture
 def scenario(tmp_path: Path) -> Path:
-    """A scenario of nine trials that take some 50 ms each."""
+    """A scenario of six trials that take some 50 ms each."""
     path = tmp_path / "tiny.toml"
     path.write_text(SCENARIO.format(python=sys.executable))
     return path
@@ -92,7 +92,7 @@ def stopped_anywhere(
         process.send_signal(stop)
         # Only what can be caught ends in words.
         said = {128 + stop} - {128 + signal.SIGKILL}
-        assert process.wait(20) in {0, -stop, *said}
+        assert process.wait(200) in {0, -stop, *said}
         if len(list(folder.glob("results/*/*/complete.json"))) == sweeps:
             return
     edgebench(*words, cwd=folder)
@@ -110,24 +110,21 @@ def wait_for_the_program(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.quick
-def test_a_sweep_records_every_trial_once(scenario: Path, tmp_path: Path) -> None:
-    """Every point is tried as often as asked; kills are results; nothing stays behind."""
+def test_a_sweep_records_every_trial_once_and_is_not_taken_up_again(
+    scenario: Path, tmp_path: Path
+) -> None:
+    """Kills are results, nothing stays behind, and a second start makes a sweep of its own."""
     before = set(leftovers())
     done = edgebench("run", str(scenario), "--json", cwd=tmp_path)
     summary = json.loads(done.stdout)
     lines = records(tmp_path)
-    assert summary["trials"] == len(lines) == 9
+    assert summary["trials"] == len(lines) == 6
     by_label = Counter((line["limits"]["label"], line["outcome"]) for line in lines)
-    assert by_label == {("max", "ok"): 3, ("75%", "oom-killed"): 3, ("32M", "oom-killed"): 3}
+    assert by_label == {("max", "ok"): 2, ("75%", "oom-killed"): 2, ("32M", "oom-killed"): 2}
     unlimited = next(line for line in lines if line["limits"]["label"] == "max")
     share = next(line for line in lines if line["limits"]["label"] == "75%")
     assert share["limit_bytes"] == pytest.approx(0.75 * unlimited["demand_bytes"], abs=4096)
     assert set(leftovers()) <= before
-
-
-def test_a_finished_sweep_is_not_taken_up_again(scenario: Path, tmp_path: Path) -> None:
-    """A second start of a complete sweep makes a sweep of its own."""
-    edgebench("run", str(scenario), cwd=tmp_path)
     edgebench("run", str(scenario), cwd=tmp_path)
     assert len(list(tmp_path.glob("results/*/*/complete.json"))) == 2
 
@@ -137,8 +134,8 @@ def test_a_finished_sweep_is_not_taken_up_again(scenario: Path, tmp_path: Path) 
     "stop",
     [
         signal.SIGKILL,
-        signal.SIGTERM,
         signal.SIGINT,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.long),
     ],
 )
 def test_stopped_anywhere_the_next_start_completes_it(
@@ -149,14 +146,14 @@ def test_stopped_anywhere_the_next_start_completes_it(
     stopped_anywhere(["run", str(scenario)], tmp_path, stop, 1.4)
     lines = records(tmp_path)
     assert sorted(line["trial"] for line in lines) == sorted({line["trial"] for line in lines})
-    assert len(lines) == 9
+    assert len(lines) == 6
     edgebench("measure", "--", "true", cwd=tmp_path)
     assert set(leftovers()) <= before
 
 
 def test_a_second_start_beside_the_first_is_refused(scenario: Path, tmp_path: Path) -> None:
     """Two harnesses never write to one results folder."""
-    slow = "import time; time.sleep(3); b = bytearray"
+    slow = "import time; time.sleep(15); b = bytearray"
     scenario.write_text(scenario.read_text().replace("b = bytearray", slow))
     first = subprocess.Popen(
         [sys.executable, "-m", "edgebench", "run", str(scenario)],
@@ -166,7 +163,7 @@ def test_a_second_start_beside_the_first_is_refused(scenario: Path, tmp_path: Pa
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 200
         while not list(tmp_path.glob("results/*/*/trials.jsonl")) and time.monotonic() < deadline:
             time.sleep(0.05)
         second = edgebench("run", str(scenario), cwd=tmp_path, check=False)
@@ -174,4 +171,4 @@ def test_a_second_start_beside_the_first_is_refused(scenario: Path, tmp_path: Pa
         assert "Traceback" not in second.stderr
     finally:
         first.terminate()
-        first.wait(20)
+        first.wait(200)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from edgebench.cgroups.interface import Limits
@@ -200,27 +199,6 @@ def test_a_failing_workload_is_told_in_its_own_words(session: Session, files: Tr
     assert record.exit_code == 1
     assert record.reason == "ValueError: no such thing"
     assert "Traceback" in files.log.read_text()
-
-
-def test_the_samples_are_a_plain_numpy_archive(session: Session, files: TrialFiles) -> None:
-    """Anyone can read the samples; their clock rises and their achieved rate is told."""
-    record = trial(session, files, TOUCH.format(mib=20, s=0.3))
-    fast = np.load(files.samples)["fast"]
-    assert (np.diff(fast["t_ns"]) > 0).all()
-    assert record.sampler is not None
-    assert record.sampler.samples == len(fast) > 50
-    assert fast["usage_bytes"].max() == record.sampled_peak_bytes
-
-
-def test_a_large_harness_changes_no_figure(session: Session, files: TrialFiles) -> None:
-    """400 MB held by the harness show in neither the kernel's peak nor GNU time's."""
-    ballast = bytearray(os.urandom(MIB)) * 400
-    record = trial(session, files, TOUCH.format(mib=10, s=0))
-    del ballast
-    assert record.peak_bytes is not None
-    assert record.gnu_time_maxrss_bytes is not None
-    assert record.peak_bytes < 40 * MIB
-    assert record.gnu_time_maxrss_bytes < 40 * MIB
 
 
 def _processes(word: str) -> list[str]:

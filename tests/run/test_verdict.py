@@ -76,22 +76,6 @@ def test_a_time_limit_is_told_from_a_kill() -> None:
     assert "past its time limit after 1.0 s in load" in str(killed.reason)
 
 
-def test_the_words_of_each_end() -> None:
-    """All of them, to the letter: what a person reads of a trial that did not go well."""
-    span = " in load of alexnet's layer 16 (classifier.1)"
-    killed = trial_end(ended(137), Counters(oom_kills=1), OPEN_LOAD, "")
-    assert killed.reason == f"killed by the kernel{span}"
-    assert (killed.exit_code, killed.signal) == (137, 9)
-    late = trial_end(ended(-15, timed_out=True), Counters(oom_kills=0), OPEN_LOAD, "")
-    assert late.reason == f"ran past its time limit after 1.0 s{span}"
-    assert (late.outcome, late.exit_code, late.signal) == ("timeout", None, 15)
-    stopped = trial_end(ended(-15), Counters(), [], "last words\n")
-    assert stopped.reason == "ended by signal 15 (Terminated)"
-    assert (stopped.outcome, stopped.exit_code, stopped.signal) == ("failed", None, 15)
-    assert trial_end(ended(3), Counters(), [], " \n").reason == "exit code 3"
-    assert trial_end(ended(0), Counters(), OPEN_LOAD, "words").reason is None
-
-
 @pytest.mark.parametrize(
     ("span", "where"),
     [

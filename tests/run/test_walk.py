@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from shared_sweeps import SharedSweep
 
 from edgebench.records import TrialRecord
 from edgebench.results.results import Results, load
@@ -23,9 +23,9 @@ from tests.own_path import python_path
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
 
-SCENARIO = """
+BELOW_WHAT_LIVES = """
 schema = 1
-name = "tiny"
+name = "ended"
 seed = 3
 repeats = 1
 timeout = "2m"
@@ -37,8 +37,8 @@ width = 256
 learning_rate = 0.001
 steps = 5
 [limits]
-memory = {memory}
-swap = "{swap}"
+memory = ["150%", "8M"]
+swap = "none"
 plan = "walk"
 target = 0.2
 starts = ["150%"]
@@ -63,13 +63,8 @@ starts = ["130%"]
 """
 
 
-def swept(folder: Path, memory: str, swap: str) -> Results:
-    """What a walk through these limits came to, as a person would run it."""
-    return results_of(folder, SCENARIO.format(memory=memory, swap=swap))
-
-
 def results_of(folder: Path, text: str) -> Results:
-    """The same of a scenario."""
+    """What a scenario came to, as a person would run it."""
     scenario = folder / "tiny.toml"
     scenario.write_text(text)
     done = subprocess.run(
@@ -93,9 +88,15 @@ def walked(results: Results) -> list[TrialRecord]:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def results(shared_sweep: SharedSweep) -> Results:
     """A walk through two limits, one of them below the demand."""
-    return swept(tmp_path_factory.mktemp("walk"), '["150%", "85%"]', "128M")
+    return load(shared_sweep("walk"))
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Walks that all end at a limit below what lives, as there is no swap."""
+    return results_of(tmp_path_factory.mktemp("ended"), BELOW_WHAT_LIVES)
 
 
 def test_one_process_visits_all_limits_down_and_up(results: Results) -> None:
@@ -186,10 +187,9 @@ def test_unlimited_rounds_around_a_limit_are_known(results: Results) -> None:
         assert step.walk.reference_s > 0
 
 
-def test_a_limit_below_what_lives_ends_the_walk_and_the_rest_is_kept(tmp_path: Path) -> None:
+def test_a_limit_below_what_lives_ends_the_walk_and_the_rest_is_kept(ended: Results) -> None:
     """A kill (or, on version 1, a limit that the kernel refuses) costs only the limits below."""
-    results = swept(tmp_path, '["150%", "8M"]', "none")
-    every = walked(results)
+    every = walked(ended)
     first = min(step.walk.walk for step in every if step.walk)
     steps = [step for step in every if step.walk and step.walk.walk == first]
     assert [step.outcome for step in steps[:2]] == ["ok", "ok"]
@@ -197,10 +197,12 @@ def test_a_limit_below_what_lives_ends_the_walk_and_the_rest_is_kept(tmp_path: P
     killed = [step.limits.label for step in steps if step.outcome == "oom-killed"]
     refused = [words for words in steps[0].warnings if "the walk ended above 8.0 MiB" in words]
     assert killed == ["8M"] or refused
-    (sweep,) = results.sweeps
+    (sweep,) = ended.sweeps
     assert sweep.complete
 
 
+@pytest.mark.torch
+@pytest.mark.long
 def test_after_a_kill_another_process_walks_above(tmp_path: Path) -> None:
     """Without swap the weights don't fit; further walks come closer, each above the last kill."""
     (sweep,) = results_of(tmp_path, LOADED_ANEW).sweeps
@@ -224,10 +226,10 @@ def test_after_a_kill_another_process_walks_above(tmp_path: Path) -> None:
 
 
 def test_where_no_walk_comes_to_its_end_another_process_shows_the_working_set(
-    tmp_path: Path,
+    ended: Results,
 ) -> None:
     """It goes to no limit; its timed rounds are those of any visit without one."""
-    (sweep,) = swept(tmp_path, '["150%", "8M"]', "none").sweeps
+    (sweep,) = ended.sweeps
     first, *others = [one for one in sweep.records if one.walk and one.walk.step == 0]
     assert first.working_set is None
     assert "did not come to" in first.missing["working_set"]
@@ -248,14 +250,3 @@ def test_where_no_walk_comes_to_its_end_another_process_shows_the_working_set(
 def killed_bytes(steps: list[TrialRecord]) -> int:
     """The limit at which a walk was killed; 0: at none."""
     return max((s.limit_bytes or 0 for s in steps if s.outcome == "oom-killed"), default=0)
-
-
-def test_a_scenario_without_rounds_is_refused(tmp_path: Path) -> None:
-    """A command has no rounds between which its limit could move."""
-    path = tmp_path / "command.toml"
-    tables = '[workload]\nkind = "command"\ncommand = ["true"]\n[limits]\nmemory = "64M"\n'
-    path.write_text(f'schema = 1\nname = "command"\n{tables}plan = "walk"\n')
-    words = [sys.executable, "-m", "edgebench", "check", str(path), "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "has no rounds to walk" in json.dumps(done.stdout) + done.stderr

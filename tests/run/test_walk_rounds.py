@@ -71,6 +71,7 @@ def test_rounds_that_never_repeat_come_to_an_end() -> None:
     assert visited(step.phases).seconds["round"] == doubling[MOST_ROUNDS // 2]
 
 
+@pytest.mark.long
 @pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_network_whose_rounds_never_repeat_is_walked_and_told(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgebench.cli.check import check
-from edgebench.errors import ScenarioError, UsageError
+from edgebench.errors import ScenarioError
 from edgebench.scenario.flag_scenario import LayerRequest, layer_scenario
 from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import points
@@ -83,15 +83,6 @@ def test_another_plan_is_one_flag_away(tmp_path: Path) -> None:
     assert other.limits.target is other.limits.starts is None
     done = CliRunner().invoke(check, [str(tmp_path / "walked.toml"), "--plan", "grid"])
     assert f"edgebench run {tmp_path / 'walked.toml'} --plan grid" in done.stderr.replace("\n", "")
-
-
-def test_what_has_no_rounds_is_not_walked(tmp_path: Path) -> None:
-    """Whether the scenario or the flag asks for it."""
-    path = tmp_path / "program.toml"
-    table = '[workload]\nkind = "command"\ncommand = ["true"]\n[limits]\nmemory = "64M"\n'
-    path.write_text(f'schema = 1\nname = "program"\n{table}')
-    with pytest.raises(UsageError, match="has no rounds to walk"):
-        load_scenario(path, "walk")
 
 
 def test_layers_are_walked_once_or_tried_three_times() -> None:

@@ -190,11 +190,6 @@ def test_check_refuses_with_exit_code_one(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_all_of_them_are_shipped() -> None:
-    """The scenarios that the docs name are there."""
-    assert {"quickstart", "edgecaffe", "jetson-nano", "command"} <= set(NAMES)
-
-
 @pytest.mark.process
 def test_shipped_scenarios_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each loads by its name from any folder, is called as its file is, and describes itself."""
@@ -234,13 +229,3 @@ def test_a_scenario_of_ones_own_comes_before_the_shipped(
     assert load_scenario("quickstart").name == "tiny"
     with pytest.raises(ScenarioError):
         load_scenario("../quickstart")
-
-
-def test_edgecaffe_is_the_study() -> None:
-    """Four networks, six schedules, eight limits, three trials of two rounds at each."""
-    seen = preview(load_scenario("edgecaffe"), BOARD)
-    settings = [point.settings for point in seen.points]
-    assert {len(s["networks"]) for s in settings} == {4}
-    assert len({s["schedule"] for s in settings}) == 6
-    assert len({point.limits.label for point in seen.points}) == 8
-    assert {seen.trials // len(seen.points) * s["rounds"] for s in settings} == {6}

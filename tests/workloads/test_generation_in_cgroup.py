@@ -28,6 +28,7 @@ network = "transformers:gpt2?n_layer=2&n_embd=256&n_head=4&vocab_size=4000&n_pos
 prompt = {PROMPT}
 new_tokens = {NEW}
 rounds = 1
+threads = 1
 [memory]
 strategies = ["process", "torch"]
 """

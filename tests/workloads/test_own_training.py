@@ -57,7 +57,7 @@ def test_labels_are_counted_and_tested() -> None:
 
 def test_each_part_may_be_ones_own_alone() -> None:
     """A known network on one's own images, one's own network on known data, a class as loss."""
-    known = trained(network="resnet18", data=f"{FILE}:images", batch=4, steps=1)
+    known = trained(network="basic_cnn", data=f"{FILE}:images", batch=4, steps=1)
     made_up = {"data": "synthetic", "shape": "3x32x32", "batch": 4, "steps": 1}
     own = trained(network=f"{FILE}:Classifier", **made_up)
     smooth = "torch.nn:CrossEntropyLoss?label_smoothing=0.1"

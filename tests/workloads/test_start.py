@@ -36,10 +36,16 @@ def differ(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> set[
 
 @pytest.mark.parametrize("ending", ["safetensors", "pt", "pth"])
 def test_a_checkpoint_is_what_training_starts_with(tmp_path: Path, ending: str):
-    """Every tensor of the file, in each format, and training goes on from there."""
+    """Every tensor of the file, in each format."""
     file, saved = tmp_path / f"lenet.{ending}", tensors()
     save_file(saved, file) if ending == "safetensors" else torch.save(saved, file)
     assert not differ(started(file), saved)
+
+
+def test_training_goes_on_from_a_checkpoint(tmp_path: Path):
+    """Its losses are others than from scratch, and the same each time."""
+    file = tmp_path / "lenet.safetensors"
+    save_file(tensors(), file)
     from_there = trained(network="lenet", image=28, steps=2, start=str(file)).losses
     assert from_there != trained(network="lenet", image=28, steps=2).losses
     assert from_there == trained(network="lenet", image=28, steps=2, start=str(file)).losses

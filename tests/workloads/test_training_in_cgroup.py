@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shared_sweeps import SharedSweep
 
 from edgebench.measures.account import REST
 from edgebench.measures.strategies.categories import MARK
@@ -24,9 +25,7 @@ class Quiet:
         return lambda *_: None
 
 
-def swept(
-    folder: Path, memory: list[str], strategies: list[str], swap: str = "none", **workload: Any
-) -> Results:
+def swept(folder: Path, memory: list[str], **workload: Any) -> Results:
     """A sweep of one workload at these limits."""
     tables = {
         "schema": SCHEMA,
@@ -34,18 +33,16 @@ def swept(
         "repeats": 1,
         "timeout": "2m",
         "workload": {"kind": "training", "threads": 1, **workload},
-        "limits": {"memory": memory, "swap": swap},
-        "memory": {"strategies": strategies} if strategies else {},
+        "limits": {"memory": memory, "swap": "none"},
     }
     return load(run_sweep(scenario_of(tables), SweepOptions(folder, "test"), Quiet()).folder)
 
 
+@pytest.mark.root
 @pytest.mark.swap
-def test_a_limit_takes_time_and_no_numbers(tmp_path: Path):
+def test_a_limit_takes_time_and_no_numbers(shared_sweep: SharedSweep):
     """Below its demand, training has the same losses bit for bit, and meets its limit."""
-    results = swept(
-        tmp_path, ["80%"], [], swap="1G", network="lenet", image=28, steps=4, optimizer="adam"
-    )
+    results = load(shared_sweep("pressed"))
     assert list(results.trials["outcome"]) == ["ok", "ok"]
     limited = results.trials.set_index("limit_label").loc["80%"]
     assert limited["saturated"]
@@ -63,7 +60,6 @@ def test_training_that_needs_more_is_killed_and_told(tmp_path: Path):
     results = swept(
         tmp_path,
         ["260M"],
-        [],
         network="basic_cnn",
         data="synthetic",
         shape="3x64x64",
@@ -74,32 +70,23 @@ def test_training_that_needs_more_is_killed_and_told(tmp_path: Path):
     assert dict(outcomes) == {"max": "ok", "260M": "oom-killed"}
 
 
+@pytest.mark.long
 def test_a_loss_that_is_no_number_is_an_outcome(tmp_path: Path):
     """It isn't hidden: the trial failed, its record says in which step, its steps what was lost."""
-    results = swept(tmp_path, ["max"], [], network="mlp", learning_rate=1e5, steps=30)
+    results = swept(tmp_path, ["max"], network="mlp", learning_rate=1e5, steps=30)
     (trial,) = results.sweeps[0].records
     assert trial.outcome == "failed"
     assert "the loss became nan in step" in (trial.reason or "")
     assert results.steps["loss"].isna().sum() == 1
 
 
-def test_the_mark_is_told_item_by_item(tmp_path: Path):
+def test_the_mark_is_told_item_by_item(shared_sweep: SharedSweep):
     """Base, categories and what stands beside them come to the kernel's mark within 3 %."""
-    results = swept(
-        tmp_path,
-        ["max"],
-        ["categories"],
-        network="lenet",
-        data="synthetic",
-        shape="3x96x96",
-        batch=16,
-        optimizer="adam",
-        steps=2,
-    )
+    results = load(shared_sweep("training"))
     held = results.categories[results.categories["phase"] == MARK]
     items = held.set_index("category")["held_bytes"]
     mark = float(items.sum())
-    (own,) = results.sweeps[0].strategy_records
+    (own,) = (r for r in results.sweeps[0].strategy_records if r.strategy == "categories")
     assert mark <= (own.peak_bytes or 0)
     assert abs(items[REST]) <= 0.03 * mark
     steps = results.phases[results.phases["round"] >= 0]

@@ -110,6 +110,7 @@ def test_a_loads_own_peak_holds_the_layer(
     assert 0.9 * largest < max(rises) < 2.5 * largest
 
 
+@pytest.mark.long
 def test_rounds_start_cold(
     session: Session, weights: tuple[Path, int, int], tmp_path: Path
 ) -> None:
