@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from layers_making import layer_rows
 
-from edgebench.errors import WorkloadError
 from edgebench.layers.preparation import describe_layers
 from edgebench.layers.table_row import LayerTableRow
 from edgebench.workloads.preparation import main
@@ -64,12 +63,6 @@ def test_attention_counts_its_operations() -> None:
     projections = 2 * 50 * 768 * 768 * 4
     assert attention.flops >= projections
     assert attention.parameter_bytes == 4 * (4 * 768 * 768 + 4 * 768)
-
-
-def test_an_image_too_small_is_refused() -> None:
-    """With the size in the message."""
-    with pytest.raises(WorkloadError, match="32, 32"):
-        layer_rows("alexnet", image=32)
 
 
 def test_preparing_answers_with_a_manifest(

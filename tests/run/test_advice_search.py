@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from edgebench.run.advice_planner import AdvicePlanner
 from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
 from edgebench.run.advice_trials import COMBINING, MEASURING, SCREENING, UNLIMITED, AdviceTrials
 from edgebench.run.limit_trials import pace_of_program
-from edgebench.scenario.points import PlannedTrial, Point, points
+from edgebench.scenario.points import PlannedTrial, Point
 
 pytestmark = pytest.mark.process
 
@@ -197,26 +197,6 @@ def test_a_started_race_goes_on_as_it_would_have():
         records = {one.trial: raced.records[one.trial] for one in before}
         (following,) = raced.planner.further(before, records)
         assert following == raced.planned[count]
-
-
-def test_points_differ_from_the_plain_ones_by_the_remedy_alone():
-    """Same limits; the settings say which remedy, and its variables."""
-    scenario = advice_scenario(AdviceRequest("100M", command=("true",)))
-    free, held = both_points(scenario)
-    candidates, _ = candidates_of(free, held, lossy=False)
-    assert [candidates[0].unlimited.settings, candidates[0].limited.limits] == [
-        free.settings,
-        held.limits,
-    ]
-    found = next(one for one in candidates if one.name == "mmap-threshold")
-    assert found.limited.limits == held.limits
-    variables = {"MALLOC_MMAP_THRESHOLD_": "131072"}
-    wanted = {**held.settings, "remedy": "mmap-threshold", "env": variables}
-    assert found.limited.settings == wanted
-    ids = [point.id for one in candidates for point in (one.unlimited, one.limited)]
-    assert len(ids) == len(set(ids))
-    assert replace(found.unlimited, id="", settings={}) == replace(free, id="", settings={})
-    assert len(points(scenario)) == 2
 
 
 @pytest.mark.parametrize("request_", [PROGRAM, NETWORK], ids=["program", "network"])

@@ -12,7 +12,7 @@ import pytest
 from edgebench.cli.minimum_output import found_words, outcome_words
 from edgebench.errors import UsageError
 from edgebench.records import KillReport
-from edgebench.run.limit_bracket import PRECISION, LimitBracket, slowdown_bracket, viable_bracket
+from edgebench.run.limit_bracket import LimitBracket, slowdown_bracket, viable_bracket
 from edgebench.run.limit_search import BracketingPlanner, LimitGuess
 from edgebench.run.minimum import find_minimum
 from edgebench.run.minimum_requests import MinimumRequest, minimum_scenario
@@ -100,20 +100,6 @@ def test_with_too_little_swap_it_is_killed_and_that_is_searched():
     assert viable_bracket(planner.tried(world.planned, world.records)).settled
 
 
-def test_a_network_with_swap_is_asked_where_it_is_twice_as_slow():
-    """As a program is; without swap, or with one limit, nobody asks."""
-    asked = [MinimumRequest("lenet", swap=swap).allowed_slowdown for swap in ("2G", "none")]
-    assert asked == [2.0, None]
-    assert MinimumRequest("lenet", swap="2G", within="100M").allowed_slowdown is None
-    assert MinimumRequest("lenet", 1.5, swap="2G").allowed_slowdown == 1.5
-
-
-def test_a_wrong_guess_costs_few_more():
-    """Steps grow and then close in: even a guess off by three costs no dozen trials an answer."""
-    world, _, _ = search(0.25, 1.5, LimitGuess(0.75 * DEMAND, 0.25 * DEMAND))
-    assert len(world.planned) <= 20
-
-
 def test_everything_is_viable():
     """Where even the smallest candidate finishes, there is no limit that failed."""
     _, least, _ = search(0.0, None, LimitGuess())
@@ -130,14 +116,6 @@ def test_nothing_is_fast_enough():
     found = slowdown_bracket(planner.tried(world.planned, world.records), 1.5)
     assert found.good is None
     assert not found.settled
-
-
-def test_candidates_are_near_enough():
-    """Two steps of the candidates are within the precision, so that an answer can be settled."""
-    limits = sorted(p.share for p in candidates() if p.share is not None)
-    assert (
-        max(high / low for low, high in zip(limits, limits[2:], strict=False)) <= PRECISION + 0.01
-    )
 
 
 def test_impossible_wishes_are_refused(tmp_path: Path):

@@ -101,22 +101,6 @@ def test_with_swap_it_finds_where_it_gets_slow_within_a_minute():
     assert max(one.wall_s for one in records.values()) <= 15.0
 
 
-def test_with_time_it_gets_close():
-    """A larger budget settles both answers."""
-
-    def world(mib: float | None, _: int) -> float | None:
-        if mib and mib < 100:
-            return None
-        return 3.0 * max(1.0, 300 / mib) if mib else 3.0
-
-    goal = ProgramGoal(slowdown=2.0, budget_s=3600, confirm=1)
-    planner, planned, records = search(world, [412], goal, "2G")
-    tried = planner.tried(planned, records)
-    assert slowdown_bracket(tried, 2.0).settled
-    assert viable_bracket(tried).settled
-    assert planner.open_question(planned, records) == []
-
-
 def test_with_enough_swap_a_kill_is_searched_only_on_request():
     """A program that is slow long before it is killed or stopped: no trial down there."""
 

@@ -101,27 +101,6 @@ def test_the_matrix_of_a_scenario(tmp_path: Path) -> None:
     assert made[1].share == 0.75
 
 
-def test_settings_are_what_the_worker_is_told(tmp_path: Path) -> None:
-    """Every setting is plain data with the scenario's seed in it."""
-    (first, *_) = points(load_text(tmp_path, INFERENCE))
-    assert first.settings == {
-        "kind": "inference",
-        "networks": ["alexnet"],
-        "schedule": "linear",
-        "loader": "copy",
-        "batch": 1,
-        "image": None,
-        "rounds": 1,
-        "warm": 2,
-        "threads": None,
-        "workers": 2,
-        "page_cache": "cold",
-        "gc": "frozen",
-        "checkpoint": {},
-        "seed": 3,
-    }
-
-
 def test_a_pipeline_is_one_workload(tmp_path: Path) -> None:
     """Its networks share every trial, in the order given."""
     text = INFERENCE.replace('network = ["alexnet", "lenet"]', 'pipeline = ["lenet", "alexnet"]')

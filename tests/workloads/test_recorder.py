@@ -249,13 +249,6 @@ def test_without_any_descriptor_time_is_still_told(tmp_path: Path, kernel: Kerne
     assert end["cpu_ns"] >= 0
 
 
-def test_a_recorder_without_events_is_silent() -> None:
-    """For use outside a trial."""
-    recorder = Recorder()
-    with recorder.span("load"):
-        recorder.note(a=1)
-
-
 def test_a_span_cut_short_by_an_error_has_no_end(kernel: Kernel) -> None:
     """So the outcome can name it; the error goes on."""
     recorder = Recorder(kernel.descriptors())
@@ -263,12 +256,6 @@ def test_a_span_cut_short_by_an_error_has_no_end(kernel: Kernel) -> None:
         raise KeyError
     recorder.flush()
     assert [event["event"] for event in kernel.events()] == ["start"]
-
-
-def test_notes_are_kept(kernel: Kernel) -> None:
-    """Any plain data."""
-    Recorder(kernel.descriptors()).note(torch="2.13", threads=2)
-    assert kernel.events()[0]["data"] == {"torch": "2.13", "threads": 2}
 
 
 def test_spans_of_many_threads_are_whole_and_apart(kernel: Kernel) -> None:
