@@ -16,7 +16,7 @@ command        a small Python program, twice each: unlimited and at 130 % of its
 kills          the same program at 75 % of its demand and at 32 MiB, without swap: killed
 inference      LeNet, layer by layer, two rounds: unlimited, at 130 % and at 95 %
 training       LeNet on digits, two steps, unlimited: timed, and for three strategies
-pressed        a small training at 80 % with swap: timed, and for two strategies
+pressed        a small training at 80 % with swap: timed, and for memory.stat
 walk           a NumPy network through 150 % and 85 %, down and up, with swap
 onnx           a small ONNX file, by its layers: unlimited and at 130 %
 litert         the same network as a TFLite file
@@ -109,8 +109,7 @@ _RECIPES = {
         _LENET.format(kind="training").replace("lenet", "mlp")
         + 'width = 512\nsteps = 4\noptimizer = "adam"\n'
         + '[limits]\nmemory = ["max", "80%"]\nswap = "256M"\n'
-        + '[sampler]\nstat_interval = "5ms"\n'
-        + '[memory]\nstrategies = ["process"]\n',
+        + '[sampler]\nstat_interval = "5ms"\n',
         ("own_cgroup", "torch", "root", "swap"),
     ),
     "walk": _Recipe(

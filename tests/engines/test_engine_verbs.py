@@ -72,10 +72,17 @@ def test_layers_of_a_file_that_has_them(shared_sweep: SharedSweep):
     assert names
 
 
-def test_layers_of_a_file_that_runs_as_a_whole(shared_sweep: SharedSweep):
-    """A Keras file has phases, and the operators with most weights."""
-    told = json.loads(read("layers", "--from", shared_sweep("tensorflow"), "--no-figure", "--json"))
-    assert told["whole"]["operators"][0]["type"] == "Dense"
+@pytest.mark.parametrize(
+    ("sweep", "largest"),
+    [
+        ("litert", "FULLY_CONNECTED"),
+        pytest.param("tensorflow", "Dense", marks=pytest.mark.long),
+    ],
+)
+def test_layers_of_a_file_that_runs_as_a_whole(sweep: str, largest: str, shared_sweep: SharedSweep):
+    """It has phases, and the operators with most weights."""
+    told = json.loads(read("layers", "--from", shared_sweep(sweep), "--no-figure", "--json"))
+    assert told["whole"]["operators"][0]["type"] == largest
     assert {"load", "first", "execute"} <= set(told["whole"]["phases"][0])
 
 

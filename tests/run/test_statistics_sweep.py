@@ -96,30 +96,49 @@ def test_a_sweep_that_was_not_looked_into_is_in_no_doubt(shared_sweep: SharedSwe
     assert watching_warnings(sweep) == []
 
 
+def without_statistics(results: Results) -> Results:
+    """The same sweep, as if that trial had not been made."""
+    (sweep,) = results.sweeps
+    others = [one for one in sweep.strategy_records if one.strategy != "statistics"]
+    return Results([replace(sweep, strategy_records=others)])
+
+
 @pytest.mark.own_cgroup
 @pytest.mark.torch
 @pytest.mark.root
 @pytest.mark.swap
-def test_what_needs_statistics_takes_them_from_their_trial(shared_sweep: SharedSweep) -> None:
-    """Refaults of rounds and the ledger between two trials; without it they are missing."""
+def test_refaults_of_rounds_come_from_their_trial(shared_sweep: SharedSweep) -> None:
+    """They are known with it, and missing without it."""
     whole = load(shared_sweep("pressed"))
-    (sweep,) = whole.sweeps
-    others = [one for one in sweep.strategy_records if one.strategy != "statistics"]
-    without = replace(sweep, strategy_records=others)
-    pages, terms, missing = [], [], []
-    for results in (whole, Results([without])):
+    known = []
+    for results in (whole, without_statistics(whole)):
         limited = results.trials[results.trials["limit_bytes"].notna()]
-        pages.append(with_kernel_counts(results, limited)["refault_anon"].notna().tolist())
-        point = next(
-            p for p in reconcile_sweep(results.sweeps[0]) if p.record.limit_bytes is not None
-        )
+        known.append(with_kernel_counts(results, limited)["refault_anon"].notna().tolist())
+    assert known == [[True], [False]]
+
+
+@pytest.mark.long
+@pytest.mark.own_cgroup
+@pytest.mark.torch
+@pytest.mark.root
+@pytest.mark.swap
+def test_the_ledger_between_two_trials_comes_from_their_trial(tmp_path: Path) -> None:
+    """Its terms are known with it; without it, it is told as missing."""
+    workload = 'kind = "training"\nnetwork = "mlp"\nwidth = 512\nsteps = 4\nthreads = 1'
+    limits = 'memory = ["max", "80%"]\nswap = "256M"\n[memory]\nstrategies = ["process"]'
+    head = f'schema = 1\nname = "pressed"\nrepeats = 1\n[workload]\n{workload}\n[limits]\n'
+    (tmp_path / "s.toml").write_text(f'{head}{limits}\n[sampler]\nstat_interval = "5ms"\n')
+    asked = load_scenario(tmp_path / "s.toml")
+    whole = load(run_sweep(asked, SweepOptions(tmp_path, "here"), _Quiet()).folder)
+    terms, missing = [], []
+    for results in (whole, without_statistics(whole)):
+        points = reconcile_sweep(results.sweeps[0])
+        point = next(one for one in points if one.record.limit_bytes is not None)
         ends = {(led.source.strategy, led.target.strategy): led for led in point.ledgers}
-        terms.append({term.name for term in ends["kernel", "kernel"].terms})
+        terms.append(bool(ends["kernel", "kernel"].terms))
         missing.append("statistics" in point.missing)
-    assert pages == [[True], [False]]
+    assert terms == [True, False]
     assert missing == [False, True]
-    assert terms[0]
-    assert not terms[1]
 
 
 @pytest.mark.own_cgroup

@@ -10,7 +10,7 @@ from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
 
 pytest.importorskip("transformers")
-pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch, pytest.mark.long]
 MIB = 1 << 20
 PROMPT, NEW = 256, 8
 #: Two layers, keys and values of 256 numbers of four bytes each.
