@@ -180,15 +180,6 @@ def test_a_remedy_that_changes_results_is_out():
     assert raced.winner == "trim-threshold"
 
 
-def test_a_short_budget_ends_the_race_not_the_measurement():
-    """Remedies are left out, the best of those tried is measured in full."""
-    raced = race(world_of(**dict.fromkeys(("mmap_threshold", "arena_max", "one_thread"), 0.5)), 60)
-    assert raced.winner is not None
-    assert raced.blocks(MEASURING, UNLIMITED).count((raced.winner, True)) == 5
-    long = race(world_of(**dict.fromkeys(("mmap_threshold", "arena_max", "one_thread"), 0.5)))
-    assert len(raced.planned) < len(long.planned)
-
-
 def test_a_started_race_goes_on_as_it_would_have():
     """From any number of its trials on, the next one is the same: a resumed search changes none."""
     raced = race(world_of(mmap_threshold=0.5, one_thread=0.6, trim_threshold=0.8))
@@ -215,28 +206,6 @@ def test_a_search_holds_its_budget(request_: AdviceRequest):
         assert "threshold" in raced.winner
         measured = raced.blocks(MEASURING, UNLIMITED)
         assert measured.count((raced.winner, True)) == 5
-
-
-def test_blocks_in_which_plain_was_killed_are_made_again():
-    """Where plain finishes only at times there are five pairs all the same, if the budget lasts."""
-    chance, seen = random.Random(3), dict[str, int]()
-
-    def world(name: str, limited: bool) -> float | None:
-        if not limited:
-            return 1.0
-        if name != PLAIN:
-            return 1.2 if name == "mmap-threshold" else 4.0
-        seen[name] = seen.get(name, 0) + 1
-        # The first pairs finish; then every third is killed.
-        return None if seen[name] > 2 and seen[name] % 3 == 0 else 4.0 + chance.random() / 10
-
-    raced = race(world)
-    assert raced.winner == "mmap-threshold"
-    assert len(raced.seen.logs("mmap-threshold", MEASURING, UNLIMITED)) == 5
-    assert 5 < len(raced.seen.records("mmap-threshold", MEASURING, UNLIMITED)) <= 8
-    seen.clear()
-    short = race(world, 30.0)
-    assert len(short.seen.records("mmap-threshold", MEASURING, UNLIMITED)) == 5
 
 
 def test_outputs_may_be_off_as_far_as_a_remedy_says():

@@ -140,16 +140,3 @@ def test_a_kill_with_swap_free_is_not_enough_and_says_why():
     found = viable_bracket(planner.tried(world.planned, world.records))
     assert found.bad is not None
     assert "oom-killed while 3.00 GiB of swap were free" in found_words(found, outcome_words)
-
-
-def test_a_near_thing_is_tried_again():
-    """With noise, an end of the bracket that is near the factor rests on two trials."""
-    made = candidates()
-    world = World(made, hinge, noise=0.03)
-    planner = BracketingPlanner(
-        made, 1.5, "round", LimitGuess(0.1 * DEMAND, true_share(1.5) * DEMAND)
-    )
-    world.explore(planner)
-    found = slowdown_bracket(planner.tried(world.planned, world.records), 1.5)
-    for end in (found.good, found.bad):
-        assert end.trials == 2 or abs(math.log(end.slowdown / 1.5)) >= 0.15

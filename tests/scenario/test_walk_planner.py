@@ -7,7 +7,7 @@ from dataclasses import replace
 from scenario.adaptive_making import MIB, World, points_of
 
 from edgebench.records import TrialRecord
-from edgebench.run.walked_limits import killed_limit, points_after_kill
+from edgebench.run.walked_limits import killed_limit
 from edgebench.run.working_set_round import NOT_MARKED
 from edgebench.scenario.points import PlannedTrial
 from edgebench.scenario.walk_planner import MOST_AGAIN, WalkPlanner
@@ -93,13 +93,6 @@ def test_where_no_walk_came_to_its_end_one_stays_without_a_limit() -> None:
         assert unlimited_of(planned, small) == planned[-1:]
 
 
-def test_where_a_walk_came_to_its_end_none_is_made_for_the_working_set() -> None:
-    """Neither where it was the first nor where it followed a killed one."""
-    (small,) = [point.id for point in POINTS[:3] if point.unlimited]
-    for killed in (0, 1):
-        assert unlimited_of(explored({small: killed}), small) == []
-
-
 def test_what_another_process_would_not_show_asks_for_none() -> None:
     """A failure without a limit, no marks in this kernel, a walk that a resume will make."""
     first = replace(World(POINTS, lambda share: 1.0).make(WALK), walk=WalkReport(WALK.trial, 0))
@@ -128,19 +121,3 @@ def test_the_largest_limit_that_killed_counts_though_no_scenario_names_it() -> N
     start = replace(killed(own[1].id, 120 * MIB), walk=None)
     assert set(killed_limit(own, [*records, start])) == {99 * MIB}
     assert killed_limit(own, [record]) == {}
-
-
-def test_after_a_kill_only_the_lowest_finished_limit_is_visited_again() -> None:
-    """The next one stays in: it may kill, or not have been reached."""
-    own = points_of([80, 60, 20])
-    world = World(own, lambda share: 1.0)
-    records = [
-        replace(
-            world.make(PlannedTrial(f"0002-{step:02d}", point.id, 0, 0)),
-            direction="down" if step else None,
-            walk=WalkReport("0002", step),
-            outcome="oom-killed" if step == 3 else "ok",
-        )
-        for step, point in enumerate(own)
-    ]
-    assert points_after_kill(own, records) == (own[0], own[2], own[3])
