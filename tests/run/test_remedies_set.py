@@ -22,9 +22,8 @@ from edgebench.scenario.scenario import Scenario, scenario_of
 
 pytestmark = pytest.mark.own_cgroup
 NETWORK = {"kind": "inference", "network": "lenet", "schedule": "bulk", "warm": 1, "threads": 1}
-PLAIN, TOGETHER = "plain", "threads-and-pages"
-#: That each changes no output is tried without a cgroup, in ``tests/layers/test_advised_pages.py``.
-PAGE_ADVICE = "pageout-behind"
+#: Those about pages are each tried without a cgroup, in ``tests/layers/test_advised_pages.py``.
+PLAIN, TOGETHER = "plain", ("one-interop-thread", "no-huge-pages", "pageout-behind")
 
 
 class Quiet:
@@ -50,9 +49,10 @@ def setting(name: str, workload: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrialRecord]:
-    """A trial below the limit without a remedy, and one with each of these, of one sweep."""
-    own = {PLAIN: {}, PAGE_ADVICE: setting(PAGE_ADVICE, NETWORK)}
-    own[TOGETHER] = setting("one-interop-thread", NETWORK) | setting("no-huge-pages", NETWORK)
+    """A trial below the limit without a remedy, and one with several, of one sweep."""
+    own: dict[str, dict[str, Any]] = {PLAIN: {}, "together": {}}
+    for name in TOGETHER:
+        own["together"] |= setting(name, NETWORK)
     held = {name: points(scenario({**NETWORK, **more}))[1] for name, more in own.items()}
     chosen = [replace(point, id=name) for name, point in held.items()]
     options = SweepOptions(tmp_path_factory.mktemp("tried"), "here")
@@ -63,21 +63,15 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrialRecord]:
     return records
 
 
-def test_threads_and_huge_pages(tried: dict[str, TrialRecord]):
+def test_remedies_are_in_force_in_their_trial_and_change_no_output(tried: dict[str, TrialRecord]):
     """What PyTorch and the kernel say in the trial; without the remedies it is otherwise."""
-    plain, found = tried[PLAIN].notes, tried[TOGETHER].notes
+    plain, found = tried[PLAIN].notes, tried["together"].notes
     assert "huge_pages" not in plain
     assert found["interop_threads"] == 1
     assert found["huge_pages"] is False
     assert plain["interop_threads"] > 1 or os.cpu_count() == 1
+    assert tried["together"].settings["page_advice"] == "pageout"
     assert found["output_sha256"] == plain["output_sha256"]
-
-
-def test_advice_about_pages_changes_no_output(tried: dict[str, TrialRecord]):
-    """The trial finishes below the limit with the same outputs as the plain one."""
-    advised, plain = tried[PAGE_ADVICE], tried[PLAIN]
-    assert advised.notes["output_sha256"] == plain.notes["output_sha256"]
-    assert advised.settings["page_advice"] == "pageout"
 
 
 @pytest.fixture
