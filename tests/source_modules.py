@@ -59,6 +59,15 @@ def _dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def dotted_name(node: ast.expr) -> str:
+    """``a.b.c`` of a name and its attributes; empty for any other expression."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (above := dotted_name(node.value)):
+        return f"{above}.{node.attr}"
+    return ""
+
+
 def _top(tree: ast.Module) -> Iterator[ast.stmt]:
     """The statements at the top, those below an ``if`` or ``try`` included."""
     waiting = list(tree.body)
@@ -98,7 +107,7 @@ def _used_by(module: SourceModule, known: set[str]) -> Iterator[str]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield bound.get(node.id, f"{module.name}.{node.id}")
         elif isinstance(node, ast.Attribute):
-            yield f"{bound.get(ast.unparse(node.value), '')}.{node.attr}"
+            yield f"{bound.get(dotted_name(node.value), '')}.{node.attr}"
         elif isinstance(node, ast.ImportFrom) and module.path.name == "__init__.py":
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

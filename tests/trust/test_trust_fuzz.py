@@ -134,7 +134,7 @@ def judged(path: Path) -> tuple[str, list[str]]:
 @pytest.mark.promise(
     "A large `trials.jsonl` is checked line by line like a small one: same records, same warnings."
 )
-@fuzz
+@_tried(20)
 @given(st.data())
 def test_any_lines_are_judged_as_of_a_large_file(
     sweep: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

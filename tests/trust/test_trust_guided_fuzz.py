@@ -15,6 +15,7 @@ from tests.own_path import python_path
 _SECONDS, _PATIENCE_S, _SEED = "1", 120, "1"
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.promise(
     "Scenarios, results, heap dumps, calibrations and cgroup files with any content are read, "

@@ -1,9 +1,4 @@
-"""Many steps of the stage at once, each sweep in an arena of its own.
-
-``python -m tests.trust.walk LOG [SECONDS]`` walks every step of every fault piece by piece, writes
-a line for each piece to LOG, and begins none after so many seconds. The next start goes on behind
-what LOG has. Each prints the sums so far.
-"""
+"""Many steps of the stage at once, each sweep in an arena of its own."""
 
 from __future__ import annotations
 
@@ -13,8 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +16,6 @@ from tests.own_path import python_path
 FAULTS = ("kill", "term", "interrupt", "full-disk", "kill-twice")
 #: How many sweeps at once: a sweep mostly waits, for processes to start and for the disk.
 AT_ONCE = int(os.environ.get("EDGEBENCH_CRASH_AT_ONCE", 2 * (os.cpu_count() or 1)))
-_PIECE = 48
 
 
 def walk(fault: str, first: int, every: int, last: int | None = None) -> dict[str, Any]:
@@ -69,39 +61,3 @@ def _found(stage: subprocess.Popen[str]) -> dict[str, Any]:
         raise RuntimeError(err)
     found: dict[str, Any] = json.loads(out)
     return found
-
-
-def pieces(log: Path) -> Iterator[dict[str, Any]]:
-    """Every piece of the whole walk: from the log as far as it goes, then walked and written."""
-    known = {}
-    if log.exists():
-        made = (json.loads(line) for line in log.read_text().splitlines())
-        known = {(one["fault"], one["first"]): one for one in made}
-    for fault in FAULTS:
-        first, steps = 0, 1
-        while first < steps:
-            piece = known.get((fault, first))
-            if piece is None:
-                piece = walk(fault, first, 1, first + _PIECE)
-                with log.open("a") as file:
-                    file.write(json.dumps(piece) + "\n")
-            yield piece
-            first, steps = first + _PIECE, piece["steps"]
-
-
-def main(words: list[str]) -> None:
-    """Walk as far as the time goes and print what was found."""
-    until = time.monotonic() + (float(words[1]) if words[1:] else float("inf"))
-    sums: dict[str, list[int]] = {}
-    wrong: list[str] = []
-    for piece in pieces(Path(words[0])):
-        entry = sums.setdefault(piece["fault"], [0, 0, 0])
-        entry[:] = [piece["steps"], entry[1] + piece["tried"], entry[2] + piece["struck"]]
-        wrong += piece["wrong"]
-        if time.monotonic() > until:
-            break
-    sys.stdout.write(json.dumps({"steps, tried, struck": sums, "wrong": wrong}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
