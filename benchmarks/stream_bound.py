@@ -32,8 +32,8 @@ from pairing import interval
 
 from edgebench.cli.progress import shown_progress
 from edgebench.errors import WorkloadError
-from edgebench.layers.memory_room import MARGIN_BYTES
 from edgebench.layers.networks import construct
+from edgebench.layers.stream import MARGIN_BYTES
 from edgebench.records import TrialRecord
 from edgebench.results.results import load
 from edgebench.results.trial_lines import trial_times

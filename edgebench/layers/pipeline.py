@@ -21,19 +21,29 @@ from edgebench.layers.examination import (
 )
 from edgebench.layers.int8 import int8_loader, with_int8
 from edgebench.layers.loaders import LOADERS, map_file, map_read_only
-from edgebench.layers.names import GENERATE, INT8, STREAM
+from edgebench.layers.names import ADMISSION, GENERATE, INT8, STREAM
 from edgebench.layers.network import LayeredNetwork
 from edgebench.layers.precision import chosen_precision, loader_in, with_precision
 from edgebench.layers.samples import Sample, moved_sample
-from edgebench.layers.schedules import SCHEDULES, Schedule
-from edgebench.layers.schedules.base import Spans
-from edgebench.layers.schedules.generate import Generate
+from edgebench.layers.schedules import Bulk, Generate, Linear, Schedule, Spans
 from edgebench.layers.sources import network_source
 from edgebench.layers.sources.empty import empty_network
+from edgebench.layers.stream import Stream
+from edgebench.layers.threaded_schedules import Admission, DeepEye, DeepEyeFrugal, Partial
 from edgebench.layers.weights import refuse_changed, shared_files, weight_files
 from edgebench.text import choice_hint
 
 T = TypeVar("T")
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    "linear": Linear,
+    "bulk": Bulk,
+    "partial": Partial,
+    "deepeye": DeepEye,
+    "deepeye-frugal": DeepEyeFrugal,
+    ADMISSION: Admission,
+    STREAM: Stream,
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ def build_pipeline(
     samples = tuple(sample for _, sample in built)
     if accelerator is not None:
         samples = tuple(moved_sample(sample, accelerator.to_accelerator) for sample in samples)
-        schedule.fetched = lambda outputs: tree_map_only(torch.Tensor, accelerator.to_host, outputs)
+        schedule.fetch = lambda outputs: tree_map_only(torch.Tensor, accelerator.to_host, outputs)
     return Pipeline(schedule, samples)
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from edgebench.layers.page_advice import PageRange
+from edgebench.layers.pages import PageRange
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

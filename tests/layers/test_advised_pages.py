@@ -11,12 +11,12 @@ from layers_making import SHAPE, SMALL, Told, layered, plain
 from torch import nn
 
 from edgebench.errors import ScenarioError
-from edgebench.layers.advised_pages import AdvisedPages
 from edgebench.layers.disk import evict
 from edgebench.layers.names import PAGE_ADVICE
 from edgebench.layers.network import LayeredNetwork
-from edgebench.layers.page_advice import PageRange, pages_of
-from edgebench.layers.schedules import SCHEDULES
+from edgebench.layers.pages import PageRange, pages_of
+from edgebench.layers.pipeline import SCHEDULES
+from edgebench.layers.schedules import AdvisedWeights
 from edgebench.scenario.scenario import load_scenario
 
 pytestmark = pytest.mark.torch
@@ -70,14 +70,14 @@ def referenced_bytes(network: LayeredNetwork) -> int:
 def test_sequential_is_told_once(network: LayeredNetwork):
     """The mappings have the kernel's flag for it."""
     assert "sr" not in mapping_fields(pages(network, 0))["VmFlags"].split()
-    AdvisedPages("sequential", network)
+    AdvisedWeights("sequential", network)
     for order in (0, 1):
         assert "sr" in mapping_fields(pages(network, order))["VmFlags"].split()
 
 
 def test_the_next_layer_is_read_before_this_one_runs(network: LayeredNetwork):
     """Nobody has touched it."""
-    advised = AdvisedPages("willneed", network)
+    advised = AdvisedWeights("willneed", network)
     assert cached_bytes(pages(network, 1)) < FEW
     advised.before(network.calls[0])
     assert becomes(lambda: cached_bytes(pages(network, 1)) == pages(network, 1).length)
@@ -88,7 +88,7 @@ def test_the_next_layer_is_read_before_this_one_runs(network: LayeredNetwork):
 
 def test_what_was_used_is_the_first_to_go(network: LayeredNetwork):
     """The kernel has forgotten that it was touched; it is in memory still."""
-    advised = AdvisedPages("cold", network)
+    advised = AdvisedWeights("cold", network)
     use(network, 0)
     assert referenced_bytes(network) > 2 * FEW
     advised.after(network.calls[0])
@@ -98,7 +98,7 @@ def test_what_was_used_is_the_first_to_go(network: LayeredNetwork):
 
 def test_what_was_used_is_dropped(network: LayeredNetwork):
     """And nothing else is."""
-    advised = AdvisedPages("pageout", network)
+    advised = AdvisedWeights("pageout", network)
     use(network, 0)
     use(network, 1)
     advised.after(network.calls[0])

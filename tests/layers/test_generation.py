@@ -15,7 +15,7 @@ from edgebench.layers.names import CONFIGURATIONS
 from edgebench.layers.pipeline import build_pipeline
 from edgebench.layers.preparation import manifest
 from edgebench.layers.references import parse_reference
-from edgebench.layers.schedules.generate import Generate
+from edgebench.layers.schedules import Generate
 from edgebench.layers.sources import network_source
 from edgebench.run.output_rate import trial_throughput
 from edgebench.spans import events_to_phases, finished_spans

@@ -24,9 +24,8 @@ from torch import nn
 from edgebench.errors import WorkloadError
 from edgebench.layers.loaders import LOADERS, Tensors
 from edgebench.layers.network import LayeredNetwork
-from edgebench.layers.schedules import SCHEDULES
-from edgebench.layers.schedules.admission import AdmissionGate
-from edgebench.layers.schedules.deepeye import first_connected
+from edgebench.layers.pipeline import SCHEDULES
+from edgebench.layers.threaded_schedules import AdmissionGate, first_connected
 
 pytestmark = pytest.mark.torch
 

@@ -11,8 +11,8 @@ from kernel_view import becomes, cached_bytes
 from edgebench.layers.disk import evict
 from edgebench.layers.files import write_tensors
 from edgebench.layers.loaders import map_read_only
-from edgebench.layers.page_advice import PageRange, PageTable, pages_of
-from edgebench.layers.pass_reader import PIECE_BYTES, WINDOW_BYTES, PassReader
+from edgebench.layers.pages import PageRange, PageTable, pages_of
+from edgebench.layers.stream import PIECE_BYTES, WINDOW_BYTES, PassReader
 
 pytestmark = pytest.mark.torch
 
@@ -100,7 +100,7 @@ def test_without_a_page_table_the_kernel_reads_by_itself(
     weight: torch.Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """A kernel that has no such file: what is read in each pass still goes after its layer."""
-    monkeypatch.setattr("edgebench.layers.page_advice._PAGE_TABLE", tmp_path / "none")
+    monkeypatch.setattr("edgebench.layers.pages._PAGE_TABLE", tmp_path / "none")
     (pages,) = pages_of([weight])
     used_again = set[int]()
     with PassReader({0: [pages]}, used_again) as reader:

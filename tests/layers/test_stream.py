@@ -20,11 +20,10 @@ from layers_making import SHAPE, Told, layered, plain
 from torch import nn
 
 from edgebench.errors import ScenarioError
-from edgebench.layers import page_advice
+from edgebench.layers import pages as kernel_pages
 from edgebench.layers.loaders import map_read_only
-from edgebench.layers.memory_room import MARGIN_BYTES, MemoryRoom
-from edgebench.layers.page_advice import PageRange, drop, lock, pages_of
-from edgebench.layers.schedules.stream import Stream, StreamedWeights
+from edgebench.layers.pages import PageRange, drop, lock, pages_of
+from edgebench.layers.stream import MARGIN_BYTES, MemoryRoom, Stream, StreamedWeights
 from edgebench.results.results import load
 from edgebench.scenario.scenario import load_scenario
 from tests.own_path import python_path
@@ -114,7 +113,7 @@ class OwnMaps:
 @pytest.fixture
 def only_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is touched is this process's own, and not by Python's collector, which looks at all."""
-    monkeypatch.setattr("edgebench.layers.memory_room._MAPS", OwnMaps())
+    monkeypatch.setattr("edgebench.layers.stream._MAPS", OwnMaps())
     gc.disable()
     yield
     gc.enable()
@@ -161,9 +160,9 @@ def test_nothing_that_may_be_kept_is_read_twice(
 ) -> None:
     """With room for half of it the other half is dropped and read in each pass, and no more."""
     dropped: list[PageRange] = []
-    monkeypatch.setattr("edgebench.layers.pass_reader.drop", dropped.append)
+    monkeypatch.setattr("edgebench.layers.stream.drop", dropped.append)
     # Behind the layers, not within them.
-    monkeypatch.setattr("edgebench.layers.pass_reader._LOOK_S", 60)
+    monkeypatch.setattr("edgebench.layers.stream._LOOK_S", 60)
     model = plain(Stack)
     network = layered(model, tmp_path, "mmap")
     half = 4 * sum(tensor.nbytes for tensor in model.layers[0].parameters())
@@ -186,8 +185,8 @@ def test_where_all_is_kept_a_pass_asks_nothing_of_the_kernel(
             asked.append(name)
             return getattr(libc, name)
 
-    libc = page_advice._LIBC
-    monkeypatch.setattr(page_advice, "_LIBC", Counted())
+    libc = kernel_pages._LIBC
+    monkeypatch.setattr(kernel_pages, "_LIBC", Counted())
     network = layered(plain(Stack), tmp_path, "mmap")
     counts = []
     for warm in (0, 5):

@@ -68,7 +68,7 @@ ALLOWED = {
     ("caller_process.py", "chdir"): "the program's folder, as its user",
     ("cgroups/parent.py", "mkdir"): _KERNEL,
     ("cgroups/swap.py", "write_text"): _KERNEL,
-    ("layers/memory_room.py", "write_text"): _KERNEL,
+    ("layers/stream.py", "write_text"): _KERNEL,
     ("cgroups/v1.py", "write_text"): _KERNEL,
     ("cgroups/v2.py", "open"): _KERNEL,
     ("run/launch.py", "open"): _KERNEL,

@@ -19,7 +19,7 @@ from edgebench.layers.examination import examine
 from edgebench.layers.loaders import LOADERS
 from edgebench.layers.names import LOADERS as LOADER_NAMES
 from edgebench.layers.names import SCHEDULES as SCHEDULE_NAMES
-from edgebench.layers.schedules import SCHEDULES
+from edgebench.layers.pipeline import SCHEDULES
 from edgebench.layers.sources.base import random_images
 from edgebench.layers.weights import prepare_weights, weight_files
 from edgebench.layers.zoo import ZOO

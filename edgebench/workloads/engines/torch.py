@@ -12,9 +12,8 @@ from edgebench.workloads.heap_trim import heap_trimmer
 
 if TYPE_CHECKING:
     from edgebench.layers.pipeline import Pipeline
-    from edgebench.layers.schedules.bulk import Bulk
-    from edgebench.layers.schedules.generate import Generate
-    from edgebench.layers.schedules.stream import Stream
+    from edgebench.layers.schedules import Bulk, Generate
+    from edgebench.layers.stream import Stream
     from edgebench.workloads.recorder import Recorder
 
 #: Numbers of the outputs that a trial keeps.
@@ -92,7 +91,7 @@ class _Streamed(_PipelineRounds):
 
     def __init__(self, pipeline: Pipeline, recorder: Recorder, settings: Mapping[str, Any]) -> None:
         super().__init__(pipeline, recorder)
-        from edgebench.layers.memory_room import MemoryRoom, can_swap
+        from edgebench.layers.stream import MemoryRoom, can_swap
 
         self._schedule = cast("Stream", pipeline.schedule)
         limit = settings.get("limit_bytes")

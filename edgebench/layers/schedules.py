@@ -1,0 +1,306 @@
+"""Schedules: the order in which a pipeline's layers are loaded and executed.
+
+Here are those that use one thread. EdgeCaffe's others are in
+:mod:`edgebench.layers.threaded_schedules`, and ``stream`` in :mod:`edgebench.layers.stream`.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+
+from edgebench.errors import WorkloadError
+from edgebench.layers.cut import Call, LayerPart, watching
+from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.pages import COLD, READ_AHEAD, SEQUENTIAL, advise, drop, pages_of
+from edgebench.layers.samples import CallArguments, Sample, run_model, tensors_in
+
+#: What each network returned: a tensor, or tensors in any nesting.
+Outputs = list[Any]
+
+
+class Spans(Protocol):
+    """Where a schedule records what begins and ends (a worker's recorder)."""
+
+    def span(
+        self,
+        phase: str,
+        *,
+        round: int | None = None,  # noqa: A002 - the event's key
+        network: str | None = None,
+        layer: int | None = None,
+        name: str | None = None,
+    ) -> AbstractContextManager[None]:
+        """One phase, or one layer in a phase."""
+
+
+class Schedule(ABC):
+    """Runs a pipeline of networks, one round at a time.
+
+    Args:
+        networks: the pipeline, in order.
+        spans: records every layer's load and execution.
+        warm: further executions after the first, where the weights stay in memory.
+        workers: threads, where a schedule may use several.
+        free_bytes: memory for all networks together, for ``admission``; None: no limit.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[LayeredNetwork],
+        spans: Spans,
+        warm: int = 0,
+        workers: int = 2,
+        free_bytes: int | None = None,
+    ) -> None:
+        self.networks = list(networks)
+        self.warm = warm
+        self.workers = workers
+        self.free_bytes = free_bytes
+        #: Called at the end of each round, within its time.
+        self.after_round: Callable[[], None] = lambda: None
+        #: Brings a round's outputs back into the host's memory, within its time.
+        self.fetch: Callable[[Outputs], Outputs] = lambda outputs: outputs
+        self._spans = spans
+        self._round = 0
+
+    def run(self, inputs: Sequence[Sample], number: int) -> Outputs:
+        """Load and execute every layer once; each network's output, in order."""
+        self._round = number
+        with self._spans.span("round", round=number):
+            outputs = self.fetch(self._run(inputs))
+            self.after_round()
+        return outputs
+
+    @abstractmethod
+    def _run(self, inputs: Sequence[Sample]) -> Outputs: ...
+
+    def load(self, network: LayeredNetwork, call: Call) -> None:
+        """Load one layer, as a span."""
+        with self.layer_span("load", network, call):
+            network.load(call)
+
+    def pass_span(self, phase: str, network: LayeredNetwork) -> AbstractContextManager[None]:
+        """The span of a whole forward pass, with the time between its layers."""
+        return self._spans.span(phase, round=self._round, network=network.name)
+
+    def layer_span(
+        self, phase: str, network: LayeredNetwork, call: Call
+    ) -> AbstractContextManager[None]:
+        """The span of one layer."""
+        return self._spans.span(
+            phase, round=self._round, network=network.name, layer=call.order, name=call.part.name
+        )
+
+    def forward(
+        self,
+        network: LayeredNetwork,
+        sample: Sample,
+        phase: str,
+        before: Callable[[Call], None] = lambda call: None,
+        after: Callable[[Call], None] = lambda call: None,
+    ) -> Any:
+        """One forward pass. ``before`` and ``after`` run at each layer, outside its span.
+
+        Raises:
+            WorkloadError: it takes another path than the pass that the network was cut by.
+        """
+        calls = iter(network.calls)
+        # Containers with parameters of their own may nest.
+        inside: list[tuple[Call, ExitStack]] = []
+
+        def enter(part: LayerPart) -> None:
+            call = next(calls, None)
+            if call is None or call.part.name != part.name:
+                raise _other_path(part.name, call)
+            before(call)
+            stack = ExitStack()
+            if not part.own_only:
+                stack.enter_context(self.layer_span(phase, network, call))
+            inside.append((call, stack))
+
+        def leave(part: LayerPart, output: object) -> None:
+            call, stack = inside.pop()
+            stack.close()
+            after(call)
+
+        parts = network.cut.parts.values()
+        with torch.inference_mode(), watching(parts, enter, leave):
+            output = run_model(network.model, sample)
+        # A layer that was not called was not loaded either: the output would mean nothing.
+        if (call := next(calls, None)) is not None:
+            raise _other_path(None, call)
+        return output
+
+
+def _other_path(now: str | None, before: Call | None) -> WorkloadError:
+    expected = before.part.name if before else None
+    return WorkloadError(
+        f"this forward pass calls {now!r} where the one before called {expected!r}",
+        remedy="networks whose layers depend on their input can't be scheduled",
+    )
+
+
+class OneByOne(Schedule):
+    """Runs one network after the other."""
+
+    def _run(self, inputs: Sequence[Sample]) -> Outputs:
+        return [self._run_one(net, x) for net, x in zip(self.networks, inputs, strict=True)]
+
+    @abstractmethod
+    def _run_one(self, network: LayeredNetwork, sample: Sample) -> Any: ...
+
+    @contextmanager
+    def _all_loaded(
+        self, network: LayeredNetwork, loaded: Callable[[Call], None] = lambda call: None
+    ) -> Iterator[None]:
+        """All weights of the network; ``loaded`` runs at the end of each layer's load."""
+        calls = network.first_calls()
+        for call in calls:
+            with self.layer_span("load", network, call):
+                network.load(call)
+                loaded(call)
+        try:
+            yield
+        finally:
+            for call in calls:
+                network.unload(call)
+
+
+class Linear(OneByOne):
+    """``linear``: load a layer, execute it, unload it: one layer's weights at a time."""
+
+    def _run_one(self, network: LayeredNetwork, sample: Sample) -> Any:
+        return self.forward(network, sample, "first", partial(self.load, network), network.unload)
+
+
+class Bulk(OneByOne):
+    """``bulk``: load all of a network, then execute it, once and then warm."""
+
+    #: Advice to the kernel about mapped weights; None: no advice.
+    page_advice: str | None = None
+
+    def _run_one(self, network: LayeredNetwork, sample: Sample) -> Any:
+        with self._all_loaded(network):
+            weights = AdvisedWeights(self.page_advice, network)
+            output = self._pass(network, sample, "first", weights)
+            for _ in range(self.warm):
+                self._pass(network, sample, "execute", weights)
+        return output
+
+    def _pass(
+        self, network: LayeredNetwork, sample: Sample, phase: str, weights: AdvisedWeights
+    ) -> Any:
+        with self.pass_span(phase, network):
+            return self.forward(network, sample, phase, weights.before, weights.after)
+
+
+class AdvisedWeights:
+    """Advice to the kernel, between layers, about a loaded network's mapped weights (madvise(2)).
+
+    ``sequential``: they are read in order. ``willneed``: the next layer's are wanted soon.
+    ``cold``: those of the layer before go first when memory is short. ``pageout``: they go at once.
+
+    Args:
+        advice: one of these; None: none.
+        network: all its parts are mapped.
+    """
+
+    def __init__(self, advice: str | None, network: LayeredNetwork) -> None:
+        self._advice = advice
+        calls = network.calls if advice else ()
+        self._pages = {call.order: pages_of(call.part.tensors().values()) for call in calls}
+        if advice == "sequential":
+            for order in self._pages:
+                self._advise(order, SEQUENTIAL)
+
+    def before(self, call: Call) -> None:
+        """Advise before a layer's execution."""
+        if self._advice == "willneed":
+            self._advise(call.order + 1, READ_AHEAD)
+
+    def after(self, call: Call) -> None:
+        """Advise after a layer's execution."""
+        if self._advice == "cold":
+            self._advise(call.order, COLD)
+        elif self._advice == "pageout":
+            for pages in self._pages[call.order]:
+                drop(pages)
+
+    def _advise(self, order: int, advice: int) -> None:
+        for pages in self._pages.get(order, ()):
+            advise(pages, advice)
+
+
+class Generate(OneByOne):
+    """``generate``: a language model reads a prompt, then makes one token after the other.
+
+    It loads all of a network, fills its key-value cache with the prompt, and decodes. Each next
+    token is the likeliest. ``prefill`` makes the first, by layer. Each pass of ``decode`` makes one
+    more, without hooks, which would take longer than a small layer.
+
+    Args:
+        networks: the pipeline, in order.
+        spans: records every layer's load, the prefill by layer, and each pass of the decoding.
+        new_tokens: how many tokens are made.
+    """
+
+    def __init__(self, networks: Sequence[LayeredNetwork], spans: Spans, new_tokens: int) -> None:
+        super().__init__(networks, spans)
+        self._new_tokens = new_tokens
+        self._cache: Any = None
+        #: The most that key-value caches held, bytes.
+        self.most_cache_bytes = 0
+
+    def cache_bytes(self) -> int:
+        """Bytes of the tensors in the key-value cache now, each once."""
+        seen = {tensor.data_ptr(): tensor.nbytes for tensor in tensors_in(self._cache)}
+        return sum(seen.values())
+
+    def _run_one(self, network: LayeredNetwork, sample: Sample) -> torch.Tensor:
+        with self._all_loaded(network):
+            tokens = [self._prefill(network, sample)]
+            for _ in range(self._new_tokens - 1):
+                tokens.append(self._decode(network, tokens[-1]))
+            self.most_cache_bytes = max(self.most_cache_bytes, self.cache_bytes())
+            self._cache = None
+        return torch.cat(tokens, dim=1)
+
+    def _prefill(self, network: LayeredNetwork, sample: Sample) -> torch.Tensor:
+        # A cache of our own, where the network takes one, can be measured while it fills.
+        library = sys.modules.get("transformers")
+        takes_one = library is not None and isinstance(network.model, library.PreTrainedModel)
+        self._cache = library.DynamicCache(config=network.model.config) if takes_one else None  # type: ignore[union-attr]
+        given = sample if isinstance(sample, CallArguments) else CallArguments((sample,))
+        with self.pass_span("prefill", network):
+            output = self.forward(network, self._with_cache(given), "prefill")
+            return self._next_token(network, output)
+
+    def _decode(self, network: LayeredNetwork, token: torch.Tensor) -> torch.Tensor:
+        sample = self._with_cache(CallArguments(kwargs={"input_ids": token}))
+        with self.pass_span("decode", network), torch.inference_mode():
+            return self._next_token(network, run_model(network.model, sample))
+
+    def _with_cache(self, given: CallArguments) -> CallArguments:
+        cache = {"past_key_values": self._cache, "use_cache": True}
+        return CallArguments(given.args, {**given.kwargs, **cache})
+
+    def _next_token(self, network: LayeredNetwork, output: Any) -> torch.Tensor:
+        """The likeliest token, batch × 1; the cache is kept for the next pass."""
+        scores = getattr(output, "logits", None)
+        self._cache = getattr(output, "past_key_values", None)
+        if scores is None or self._cache is None:
+            raise WorkloadError(
+                "this network generates no text: its output lacks logits or past_key_values",
+                where=network.name,
+                remedy="leave prompt and new_tokens out, or name a causal language model: "
+                "transformers:gpt2",
+            )
+        likeliest: torch.Tensor = scores[:, -1:].argmax(-1)
+        return likeliest

@@ -1,0 +1,356 @@
+"""``stream``: keep the weights that fit in memory, and read the rest once in each pass.
+
+Weights that are used in the same order again and again are a cyclic scan. A kernel that evicts what
+was used longest ago handles it worst: as soon as they don't fit, all of them are read again in each
+pass. The best possible is to keep some of them and read only the others (Belady, "A study of
+replacement algorithms for a virtual-storage computer", 1966).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgebench.layers.cut import Call
+from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.pages import (
+    RANDOM,
+    READ_AHEAD,
+    SEQUENTIAL,
+    PageRange,
+    PageTable,
+    advise,
+    drop,
+    lock,
+    pages_of,
+)
+from edgebench.layers.samples import Sample
+from edgebench.layers.schedules import OneByOne
+
+#: Left free: page tables, the command's other processes, and what reclaim needs to work on.
+MARGIN_BYTES = 4 << 20
+#: Passes that are watched. The first also touches what is needed only once.
+_WATCHED, _FIRST = 3, 1
+_SWAPS = Path("/proc/swaps")
+_CLEAR, _MAPS = Path("/proc/self/clear_refs"), Path("/proc/self/smaps")
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
+
+#: Bytes that are read ahead of what a pass has used.
+WINDOW_BYTES = 2 << 20
+#: Bytes that are read, or dropped, at a time.
+PIECE_BYTES = 256 << 10
+#: Seconds between two looks at the page table, while there is something to read or to drop.
+_LOOK_S = 0.001
+#: A layer uses its weights again if it came back to this share of the dropped pieces, and to this
+#: number. A thread that stood still in a piece that looked used comes back to that one alone.
+_SHARE, _PIECES = 0.25, 3
+
+
+@dataclass
+class MemoryRoom:
+    """How many bytes of weights a cgroup's limit leaves room for.
+
+    The runtime's idle pages may go to swap, where there is some; those that a pass touches must
+    stay. The kernel tells which these are: it marks each page that is touched (Linux,
+    Documentation/admin-guide/mm/pagemap.rst; ``clear_refs`` needs CONFIG_PROC_PAGE_MONITOR).
+
+    Args:
+        limit_bytes: the cgroup's limit; None: unlimited.
+        swaps: whether its idle pages can be swapped out.
+        free: reads what the limit leaves beside what is in use now, bytes; None: unknown.
+    """
+
+    limit_bytes: int | None
+    swaps: bool
+    free: Callable[[], int | None]
+    _hot_bytes: int | None = field(default=None, init=False)
+    _watched: int = field(default=0, init=False)
+
+    def for_weights(self) -> int | None:
+        """Bytes; None: no limit. Before a pass was watched it is what is free now."""
+        if self.limit_bytes is None:
+            return None
+        known = self.swaps and self._hot_bytes is not None
+        free = self.limit_bytes - (self._hot_bytes or 0) if known else self.free()
+        return max(0, (free or 0) - MARGIN_BYTES)
+
+    @contextmanager
+    def watching(self, weights: Callable[[], Sequence[PageRange]]) -> Iterator[None]:
+        """Watch a pass; ``weights``: all pages of its weights, kept or not.
+
+        Only the first passes are watched: marking every page takes milliseconds.
+        """
+        useful = self.swaps and self.limit_bytes is not None and self._watched < _WATCHED
+        self._watched += 1
+        watched = useful and _forget_touched()
+        yield
+        found = _touched_bytes(weights()) if watched else None
+        if found is not None:
+            # The highest of the later ones counts: a kernel that looks for pages to evict takes
+            # marks away, and with too little room the cgroup is killed.
+            later = self._watched > _FIRST + 1
+            self._hot_bytes = max(found, self._hot_bytes or 0) if later else found
+
+
+def can_swap() -> bool:
+    """Whether the machine has swap (proc(5))."""
+    try:
+        return len(_SWAPS.read_text().splitlines()) > 1
+    except OSError:
+        return False
+
+
+def _forget_touched() -> bool:
+    try:
+        _CLEAR.write_text("1")
+    except OSError:
+        return False
+    return True
+
+
+def _touched_bytes(left_out: Sequence[PageRange]) -> int | None:
+    """Pages of this process that were touched since, outside the mappings of ``left_out``.
+
+    Weights that are still being dropped look touched, too.
+    """
+    touched, counted = 0, True
+    try:
+        with _MAPS.open() as lines:
+            for line in lines:
+                if found := _MAPPING.match(line):
+                    start, end = (int(word, 16) for word in found.groups())
+                    counted = not any(one.address < end and start < one.end for one in left_out)
+                elif counted and line.startswith("Referenced:"):
+                    touched += int(line.split()[1]) * 1024
+    except OSError:
+        return None
+    return touched
+
+
+class Stream(OneByOne):
+    """One thread; a network's weights are mapped, and as many locked as there is room for."""
+
+    #: How much a limit leaves for weights; without a limit all are kept.
+    room = MemoryRoom(None, swaps=False, free=lambda: None)
+    #: Whether there was a pass, in which the kernel could find out what is idle.
+    _has_passed = False
+    #: The most bytes of weights that were locked at a time.
+    most_kept_bytes = 0
+
+    def _run_one(self, network: LayeredNetwork, sample: Sample) -> Any:
+        weights = StreamedWeights(self.room.for_weights())
+        with self._all_loaded(network, weights.add):
+            output = self._pass(network, sample, "first", weights)
+            for _ in range(self.warm):
+                # The first pass has shown what else is needed.
+                weights.keep(self.room.for_weights())
+                self._pass(network, sample, "execute", weights)
+            self.most_kept_bytes = max(self.most_kept_bytes, weights.kept_bytes)
+        return output
+
+    def _pass(
+        self, network: LayeredNetwork, sample: Sample, phase: str, weights: StreamedWeights
+    ) -> Any:
+        with (
+            self.room.watching(lambda: weights.pages),
+            self.pass_span(phase, network),
+            weights.reader(network.calls, by_kernel=not self._has_passed) as reader,
+        ):
+            self._has_passed = True
+            return self.forward(network, sample, phase, reader.before, reader.after)
+
+
+class StreamedWeights:
+    """The pages of a network's weights: those that are kept, and those read in each pass.
+
+    Args:
+        room_bytes: how many may be kept; None: all.
+    """
+
+    def __init__(self, room_bytes: int | None) -> None:
+        self._room = room_bytes
+        self._seen: set[int] = set()
+        self.kept_bytes = 0
+        #: All of them.
+        self.pages: list[PageRange] = []
+        #: Part → its pages that are not kept.
+        self.read_in_pass: dict[str, list[PageRange]] = {}
+        #: Calls that use their weights more than once.
+        self._used_again: set[int] = set()
+
+    def add(self, call: Call) -> None:
+        """Add its part's mapped weights; tensors of several parts belong to the first."""
+        pages = [
+            one for one in pages_of(call.part.tensors().values()) if one.address not in self._seen
+        ]
+        self._seen.update(one.address for one in pages)
+        self.pages += pages
+        self.read_in_pass[call.part.name] = [self._kept(one) for one in pages]
+
+    def keep(self, room_bytes: int | None) -> None:
+        """Keep more, from the first part on, if there is more room than there was."""
+        self._room = room_bytes
+        for part, pages in self.read_in_pass.items():
+            self.read_in_pass[part] = [self._kept(one) for one in pages]
+
+    def reader(self, calls: Sequence[Call], *, by_kernel: bool) -> PassReader:
+        """Reads those that are not kept, for one pass.
+
+        ``by_kernel``: within layers the kernel reads and evicts, as it does for any program. So it
+        finds out what of the runtime is idle, and swaps that out.
+        """
+        pages = {call.order: self.read_in_pass.get(call.part.name, ()) for call in calls}
+        return PassReader(pages, set(pages) if by_kernel else self._used_again)
+
+    def _kept(self, pages: PageRange) -> PageRange:
+        """Lock as much of it as there is room for; returns the rest."""
+        room = pages.length if self._room is None else self._room - self.kept_bytes
+        kept = lock(pages.split(room)[0])
+        self.kept_bytes += kept
+        return pages.split(kept)[1]
+
+
+class PassReader:
+    """Reads weights ahead of a pass, and drops them behind it.
+
+    It has a thread of its own, since a layer may be larger than what may be read ahead. The page
+    table shows how far a pass is: a page that was only read ahead is not in it (Linux,
+    Documentation/admin-guide/mm/pagemap.rst).
+
+    Some layers use their weights more than once, as a product by blocks does. They are noted, and
+    the kernel reads their weights by itself; they are dropped after the layer.
+
+    Args:
+        pages: call → its pages that are not kept, in the order of the calls.
+        used_again: calls that use their weights more than once; filled in.
+    """
+
+    def __init__(self, pages: Mapping[int, Sequence[PageRange]], used_again: set[int]) -> None:
+        self._used_again = used_again
+        found = ((call, [one for one in ranges if one.length]) for call, ranges in pages.items())
+        self._left = [_CallPages(call, ranges) for call, ranges in found if ranges]
+        self._begun: set[int] = set()
+        self._ended: set[int] = set()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pass-reader", daemon=True)
+
+    def __enter__(self) -> PassReader:
+        if self._left:
+            for one in self._left:
+                one.advise(SEQUENTIAL if one.call in self._used_again else RANDOM)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._thread.ident is not None:
+            self._end.set()
+            self._thread.join()
+
+    def before(self, call: Call) -> None:
+        """It is about to be executed."""
+        self._begun.add(call.order)
+
+    def after(self, call: Call) -> None:
+        """It has been executed."""
+        self._ended.add(call.order)
+
+    def _run(self) -> None:
+        with PageTable() as table:
+            if not table.is_readable:
+                for one in self._left:
+                    self._leave_to_kernel(one)
+            while self._left:
+                self._look(table)
+                if self._end.wait(_LOOK_S):
+                    break
+        for one in self._left:
+            one.drop()
+
+    def _look(self, table: PageTable) -> None:
+        begun, ended = set(self._begun), set(self._ended)
+        for one in self._left:
+            if one.call in ended:
+                one.drop()
+            elif one.call in begun - self._used_again:
+                one.follow(table)
+                if one.is_used_again:
+                    self._leave_to_kernel(one)
+        self._left = [one for one in self._left if one.call not in ended]
+        self._read_on()
+
+    def _leave_to_kernel(self, one: _CallPages) -> None:
+        self._used_again.add(one.call)
+        one.advise(SEQUENTIAL)
+
+    def _read_on(self) -> None:
+        """First what the pass has already begun to use, then what is next."""
+        pieces = [piece for one in self._left for piece in one.pieces]
+        ahead = sum(piece.ahead_bytes for piece in pieces)
+        waiting = [piece for piece in pieces if not (piece.asked or piece.dropped)]
+        for piece in sorted(waiting, key=lambda one: not one.mapped_bytes):
+            if ahead >= WINDOW_BYTES:
+                break
+            advise(piece.pages, READ_AHEAD)
+            piece.asked = True
+            ahead += piece.ahead_bytes
+
+
+@dataclass(eq=False)
+class _Piece:
+    """A part of what one call reads in a pass."""
+
+    pages: PageRange
+    #: Whether it was read ahead.
+    asked: bool = False
+    mapped_bytes: int = 0
+    dropped: bool = False
+
+    @property
+    def ahead_bytes(self) -> int:
+        """Read ahead, and not used yet."""
+        return self.pages.length - self.mapped_bytes if self.asked and not self.dropped else 0
+
+
+class _CallPages:
+    """What one call reads in a pass: its ranges, each with its pieces."""
+
+    def __init__(self, call: int, ranges: Sequence[PageRange]) -> None:
+        self.call = call
+        self._ranges = {one: [_Piece(piece) for piece in one.pieces(PIECE_BYTES)] for one in ranges}
+        self.pieces = [piece for pieces in self._ranges.values() for piece in pieces]
+        self._drops = self._returns = 0
+
+    def follow(self, table: PageTable) -> None:
+        """Drop the pieces that were used in full at the look before."""
+        for pages, pieces in self._ranges.items():
+            mapped = table.mapped_bytes(pages, PIECE_BYTES)
+            for piece, mapped_bytes in zip(pieces, mapped, strict=True):
+                if piece.dropped and mapped_bytes:
+                    piece.dropped = False
+                    self._returns += 1
+                elif not piece.dropped and piece.mapped_bytes == piece.pages.length:
+                    drop(piece.pages)
+                    piece.dropped, piece.mapped_bytes = True, 0
+                    self._drops += 1
+                    continue
+                piece.mapped_bytes = mapped_bytes
+
+    @property
+    def is_used_again(self) -> bool:
+        """Whether the layer comes back to what it has used."""
+        return self._returns >= max(_PIECES, _SHARE * self._drops)
+
+    def advise(self, advice: int) -> None:
+        """Give the kernel advice about all of it."""
+        for pages in self._ranges:
+            advise(pages, advice)
+
+    def drop(self) -> None:
+        """Give all of it back."""
+        for pages in self._ranges:
+            drop(pages)
