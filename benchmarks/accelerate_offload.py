@@ -15,7 +15,7 @@ import torch
 from accelerate import disk_offload, init_empty_weights
 from accelerate.utils import offload_state_dict
 
-from edgebench.layers.networks import construct
+from edgebench.layers.known_networks import construct
 
 #: The first passes are its start.
 STARTS, PASSES = 1, 4

@@ -32,7 +32,7 @@ from pairing import interval
 
 from edgebench.cli.progress import shown_progress
 from edgebench.errors import WorkloadError
-from edgebench.layers.networks import construct
+from edgebench.layers.known_networks import construct
 from edgebench.layers.stream import MARGIN_BYTES
 from edgebench.records import TrialRecord
 from edgebench.results.results import load

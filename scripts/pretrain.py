@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 from torch.nn.functional import cross_entropy
 
-from edgebench.layers.zoo import LeNet
+from edgebench.layers.known_networks import LeNet
 from edgebench.workloads.training.data.dataset import Examples, steps_of, widened
 from edgebench.workloads.training.data.digits import load_digits
 

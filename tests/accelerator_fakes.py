@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from edgebench.layers.accelerator_runtime import AcceleratorIdentity, AllocatorFigures
+from edgebench.layers.accelerator import AcceleratorIdentity, AllocatorFigures
 
 #: Each mark is so much later than the one before, so a copy takes so long.
 COPY_S = 0.001
@@ -21,7 +21,7 @@ ACTIVATION_BYTES = 64 << 20
 
 
 class FakeRuntime:
-    """As :class:`edgebench.layers.accelerator_runtime.AcceleratorRuntime` says."""
+    """In place of :class:`edgebench.layers.accelerator.CudaRuntime`."""
 
     place = "cpu"
     #: The one that was opened last, for a network that takes memory of it.

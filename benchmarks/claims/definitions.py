@@ -124,9 +124,9 @@ def _glossary() -> Iterator[Claim]:
 
 
 def _prompt() -> Iterator[Claim]:
-    from edgebench.layers.sources.transformers import _TOKENS
+    from edgebench.layers.sources import TransformersNetwork
 
-    yield says("measures one forward pass of {} tokens", _TOKENS)
+    yield says("measures one forward pass of {} tokens", TransformersNetwork.TOKENS)
 
 
 CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {

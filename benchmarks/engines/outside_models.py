@@ -23,12 +23,12 @@ import torch
 
 from edgebench.errors import EdgebenchError
 from edgebench.layers.examination import sample_of
-from edgebench.layers.loaders import LOADERS
 from edgebench.layers.pipeline import SCHEDULES, build_pipeline
 from edgebench.layers.preparation import manifest
 from edgebench.layers.references import parse_reference
 from edgebench.layers.samples import run_model, tensors_in
 from edgebench.layers.sources import network_source
+from edgebench.layers.tensor_files import LOADERS
 from edgebench.units import format_size
 from edgebench.workloads.recorder import Recorder
 

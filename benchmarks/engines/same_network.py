@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 import numpy as np, onnx, torch
 from safetensors.torch import save_file
-from edgebench.layers.networks import construct
+from edgebench.layers.known_networks import construct
 from benchmarks.engines.keras_maker import keras_of
 from benchmarks.engines.tflite_maker import tflite_of
 base = Path(sys.argv[1]) / sys.argv[2]

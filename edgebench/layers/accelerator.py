@@ -1,28 +1,103 @@
 """An accelerator: a processor with an allocator of its own, to which tensors are copied.
 
-How it is asked is in :mod:`edgebench.layers.accelerator_runtime`.
+Only :class:`CudaRuntime` calls ``torch.cuda``: tests replace that one class where there is no GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from edgebench.errors import MachineError, WorkloadError
-from edgebench.layers.accelerator_runtime import RUNTIMES, AllocatorFigures
-from edgebench.layers.loaders import Tensors
+from edgebench.layers.names import CUDA
 from edgebench.units import format_size
+
+
+class AcceleratorIdentity(NamedTuple):
+    """Its driver's name for it, all of its memory, and the allocator's limit; bytes."""
+
+    title: str
+    total_bytes: int
+    limit_bytes: int | None
+
+
+class AllocatorFigures(NamedTuple):
+    """The allocator's bytes now and at most since the last reset; its events so far."""
+
+    allocated_bytes: int
+    reserved_bytes: int
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+    retries: int
+    ooms: int
+
+
+class CudaRuntime:
+    """``torch.cuda``, the current GPU."""
+
+    #: Torch's name of where tensors go.
+    place = CUDA
+
+    def why_missing(self) -> str | None:
+        """Why it can't be used here; None if it can."""
+        if torch.version.cuda is None:
+            return f"this torch has no CUDA: {torch.__version__} is built without it"
+        return None if torch.cuda.is_available() else "torch finds no GPU that it can use"
+
+    def open(self, limit_bytes: int | None) -> AcceleratorIdentity:
+        """Make the context, and hold torch's allocator to the limit.
+
+        The context's memory is the driver's and not the allocator's.
+        """
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        total = int(properties.total_memory)
+        if limit_bytes is not None:
+            torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total))
+        torch.cuda.synchronize()
+        return AcceleratorIdentity(str(properties.name), total, limit_bytes)
+
+    def wait(self) -> None:
+        """Return when everything that was asked of it is done."""
+        torch.cuda.synchronize()
+
+    def mark(self) -> Any:
+        """A moment on its own clock, behind everything that was asked of it before."""
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def seconds(self, start: Any, end: Any) -> float:
+        """Between two marks, to about half a microsecond."""
+        end.synchronize()
+        return float(start.elapsed_time(end)) / 1e3
+
+    def figures(self) -> AllocatorFigures:
+        """Of the caching allocator; before its first allocation it has none, which is 0."""
+        stats = torch.cuda.memory_stats()
+        keys = (
+            *("allocated_bytes.all.current", "reserved_bytes.all.current"),
+            *("allocated_bytes.all.peak", "reserved_bytes.all.peak"),
+            *("num_alloc_retries", "num_ooms"),
+        )
+        return AllocatorFigures(*(int(stats.get(key, 0)) for key in keys))
+
+    def reset_peaks(self) -> None:
+        """Let its peaks begin again at what is in use."""
+        torch.cuda.reset_peak_memory_stats()
 
 
 @dataclass(frozen=True)
 class AcceleratorUse:
-    """Copies, and the most memory, between two moments; bytes and the accelerator's seconds."""
+    """Copies, and the most memory, between two moments; bytes and the accelerator's seconds.
+
+    ``to`` is the way to the accelerator, ``from`` the way back.
+    """
 
     to_bytes: int = 0
     to_s: float = 0.0
@@ -44,10 +119,9 @@ class AcceleratorUse:
 
 
 class Accelerator:
-    """One accelerator under way. Copies may come from several threads.
+    """One accelerator that was started. Copies may come from several threads.
 
     Args:
-        name: its name in a scenario.
         limit_bytes: the most that torch's allocator may take of it.
 
     Raises:
@@ -55,17 +129,16 @@ class Accelerator:
         WorkloadError: it has less memory than the limit.
     """
 
-    def __init__(self, name: str, limit_bytes: int | None = None) -> None:
-        self.name = name
-        self._runtime = RUNTIMES[name]()
+    def __init__(self, limit_bytes: int | None = None) -> None:
+        self._runtime = CudaRuntime()
         if reason := self._runtime.why_missing():
-            raise no_accelerator(name, reason)
+            remedy = f'leave "{CUDA}" out of accelerator, or: edgebench doctor'
+            raise MachineError(reason, remedy=remedy)
         self.identity = self._runtime.open(limit_bytes)
         if limit_bytes is not None and limit_bytes > self.identity.total_bytes:
-            total = format_size(self.identity.total_bytes)
+            total = f"{self.identity.title} has {format_size(self.identity.total_bytes)}"
             raise WorkloadError(
-                f"a limit of {format_size(limit_bytes)} has no effect: {self.identity.title} has "
-                f"{total}",
+                f"a limit of {format_size(limit_bytes)} has no effect: {total}",
                 remedy='leave it out of accelerator_memory, or write "max"',
             )
         #: Copies whose time is not known yet: to it or not, bytes, and the marks around them.
@@ -94,22 +167,22 @@ class Accelerator:
         self._pending.append((to_it, size_bytes, start, self._runtime.mark()))
 
     def wait(self) -> None:
-        """Return when all that was asked of it is done."""
+        """Return when everything that was asked of it is done."""
         self._runtime.wait()
 
     def figures(self) -> AllocatorFigures:
-        """What torch's allocator tells now."""
+        """The figures of torch's allocator now."""
         return self._runtime.figures()
 
     def use_since_last(self) -> AcceleratorUse:
         """Copies and peaks since the last call; :meth:`wait` comes before it."""
-        told = self._runtime.figures()
+        figures = self._runtime.figures()
         self._runtime.reset_peaks()
         use = AcceleratorUse(
-            peak_allocated_bytes=told.peak_allocated_bytes,
-            peak_reserved_bytes=told.peak_reserved_bytes,
+            peak_allocated_bytes=figures.peak_allocated_bytes,
+            peak_reserved_bytes=figures.peak_reserved_bytes,
         )
-        # Another thread may add one meanwhile: it is of the next call.
+        # A copy that another thread adds meanwhile belongs to the next call.
         done = [self._pending.pop(0) for _ in range(len(self._pending))]
         for to_it, size, start, end in done:
             seconds = self._runtime.seconds(start, end)
@@ -120,34 +193,19 @@ class Accelerator:
         return use
 
 
-def loader_to(
-    accelerator: Accelerator, load: Callable[[Path], Tensors]
-) -> Callable[[Path], Tensors]:
-    """Loads into the host's memory and copies that, which is then given back."""
-    return lambda path: {k: accelerator.to_accelerator(t) for k, t in load(path).items()}
-
-
-def no_accelerator(name: str, reason: str) -> MachineError:
-    """The error where an accelerator that is asked for can't be used."""
-    return MachineError(reason, remedy=f'leave "{name}" out of accelerator, or: edgebench doctor')
-
-
 def is_memory_error(error: BaseException) -> bool:
     """Whether torch found no memory: the host's, or the accelerator's."""
     return "allocate memory" in str(error) or is_accelerator_memory_error(error)
 
 
 def is_accelerator_memory_error(error: BaseException | None) -> bool:
-    """Whether the accelerator had no memory left, also where another error was made of that."""
+    """Whether the accelerator had no memory left, also where that caused another error."""
     while error is not None:
         text = str(error)
         ran_out = "CUDA" in text and "out of memory" in text
-        # A library of CUDA's that takes memory of its own, beside torch's allocator.
-        if (
-            isinstance(error, torch.cuda.OutOfMemoryError)
-            or ran_out
-            or "STATUS_ALLOC_FAILED" in text
-        ):
+        # CUDA's libraries take memory beside torch's allocator.
+        ran_out = ran_out or "STATUS_ALLOC_FAILED" in text
+        if ran_out or isinstance(error, torch.cuda.OutOfMemoryError):
             return True
         error = error.__cause__
     return False

@@ -8,9 +8,11 @@ for these parameters alone: they are needed from its entry to its exit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,18 +20,21 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from edgebench.layers.samples import Sample, run_model
+from edgebench.layers.samples import Sample, named_tensors, run_model
 
 #: Modules that torch runs as one operator unless they, or what is in them, have hooks.
 FUSED = (nn.TransformerEncoderLayer,)
+#: A part, and a tensor's name in it.
+Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class LayerPart:
     """A module that is loaded and executed as one.
 
-    ``own_only``: just the module's own tensors, since its children are parts of their own.
-    ``silent``: modules in it that are never called, whose own tensors it uses all the same.
+    Attributes:
+        own_only: just the module's own tensors, since its children are parts of their own.
+        silent: modules in it that are never called, though their own tensors are used.
     """
 
     name: str
@@ -39,24 +44,20 @@ class LayerPart:
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Its parameters and buffers by their names in the module."""
-        found = _tensors_of(self.module, not self.own_only)
+        found = named_tensors(self.module, not self.own_only)
         for child in self.silent:
-            inside = _tensors_of(self.module.get_submodule(child), False)
+            inside = named_tensors(self.module.get_submodule(child), False)
             found |= {f"{child}.{name}": tensor for name, tensor in inside.items()}
         return found
 
-
-def _tensors_of(module: nn.Module, recurse: bool) -> dict[str, torch.Tensor]:
-    """A tensor with two names is there twice: each name has to be filled."""
-    return {
-        **dict(module.named_parameters(recurse=recurse, remove_duplicate=False)),
-        **dict(module.named_buffers(recurse=recurse, remove_duplicate=False)),
-    }
+    def full_name(self, key: str) -> str:
+        """A tensor's name in the whole network."""
+        return f"{self.name}.{key}" if self.name else key
 
 
 @dataclass(frozen=True)
 class Call:
-    """One layer: the order'th call of a forward pass."""
+    """One layer: a call of a forward pass; ``order`` counts from 0."""
 
     order: int
     part: LayerPart
@@ -69,14 +70,47 @@ class Cut:
     parts: dict[str, LayerPart]
     calls: tuple[Call, ...]
 
+    def to_json(self) -> str:
+        """Plain data, for another instance of the network."""
+        parts = {part.name: [part.own_only, *part.silent] for part in self.parts.values()}
+        return json.dumps({"parts": parts, "calls": [call.part.name for call in self.calls]})
+
+    @classmethod
+    def from_json(cls, text: str, model: nn.Module) -> Cut:
+        """What :meth:`to_json` made, of this instance of the network."""
+        data = json.loads(text)
+        parts = {
+            name: LayerPart(name, model.get_submodule(name), own_only, tuple(silent))
+            for name, (own_only, *silent) in data["parts"].items()
+        }
+        return cls(parts, tuple(Call(n, parts[name]) for n, name in enumerate(data["calls"])))
+
+    def tied_places(self, tied: Sequence[Sequence[str]]) -> dict[str, list[Place]]:
+        """Each tensor that several places use (tied weights): its name → these places.
+
+        ``tied``: groups of full names that are one tensor.
+        """
+        places = {
+            part.full_name(key): (part.name, key)
+            for part in self.parts.values()
+            for key in part.tensors()
+        }
+        found = {group[0]: [places[name] for name in group if name in places] for group in tied}
+        return {name: used for name, used in found.items() if len(used) > 1}
+
+    def tensor_at(self, place: Place) -> torch.Tensor:
+        """The tensor of a place."""
+        part, key = place
+        return self.parts[part].tensors()[key]
+
 
 def cut(model: nn.Module, sample: Sample) -> Cut:
     """Cut the model by two forward passes of ``sample`` (both may be on ``meta``).
 
-    A model that can't run on such an input raises whatever it raises.
+    A model that can't run on such an input raises its own error.
     """
-    seen = _look(model, sample)
-    parts = {part.name: part for part in _parts(model, "", seen, set())}
+    uses = _look(model, sample)
+    parts = {part.name: part for part in _parts(model, "", uses, set())}
     calls: list[Call] = []
     with (
         watching(
@@ -100,23 +134,22 @@ def watching(
     """
     with ExitStack() as stack:
         for part in parts:
-            if isinstance(part.module, FUSED):
-                stack.enter_context(_wrapped(part, enter, leave))
-                continue
-            for handle in (
-                part.module.register_forward_pre_hook(_before(part, enter)),
-                part.module.register_forward_hook(_after(part, leave)),
-            ):
-                stack.callback(handle.remove)
+            for end in _watch(part, enter, leave):
+                stack.callback(end)
         yield
 
 
-@contextmanager
-def _wrapped(
+def _watch(
     part: LayerPart, enter: Callable[[LayerPart], None], leave: Callable[[LayerPart, Any], None]
-) -> Iterator[None]:
-    """The same without a hook, at whose sight torch would leave its one operator for the many."""
-    forward = part.module.forward
+) -> list[Callable[[], object]]:
+    """Watch one part; returns what ends it."""
+    module = part.module
+    if not isinstance(module, FUSED):
+        before = module.register_forward_pre_hook(lambda module, args: enter(part))
+        after = module.register_forward_hook(lambda module, args, output: leave(part, output))
+        return [before.remove, after.remove]
+    # With a hook on it, torch would leave its one operator for the many.
+    forward = module.forward
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         enter(part)
@@ -124,104 +157,79 @@ def _wrapped(
         leave(part, output)
         return output
 
-    part.module.__dict__["forward"] = watched
-    try:
-        yield
-    finally:
-        del part.module.__dict__["forward"]
-
-
-def _before(part: LayerPart, enter: Callable[[LayerPart], None]) -> Callable[..., None]:
-    def hook(module: nn.Module, args: object) -> None:
-        enter(part)
-
-    return hook
-
-
-def _after(part: LayerPart, leave: Callable[[LayerPart, Any], None]) -> Callable[..., None]:
-    def hook(module: nn.Module, args: object, output: Any) -> None:
-        leave(part, output)
-
-    return hook
-
-
-@dataclass
-class _Seen:
-    """Modules that a forward pass called, and tensors that it used."""
-
-    called: set[nn.Module] = field(default_factory=set)
-    used: set[int] = field(default_factory=set)
-
-    def uses(self, module: nn.Module) -> bool:
-        return any(id(tensor) in self.used for tensor in _tensors_of(module, True).values())
-
-    def uses_own(self, module: nn.Module) -> bool:
-        return any(id(tensor) in self.used for tensor in _tensors_of(module, False).values())
-
-    def calls_inside(self, module: nn.Module) -> bool:
-        return any(inner in self.called for inner in module.modules() if inner is not module)
+    module.__dict__["forward"] = watched
+    return [partial(module.__dict__.pop, "forward")]
 
 
 class _Uses(TorchFunctionMode):
-    """Notes each tensor that an operator is given: attention uses weights without a call."""
+    """The modules that a forward pass calls, and the tensors that its operators are given.
 
-    def __init__(self, seen: _Seen) -> None:
+    Attention uses weights without a call of the module that has them.
+    """
+
+    def __init__(self) -> None:
         super().__init__()
-        self._seen = seen
+        self.called: set[nn.Module] = set()
+        self._used: set[int] = set()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         leaves = tree_leaves((args, kwargs or {}))
-        self._seen.used.update(id(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))
+        self._used.update(id(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))
         return func(*args, **(kwargs or {}))
 
-
-def _look(model: nn.Module, sample: Sample) -> _Seen:
-    seen = _Seen()
-    handles = [
-        m.register_forward_pre_hook(lambda m, _: seen.called.add(m)) for m in model.modules()
-    ]
-    try:
-        with torch.inference_mode(), _Uses(seen):
-            run_model(model, sample)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return seen
+    def used_of(self, module: nn.Module, recurse: bool) -> bool:
+        """Whether it used one of the module's tensors."""
+        return any(id(tensor) in self._used for tensor in named_tensors(module, recurse).values())
 
 
-def _parts(module: nn.Module, name: str, seen: _Seen, done: set[nn.Module]) -> Iterator[LayerPart]:
+def _look(model: nn.Module, sample: Sample) -> _Uses:
+    uses = _Uses()
+    with ExitStack() as stack, torch.inference_mode(), uses:
+        for module in model.modules():
+            handle = module.register_forward_pre_hook(lambda module, _: uses.called.add(module))
+            stack.callback(handle.remove)
+        run_model(model, sample)
+    return uses
+
+
+def _parts(module: nn.Module, name: str, uses: _Uses, done: set[nn.Module]) -> Iterator[LayerPart]:
     if module in done:
         # The same module under a second name is the same part.
         return
     done.add(module)
-    called = module in seen.called
-    if called and _whole(module, name, seen):
+    called = module in uses.called
+    if called and _is_whole(module, name, uses):
         yield LayerPart(name, module, own_only=False)
         return
-    silent = tuple(_silent(module, "", seen)) if called else ()
-    own = any(True for _ in (*module.parameters(False), *module.buffers(False)))
-    if called and (own or silent):
+    silent = tuple(_silent(module, "", uses)) if called else ()
+    if called and (named_tensors(module, False) or silent):
         yield LayerPart(name, module, own_only=True, silent=silent)
     for child_name, child in module.named_children():
-        yield from _parts(child, f"{name}.{child_name}" if name else child_name, seen, done)
+        yield from _parts(child, f"{name}.{child_name}" if name else child_name, uses, done)
 
 
-def _silent(module: nn.Module, prefix: str, seen: _Seen) -> Iterator[str]:
-    """Modules in it, reached by none that is called, of which own tensors are used."""
+def _silent(module: nn.Module, prefix: str, uses: _Uses) -> Iterator[str]:
+    """Modules in it, below none that is called, of which own tensors are used."""
     for name, child in module.named_children():
-        if child not in seen.called:
-            if seen.uses_own(child):
+        if child not in uses.called:
+            if uses.used_of(child, False):
                 yield prefix + name
-            yield from _silent(child, f"{prefix}{name}.", seen)
+            yield from _silent(child, f"{prefix}{name}.", uses)
 
 
-def _whole(module: nn.Module, name: str, seen: _Seen) -> bool:
+def _is_whole(module: nn.Module, name: str, uses: _Uses) -> bool:
     """No children, or most weights in it are used without calling the child that has them."""
     children = list(module.children())
     if not children or isinstance(module, FUSED):
         return True
-    silent = [child for child in children if _used_silently(child, seen)]
-    if not silent or not seen.calls_inside(module):
+    # Used, though neither it nor (for a mere list of modules) a module in it was called.
+    silent = [
+        child
+        for child in children
+        if uses.used_of(child, True) and not any(m in uses.called for m in child.modules())
+    ]
+    calls_inside = any(m in uses.called for m in module.modules() if m is not module)
+    if not silent or not calls_inside:
         return bool(silent)
     mine = sum(parameter.nbytes for parameter in module.parameters(recurse=False))
     return bool(name) and 2 * (mine + sum(map(_size, silent))) >= _size(module)
@@ -229,10 +237,3 @@ def _whole(module: nn.Module, name: str, seen: _Seen) -> bool:
 
 def _size(module: nn.Module) -> int:
     return sum(parameter.nbytes for parameter in module.parameters())
-
-
-def _used_silently(module: nn.Module, seen: _Seen) -> bool:
-    """Used, though neither it nor (for a mere list of modules) what is in it was called."""
-    if module in seen.called:
-        return False
-    return seen.uses(module) and not any(m in seen.called for m in module.modules())

@@ -7,58 +7,68 @@ there (its path depends on values, or it mixes in tensors of its own) they are m
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
+import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
 
 from edgebench.errors import EdgebenchError, WorkloadError
-from edgebench.layers.cut import Call, Cut, LayerPart, cut
+from edgebench.layers.cut import Cut, LayerPart, Place, cut, watching
+from edgebench.layers.empty_network import EmptyNetwork, empty_network, seeded_network
 from edgebench.layers.input_specs import parse_inputs
-from edgebench.layers.references import ModelReference
+from edgebench.layers.layer_table import LayerTableRow
+from edgebench.layers.references import KNOWN, ModelReference
 from edgebench.layers.samples import (
+    CallArguments,
     Sample,
-    fresh_sample,
     make_sample,
-    sample_on_meta,
+    map_sample,
+    run_model,
     tensors_in,
 )
-from edgebench.layers.sources import known, network_source
-from edgebench.layers.sources.base import NetworkSource
-from edgebench.layers.sources.empty import EmptyNetwork, empty_network, seeded_network
-from edgebench.layers.table import table_of
-from edgebench.layers.table_row import LayerTableRow
-from edgebench.layers.tied import rows_with_tied
+from edgebench.layers.sources import NetworkSource, network_source, seeded
 from edgebench.units import format_size
 
 #: A network that is run for real needs its weights, and about as much again for its work.
 _REAL_SHARE = 1.5
+#: Convolutions of so few channels read the plain layout.
+_PLAIN_CHANNELS = 3
 
 
 @dataclass(frozen=True)
 class ExaminedNetwork:
-    """A network on ``meta`` with its cut and its layer table."""
+    """A network on ``meta`` with its cut and its layer table.
+
+    ``tied``: tensors that several places use, see :meth:`Cut.tied_places`.
+    """
 
     source: NetworkSource
     empty: EmptyNetwork
     cut: Cut
+    tied: dict[str, list[Place]]
     rows: list[LayerTableRow]
 
 
 def reference_of(name: str, settings: Mapping[str, Any]) -> ModelReference:
-    """What the settings (or a request) say of a network; without a word it is a known one."""
+    """The reference that settings (or a request) give for a network; by default a known one."""
     found = (settings.get("references") or {}).get(name)
-    return ModelReference.from_json(found) if found else known(name)
+    return ModelReference.from_json(found) if found else ModelReference(KNOWN, name, name)
 
 
 def sample_of(
     source: NetworkSource, model: nn.Module, settings: Mapping[str, Any], batch: int
 ) -> Sample:
-    """What the network is called with: as described in ``input``, or as it describes itself.
+    """The network's input: as ``input`` or ``prompt`` describe it, or the network itself.
 
     Raises:
         WorkloadError: nothing describes it.
@@ -67,28 +77,71 @@ def sample_of(
     if described := settings.get("input"):
         return make_sample(parse_inputs(described), batch, seed)
     if prompt := settings.get("prompt"):
-        return source.prompt(model, (batch, prompt), settings.get("new_tokens", 0), seed)
+        return _prompt(source.name, model, (batch, prompt), settings.get("new_tokens", 0), seed)
     return source.own_sample(model, batch, settings.get("image"), seed)
+
+
+def _prompt(
+    name: str, model: nn.Module, shape: tuple[int, int], new_tokens: int, seed: int
+) -> Sample:
+    """A prompt for text generation: batch × tokens, drawn from the vocabulary.
+
+    Raises:
+        WorkloadError: it has no vocabulary, or can't take so many tokens.
+    """
+    config: Any = getattr(model, "config", None)
+    words = getattr(config, "vocab_size", None)
+    if not isinstance(words, int):
+        raise WorkloadError(
+            "it generates no text: its configuration has no vocab_size",
+            where=name,
+            remedy="leave prompt and new_tokens out, or name a language model: transformers:gpt2",
+        )
+    most = getattr(config, "max_position_embeddings", None)
+    if isinstance(most, int) and shape[1] + new_tokens > most:
+        raise WorkloadError(
+            f"a prompt of {shape[1]} tokens and {new_tokens} new ones: it takes {most} at most",
+            where=name,
+            remedy="make prompt or new_tokens smaller",
+        )
+    tokens = torch.randint(words, shape, generator=seeded(seed))
+    # The layer table has no cache: its bytes are measured, and a row of their own in ledgers.
+    return CallArguments(kwargs={"input_ids": tokens, "use_cache": False})
 
 
 def examine(name: str, settings: Mapping[str, Any], batch: int = 1) -> ExaminedNetwork:
     """Build it empty, cut it, and list its layers.
 
     Raises:
-        WorkloadError: it can't be had, or can't run on its input.
+        WorkloadError: it can't be built, or can't run on its input.
     """
     source = network_source(reference_of(name, settings))
-    empty = empty_network(source, settings.get("seed", 0))
+    seed = settings.get("seed", 0)
+    empty = empty_network(source, seed)
     sample = sample_of(source, empty.model, settings, batch)
     try:
-        on_meta = sample_on_meta(sample)
-        found = cut(empty.model, on_meta)
-        rows = table_of(empty.model, on_meta, found)
-        return ExaminedNetwork(source, empty, found, _tied(rows, found, empty))
+        found, rows = _cut_and_table(empty.model, _on_meta(sample), empty)
     except Exception as error:
         if not source.has_weights:
             raise _cant_run(source, empty.model, sample, error) from error
-    return _examined_for_real(source, empty, sample, settings.get("seed", 0))
+        refuse_too_large(source.name, empty.model)
+        model = seeded_network(source, seed, weights=False)
+        try:
+            found, rows = _cut_and_table(model, sample, empty)
+        except EdgebenchError:
+            raise
+        except Exception as real_error:
+            raise _cant_run(source, model, sample, real_error) from real_error
+        found = Cut.from_json(found.to_json(), empty.model)
+    return ExaminedNetwork(source, empty, found, found.tied_places(empty.tied), rows)
+
+
+def _cut_and_table(
+    model: nn.Module, sample: Sample, empty: EmptyNetwork
+) -> tuple[Cut, list[LayerTableRow]]:
+    # Of copies: a network may write into its input.
+    found = cut(model, map_sample(sample, torch.clone))
+    return found, table_of(model, map_sample(sample, torch.clone), found, empty.tied)
 
 
 def cut_of(source: NetworkSource, model: nn.Module, sample: Sample) -> Cut:
@@ -98,28 +151,14 @@ def cut_of(source: NetworkSource, model: nn.Module, sample: Sample) -> Cut:
         WorkloadError: it can't run on such an input.
     """
     try:
-        return cut(model, sample_on_meta(sample))
+        return cut(model, _on_meta(sample))
     except Exception as error:
         raise _cant_run(source, model, sample, error) from error
 
 
-def _examined_for_real(
-    source: NetworkSource, empty: EmptyNetwork, sample: Sample, seed: int
-) -> ExaminedNetwork:
-    refuse_too_large(source.name, empty.model)
-    model = seeded_network(source, seed, weights=False)
-    try:
-        found = cut(model, fresh_sample(sample))
-        rows = table_of(model, fresh_sample(sample), found)
-    except EdgebenchError:
-        raise
-    except Exception as error:
-        raise _cant_run(source, model, sample, error) from error
-    return ExaminedNetwork(source, empty, _moved(found, empty.model), _tied(rows, found, empty))
-
-
-def _tied(rows: list[LayerTableRow], found: Cut, empty: EmptyNetwork) -> list[LayerTableRow]:
-    return rows_with_tied(rows, list(found.parts.values()), empty.tied)
+def _on_meta(sample: Sample) -> Sample:
+    """The same shapes and types without memory."""
+    return map_sample(sample, lambda tensor: tensor.to("meta"))
 
 
 def refuse_too_large(name: str, model: nn.Module) -> None:
@@ -128,7 +167,8 @@ def refuse_too_large(name: str, model: nn.Module) -> None:
     Raises:
         WorkloadError: it needs more than is free.
     """
-    needed = int(_REAL_SHARE * weights_bytes(model))
+    weights = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
+    needed = int(_REAL_SHARE * weights)
     free = psutil.virtual_memory().available
     if needed > free:
         raise WorkloadError(
@@ -138,28 +178,13 @@ def refuse_too_large(name: str, model: nn.Module) -> None:
         )
 
 
-def weights_bytes(model: nn.Module) -> int:
-    """Bytes of all parameters and buffers."""
-    return sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
-
-
 def _cant_run(
     source: NetworkSource, model: nn.Module, sample: Sample, error: Exception
 ) -> WorkloadError:
     words = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    shapes = [tuple(tensor.shape) for tensor in tensors_in(sample)]
-    shown = ", ".join(map(str, shapes))
-    what = f"this network can't run on an input of {shown}: {words}"
+    shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors_in(sample))
+    what = f"this network can't run on an input of {shapes}: {words}"
     return WorkloadError(what, where=source.name, remedy=source.input_remedy(model))
-
-
-def _moved(found: Cut, model: nn.Module) -> Cut:
-    """The same cut of another instance of the network."""
-    parts = {
-        part.name: LayerPart(part.name, model.get_submodule(part.name), part.own_only, part.silent)
-        for part in found.parts.values()
-    }
-    return Cut(parts, tuple(Call(call.order, parts[call.part.name]) for call in found.calls))
 
 
 def cut_file(folder: Path, settings: Mapping[str, Any]) -> Path:
@@ -168,17 +193,115 @@ def cut_file(folder: Path, settings: Mapping[str, Any]) -> Path:
     return folder / f"cut-{hashlib.sha256(key.encode()).hexdigest()[:12]}.json"
 
 
-def cut_as_json(found: Cut) -> bytes:
-    """A cut, for :func:`stored_cut`."""
-    parts = {part.name: [part.own_only, *part.silent] for part in found.parts.values()}
-    return json.dumps({"parts": parts, "calls": [c.part.name for c in found.calls]}).encode()
+def table_of(
+    model: nn.Module, sample: Sample, found: Cut, tied: Sequence[Sequence[str]]
+) -> list[LayerTableRow]:
+    """The layers of a cut network in the order of their calls; on ``meta`` nothing takes memory.
+
+    FLOPs count multiplications and additions of matrix products, convolutions and attention
+    (``torch.utils.flop_counter``); other operations count as none. ``tied``: groups of names that
+    are one tensor.
+    """
+    tied_bytes: dict[str, dict[str, int]] = {}
+    for name, places in found.tied_places(tied).items():
+        for part_name, _ in places:
+            tied_bytes.setdefault(part_name, {})[name] = found.tensor_at(places[0]).nbytes
+    rows: list[LayerTableRow] = []
+    inside: list[tuple[int, int]] = []
+    counter, alive = FlopCounterMode(display=False), _Liveness(sample, model)
+
+    def enter(part: LayerPart) -> None:
+        inside.append((len(rows), counter.get_total_flops()))
+        row = _row(len(rows), part)
+        tied_here = tied_bytes.get(part.name, {})
+        rows.append(replace(row, live_before_bytes=alive.now_bytes, tied_bytes=tied_here))
+        alive.restart()
+
+    def leave(part: LayerPart, output: Any) -> None:
+        order, before = inside.pop()
+        if not part.own_only:
+            rows[order] = replace(
+                rows[order],
+                flops=counter.get_total_flops() - before,
+                output_bytes=sum(tensor.nbytes for tensor in tensors_in(output)),
+                live_peak_bytes=alive.peak_bytes,
+                live_after_bytes=alive.now_bytes,
+                workspace_bytes=alive.working_bytes - alive.peak_bytes,
+            )
+
+    # Not inference mode: under it, operations made of others would not show what these make.
+    with counter, alive, torch.no_grad(), watching(found.parts.values(), enter, leave):
+        run_model(model, sample)
+    return rows
 
 
-def stored_cut(file: Path, model: nn.Module) -> Cut:
-    """The cut of a network from the file that was made when it was prepared."""
-    data = json.loads(file.read_text())
-    parts = {
-        name: LayerPart(name, model.get_submodule(name), own_only, tuple(silent))
-        for name, (own_only, *silent) in data["parts"].items()
-    }
-    return Cut(parts, tuple(Call(n, parts[name]) for n, name in enumerate(data["calls"])))
+def _row(order: int, part: LayerPart) -> LayerTableRow:
+    own = " (own)" if part.own_only else ""
+    tensors = {id(tensor): tensor for tensor in part.tensors().values()}.values()
+    return LayerTableRow(
+        order=order,
+        name=part.name or "(network)",
+        type=type(part.module).__name__ + own,
+        part=part.name,
+        parameter_bytes=sum(t.nbytes for t in tensors if isinstance(t, nn.Parameter)),
+        buffer_bytes=sum(t.nbytes for t in tensors if not isinstance(t, nn.Parameter)),
+        output_bytes=0,
+        flops=0,
+    )
+
+
+class _Liveness(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the bytes of all tensors made under it, and of the input.
+
+    Weights don't count, nor do views of them. ``now_bytes`` are alive; ``peak_bytes`` is the most
+    since :meth:`restart`, and ``working_bytes`` the most together with the copies that
+    convolutions make.
+    """
+
+    def __init__(self, sample: Sample, model: nn.Module) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now_bytes = self.peak_bytes = self.working_bytes = 0
+        weights = itertools.chain(model.parameters(), model.buffers())
+        self._known = {tensor.untyped_storage()._cdata for tensor in weights}
+        for tensor in tensors_in(sample):
+            self._count(tensor)
+
+    def restart(self) -> None:
+        """Begin a new peak at what is alive now."""
+        self.peak_bytes = self.working_bytes = self.now_bytes
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(output):
+            if isinstance(leaf, torch.Tensor):
+                self._count(leaf)
+        if func is torch.ops.aten.convolution.default:
+            size = self.now_bytes + _convolution_copies(args[0], args[1], output)
+            self.working_bytes = max(self.working_bytes, size)
+        return output
+
+    def _count(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._known:
+            return
+        self._known.add(key)
+        self.now_bytes += storage.nbytes()
+        self.peak_bytes = max(self.peak_bytes, self.now_bytes)
+        self.working_bytes = max(self.working_bytes, self.now_bytes)
+        weakref.finalize(storage, self._gone, key, storage.nbytes())
+
+    def _gone(self, key: int, size_bytes: int) -> None:
+        self._known.discard(key)
+        self.now_bytes -= size_bytes
+
+
+def _convolution_copies(inside: torch.Tensor, weight: torch.Tensor, output: torch.Tensor) -> int:
+    """Bytes that a convolution holds at its peak beside its input, weights and output.
+
+    oneDNN computes in a layout of its own (ATen/native/mkldnn/Conv.cpp): copies of weights,
+    input and output first; then the plain output beside its copy, the others being gone.
+    """
+    copied_input = 0 if inside.shape[1] <= _PLAIN_CHANNELS else inside.nbytes
+    # The plain output, counted as alive already, is made only after the computation.
+    return max(weight.nbytes + copied_input, output.nbytes)

@@ -15,7 +15,7 @@ NO_ACCELERATOR, CUDA = "none", "cuda"
 ACCELERATORS = (NO_ACCELERATOR, CUDA)
 #: Configurations of transformers that come with edgebench, so that nothing is downloaded.
 CONFIGURATIONS = ("gpt2", "smollm2-135m")
-#: Into what memory weights are loaded (:mod:`edgebench.layers.loaders`).
+#: Into what memory weights are loaded (:mod:`edgebench.layers.tensor_files`).
 LOADERS = ("copy", "mmap")
 #: Types that weights may have in memory; without a word that of their files.
 HALF_PRECISIONS = ("bfloat16", "float16")
@@ -26,7 +26,7 @@ WEIGHT_PRECISIONS = (*HALF_PRECISIONS, INT8)
 PAGE_ADVICE = ("sequential", "willneed", "cold", "pageout")
 _REGNET_SIZES = ("16gf", "1_6gf", "32gf", "3_2gf", "400mf", "800mf", "8gf")
 _VGG_DEPTHS = (11, 13, 16, 19)
-#: Family → its networks: torchvision's for classification, and :mod:`edgebench.layers.zoo`'s.
+#: Family → its networks: torchvision's for classification, and edgebench's own.
 _FAMILIES: dict[str, tuple[str, ...]] = {
     "alexnet": ("alexnet",),
     "convnext": tuple(f"convnext_{size}" for size in ("base", "large", "small", "tiny")),

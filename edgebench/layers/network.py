@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.cut import Call, Cut, LayerPart
-from edgebench.layers.loaders import Tensors
+from edgebench.layers.cut import Call, Cut, LayerPart, Place
+from edgebench.layers.tensor_files import Tensors
 
 PREPARE_AGAIN = "start the sweep again; it makes the weights that are missing"
 
@@ -26,19 +26,12 @@ class SharedFile:
     """
 
     path: Path
-    places: dict[str, list[tuple[str, str]]]
+    places: dict[str, list[Place]]
 
-    def is_part_of(self, part: str) -> bool:
-        """Whether the part uses a tensor in it."""
-        return any(part == user for named in self.places.values() for user, _ in named)
-
-
-@dataclass
-class _Residence:
-    """Who needs a part's weights now; a part called twice may be needed twice."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    users: int = 0
+    @property
+    def parts(self) -> set[str]:
+        """The parts that use a tensor in it."""
+        return {part for places in self.places.values() for part, _ in places}
 
 
 class LayeredNetwork:
@@ -46,9 +39,10 @@ class LayeredNetwork:
 
     Args:
         name: its name.
-        found: its cut, on ``meta``.
+        model: on ``meta``.
+        found: its cut.
         files: part → weights file; a part without tensors has none.
-        loader: from a file to tensors.
+        loader: makes tensors of a file.
         shared: the files of tensors that have several names.
 
     Raises:
@@ -69,27 +63,29 @@ class LayeredNetwork:
         self.cut = found
         self._files = dict(files)
         self._loader = loader
-        parts = found.parts
-        self._empty = {part.name: part.tensors() for part in parts.values()}
-        places = {place for one in shared for named in one.places.values() for place in named}
+        self._empty = {part.name: part.tensors() for part in found.parts.values()}
+        tied = [places for one in shared for places in one.places.values()]
+        tied_places = {place for places in tied for place in places}
         self._own = {
-            part: {key: t for key, t in tensors.items() if (part, key) not in places}
+            part: {key: t for key, t in tensors.items() if (part, key) not in tied_places}
             for part, tensors in self._empty.items()
         }
-        self._shared = {name: [one for one in shared if one.is_part_of(name)] for name in parts}
-        # One place of each: all its names are the same memory.
-        named = [places[0] for one in shared for places in one.places.values()]
-        self._shared_tensors = [self._empty[part][key] for part, key in named]
-        self._residences = {part: _Residence() for part in (*parts, *(one.path for one in shared))}
+        self._shared = {part: [one for one in shared if part in one.parts] for part in found.parts}
+        # The first place of each: all its names are the same memory.
+        self._tied_bytes = sum(self._empty[part][key].nbytes for (part, key), *_ in tied)
+        #: Who needs a part's or a shared file's weights now: a part called twice counts twice.
+        self._users: dict[str | Path, int] = dict.fromkeys(found.parts, 0)
+        self._users |= {one.path: 0 for one in shared}
+        self._locks = {what: threading.Lock() for what in self._users}
         lacking = [part for part, tensors in self._own.items() if tensors and part not in files]
         if lacking:
             raise WorkloadError(f"no weights for {lacking[0]!r} of {name}", remedy=PREPARE_AGAIN)
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all its tensors, those with several names once: what it takes when loaded."""
-        own = (tensor for tensors in self._own.values() for tensor in tensors.values())
-        return sum(tensor.nbytes for tensor in (*own, *self._shared_tensors))
+        """Bytes of all its tensors when they are loaded; those with several names count once."""
+        own = sum(tensor.nbytes for tensors in self._own.values() for tensor in tensors.values())
+        return own + self._tied_bytes
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -97,7 +93,7 @@ class LayeredNetwork:
         return self.cut.calls
 
     def first_calls(self) -> list[Call]:
-        """The first call of each part: what has to be loaded to have all of it."""
+        """The first call of each part: loading these loads all of it."""
         first: dict[str, Call] = {}
         for call in self.calls:
             first.setdefault(call.part.name, call)
@@ -106,42 +102,33 @@ class LayeredNetwork:
     def load(self, call: Call) -> None:
         """Have the call's weights in memory; nothing is read if they are there already."""
         for shared in self._shared[call.part.name]:
-            with self._taken(shared.path) as first:
-                if first:
+            with self._counted(shared.path, 1) as users:
+                if users == 1:
                     self._put_shared(shared, self._loader(shared.path))
-        with self._taken(call.part.name) as first:
-            if first and (file := self._files.get(call.part.name)):
+        with self._counted(call.part.name, 1) as users:
+            if users == 1 and (file := self._files.get(call.part.name)):
                 _put(call.part, self._loader(file))
 
     def unload(self, call: Call) -> None:
         """Give the memory back, unless another call of the same part needs it."""
         name = call.part.name
-        with self._given_back(name) as last:
-            if last:
+        with self._counted(name, -1) as users:
+            if users == 0:
                 _put(call.part, self._own[name])
         for shared in self._shared[name]:
-            with self._given_back(shared.path) as last:
-                if last:
+            with self._counted(shared.path, -1) as users:
+                if users == 0:
                     self._put_shared(shared, None)
 
     @contextmanager
-    def _taken(self, what: str | Path) -> Iterator[bool]:
-        """One user more; whether it is the first."""
-        home = self._residences[what]
-        with home.lock:
-            home.users += 1
-            yield home.users == 1
-
-    @contextmanager
-    def _given_back(self, what: str | Path) -> Iterator[bool]:
-        """One user less; whether it was the last."""
-        home = self._residences[what]
-        with home.lock:
-            home.users -= 1
-            yield home.users == 0
+    def _counted(self, what: str | Path, change: int) -> Iterator[int]:
+        """How many need it after this change; nobody else changes it meanwhile."""
+        with self._locks[what]:
+            self._users[what] += change
+            yield self._users[what]
 
     def _put_shared(self, shared: SharedFile, tensors: Tensors | None) -> None:
-        """Each tensor under all its names; None takes it away again."""
+        """Put each tensor under all its names; None takes it away again."""
         for name, places in shared.places.items():
             for part, key in places:
                 tensor = tensors[name] if tensors else self._empty[part][key]

@@ -12,9 +12,8 @@ import torch
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import read_through
-from edgebench.layers.examination import ExaminedNetwork, cut_as_json, cut_file, examine
-from edgebench.layers.table_row import LayerTableRow, table_with_sizes
-from edgebench.layers.tied import counted_twice_bytes
+from edgebench.layers.examination import ExaminedNetwork, cut_file, examine
+from edgebench.layers.layer_table import LayerTableRow, table_with_sizes
 from edgebench.layers.weights import content_of, prepare_weights
 from edgebench.safe_files import write
 
@@ -60,7 +59,7 @@ def _network(name: str, request: dict[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {"folder": str(folder)}
     if network.source.has_weights:
         # A network measured with another input may take another path through itself.
-        write(cut_file(folder, request), cut_as_json(network.cut))
+        write(cut_file(folder, request), network.cut.to_json().encode())
         made["content"] = content_of(network.source)
         made["built_light"] = network.empty.light
     read_through(sorted(folder.glob("*.safetensors")))
@@ -89,7 +88,10 @@ def _with_sizes(rows: list[LayerTableRow]) -> list[LayerTableRow]:
 
 
 def _sizes(rows: list[LayerTableRow], network: ExaminedNetwork) -> dict[str, Any]:
-    """Tensors with several names count once."""
+    """Tensors with several names count once, though the row of each part counts them."""
     made = table_with_sizes(rows)
-    twice_bytes = counted_twice_bytes(list(network.cut.parts.values()), network.empty.tied)
+    twice_bytes = sum(
+        (len(places) - 1) * network.cut.tensor_at(places[0]).nbytes
+        for places in network.tied.values()
+    )
     return made | {key: made[key] - twice_bytes for key in ("parameter_bytes", "file_bytes")}

@@ -1,4 +1,4 @@
-"""Samples: what a forward pass is called with, and the tensors in whatever it returns."""
+"""Samples: the arguments of a forward pass, and the tensors in anything that it returns."""
 
 from __future__ import annotations
 
@@ -35,30 +35,11 @@ def run_model(model: nn.Module, sample: Sample) -> Any:
     return model(*sample.args, **sample.kwargs)
 
 
-def sample_on_meta(sample: Sample) -> Sample:
-    """The same shapes and types without memory."""
-    return _mapped(sample, lambda tensor: tensor.to("meta"))
-
-
-def fresh_sample(sample: Sample) -> Sample:
-    """A copy: a network may write into its input."""
-    return _mapped(sample, torch.clone)
-
-
-def moved_sample(sample: Sample, move: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
-    """Its tensors where ``move`` puts them."""
-    return _mapped(sample, move)
-
-
-def converted_sample(sample: Sample, kind: torch.dtype) -> Sample:
-    """Its floating-point numbers in another type."""
-    return _mapped(sample, lambda t: t.to(kind) if t.is_floating_point() else t)
-
-
-def _mapped(sample: Sample, how: Any) -> Sample:
+def map_sample(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
+    """The sample with each tensor changed."""
     if isinstance(sample, torch.Tensor):
-        return how(sample)  # type: ignore[no-any-return]
-    args, kwargs = tree_map_only(torch.Tensor, how, (sample.args, sample.kwargs))
+        return change(sample)
+    args, kwargs = tree_map_only(torch.Tensor, change, (sample.args, sample.kwargs))
     return CallArguments(args, kwargs)
 
 
@@ -80,30 +61,17 @@ def _tensor(spec: InputSpec, generator: torch.Generator) -> torch.Tensor:
     return torch.full(spec.shape, spec.fill == "ones", dtype=dtype)
 
 
+def named_tensors(module: nn.Module, recurse: bool = True) -> dict[str, torch.Tensor]:
+    """A module's parameters and buffers; a tensor with two names is there twice."""
+    return {
+        **dict(module.named_parameters(recurse=recurse, remove_duplicate=False)),
+        **dict(module.named_buffers(recurse=recurse, remove_duplicate=False)),
+    }
+
+
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Every tensor of any nesting, in order: of mappings, sequences, dataclasses, other objects."""
+    """Every tensor in nested mappings, sequences, dataclasses and other objects, in order."""
     yield from _tensors(value, set())
-
-
-def tensor_bytes(value: Any) -> Iterator[bytes]:
-    """The bytes of every tensor in it, in order."""
-    for tensor in tensors_in(value):
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        yield flat.view(torch.uint8).numpy().tobytes()
-
-
-def some_values(value: Any, count: int) -> list[float | None]:
-    """So many numbers at most of all in it, evenly spaced; None for one that is infinite."""
-    flat = [t.detach().reshape(-1) for t in tensors_in(value) if t.numel()]
-    total = sum(one.numel() for one in flat)
-    wanted = sorted({place * total // count for place in range(count)}) if total else []
-    found, before = list[float | None](), 0
-    for one in flat:
-        inside = [place - before for place in wanted if before <= place < before + one.numel()]
-        numbers = one[inside].to(torch.float64).tolist() if inside else []
-        found += [number if math.isfinite(number) else None for number in numbers]
-        before += one.numel()
-    return found
 
 
 def _tensors(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
@@ -121,3 +89,24 @@ def _tensors(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
         parts = list(getattr(value, "__dict__", {}).values())
     for part in parts:
         yield from _tensors(part, seen)
+
+
+def tensor_bytes(value: Any) -> Iterator[bytes]:
+    """The bytes of every tensor in it, in order."""
+    for tensor in tensors_in(value):
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        yield flat.view(torch.uint8).numpy().tobytes()
+
+
+def some_values(value: Any, count: int) -> list[float | None]:
+    """At most ``count`` of all numbers in it, evenly spaced; None for one that is not finite."""
+    flat = [t.detach().reshape(-1) for t in tensors_in(value) if t.numel()]
+    total = sum(one.numel() for one in flat)
+    wanted = sorted({place * total // count for place in range(count)}) if total else []
+    found, before = list[float | None](), 0
+    for one in flat:
+        inside = [place - before for place in wanted if before <= place < before + one.numel()]
+        numbers = one[inside].to(torch.float64).tolist() if inside else []
+        found += [number if math.isfinite(number) else None for number in numbers]
+        before += one.numel()
+    return found

@@ -162,7 +162,13 @@ class Stream(OneByOne):
             weights.reader(network.calls, by_kernel=not self._has_passed) as reader,
         ):
             self._has_passed = True
-            return self.forward(network, sample, phase, reader.before, reader.after)
+            return self.forward(
+                network,
+                sample,
+                phase,
+                lambda call: reader.before(call.order),
+                lambda call: reader.after(call.order),
+            )
 
 
 class StreamedWeights:
@@ -251,13 +257,13 @@ class PassReader:
             self._end.set()
             self._thread.join()
 
-    def before(self, call: Call) -> None:
+    def before(self, call: int) -> None:
         """It is about to be executed."""
-        self._begun.add(call.order)
+        self._begun.add(call)
 
-    def after(self, call: Call) -> None:
+    def after(self, call: int) -> None:
         """It has been executed."""
-        self._ended.add(call.order)
+        self._ended.add(call)
 
     def _run(self) -> None:
         with PageTable() as table:

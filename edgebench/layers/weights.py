@@ -11,22 +11,20 @@ import fcntl
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from edgebench.errors import WorkloadError
-from edgebench.layers import files
-from edgebench.layers.checkpoint import take
 from edgebench.layers.disk import digest
+from edgebench.layers.empty_network import seeded_network
 from edgebench.layers.examination import ExaminedNetwork, refuse_too_large
 from edgebench.layers.network import PREPARE_AGAIN, SharedFile
-from edgebench.layers.own_function import refuse_changed_files
-from edgebench.layers.sources.base import NetworkSource
-from edgebench.layers.sources.empty import seeded_network
-from edgebench.layers.tied import full_name, tensor_at, tied_places
+from edgebench.layers.samples import named_tensors
+from edgebench.layers.sources import NetworkSource
+from edgebench.layers.tensor_files import read_checkpoint, write_tensors
 from edgebench.safe_files import created, make_folder, remove_folder, rename, write
 
 #: Raised when files of an earlier version must not be used any more.
@@ -61,7 +59,7 @@ def prepare_weights(
     found = json.loads((folder / INDEX).read_text())
     files = {part: (file, size) for part, (file, size) in found.items()}
     for shared in shared_files(folder):
-        for part in {part for places in shared.places.values() for part, _ in places}:
+        for part in shared.parts:
             file, size = files.get(part, (shared.path.name, 0))
             files[part] = (file, size + shared.path.stat().st_size)
     return folder, files
@@ -73,20 +71,11 @@ def _content_here(source: NetworkSource) -> str:
 
 
 def content_of(source: NetworkSource) -> str:
-    """What the network of a reference is, as a hash: files, code, arguments, library."""
+    """A hash of everything that makes the network: files, code, arguments, library."""
     reference = source.reference
     hashes = [digest(file) for file in source.files()]
     about = [reference.kind, reference.target, reference.to_json()["arguments"], source.version()]
     return hashlib.sha256(json.dumps([about, hashes], default=str).encode()).hexdigest()
-
-
-def refuse_changed(source: NetworkSource, folder: Path) -> None:
-    """Weights belong to the code that they were prepared with.
-
-    Raises:
-        WorkloadError: it has changed since.
-    """
-    refuse_changed_files(json.loads((folder / CODE).read_text()), source.name)
 
 
 def shared_files(folder: Path) -> list[SharedFile]:
@@ -122,34 +111,67 @@ def _key(seed: int, checkpoint: Path | None, content: str | None) -> str:
 
 
 def _make(network: ExaminedNetwork, folder: Path, seed: int, checkpoint: Path | None) -> None:
-    parts = network.cut.parts.values()
-    computed = network.empty.computed
     if checkpoint is not None:
-        wanted = {
-            full_name(part, key): tensor for part in parts for key, tensor in part.tensors().items()
-        }
-        source = take(checkpoint, wanted, computed)
+        source = _from_checkpoint(checkpoint, network)
     elif network.source.has_weights:
         source = _constructed(network, seed)
     else:
-        source = _random(seed, computed)
+        source = _random(seed, network.empty.computed)
     make_folder(folder.parent, parents=True)
     with _alone(folder.parent):
         if not folder.exists():
-            code = {str(file): digest(file) for file in network.source.files() if _is_code(file)}
-            _write_parts(network, source, code, folder)
+            _write_folder(network, source, folder)
 
 
 def _is_code(file: Path) -> bool:
     return file.suffix == ".py"
 
 
+def _from_checkpoint(path: Path, network: ExaminedNetwork) -> Source:
+    """The checkpoint's tensors.
+
+    It must hold everything that the network's layers use, except what the constructor computes;
+    the running statistics of batch normalisation are not such.
+
+    Raises:
+        WorkloadError: it is unreadable, or doesn't hold what is needed.
+    """
+    given = read_checkpoint(path)
+    computed = network.empty.computed
+    spare = {key: tensor for key, tensor in computed.items() if ".running_" not in f".{key}"}
+    needed = {
+        part.full_name(key): tensor
+        for part in network.cut.parts.values()
+        for key, tensor in part.tensors().items()
+    }
+    wrong = [
+        problem
+        for key, meta in needed.items()
+        if (problem := _problem(key, meta, given, key in spare))
+    ]
+    if wrong:
+        more = f" (and {len(wrong) - 3} more)" if len(wrong) > 3 else ""
+        raise WorkloadError(
+            f"the checkpoint doesn't fit the network: {'; '.join(wrong[:3])}{more}",
+            where=str(path),
+            remedy="name a checkpoint of this very network, or leave it out for random weights",
+        )
+    return lambda key, meta: given[key].to(meta.dtype) if key in given else spare[key]
+
+
+def _problem(
+    key: str, meta: torch.Tensor, given: Mapping[str, torch.Tensor], may_miss: bool
+) -> str | None:
+    if key not in given:
+        return None if may_miss else f"{key}: not in the checkpoint"
+    has, needs = tuple(given[key].shape), tuple(meta.shape)
+    return None if has == needs else f"{key}: {has} in the checkpoint, {needs} in the network"
+
+
 def _constructed(network: ExaminedNetwork, seed: int) -> Source:
     """The weights that the network's own constructor makes, with everything random seeded."""
     refuse_too_large(network.source.name, network.empty.model)
-    model = seeded_network(network.source, seed, weights=True)
-    tensors: dict[str, torch.Tensor] = dict(model.named_parameters(remove_duplicate=False))
-    tensors |= dict(model.named_buffers(remove_duplicate=False))
+    tensors = named_tensors(seeded_network(network.source, seed, weights=True))
     return lambda key, meta: tensors[key]
 
 
@@ -163,28 +185,27 @@ def _alone(cache: Path) -> Iterator[None]:
         yield
 
 
-def _write_parts(
-    network: ExaminedNetwork, source: Source, code: dict[str, str], folder: Path
-) -> None:
-    parts, tied = list(network.cut.parts.values()), network.empty.tied
+def _write_folder(network: ExaminedNetwork, source: Source, folder: Path) -> None:
+    code = {str(file): digest(file) for file in network.source.files() if _is_code(file)}
     half_made = folder.with_name(f".{folder.name}.part")
     make_folder(half_made, exist_ok=False)
     try:
         index: dict[str, tuple[str, int]] = {}
-        shared = tied_places(parts, tied)
+        shared = network.tied
         places = {place for found in shared.values() for place in found}
-        for number, part in enumerate(parts):
+        for number, part in enumerate(network.cut.parts.values()):
             own = {
-                key: source(full_name(part, key), meta)
+                key: source(part.full_name(key), meta)
                 for key, meta in part.tensors().items()
                 if (part.name, key) not in places
             }
             if own:
                 file = f"{number:04d}.safetensors"
-                index[part.name] = (file, files.write_tensors(half_made / file, own))
+                index[part.name] = (file, write_tensors(half_made / file, own))
         if shared:
-            tensors = {name: source(name, tensor_at(parts, shared[name][0])) for name in shared}
-            files.write_tensors(half_made / SHARED_WEIGHTS, tensors)
+            metas = {name: network.cut.tensor_at(found[0]) for name, found in shared.items()}
+            tensors = {name: source(name, meta) for name, meta in metas.items()}
+            write_tensors(half_made / SHARED_WEIGHTS, tensors)
             write(half_made / SHARED, json.dumps(shared).encode())
         network.source.keep(half_made)
         write(half_made / CODE, json.dumps(code).encode())

@@ -111,7 +111,7 @@ def start_accelerator(settings: Mapping[str, Any], recorder: Recorder) -> None:
     if name := settings.get("accelerator"):
         from edgebench.layers.accelerator import Accelerator
 
-        accelerator = Accelerator(name, settings.get("accelerator_bytes"))
+        accelerator = Accelerator(settings.get("accelerator_bytes"))
         recorder.accelerator_event(identity={"name": name, **accelerator.identity._asdict()})
         recorder.accelerator = AcceleratorPhases(accelerator)
 

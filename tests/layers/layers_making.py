@@ -12,13 +12,12 @@ import torch
 from torch import nn
 
 from edgebench.layers.cut import cut
-from edgebench.layers.examination import examine, sample_of
-from edgebench.layers.files import write_tensors
-from edgebench.layers.loaders import LOADERS
+from edgebench.layers.empty_network import empty_network
+from edgebench.layers.examination import examine, reference_of, sample_of
+from edgebench.layers.layer_table import LayerTableRow
 from edgebench.layers.network import LayeredNetwork
-from edgebench.layers.sources import known, network_source
-from edgebench.layers.sources.empty import empty_network
-from edgebench.layers.table_row import LayerTableRow
+from edgebench.layers.sources import network_source
+from edgebench.layers.tensor_files import LOADERS, write_tensors
 from edgebench.layers.weights import prepare_weights
 
 SHAPE = (2, 3, 16, 16)
@@ -78,7 +77,7 @@ class Convolutions(nn.Module):
 
 def build_empty(name: str) -> nn.Module:
     """A known network on ``meta``."""
-    return empty_network(network_source(known(name))).model
+    return empty_network(network_source(reference_of(name, {}))).model
 
 
 def layer_rows(name: str, batch: int = 1, image: int | None = None) -> list[LayerTableRow]:
@@ -96,7 +95,7 @@ def prepare_known(
 def known_input(name: str, seed: int, batch: int = 1, image: int | None = None) -> torch.Tensor:
     """A known network's input."""
     settings = {"seed": seed, "image": image}
-    return sample_of(network_source(known(name)), nn.Identity(), settings, batch)
+    return sample_of(network_source(reference_of(name, {})), nn.Identity(), settings, batch)
 
 
 SMALL = (Branches, Attention, Convolutions)

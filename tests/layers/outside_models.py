@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from edgebench.layers.networks import import_torchvision
+from edgebench.layers.known_networks import import_torchvision
 
 
 class Recurrent(nn.Module):

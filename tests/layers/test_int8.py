@@ -9,11 +9,11 @@ import torch
 from layers_making import Told
 from torch import nn
 
-from edgebench.layers.int8 import Int8Linear, with_int8
-from edgebench.layers.loaders import loaded_bytes
 from edgebench.layers.pipeline import Pipeline, build_pipeline
+from edgebench.layers.precision import Int8Linear, with_int8
 from edgebench.layers.preparation import manifest
 from edgebench.layers.samples import some_values
+from edgebench.layers.tensor_files import loaded_bytes
 from edgebench.run.advice_outputs import relative_distance
 
 pytestmark = pytest.mark.torch

@@ -12,7 +12,7 @@ from torch import nn
 from edgebench.errors import WorkloadError
 from edgebench.layers.cut import Cut, cut
 from edgebench.layers.examination import examine
-from edgebench.layers.networks import input_shape
+from edgebench.layers.known_networks import input_shape
 
 pytestmark = pytest.mark.torch
 

@@ -11,11 +11,10 @@ from layers_making import Told, known_input, prepare_known
 from test_layers_networks import ONE_OF_EACH
 from torch import nn
 
-from edgebench.layers.loaders import LOADERS
-from edgebench.layers.networks import import_torchvision
+from edgebench.layers.known_networks import ZOO, import_torchvision
 from edgebench.layers.pipeline import build_pipeline
+from edgebench.layers.tensor_files import LOADERS
 from edgebench.layers.weights import weight_files
-from edgebench.layers.zoo import ZOO
 
 pytestmark = pytest.mark.torch
 

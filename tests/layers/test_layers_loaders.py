@@ -11,8 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.files import ALIGNMENT, PADDING, write_tensors
-from edgebench.layers.loaders import LOADERS
+from edgebench.layers.tensor_files import ALIGNMENT, LOADERS, PADDING, write_tensors
 
 pytestmark = pytest.mark.torch
 

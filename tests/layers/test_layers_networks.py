@@ -8,11 +8,11 @@ from layers_making import build_empty, sample
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.cut import cut
+from edgebench.layers.empty_network import empty_network
+from edgebench.layers.examination import reference_of
+from edgebench.layers.known_networks import ZOO, import_torchvision, input_shape
 from edgebench.layers.names import NETWORKS
-from edgebench.layers.networks import import_torchvision, input_shape
-from edgebench.layers.sources import known, network_source
-from edgebench.layers.sources.empty import empty_network
-from edgebench.layers.zoo import ZOO
+from edgebench.layers.sources import network_source
 
 pytestmark = pytest.mark.torch
 
@@ -63,7 +63,7 @@ def test_every_other_network_is_built_without_memory_and_cut_in_full(name: str) 
 
 def test_computed_buffers_are_real() -> None:
     """Index tables, which no random weights may replace, come as the constructor computes them."""
-    tables = empty_network(network_source(known("swin_v2_t"))).computed
+    tables = empty_network(network_source(reference_of("swin_v2_t", {}))).computed
     table = tables["features.1.0.attn.relative_coords_table"]
     assert not table.is_meta
     assert torch.isfinite(table).all()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from layers_making import layer_rows
 
+from edgebench.layers.layer_table import LayerTableRow
 from edgebench.layers.preparation import describe_layers
-from edgebench.layers.table_row import LayerTableRow
 from edgebench.workloads.preparation import main
 
 pytestmark = pytest.mark.torch

@@ -15,10 +15,10 @@ from layers_making import prepare_known
 from safetensors.torch import save_file
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.loaders import LOADERS
-from edgebench.layers.networks import ZOO, import_torchvision
+from edgebench.layers.known_networks import ZOO, import_torchvision
 from edgebench.layers.preparation import manifest
 from edgebench.layers.references import parse_reference
+from edgebench.layers.tensor_files import LOADERS
 from edgebench.layers.weights import weight_files
 
 pytestmark = pytest.mark.torch

@@ -9,10 +9,9 @@ import torch
 from kernel_view import becomes, cached_bytes
 
 from edgebench.layers.disk import evict
-from edgebench.layers.files import write_tensors
-from edgebench.layers.loaders import map_read_only
 from edgebench.layers.pages import PageRange, PageTable, pages_of
 from edgebench.layers.stream import PIECE_BYTES, WINDOW_BYTES, PassReader
+from edgebench.layers.tensor_files import map_read_only, write_tensors
 
 pytestmark = pytest.mark.torch
 

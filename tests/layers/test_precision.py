@@ -10,11 +10,11 @@ import torch
 from layers_making import Told
 
 from edgebench.errors import ScenarioError
-from edgebench.layers.loaders import loaded_bytes
 from edgebench.layers.names import HALF_PRECISIONS
 from edgebench.layers.pipeline import Pipeline, build_pipeline
 from edgebench.layers.preparation import manifest
 from edgebench.layers.samples import some_values
+from edgebench.layers.tensor_files import loaded_bytes
 from edgebench.run.advice_outputs import relative_distance
 from edgebench.scenario.scenario import load_scenario
 

@@ -21,9 +21,9 @@ from torch import nn
 
 from edgebench.errors import ScenarioError
 from edgebench.layers import pages as kernel_pages
-from edgebench.layers.loaders import map_read_only
 from edgebench.layers.pages import PageRange, drop, lock, pages_of
 from edgebench.layers.stream import MARGIN_BYTES, MemoryRoom, Stream, StreamedWeights
+from edgebench.layers.tensor_files import map_read_only
 from edgebench.results.results import load
 from edgebench.scenario.scenario import load_scenario
 from tests.own_path import python_path
@@ -50,7 +50,7 @@ class Stack(nn.Module):
 @pytest.fixture
 def mapped(tmp_path: Path) -> dict[str, torch.Tensor]:
     """A linear layer of 4 MiB, mapped from its file."""
-    from edgebench.layers.files import write_tensors
+    from edgebench.layers.tensor_files import write_tensors
 
     size = write_tensors(tmp_path / "w", {"weight": torch.rand(1024, 1024)})
     assert size > 4 * MIB

@@ -13,7 +13,7 @@ import pytest
 from sentence_making import FREE, KILLED, MIB, NETWORK, made, point
 
 from edgebench.kills import IMPORTING
-from edgebench.layers.networks import import_torchvision
+from edgebench.layers.known_networks import import_torchvision
 from edgebench.report.memory_sentences import fit_sentences
 from edgebench.report.workload import WorkloadPoints, workloads
 from edgebench.results.results import load

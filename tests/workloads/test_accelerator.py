@@ -13,7 +13,6 @@ from training_making import Told, settings, trained
 
 from edgebench.errors import AcceleratorMemoryError, MachineError, WorkloadError
 from edgebench.layers.accelerator import Accelerator, is_accelerator_memory_error, is_memory_error
-from edgebench.layers.accelerator_runtime import RUNTIMES
 from edgebench.layers.examination import examine
 from edgebench.layers.names import CUDA
 from edgebench.layers.weights import prepare_weights
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.torch
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """CUDA is a made-up accelerator."""
-    monkeypatch.setitem(RUNTIMES, CUDA, FakeRuntime)
+    monkeypatch.setattr("edgebench.layers.accelerator.CudaRuntime", FakeRuntime)
 
 
 def test_a_step_s_copies_are_told_by_phase(made_up: None):
@@ -141,20 +140,20 @@ def test_the_host_s_memory_is_told_from_the_accelerator_s():
 def test_a_limit_above_its_memory_is_refused(made_up: None):
     """It would limit nothing."""
     with pytest.raises(WorkloadError, match="has no effect"):
-        Accelerator(CUDA, TOTAL_BYTES + 1)
+        Accelerator(TOTAL_BYTES + 1)
 
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch has CUDA")
 def test_a_torch_without_cuda_says_so():
     """The real runtime, by name, before anything is computed."""
     with pytest.raises(MachineError, match="this torch has no CUDA"):
-        Accelerator(CUDA)
+        Accelerator()
 
 
 @pytest.mark.gpu
 def test_a_real_gpu_tells_its_copies_and_memory():
     """The real allocator's peaks hold what was copied there, and a copy takes time."""
-    gpu = Accelerator(CUDA)
+    gpu = Accelerator()
     gpu.use_since_last()
     there = gpu.to_accelerator(torch.ones(16 << 20, dtype=torch.uint8))
     back = gpu.to_host(there * 2)
@@ -178,7 +177,7 @@ def test_a_real_gpu_s_training_has_the_processor_s_losses():
 @pytest.mark.gpu
 def test_a_real_gpu_s_limit_is_kept():
     """Torch's allocator refuses what goes beyond it, and that is told as what it is."""
-    gpu = Accelerator(CUDA, 64 << 20)
+    gpu = Accelerator(64 << 20)
     try:
         with pytest.raises(torch.cuda.OutOfMemoryError) as raised:
             gpu.to_accelerator(torch.ones(128 << 20, dtype=torch.uint8))
@@ -194,7 +193,7 @@ def _out_of_memory(*_: object) -> None:
 
 
 def _lenet_parameters() -> list[torch.nn.Parameter]:
-    from edgebench.layers.zoo import LeNet
+    from edgebench.layers.known_networks import LeNet
 
     return list(LeNet(10).parameters())
 

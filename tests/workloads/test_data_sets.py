@@ -58,7 +58,7 @@ def test_idx_files_are_read_by_torchvision(tmp_path: Path, name: str, folder: st
 @pytest.mark.torch
 def test_cifar_files_are_read_by_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Real pickled batches, whose sums torchvision checks, arrive channels first."""
-    from edgebench.layers.networks import import_torchvision
+    from edgebench.layers.known_networks import import_torchvision
 
     import_torchvision()
     from torchvision.datasets import CIFAR10

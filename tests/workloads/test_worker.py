@@ -16,13 +16,13 @@ import pytest
 import torch
 
 from edgebench.layers.examination import examine
-from edgebench.layers.loaders import LOADERS
+from edgebench.layers.known_networks import ZOO
 from edgebench.layers.names import LOADERS as LOADER_NAMES
 from edgebench.layers.names import SCHEDULES as SCHEDULE_NAMES
 from edgebench.layers.pipeline import SCHEDULES
-from edgebench.layers.sources.base import random_images
+from edgebench.layers.sources import random_images
+from edgebench.layers.tensor_files import LOADERS
 from edgebench.layers.weights import prepare_weights, weight_files
-from edgebench.layers.zoo import ZOO
 from edgebench.spans import events_to_phases, unfinished_span
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 from edgebench.workloads.worker import main

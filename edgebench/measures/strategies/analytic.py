@@ -30,7 +30,7 @@ class Analytic(Strategy):
     """Sums of the layer table along the schedule.
 
     A layer's execution holds the weights loaded by then, the tensors alive through it, and the
-    copies that its convolutions make (:mod:`edgebench.layers.table`).
+    copies that its convolutions make (:mod:`edgebench.layers.examination`).
     """
 
     name = "analytic"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import error_words
-from edgebench.layers.table_row import LayerTableRow, table_with_sizes
+from edgebench.layers.layer_table import LayerTableRow, table_with_sizes
 from edgebench.workloads.engines.keras_archive import WEIGHTS, KerasArchive, no_keras_file
 
 Shape = tuple[int, ...]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import WorkloadError, error_words
-from edgebench.layers.table_row import LayerTableRow, table_with_sizes
+from edgebench.layers.layer_table import LayerTableRow, table_with_sizes
 from edgebench.workloads.engines.engine import FileRequest
 from edgebench.workloads.engines.file_inputs import FileInput, concrete_shapes
 from edgebench.workloads.engines.litert import litert_refuses

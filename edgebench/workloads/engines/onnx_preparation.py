@@ -11,7 +11,7 @@ from typing import Any
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import evict, read_through, weights_in
-from edgebench.layers.table_row import table_with_sizes
+from edgebench.layers.layer_table import table_with_sizes
 from edgebench.safe_files import make_folder, remove_folder, rename, write
 from edgebench.workloads.engines.engine import WHOLE, FileRequest
 from edgebench.workloads.engines.file_inputs import FileInput, concrete_shapes

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgebench.layers.table_row import LayerTableRow
+from edgebench.layers.layer_table import LayerTableRow
 from edgebench.workloads.engines.onnx_graph import GraphLayer, read_by
 
 Shape = tuple[int, ...]

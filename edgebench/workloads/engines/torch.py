@@ -42,12 +42,12 @@ class Torch(Engine):
         _import_code(own)
         start_accelerator(settings, recorder)
         if networks is not None:
-            from edgebench.layers import loaders, pipeline  # noqa: F401 - their memory is base too
+            from edgebench.layers import pipeline  # noqa: F401 - its memory is base too
 
     def open(self, settings: Mapping[str, Any], recorder: Recorder) -> Rounds:
         """Build the pipeline."""
-        from edgebench.layers.loaders import loaded_bytes
         from edgebench.layers.pipeline import build_pipeline
+        from edgebench.layers.tensor_files import loaded_bytes
 
         recorder.gauge("weights_bytes", loaded_bytes)
         if settings["schedule"] == ADMISSION:
@@ -137,7 +137,7 @@ def import_torch(
     """Import all the code the networks need, so that it counts as base; None is any network's."""
     import torch
 
-    from edgebench.layers.networks import import_for
+    from edgebench.layers.known_networks import import_for
 
     if threads:
         torch.set_num_threads(threads)

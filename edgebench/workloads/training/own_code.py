@@ -14,7 +14,7 @@ from edgebench.layers.references import ModelReference
 if TYPE_CHECKING:
     from torch import nn
 
-    from edgebench.layers.sources.base import NetworkSource
+    from edgebench.layers.sources import NetworkSource
 
 NETWORK, LOSS, DATA = "network", "loss", "data"
 #: What a loss is called with, by position.
@@ -86,7 +86,7 @@ def describe_code(request: Mapping[str, Any]) -> dict[str, Any]:
         for function in filter(None, (own_loss(settings), own_data(settings))):
             function.function()
         if source := own_network(settings):
-            from edgebench.layers.sources.empty import empty_network
+            from edgebench.layers.empty_network import empty_network
 
             empty_network(source, settings["seed"])
             files.update(source.files())

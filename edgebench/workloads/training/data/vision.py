@@ -97,7 +97,7 @@ def _read(name: str, folder: Path, *, train: bool) -> Examples:
 
 
 def _maker(name: str) -> Callable[..., Any]:
-    from edgebench.layers.networks import import_torchvision
+    from edgebench.layers.known_networks import import_torchvision
 
     import_torchvision()
     from torchvision import datasets

@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 from edgebench.errors import WorkloadError
+from edgebench.layers.known_networks import LeNet, MobileNetV1, import_torchvision
 from edgebench.layers.names import NETWORKS
-from edgebench.layers.networks import import_torchvision
-from edgebench.layers.zoo import LeNet, MobileNetV1
 from edgebench.workloads.training.backend import Problem, Settings
 from edgebench.workloads.training.names import BASIC_CNN, LSTM, MLP, OWN
 

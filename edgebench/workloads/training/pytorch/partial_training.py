@@ -106,7 +106,7 @@ def start_from(network: nn.Module, settings: Mapping[str, Any]) -> None:
     Raises:
         WorkloadError: it can't be read, or is of another network.
     """
-    from edgebench.layers.checkpoint import read_checkpoint
+    from edgebench.layers.tensor_files import read_checkpoint
 
     if settings["start"] == SCRATCH:
         return

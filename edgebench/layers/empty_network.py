@@ -11,8 +11,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.samples import tensors_in
-from edgebench.layers.sources.base import EXAMPLE, NetworkSource
+from edgebench.layers.samples import named_tensors, tensors_in
+from edgebench.layers.sources import EXAMPLE, NetworkSource
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,40 @@ class EmptyNetwork:
     light: bool
 
 
+def empty_network(source: NetworkSource, seed: int = 0) -> EmptyNetwork:
+    """The network on ``meta``; a constructor that can't do without memory gets it for a time.
+
+    Its constructor's random numbers come from the seed.
+
+    Raises:
+        WorkloadError: it can't be built.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = _built_light(source) if source.may_be_light else None
+    light = model is not None
+    if model is None:
+        model = seeded_network(source, seed, weights=False)
+    computed = {name: buffer for name, buffer in model.named_buffers() if not buffer.is_meta}
+    names: dict[int, list[str]] = defaultdict(list)
+    for name, tensor in named_tensors(model).items():
+        names[id(tensor)].append(name)
+    tied = [group for group in names.values() if len(group) > 1]
+    # No gradients: torch's counter of operations would follow those of parameters.
+    return EmptyNetwork(model.to("meta").eval().requires_grad_(False), computed, tied, light)
+
+
+def seeded_network(source: NetworkSource, seed: int, weights: bool) -> nn.Module:
+    """The network with memory for its weights; its random numbers come from the seed.
+
+    Raises:
+        WorkloadError: it can't be built.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return source.construct(weights).requires_grad_(False)
+
+
 class _EmptyOnMeta(TorchFunctionMode):
     """What a constructor leaves to be filled is made on ``meta``; what it computes with is real."""
 
@@ -41,76 +75,34 @@ class _EmptyOnMeta(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def empty_network(source: NetworkSource, seed: int = 0) -> EmptyNetwork:
-    """The network on ``meta``; a constructor that can't do without memory gets it for a time.
-
-    What its constructor draws, it draws from the seed.
-
-    Raises:
-        WorkloadError: it can't be had.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = _built_light(source) if source.may_be_light else None
-    light = model is not None
-    if model is None:
-        model = seeded_network(source, seed, weights=False)
-    computed = {name: buffer for name, buffer in model.named_buffers() if not buffer.is_meta}
-    tied = tied_names(model)
-    # No gradients: torch's counter of operations would follow those of parameters.
-    return EmptyNetwork(model.to("meta").eval().requires_grad_(False), computed, tied, light)
-
-
-def seeded_network(source: NetworkSource, seed: int, weights: bool) -> nn.Module:
-    """The network with memory for its weights; what its constructor draws comes from the seed.
-
-    Raises:
-        WorkloadError: it can't be had.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return source.construct(weights).requires_grad_(False)
-
-
 def _built_light(source: NetworkSource) -> nn.Module | None:
     try:
         with _EmptyOnMeta():
             model = source.construct(weights=False)
     except WorkloadError as error:
-        if _of_meta(error):
+        if _is_about_meta(error):
             return None
         raise
     return None if _has_stray(model) else model
 
 
-def _of_meta(error: BaseException | None) -> bool:
-    """A constructor that computes with what has no values fails with words of these."""
+def _is_about_meta(error: BaseException | None) -> bool:
+    """A constructor that computes with values that are not there fails with one of these words."""
     if error is None:
         return False
     words = str(error).lower()
-    return "meta" in words or "is_nonzero" in words or _of_meta(error.__cause__)
+    return "meta" in words or "is_nonzero" in words or _is_about_meta(error.__cause__)
 
 
 def _has_stray(model: nn.Module) -> bool:
     """Whether a module keeps a tensor that is no parameter and no buffer: it must be as made."""
     own = ("_parameters", "_buffers", "_modules", EXAMPLE)
-    listed = {id(t) for t in (*model.parameters(), *model.buffers())}
-    for module in model.modules():
-        kept = {k: v for k, v in vars(module).items() if k not in own and _holds(v)}
-        if any(id(tensor) not in listed for tensor in tensors_in(kept)):
-            return True
-    return False
-
-
-def _holds(value: Any) -> bool:
-    return isinstance(value, (torch.Tensor, list, tuple, dict))
-
-
-def tied_names(model: nn.Module) -> list[list[str]]:
-    """Groups of names of parameters and buffers that are one tensor, in order."""
-    names: dict[int, list[str]] = defaultdict(list)
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        names[id(parameter)].append(name)
-    for name, buffer in model.named_buffers(remove_duplicate=False):
-        names[id(buffer)].append(name)
-    return [group for group in names.values() if len(group) > 1]
+    kinds = (torch.Tensor, list, tuple, dict)
+    listed = {id(tensor) for tensor in named_tensors(model).values()}
+    kept = (
+        value
+        for module in model.modules()
+        for key, value in vars(module).items()
+        if key not in own and isinstance(value, kinds)
+    )
+    return any(id(tensor) not in listed for value in kept for tensor in tensors_in(value))

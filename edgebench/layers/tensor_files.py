@@ -1,0 +1,261 @@
+"""Files of tensors: those that edgebench writes and loads, and checkpoints that a person names.
+
+Edgebench's are safetensors: eight bytes with the header's length, a JSON header with each tensor's
+type, shape and offsets, then the bytes. Each tensor starts at a multiple of 64 bytes, so that
+mapped tensors are aligned as fresh ones are: unaligned, some kernels round differently.
+
+A loader makes tensors of a file. ``copy`` reads into fresh anonymous memory, which can only be
+swapped. ``mmap`` maps the file: clean file pages, which the kernel drops and reads again. Both give
+a file one mapping of its own. It goes back to the kernel with the last tensor in it: an allocator
+would keep freed weights for later, and unloading would free nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+import shlex
+import threading
+import warnings
+import weakref
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from edgebench.errors import WorkloadError
+from edgebench.layers.disk import settle
+from edgebench.safe_files import created
+
+Tensors = dict[str, torch.Tensor]
+ALIGNMENT = 64
+#: Names of the tensors that only fill a gap.
+PADDING = "_padding."
+_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+    "C64": torch.complex64,
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_BOTH = mmap.PROT_READ | mmap.PROT_WRITE
+#: The mappings that still hold a tensor.
+_LIVE: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+_LIVE_LOCK = threading.Lock()
+#: In PyTorch's message where a file holds more than tensors; and a pickle's first byte.
+_PICKLED, _PICKLE = "Weights only load failed", b"\x80"
+_FORMATS = "give a .safetensors file, or a .pt file that holds a state dictionary only"
+
+
+def write_tensors(path: Path, tensors: Tensors) -> int:
+    """Write the tensors to a new file, down to the disk; its size in bytes.
+
+    Raises:
+        WorkloadError: a tensor of a type that the format lacks.
+    """
+    header: dict[str, object] = {}
+    chunks: list[bytes] = []
+    end = 0
+
+    def append(name: str, dtype: str, shape: list[int], data: bytes) -> None:
+        nonlocal end
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [end, end + len(data)]}
+        chunks.append(data)
+        end += len(data)
+
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _NAMES:
+            raise WorkloadError(f"{name} is of type {tensor.dtype}, which can't be stored")
+        data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        append(name, _NAMES[tensor.dtype], list(tensor.shape), data)
+        if short := -len(data) % ALIGNMENT:
+            # The format allows no holes between tensors, so the gap is a tensor too.
+            append(f"{PADDING}{len(chunks)}", "U8", [short], bytes(short))
+    text = json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    with created(path) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.writelines(chunks)
+        settle(file)
+        return file.tell()
+
+
+def copy(path: Path) -> Tensors:
+    """Read the file into memory of its own, once."""
+    with _opened(path) as (fd, size):
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=_BOTH)
+        done = 0
+        with memoryview(pages) as view:
+            while done < size:
+                got = os.preadv(fd, [view[done:]], done)
+                if got <= 0:
+                    raise _damaged(path)
+                done += got
+    return _views(pages, path)
+
+
+def map_file(path: Path) -> Tensors:
+    """Map the file; its pages are read when they are first touched."""
+    with _opened(path) as (fd, size):
+        # Private and writable: torch warns of read-only memory, and nothing ever writes.
+        pages = mmap.mmap(fd, size, flags=mmap.MAP_PRIVATE, prot=_BOTH)
+    return _views(pages, path)
+
+
+def map_read_only(path: Path) -> Tensors:
+    """Map the file as it is, so that its pages can be locked.
+
+    Locking a private mapping that may be written makes copies of its pages (Linux, mm/gup.c).
+    """
+    with _opened(path) as (fd, size):
+        pages = mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+    with warnings.catch_warnings():
+        # torch warns of read-only memory, and nothing ever writes.
+        warnings.filterwarnings("ignore", message="The given buffer is not writable")
+        return _views(pages, path)
+
+
+LOADERS: dict[str, Callable[[Path], Tensors]] = {"copy": copy, "mmap": map_file}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, int]]:
+    """The file's descriptor and its size in bytes."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise WorkloadError(
+            f"a weights file can't be read: {error.strerror}", where=str(path)
+        ) from error
+    try:
+        if not (size := os.fstat(fd).st_size):
+            raise _damaged(path)
+        yield fd, size
+    finally:
+        os.close(fd)
+
+
+def loaded_bytes() -> int:
+    """Bytes that are loaded now: of all mappings whose tensors are in use."""
+    with _LIVE_LOCK:
+        return sum(len(pages) for pages in _LIVE)
+
+
+def count_as_loaded(pages: mmap.mmap) -> None:
+    """Count this memory as loaded as long as a tensor is in it."""
+    with _LIVE_LOCK:
+        _LIVE.add(pages)
+
+
+def _views(pages: mmap.mmap, path: Path) -> Tensors:
+    """The tensors of a file whose bytes these are."""
+    count_as_loaded(pages)
+    start = 8 + int.from_bytes(pages[:8], "little")
+    try:
+        header = json.loads(pages[8:start])
+        # All are checked before the first is made.
+        places = {
+            name: _place(about, start, len(pages))
+            for name, about in header.items()
+            if name != "__metadata__" and not name.startswith(PADDING)
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise _damaged(path) from error
+    return {name: _view(pages, *place) for name, place in places.items()}
+
+
+def _place(about: Any, start: int, size: int) -> tuple[torch.dtype, tuple[int, ...], int]:
+    """A tensor's type, shape and offset in the file.
+
+    Raises:
+        ValueError: it is not inside the file as a whole.
+    """
+    begin, end = about["data_offsets"]
+    dtype, shape = _DTYPES[about["dtype"]], tuple(about["shape"])
+    is_whole = end - begin == math.prod(shape) * dtype.itemsize
+    if not (is_whole and start <= start + begin <= start + end <= size):
+        raise ValueError(about)
+    return dtype, shape, start + begin
+
+
+def _view(
+    pages: mmap.mmap, dtype: torch.dtype, shape: tuple[int, ...], offset: int
+) -> torch.Tensor:
+    if not (count := math.prod(shape)):
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(pages, dtype=dtype, count=count, offset=offset).reshape(shape)
+
+
+def _damaged(path: Path) -> WorkloadError:
+    """The error for a weights file that isn't whole."""
+    return WorkloadError(
+        "a weights file is damaged",
+        where=str(path),
+        remedy=f"delete the folder {path.parent}; it is made again at the next start",
+    )
+
+
+def read_checkpoint(path: Path) -> dict[str, torch.Tensor]:
+    """Every tensor of a checkpoint by its name; code in the file is never run.
+
+    Raises:
+        WorkloadError: it can't be read, or is no state dictionary.
+    """
+    try:
+        found = _load(path)
+    except Exception as error:
+        raise _unreadable(path, error) from error
+    if isinstance(found, dict) and isinstance(found.get("state_dict"), dict):
+        found = found["state_dict"]
+    if not isinstance(found, dict):
+        raise WorkloadError(
+            f"a checkpoint holds a {type(found).__name__}", where=str(path), remedy=_FORMATS
+        )
+    return {key: value for key, value in found.items() if isinstance(value, torch.Tensor)}
+
+
+def _unreadable(path: Path, error: Exception) -> WorkloadError:
+    if _PICKLED in str(error) and _is_pickled(path):
+        code = (
+            f"import torch; model = torch.load({path.name!r}, weights_only=False); "
+            "torch.save(model.state_dict(), 'weights.pt')"
+        )
+        return WorkloadError(
+            "a checkpoint can't be read: it holds pickled objects, and reading these runs code "
+            "in the file",
+            where=str(path),
+            remedy="if you trust it, convert it where its classes can be imported: "
+            f"python3 -c {shlex.quote(code)}",
+        )
+    words = "it is no file of torch.save, or not a whole one"
+    if isinstance(error, OSError):
+        words = error.strerror or "no such file"
+    elif path.suffix == ".safetensors":
+        words = f"it is no safetensors file, or not a whole one: {str(error).strip()}"
+    return WorkloadError(f"a checkpoint can't be read: {words}", where=str(path), remedy=_FORMATS)
+
+
+def _is_pickled(path: Path) -> bool:
+    """Whether ``torch.save`` wrote it, whole: an archive, or a pickle as of old."""
+    with path.open("rb") as file:
+        return zipfile.is_zipfile(path) or file.read(1) == _PICKLE
+
+
+def _load(path: Path) -> Any:
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return load_file(path)
+    return torch.load(path, map_location="cpu", weights_only=True)
