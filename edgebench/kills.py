@@ -7,7 +7,7 @@ import signal as signals
 from dataclasses import replace
 from typing import Any
 
-from edgebench.records import KillReport, TrialRecord
+from edgebench.records import DEMAND, KillReport, TrialRecord
 from edgebench.units import format_size
 
 #: With at least this share of the swap free, a lack of swap can't have been the cause.
@@ -113,12 +113,13 @@ def with_current_outcome(record: TrialRecord) -> TrialRecord:
     if not has_killed_child(record):
         return record
     words = killed_words(record.oom_kills or 0, record.exit_code)
-    missing = {**record.missing, "demand_bytes": "the trial ended as oom-killed"}
+    missing = {**record.missing, **dict.fromkeys(DEMAND, "the trial ended as oom-killed")}
     return replace(
         record,
         outcome="oom-killed",
         reason=words,
         demand_bytes=None,
         demand_source=None,
+        library_bytes=None,
         missing=missing,
     )

@@ -26,6 +26,8 @@ Outcome = Literal[
 FINAL_OUTCOMES: tuple[Outcome, ...] = ("ok", "oom-killed", "accelerator-oom", "timeout", "failed")
 #: In ``missing``: which of its limits did not hold for a trial, as a sentence.
 CONFINEMENT = "confinement"
+#: Fields that only a trial without a limit of memory has, and why not stands in ``missing``.
+DEMAND = ("demand_bytes", "library_bytes")
 #: What fits a column of 64 bits; no byte or nanosecond of a real machine is beyond.
 LARGEST = 2**63 - 1
 
@@ -175,6 +177,7 @@ class TrialRecord:
     other_swap_bytes: int | None = None
     demand_bytes: int | None = None
     demand_source: str | None = None
+    library_bytes: int | None = None
     base_bytes: int | None = None
     gnu_time_maxrss_bytes: int | None = None
     gnu_time: dict[str, Any] = field(default_factory=dict)

@@ -8,12 +8,13 @@ import statistics
 import subprocess
 import sys
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
 
+from edgebench.cgroups.demand import MapsLook, demand_of
 from edgebench.cgroups.interface import HotFiles
 from edgebench.cgroups.sample_archive import SampleTable, write_archive
 from edgebench.cgroups.sampler import SAME_BYTES
@@ -189,11 +190,14 @@ class SamplerProcess:
         rows.frombytes(data[: len(data) // (8 * columns) * 8 * columns])
         return rows
 
-    def summary(self) -> SampleSummary:
-        """The samples' own marks, after :meth:`stop`."""
+    def summary(self, looks: Sequence[MapsLook] = ()) -> SampleSummary:
+        """The samples' own marks, after :meth:`stop`; ``looks`` at maps make the demand exact."""
         fast, stat = self._rows(0), self._rows(1)
         step = len(FAST_COLUMNS)
-        demand, source = self._demand(stat)
+        columns = {
+            name: stat[i :: len(self.stat_columns)] for i, name in enumerate(self.stat_columns)
+        }
+        demand, source = demand_of(columns, looks)
         return SampleSummary(
             sampled_peak_bytes=max(fast[1::step], default=None),
             swap_peak_bytes=self._swap_peak(fast[2::step], stat),
@@ -207,19 +211,6 @@ class SamplerProcess:
         if "swap_bytes" in self._stat_keys:
             column = stat[self.stat_columns.index("swap_bytes") :: len(self.stat_columns)]
         return max((size for size in column if size >= 0), default=None)
-
-    def _demand(self, stat: array[int]) -> tuple[int | None, str | None]:
-        """The most of what can't simply be dropped: anon + shmem + swap + mapped file + kernel."""
-        wanted = ("anon_bytes", "shmem_bytes", "swap_bytes", "mapped_file_bytes", "kernel_bytes")
-        parts = [name for name in wanted if name in self.stat_columns]
-        step = len(self.stat_columns)
-        columns = {name: stat[self.stat_columns.index(name) :: step] for name in parts}
-        known = [name for name, column in columns.items() if column and column[0] >= 0]
-        if "anon_bytes" not in known:
-            return None, None
-        sums = [sum(values) for values in zip(*(columns[name] for name in known), strict=True)]
-        names = "+".join(name.removesuffix("_bytes") for name in known)
-        return max(sums), f"sampled {names}"
 
     def pack(
         self, target: BinaryIO, more: Mapping[str, SampleTable] = MappingProxyType({})

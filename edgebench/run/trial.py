@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgebench.cgroups.demand import MapsWatch
 from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
 from edgebench.cgroups.join import environment_block, join_command
 from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
@@ -170,20 +171,21 @@ class _Measurement:
         process = WorkloadProcess(rate.beside(setup.echo), copy)
         noise, kills, control = NoiseWatch(), KillWatch(), self._control(process)
         confinement = Confinement(cgroup, can_leave=setup.identity is None)
+        maps = MapsWatch(cgroup, wanted=request.strategy is None and not self._is_limited(applied))
         sampler.start()
         try:
             if files.live:
                 write_live_trial(files.live, live_trial_of(request, sampler, files.work))
             noise.start()
             with confinement:
-                ended, report = self._run(hot, process, control, confinement)
+                ended, report = self._run(hot, process, control, confinement, maps)
             counters = cgroup.read()
         finally:
             sampler_report = sampler.stop()
             process.close()
             kills.stop(cgroup.path.name)
         swap_bytes = 0 if request.limits.swap_kind == "none" else applied.swap_bytes
-        samples = sampler.summary()
+        samples = sampler.summary(maps.looks)
         told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
         kill, unlogged = kills.report(*told)
         broken = confinement.warnings(
@@ -199,10 +201,11 @@ class _Measurement:
             output_tail=process.output_text()[-2000:],
             watched=self._watching(sampler),
             kill=kill,
+            library_bytes=maps.library_bytes,
             throughput_per_s=rate.per_second(ended.wall_s, process.output_text()),
             storage=self.held.report,
             walk=control if isinstance(control, WalkControl) else None,
-            missing={**cgroup.missing(), **unread, **unlogged},
+            missing={**cgroup.missing(), **unread, **unlogged, **maps.reasons()},
             dropped_events=process.events.dropped_lines,
             broken_limits=broken,
         )
@@ -225,12 +228,17 @@ class _Measurement:
     def _sampler(self, applied: Limits) -> tuple[SamplerProcess, HotFiles, dict[str, str]]:
         """The sampler, what it and the worker read, and why samples are missing."""
         setup, request = self.setup, self.request
-        limited = bool(applied.memory_bytes is not None or request.walk or ROOM in request.settings)
+        limited = self._is_limited(applied)
         timed = request.strategy is None and not setup.statistics_always
         hot, unread = readable_files(self.cgroup.hot_files(), flushing=not (limited and timed))
         # Where reading it can prevent a kill, it is read as often all the time.
         stat_s = setup.stat_interval_s or (STAT_INTERVAL_S if limited and hot.stat else None)
         return SamplerProcess(hot, self.files.work, setup.interval_s, stat_s), hot, unread
+
+    def _is_limited(self, applied: Limits) -> bool:
+        """Whether a limit of memory is set, or will be while it runs."""
+        request = self.request
+        return bool(applied.memory_bytes is not None or request.walk or ROOM in request.settings)
 
     def _run(
         self,
@@ -238,10 +246,16 @@ class _Measurement:
         process: WorkloadProcess,
         control: LimitControl | None,
         confinement: Confinement,
+        maps: MapsWatch,
     ) -> tuple[ProcessEnd, GnuTime | None]:
         request, identity = self.request, self.setup.identity
         report = self.files.work / f"{request.trial}.gnu-time"
         worker_fd = control.worker_fd if control else None
+
+        def look(pid: int) -> None:
+            confinement.look(pid)
+            maps.look()
+
         ours = process.events.write_fd, process.records.fd
         opened = open_descriptors(request.settings["kind"], hot, *ours, worker_fd)
         with (
@@ -266,7 +280,7 @@ class _Measurement:
                     timeout_s=request.settings.get("stop_after_s") or request.timeout_s,
                     kill=self.cgroup.kill,
                     wakes=control.wakes if control else {},
-                    look=confinement.look,
+                    look=look,
                 )
             figures = read_report(report_fd)
         if request.settings.get("stop_after_s"):

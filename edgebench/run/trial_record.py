@@ -20,6 +20,7 @@ from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
 from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import (
     CONFINEMENT,
+    DEMAND,
     KillReport,
     LimitSetting,
     Outcome,
@@ -110,6 +111,7 @@ class Measured:
     output_tail: str
     watched: Watching
     kill: KillReport | None = None
+    library_bytes: int | None = None
     throughput_per_s: float | None = None
     storage: StorageReport | None = None
     walk: WalkControl | None = None
@@ -144,6 +146,7 @@ def record_of(
         **peaks,
         demand_bytes=demand,
         demand_source=seen.samples.demand_source if demand is not None else None,
+        library_bytes=seen.library_bytes if shows_demand else None,
         base_bytes=_base(seen.events),
         gnu_time_maxrss_bytes=gnu.maxrss_bytes if gnu else None,
         gnu_time=asdict(gnu) if gnu else {},
@@ -245,12 +248,14 @@ def _missing(
     if not seen.events:
         missing["collections_s"] = "the workload tells no events"
     if request.strategy is not None:
-        missing["demand_bytes"] = f"{request.strategy}'s own trial: what it adds is no demand"
+        why = f"{request.strategy}'s own trial: what it adds is no demand"
     elif limit is not None:
-        missing["demand_bytes"] = "demand shows only without a limit"
+        why = "demand shows only without a limit"
     elif verdict.outcome != "ok":
-        missing["demand_bytes"] = f"the trial ended as {verdict.outcome}"
-    return missing
+        why = f"the trial ended as {verdict.outcome}"
+    else:
+        return missing
+    return {**missing, **dict.fromkeys(DEMAND, why)}
 
 
 def harness_error_record(request: TrialRequest, error: Exception) -> TrialRecord:

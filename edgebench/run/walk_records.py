@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgebench.records import TrialRecord, is_count
+from edgebench.records import DEMAND, TrialRecord, is_count
 from edgebench.results.steady import steadiness
 from edgebench.run.walk_control import WalkControl, WalkStep
 from edgebench.run.walked_limits import WalkedLimits
@@ -108,7 +108,7 @@ def _at(
         missing={
             **whole.missing,
             **dict.fromkeys(_WHOLE, _WHY_NOT),
-            "demand_bytes": _WHY_NO_DEMAND,
+            **dict.fromkeys(DEMAND, _WHY_NO_DEMAND),
         },
     )
     return record if number == 0 else _later(record, step)

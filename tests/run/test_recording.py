@@ -11,7 +11,14 @@ from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.interface import Limits
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
-from edgebench.records import CONFINEMENT, FINAL_OUTCOMES, LimitSetting, SamplerReport, Watching
+from edgebench.records import (
+    CONFINEMENT,
+    DEMAND,
+    FINAL_OUTCOMES,
+    LimitSetting,
+    SamplerReport,
+    Watching,
+)
 from edgebench.run.confinement import SLACK_BYTES
 from edgebench.run.process import ProcessEnd
 from edgebench.run.recorded_trials import RecordedTrials
@@ -132,13 +139,17 @@ def test_demand_shows_only_where_nothing_limits_or_adds() -> None:
     """Under a limit, of a failed trial, or of a strategy's own there is a reason instead."""
     limited = record(applied=Limits(64 * MIB))
     assert (limited.demand_bytes, limited.demand_source) == (None, None)
-    assert limited.missing == {"demand_bytes": "demand shows only without a limit"}
+    assert limited.missing == dict.fromkeys(DEMAND, "demand shows only without a limit")
     failed = record(ended=ProcessEnd(3, False, started_ns=0, wall_s=4.0))
-    assert failed.missing == {"demand_bytes": "the trial ended as failed"}
+    assert failed.missing == dict.fromkeys(DEMAND, "the trial ended as failed")
     assert (failed.demand_bytes, failed.exit_code) == (None, 3)
-    own = record_of(replace(REQUEST, strategy="memray"), SEEN, "", 4.5)
-    assert own.missing == {"demand_bytes": "memray's own trial: what it adds is no demand"}
-    assert (own.demand_bytes, own.strategy) == (None, "memray")
+    seen = replace(SEEN, library_bytes=7 * MIB)
+    own = record_of(replace(REQUEST, strategy="memray"), seen, "", 4.5)
+    why = "memray's own trial: what it adds is no demand"
+    assert own.missing == dict.fromkeys(DEMAND, why)
+    assert (own.demand_bytes, own.library_bytes, own.strategy) == (None, None, "memray")
+    timed = record_of(REQUEST, seen, "", 4.5)
+    assert (timed.demand_bytes, timed.library_bytes) == (93 * MIB, 7 * MIB)
 
 
 def test_what_is_missing_and_what_was_odd_is_said() -> None:

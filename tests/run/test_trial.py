@@ -75,6 +75,35 @@ def test_a_known_allocation_shows_in_every_measure(session: Session, files: Tria
     assert record.saturated is False
 
 
+#: Two processes share so many MiB of ``multiprocessing``'s memory and hold them for a while.
+SHARE = """
+import os, sys, time
+from multiprocessing import shared_memory
+area = shared_memory.SharedMemory(create=True, size=100 << 20)
+child = os.fork()
+for i in range(0, area.size, 4096):
+    area.buf[i] = 1
+time.sleep(0.8)
+area.close()
+if child:
+    os.waitpid(child, 0)
+    area.unlink()
+else:
+    os._exit(0)
+"""
+
+
+def test_memory_that_processes_share_counts_once(session: Session, files: TrialFiles) -> None:
+    """Demand is no more than the kernel's peak and swap; libraries stand beside it."""
+    record = trial(session, files, SHARE)
+    assert record.outcome == "ok"
+    assert record.demand_bytes is not None
+    assert record.peak_bytes is not None
+    assert 100 * MIB < record.demand_bytes <= record.peak_bytes + (record.swap_peak_bytes or 0)
+    assert record.library_bytes is not None
+    assert 2 * MIB < record.library_bytes < 100 * MIB
+
+
 @pytest.mark.v2_core
 @pytest.mark.quick
 def test_a_limit_below_demand_without_swap_is_a_recorded_kill(

@@ -1,0 +1,172 @@
+"""What demand counts: memory that only swap can hold, and the files of its own that a trial maps.
+
+Anonymous, shared and kernel memory, swap, and mapped files such as weights. Not cached files that
+nothing maps, and not the pages of libraries, which the kernel charges to whoever read them first:
+those are recorded beside it, and are added when a board is sized.
+
+The kernel's ``mapped_file`` (version 1) and ``file_mapped`` (version 2) contain mapped shared
+memory, which ``shmem`` contains too, and libraries. ``shmem`` also contains shared memory that
+nothing maps, such as a file of a tmpfs. How much that is, and how much of libraries is charged,
+is looked up in the processes' maps while an unlimited trial runs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgebench.cgroups.counters import parse_counters
+from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.mapped_files import mapped_files
+from edgebench.cgroups.sampler import SAME_BYTES
+from edgebench.cgroups.slow_files import stat_keys
+
+#: The part of a trial's time in which its maps are read at most: the kernel stops changes of a
+#: process's maps meanwhile. Seen: 1 ms for a small program, 11 ms for one that imported torch.
+_LOOKING_SHARE = 0.02
+NOT_LOOKED = "the trial ended before its maps were read"
+NOT_SHOWN = "this kernel does not show us what the trial's processes map (smaps, memory.stat)"
+_HELD = ("anon_bytes", "shmem_bytes", "swap_bytes", "kernel_bytes")
+_PROC = Path("/proc")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class MapsLook:
+    """What the processes' maps tell at one moment, bytes.
+
+    Args:
+        t_ns: when, monotonic.
+        unmapped_shared_bytes: shared memory that no process maps.
+        charged_library_bytes: mapped pages of libraries that the cgroup is charged for.
+        library_bytes: mapped pages of libraries, whoever is charged for them.
+    """
+
+    t_ns: int
+    unmapped_shared_bytes: int
+    charged_library_bytes: int
+    library_bytes: int
+
+
+def demand_of(
+    columns: Mapping[str, Sequence[int]], looks: Sequence[MapsLook] = ()
+) -> tuple[int | None, str | None]:
+    """The largest demand over samples, bytes, and what it was computed from.
+
+    None without anonymous memory. A column whose first value is negative is left out. Without a
+    look all shared memory counts as unmapped as far as the cached files allow, and libraries that
+    the cgroup is charged for are not told from its own files.
+
+    Args:
+        columns: the samples' ``t_ns`` and ``…_bytes``, as long as each other.
+        looks: in the order of their times.
+    """
+    known = {name for name, column in columns.items() if column and column[0] >= 0}
+    if "anon_bytes" not in known:
+        return None, None
+    held = [name for name in _HELD if name in known]
+    values = zip(*(columns[name] for name in known), strict=True)
+    rows = [dict(zip(known, row, strict=True)) for row in values]
+    files = ["own_files" if looks else "mapped_file"] if "mapped_file_bytes" in known else []
+    names = [*(name.removesuffix("_bytes") for name in held), *files]
+    sizes = (sum(row[n] for n in held) + _own_files(row, _nearest(looks, row)) for row in rows)
+    return max(sizes), f"sampled {'+'.join(names)}"
+
+
+def _own_files(row: Mapping[str, int], look: MapsLook | None) -> int:
+    """The mapped files among a sample's pages, without shared memory and libraries."""
+    mapped, shared = row.get("mapped_file_bytes", 0), row.get("shmem_bytes", 0)
+    # Mapped files of a disk are among the cached ones.
+    cached = max(0, row["file_bytes"] - shared) if "file_bytes" in row else mapped
+    if look is None:
+        return min(mapped, cached)
+    files = min(max(0, mapped - shared + look.unmapped_shared_bytes), mapped, cached)
+    return max(0, files - look.charged_library_bytes)
+
+
+def _nearest(looks: Sequence[MapsLook], row: Mapping[str, int]) -> MapsLook | None:
+    return min(looks, key=lambda look: abs(look.t_ns - row["t_ns"]), default=None)
+
+
+class MapsWatch:
+    """Reads the maps of a trial without a limit whenever its processes map more than before.
+
+    So steady rounds, which map nothing new, are left alone.
+
+    Args:
+        cgroup: the trial's.
+        wanted: whether to look at all.
+    """
+
+    def __init__(self, cgroup: Cgroup, *, wanted: bool) -> None:
+        self._cgroup, self._wanted = cgroup, wanted
+        self.looks: list[MapsLook] = []
+        #: Why there is no look; None if there is one.
+        self.missing: str | None = NOT_LOOKED
+        self._most_bytes, self._next_ns = -1, 0
+
+    def reasons(self) -> dict[str, str]:
+        """Why the libraries' size is missing, by its key in the record."""
+        return {} if self.missing is None else {"library_bytes": self.missing}
+
+    @property
+    def library_bytes(self) -> int | None:
+        """The most of libraries that was seen; None without a look."""
+        return max((look.library_bytes for look in self.looks), default=None)
+
+    def look(self) -> None:
+        """Look if something new is mapped and it isn't too soon."""
+        began_ns = time.monotonic_ns()
+        if not self._wanted or began_ns < self._next_ns:
+            return
+        pids = self._cgroup.pids()
+        mapped = mapped_bytes(pids)
+        if mapped > self._most_bytes + 2 * SAME_BYTES or not self.looks:
+            self._most_bytes = mapped
+            self._look(pids)
+        ended_ns = time.monotonic_ns()
+        self._next_ns = ended_ns + round((ended_ns - began_ns) / _LOOKING_SHARE)
+
+    def _look(self, pids: Sequence[int]) -> None:
+        # Between two readings the maps are read: of what grows or shrinks the lesser one counts.
+        before, found, after = self._charged(), mapped_files(pids), self._charged()
+        if not pids:
+            return
+        if before is None or found is None or after is None:
+            self.missing = NOT_SHOWN if not self.looks else None
+            return
+        mapped, shared = min(before[0], after[0]), min(before[1], after[1])
+        self.missing = None
+        self.looks.append(
+            MapsLook(
+                t_ns=time.monotonic_ns(),
+                unmapped_shared_bytes=max(0, shared - found.shared_bytes),
+                charged_library_bytes=max(0, mapped - found.shared_bytes - found.own_bytes),
+                library_bytes=found.library_bytes,
+            )
+        )
+
+    def _charged(self) -> tuple[int, int] | None:
+        """Bytes of mapped files and of shared memory that the cgroup is charged for."""
+        stat = self._cgroup.file("memory", "memory.stat")
+        if stat is None:
+            return None
+        keys, values = stat_keys(stat), parse_counters(stat.read_text())
+        mapped = values.get(keys["mapped_file_bytes"])
+        shared = values.get(keys["shmem_bytes"])
+        return None if mapped is None or shared is None else (mapped, shared)
+
+
+def mapped_bytes(pids: Sequence[int]) -> int:
+    """What the processes map of files and shared memory, a page once for each of them."""
+    pages = 0
+    for pid in pids:
+        try:
+            pages += int((_PROC / str(pid) / "statm").read_text().split()[2])
+        except (OSError, IndexError):
+            # It has ended.
+            continue
+    return pages * _PAGE

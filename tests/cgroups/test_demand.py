@@ -1,0 +1,252 @@
+"""What demand counts: each page once, and a trial's own files without libraries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+
+from edgebench.cgroups.demand import MapsLook, MapsWatch, demand_of, mapped_bytes
+from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.join import join_command
+from edgebench.cgroups.mapped_files import MappedFiles, mapped_in, memory_devices
+from edgebench.cgroups.sampler_process import SamplerProcess
+
+MIB = 1 << 20
+#: What the kernel charges in batches, and what a process maps by the way.
+SLACK = 3 * MIB
+#: One process's libraries, weights and shared memory, MiB; the last mapping is anonymous memory.
+SMAPS = """\
+1000-2000 r--p 00000000 fe:00 11   /usr/lib/libm.so
+Rss:                2048 kB
+Pss:                1024 kB
+Pss_Dirty:             0 kB
+Anonymous:             0 kB
+2000-3000 r-xp 00001000 fe:00 11   /usr/lib/libm.so
+Rss:                4096 kB
+Pss:                2048 kB
+Anonymous:             0 kB
+3000-4000 rw-p 00002000 fe:00 11   /usr/lib/libm.so
+Rss:                1024 kB
+Pss:                1024 kB
+Anonymous:          1024 kB
+4000-5000 r--p 00000000 fe:00 12   /srv/weights of mine.bin
+Rss:               10240 kB
+Pss:                5120 kB
+Anonymous:             0 kB
+5000-6000 rw-s 00000000 00:01 13   /dev/zero (deleted)
+Rss:                3072 kB
+Pss:                1536 kB
+Anonymous:             0 kB
+6000-7000 r--s 00000000 00:1c 14   /dev/shm/cache
+Rss:                5120 kB
+Pss:                5120 kB
+Anonymous:             0 kB
+7000-8000 rw-p 00000000 00:00 0    [heap]
+Rss:                9216 kB
+Pss:                9216 kB
+Anonymous:          9216 kB
+"""
+MEMORY = {"00:01", "00:1c"}
+
+
+def test_maps_are_told_apart_by_what_they_map() -> None:
+    """Code with its other mappings, own files, shared memory; no page that was changed."""
+    assert mapped_in([SMAPS], MEMORY) == MappedFiles(6 * MIB, 10 * MIB, 8 * MIB)
+
+
+def test_a_page_of_two_processes_counts_once() -> None:
+    """Both map the same pages, in the same shares or one of them more."""
+    more = SMAPS.replace("Rss:               10240 kB", "Rss:               20480 kB")
+    assert mapped_in([SMAPS, SMAPS], MEMORY) == MappedFiles(6 * MIB, 10 * MIB, 10 * MIB + 3 * MIB)
+    assert mapped_in([SMAPS, more], MEMORY).own_bytes == 20 * MIB
+
+
+def test_file_systems_in_memory_are_found() -> None:
+    """Their devices, as smaps writes them."""
+    mounts = (
+        "22 1 254:0 / / rw shared:1 - ext4 /dev/root rw\n"
+        "25 22 0:28 / /dev/shm rw,nosuid shared:4 master:2 - tmpfs tmpfs rw\n"
+        "26 22 0:300 / /dev rw - devtmpfs devtmpfs rw\n"
+    )
+    assert memory_devices(mounts) == {"00:1c", "00:12c"}
+
+
+def columns(**sizes: int) -> dict[str, list[int]]:
+    """One sample at 100 ns."""
+    return {"t_ns": [100], **{f"{name}_bytes": [size] for name, size in sizes.items()}}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "look", "needed"),
+    [
+        # All of the shared memory is mapped: the kernel counts it in both.
+        ({"shmem": 200, "mapped_file": 200, "file": 200}, (0, 0), 10 + 200),
+        # A file that is only read is no demand, and isn't taken for a mapped one.
+        ({"shmem": 200, "mapped_file": 200, "file": 500}, (0, 0), 10 + 200),
+        # None of it is mapped, and weights are.
+        ({"shmem": 200, "mapped_file": 100, "file": 300}, (200, 0), 10 + 200 + 100),
+        # Some of both, beside cached files.
+        ({"shmem": 200, "mapped_file": 190, "file": 900}, (80, 0), 10 + 200 + 70),
+        # Libraries that the trial is charged for are not its own files.
+        ({"shmem": 0, "mapped_file": 160, "file": 160}, (0, 60), 10 + 100),
+    ],
+)
+def test_each_page_counts_once(sizes: dict[str, int], look: tuple[int, int], needed: int) -> None:
+    """Shared memory whether it is mapped or not, weights, no libraries."""
+    looks = [MapsLook(90, *look, library_bytes=400)]
+    found = demand_of(columns(anon=10, **sizes), looks)
+    assert found == (needed, "sampled anon+shmem+own_files")
+
+
+def test_the_nearest_look_counts() -> None:
+    """What was charged at the beginning says nothing of the end."""
+    table = {
+        "t_ns": [0, 100],
+        "anon_bytes": [1, 1],
+        "file_bytes": [0, 90],
+        "mapped_file_bytes": [0, 90],
+    }
+    looks = [MapsLook(1, 0, 0, 0), MapsLook(80, 0, 50, 70)]
+    assert demand_of(table, looks)[0] == 1 + 40
+
+
+def test_without_a_look_it_never_exceeds_what_is_charged() -> None:
+    """The need may be overstated by libraries, but not by counting pages twice."""
+    found = demand_of(columns(anon=10, shmem=200, mapped_file=210, file=210, swap=5, kernel=3))
+    assert found == (10 + 210 + 5 + 3, "sampled anon+shmem+swap+kernel+mapped_file")
+    assert demand_of(columns(anon=-1)) == (None, None)
+    assert demand_of({"t_ns": [], "anon_bytes": []}) == (None, None)
+
+
+#: Three generations hold memory of every kind until their input ends. Arguments: folders on a disk
+#: and in memory.
+GENERATIONS = """
+import mmap, os, sys
+disk, memory = sys.argv[1:]
+MIB = 1 << 20
+def write(path, size):
+    with open(path, "wb") as file:
+        file.write(b"x" * size)
+    return path
+def mapped(path):
+    file = os.open(path, os.O_RDONLY)
+    area = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+    sum(area[i] for i in range(0, len(area), 4096))
+    return area
+held = [b"x" * (24 * MIB), mapped(write(disk + "/weights", 40 * MIB))]
+if os.fork() == 0:
+    shared = mmap.mmap(-1, 20 * MIB)
+    for i in range(0, len(shared), 4096):
+        shared[i] = 1
+    fd = os.memfd_create("made")
+    os.write(fd, b"x" * (16 * MIB))
+    if os.fork() == 0:
+        write(memory + "/unmapped", 12 * MIB)
+        held.append(mapped(write(memory + "/mapped", 28 * MIB)))
+        write(disk + "/cached", 36 * MIB)
+        print("held", flush=True)
+sys.stdin.read()
+"""
+SHARED, WEIGHTS, CACHED = (20 + 16 + 12 + 28) * MIB, 40 * MIB, 36 * MIB
+
+
+@contextmanager
+def generations(cgroup: Cgroup, disk: Path, memory: str) -> Iterator[None]:
+    """The three hold their memory while the block runs."""
+    words = [sys.executable, "-I", "-S", "-c", GENERATIONS, str(disk), memory]
+    command = join_command(cgroup, words, None, None)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield
+
+
+@pytest.mark.own_cgroup
+@pytest.mark.v2_core
+def test_every_kind_of_memory_counts_once(cgroup: Cgroup, tmp_path: Path) -> None:
+    """Of a child of a child too; a tmpfs file that nothing maps counts, a cached file does not."""
+    sampler, watch = SamplerProcess(cgroup.hot_files(), tmp_path), MapsWatch(cgroup, wanted=True)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as memory,
+        generations(cgroup, disk, memory),
+    ):
+        watch.look()
+        sampler.start()
+        deadline = time.monotonic() + 60
+        while not sampler._rows(1):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        counters = cgroup.read()
+        sampler.stop()
+    summary = sampler.summary(watch.looks)
+    sampler.pack(tmp_path / "samples.npz")
+    last = np.load(tmp_path / "samples.npz")["stat"][-1]
+    # Where the test's own folder lies in memory, its files are shared memory.
+    in_memory = last["shmem_bytes"] > SHARED + CACHED
+    own = sum(max(0, int(last[f"{name}_bytes"])) for name in ("anon", "kernel", "swap"))
+    known = own + SHARED + WEIGHTS + (CACHED if in_memory else 0)
+    assert summary.demand_bytes is not None
+    assert abs(summary.demand_bytes - known) < SLACK
+    peak, swap = counters.peak_bytes or summary.sampled_peak_bytes, summary.swap_peak_bytes
+    assert peak is not None
+    assert summary.demand_bytes <= peak + (swap or 0)
+    # Python and the C library, at least.
+    assert watch.library_bytes is not None
+    assert watch.library_bytes > 2 * MIB
+    assert watch.missing is None
+
+
+class MadeUpGroup:
+    """The test's own process, in a group whose statistics are a file."""
+
+    def __init__(self, stat: Path) -> None:
+        self._stat = stat
+
+    def pids(self) -> tuple[int, ...]:
+        """The test's own process."""
+        return (os.getpid(),)
+
+    def file(self, controller: str, name: str) -> Path:
+        """Its statistics."""
+        return self._stat
+
+
+@pytest.fixture
+def made_up_group(tmp_path: Path) -> Cgroup:
+    """Such a group without shared memory."""
+    stat = tmp_path / "memory.stat"
+    stat.write_text("anon 100\nfile 50\nshmem 0\nfile_mapped 8\n")
+    return cast("Cgroup", MadeUpGroup(stat))
+
+
+def test_what_maps_nothing_new_is_not_looked_at_again(made_up_group: Cgroup) -> None:
+    """The maps of a steady trial are read once."""
+    watch = MapsWatch(made_up_group, wanted=True)
+    for _ in range(3):
+        watch._next_ns = 0
+        watch.look()
+    assert len(watch.looks) == 1
+    assert mapped_bytes(made_up_group.pids()) > 0
+
+
+def test_a_trial_that_is_not_to_be_looked_at_says_nothing(made_up_group: Cgroup) -> None:
+    """Under a limit nothing is read."""
+    watch = MapsWatch(made_up_group, wanted=False)
+    watch.look()
+    assert watch.looks == []
+    assert watch.library_bytes is None
+    assert "library_bytes" in watch.reasons()
