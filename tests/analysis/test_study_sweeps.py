@@ -50,7 +50,7 @@ batch = 16
 steps = 3
 evaluate = true
 [memory]
-strategies = ["categories", "operators", "cores"]
+strategies = ["categories", "operators"]
 """
 SEARCH = """
 schema = 1
@@ -162,8 +162,10 @@ def test_operators_are_told_by_phase(parts: Results):
     assert "convolution" in {row["family"] for row in families.rows[:4]}
 
 
-def test_each_core_s_part_of_each_phase(parts: Results):
+@pytest.mark.long
+def test_each_core_s_part_of_each_phase(tmp_path: Path):
     """Together no busier than there are cores, and in all the process's own time."""
+    parts = swept(tmp_path, PARTIAL.replace('"categories", "operators"', '"cores"'))
     frame = core_frame(parts)
     assert {"data", "forward", "backward", "step", "round"} <= set(frame["phase"])
     rounds = frame[frame["phase"] == "round"].groupby("trial")["busy"].agg(["sum", "count"])

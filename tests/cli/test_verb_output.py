@@ -50,7 +50,6 @@ SLOWLY = [
         "alexnet with 300.0 MiB takes ",
     ),
     (("layers", "alexnet", "--from", QUICK, "--no-figure"), "alexnet needs 462.7 MiB; takes 26"),
-    (("validate", QUICK, "--no-figures"), "Where memory slows a workload 1.5× or more,"),
 ]
 MEASURED = [
     (("measure", "--memory", "300M", "--verbose", "--", *_ALLOCATE), "It took "),
