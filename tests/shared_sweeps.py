@@ -17,7 +17,7 @@ kills          the same program at 75 % of its demand and at 32 MiB, without swa
 inference      LeNet, layer by layer, two rounds: unlimited, at 130 % and at 95 %
 training       LeNet on digits, two steps, unlimited: timed, and for three strategies
 pressed        a small training at 80 % with swap: timed, and for memory.stat
-walk           a NumPy network through 150 % and 85 %, down and up, with swap
+walk           a small training through 150 % and 85 %, down and up, with swap
 onnx           a small ONNX file, by its layers: unlimited and at 130 %
 litert         the same network as a TFLite file
 tensorflow     the same network as a Keras file, unlimited
@@ -113,11 +113,11 @@ _RECIPES = {
         ("own_cgroup", "torch", "root", "swap"),
     ),
     "walk": _Recipe(
-        '[workload]\nkind = "training"\nframework = "numpy"\nnetwork = "mlp"\nwidth = 256\n'
+        '[workload]\nkind = "training"\nnetwork = "mlp"\nwidth = 256\n'
         + "learning_rate = 0.001\nsteps = 5\n"
         + '[limits]\nmemory = ["150%", "85%"]\nswap = "128M"\nplan = "walk"\ntarget = 0.5\n'
         + 'starts = ["150%"]\n',
-        ("own_cgroup", "root", "swap"),
+        ("own_cgroup", "torch", "root", "swap"),
     ),
     "onnx": _file("made_onnx", "small.onnx", 'schedule = "linear"\n' + _TWO_LIMITS),
     "litert": _file("made_tflite", "small.tflite"),

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option(
     "--most", type=click.IntRange(1, 65536), default=1024, help="The largest batch to try."
 )
-@click.option("--framework", default="pytorch", help="pytorch, tensorflow, numpy.")
+@click.option("--framework", default="pytorch", help="pytorch, tensorflow.")
 @click.option("--optimizer", default="sgd", help="sgd, momentum, adam, adagrad.")
 @click.option("--precision", default="float32", help="float32 or bfloat16.")
 @click.option("--checkpointing", is_flag=True, help="Recompute activations in the backward pass.")

@@ -29,8 +29,6 @@ _SCENARIO = 'schema = 1\nname = "tiny"\nrepeats = 1\n[limits]\nmemory = ["max"]\
 SCENARIOS = {
     "command": 'kind = "command"\ncommand = ["true"]\n',
     "inference": 'kind = "inference"\nnetwork = "lenet"\n',
-    "numpy": 'kind = "training"\nnetwork = "mlp"\nframework = "numpy"\n'
-    'data = "synthetic-digits"\nsteps = 2\n',
     "digits": 'kind = "training"\nnetwork = "mlp"\ndata = "digits"\nsteps = 2\n',
 }
 
@@ -66,7 +64,6 @@ CALLS = [
     call("check SCENARIOS/inference.toml"),
     call("run SCENARIOS/command.toml --results OUT", cgroup=True),
     call("run SCENARIOS/inference.toml --results OUT", "torch", cgroup=True),
-    call("run SCENARIOS/numpy.toml --results OUT", "plot", cgroup=True),
     call("run SCENARIOS/digits.toml --results OUT", "plot", "torch", cgroup=True),
     call("measure -- true", cgroup=True),
     call("calibrate --results OUT --swap none", "plot", "torch", cgroup=True, costly=True),
@@ -112,7 +109,6 @@ CALLS = [
 #: What brings the same by another way: torch needs numpy and Jinja2, memray and Dask need Jinja2.
 OTHERWISE = {
     "data synthetic": [{"torch"}],
-    "run SCENARIOS/numpy.toml --results OUT": [{"torch"}],
     "report SWEEP": [{"plot", "torch"}, {"plot", "heap"}, {"plot", "fleet"}],
 }
 #: Extras that a page names for more than the verb's least.

@@ -19,10 +19,10 @@ from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.flag_scenario import without_sensors
 from edgebench.scenario.scenario import SCHEMA, scenario_of
 
-pytestmark = pytest.mark.own_cgroup
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
 RAPL = "class/powercap/intel-rapl:0/energy_uj"
 #: A step of training that takes some tens of milliseconds.
-TRAINING = {"kind": "training", "framework": "numpy", "network": "mlp", "width": 512}
+TRAINING = {"kind": "training", "network": "mlp", "width": 512}
 
 
 class Quiet:

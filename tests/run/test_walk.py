@@ -21,7 +21,7 @@ from edgebench.slowdown.curves import curves
 from edgebench.slowdown.upward import upward_seconds, upward_slowdown
 from tests.own_path import python_path
 
-pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
+pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch, pytest.mark.root, pytest.mark.swap]
 
 BELOW_WHAT_LIVES = """
 schema = 1
@@ -31,7 +31,6 @@ repeats = 1
 timeout = "2m"
 [workload]
 kind = "training"
-framework = "numpy"
 network = "mlp"
 width = 256
 learning_rate = 0.001
@@ -201,7 +200,6 @@ def test_a_limit_below_what_lives_ends_the_walk_and_the_rest_is_kept(ended: Resu
     assert sweep.complete
 
 
-@pytest.mark.torch
 @pytest.mark.long
 def test_after_a_kill_another_process_walks_above(tmp_path: Path) -> None:
     """Without swap the weights don't fit; further walks come closer, each above the last kill."""

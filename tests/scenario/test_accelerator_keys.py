@@ -62,7 +62,7 @@ def test_a_scenario_without_one_means_what_it_meant(tmp_path: Path):
         (CONVOLUTION, "workload", [BOTH], "accelerator"),
         (INFERENCE, "workload", [BOTH, 'schedule = "stream"', 'loader = "mmap"'], "host's memory"),
         (INFERENCE, "workload", [BOTH, 'schedule = "admission"'], "host's memory"),
-        (TRAINING, "workload", [BOTH, 'framework = "numpy"', 'network = "mlp"'], "pytorch"),
+        (TRAINING, "workload", [BOTH, 'framework = "tensorflow"', 'network = "alexnet"'], "pytor"),
         (TRAINING, "workload", [BOTH, 'trained = "filters 40%"'], "filters"),
     ],
 )

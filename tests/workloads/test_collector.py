@@ -22,10 +22,10 @@ from tests.own_path import python_path
 #: the next one: enough for Python to begin a full collection by itself.
 CYCLES = """
 import sys
-import edgebench.workloads.training.numpy_mlp as numpy_mlp
+from edgebench.workloads.training.pytorch.network import TorchNetwork
 from edgebench.workloads.worker import main
 
-plain, kept = numpy_mlp.NumpyMlp.forward, []
+plain, kept = TorchNetwork.forward, []
 
 def forward(self, batch, share):
     kept.clear()
@@ -35,7 +35,7 @@ def forward(self, batch, share):
         kept.append(one)
     return plain(self, batch, share)
 
-numpy_mlp.NumpyMlp.forward = forward
+TorchNetwork.forward = forward
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -48,8 +48,8 @@ class Node:
 
 
 def settings(collector: str) -> dict[str, Any]:
-    """A small network trained for four steps without torch."""
-    workload = {"kind": "training", "framework": "numpy", "network": "mlp", "steps": 4}
+    """A small network trained for four steps."""
+    workload = {"kind": "training", "network": "mlp", "steps": 4}
     tables = {"schema": 1, "name": "made", "workload": {**workload, "gc": collector}}
     (made,) = scenario_of(tables).workload_settings()
     return made
@@ -94,7 +94,7 @@ def within_rounds(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     "No garbage collection runs in a round unless requested; outputs are bit-identical; "
     "memory does not grow through reference cycles."
 )
-@pytest.mark.process
+@pytest.mark.torch
 def test_frozen_rounds_have_no_collection_and_the_same_outputs():
     """By default a full one falls into a phase and is an event with its time; frozen, none does.
 

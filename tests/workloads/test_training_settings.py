@@ -41,9 +41,8 @@ def scenario(folder: Path, *lines: str) -> Any:
         ),
         (['network = "lstm"', "depth = 0"], "an lstm needs at least one layer"),
         (['network = "lstm"', "checkpointing = true"], "an lstm has no blocks to checkpoint"),
-        (['network = "lenet"', 'framework = "numpy"'], "framework numpy trains only mlp"),
         (
-            ['network = "mlp"', 'framework = "numpy"', 'precision = "bfloat16"'],
+            ['network = "alexnet"', 'framework = "tensorflow"', 'precision = "bfloat16"'],
             "in float32, without checkpointing and per_layer; leave precision out",
         ),
         (['network = "mlp"', 'framework = "tensorflw"'], "did you mean 'tensorflow'?"),
@@ -74,7 +73,10 @@ def scenario(folder: Path, *lines: str) -> Any:
         (['network = "lenet"', 'data = "digit"'], "no data set 'digit'; did you mean 'digits'?"),
         (['network = "lenet"', 'data = "no.py:data"'], "no file"),
         (['network = "lenet"', 'data = "torch.nn:data"', "image = 9"], "image scales the images"),
-        (['network = "mlp"', 'framework = "numpy"', 'loss = "torch.nn:MSELoss"'], "leave loss out"),
+        (
+            ['network = "alexnet"', 'framework = "tensorflow"', 'loss = "torch.nn:MSELoss"'],
+            "leave loss out",
+        ),
         (['network = "json:x"', 'data = "json:x"'], "two functions are called json:x"),
     ],
 )

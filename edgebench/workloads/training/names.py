@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from edgebench.layers.names import NETWORKS
 
-PYTORCH, NUMPY, TENSORFLOW = "pytorch", "numpy", "tensorflow"
+PYTORCH, TENSORFLOW = "pytorch", "tensorflow"
 #: Framework → the module that is its backend, imported when a training needs it.
 BACKENDS = {
     PYTORCH: "edgebench.workloads.training.pytorch.backend",
-    NUMPY: "edgebench.workloads.training.numpy_mlp",
     TENSORFLOW: "edgebench.workloads.training.tensorflow.backend",
 }
 #: Framework → the module that its worker imports; each brings numpy as well.
-LIBRARIES = {PYTORCH: "torch", NUMPY: "numpy", TENSORFLOW: "tensorflow"}
+LIBRARIES = {PYTORCH: "torch", TENSORFLOW: "tensorflow"}
 FRAMEWORKS = tuple(BACKENDS)
 #: Frameworks as tables and figures name them.
-TITLES = {PYTORCH: "PyTorch", NUMPY: "NumPy", TENSORFLOW: "TensorFlow"}
+TITLES = {PYTORCH: "PyTorch", TENSORFLOW: "TensorFlow"}
 MLP, BASIC_CNN, LSTM, ALEXNET = "mlp", "basic_cnn", "lstm", "alexnet"
 #: Built without torchvision, for images of any shape.
 OWN = (MLP, BASIC_CNN, LSTM)
