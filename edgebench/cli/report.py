@@ -41,11 +41,10 @@ _SENTENCES = 2
     help="The file to write [default: report.html in the sweep's folder].",
 )
 @click.option("--markdown", is_flag=True, help="Also write Markdown, with the figures beside it.")
-@click.option("--pdf", is_flag=True, help="Also write PDF.")
 @verbose_option("each question with the first sentences of its answer")
 @json_option("the files' paths")
 def report(
-    results: Path, output: Path | None, markdown: bool, pdf: bool, verbose: bool, as_json: bool
+    results: Path, output: Path | None, markdown: bool, verbose: bool, as_json: bool
 ) -> None:
     """Write a self-contained report of the newest sweep in RESULTS.
 
@@ -53,15 +52,14 @@ def report(
     offline and prints: sentences, tables, figures, the environment, and the reasons for doubt.
     """
     # Checked together, so that one command installs everything.
-    need("jinja2", "pandas", *(["typst"] if pdf else []))
+    need("jinja2", "pandas")
     import_pandas()
     from edgebench.report.builder import make_report, without_repeats
-    from edgebench.report.pictures import Pngs
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
-    made = make_report(loaded, Pngs.ALL if markdown else Pngs.LARGE if pdf else Pngs.NONE)
-    paths = _written(made, output or loaded.path / "report.html", markdown, pdf)
+    made = make_report(loaded, pngs=markdown)
+    paths = _written(made, output or loaded.path / "report.html", markdown)
     if output is None:
         paths = [*_written_headline(made, loaded.path), *paths]
     warnings = without_repeats([*loaded.warnings, *made.left_out])
@@ -107,16 +105,12 @@ def _is_comparable(earlier: Path, sweep: Sweep) -> bool:
     return True
 
 
-def _written(made: Report, target: Path, markdown: bool, pdf: bool) -> list[Path]:
+def _written(made: Report, target: Path, markdown: bool) -> list[Path]:
     from edgebench.report.html import as_html
     from edgebench.report.markdown import write_markdown
     from edgebench.results.derived import write_file
 
     paths = [write_file(target, as_html(made).encode())]
-    if pdf:
-        from edgebench.report.pdf import as_pdf
-
-        paths.append(write_file(target.with_suffix(".pdf"), as_pdf(made)))
     return paths + (write_markdown(target.with_suffix(".md"), made) if markdown else [])
 
 

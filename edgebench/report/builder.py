@@ -13,7 +13,7 @@ from edgebench.report.content import Chapter, Report
 from edgebench.report.memory_sentences import fit_sentences
 from edgebench.report.more_memory import largest_saving
 from edgebench.report.one_sentence import sweep_sentences
-from edgebench.report.pictures import Pngs, draw_pictures
+from edgebench.report.pictures import draw_pictures
 from edgebench.report.remedies import advice_sentence, remedies_table
 from edgebench.report.tables import (
     environment_table,
@@ -55,8 +55,8 @@ class _Found:
     warnings: list[str] = field(default_factory=list)
 
 
-def make_report(results: Results, pngs: Pngs = Pngs.NONE) -> Report:
-    """The report of one sweep, complete, running or interrupted; ``pngs``: which it needs.
+def make_report(results: Results, *, pngs: bool = False) -> Report:
+    """The report of one sweep, complete, running or interrupted; ``pngs``: figures also as PNG.
 
     Raises:
         ResultsError: these are several sweeps.

@@ -1,4 +1,4 @@
-"""The parts of a report as plain data, for HTML, Markdown and PDF."""
+"""The parts of a report as plain data, for HTML and Markdown."""
 
 from __future__ import annotations
 

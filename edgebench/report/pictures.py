@@ -6,7 +6,6 @@ import base64
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from edgebench.parallel import begun_in_parallel
@@ -38,14 +37,6 @@ _ALL_LAYERS = ("layer-times", "loading-execution")
 _COLOURS = 256
 
 
-class Pngs(Enum):
-    """Which figures a report needs as PNG in full colours, beside what its page embeds."""
-
-    NONE = auto()
-    LARGE = auto()
-    ALL = auto()
-
-
 @dataclass(frozen=True)
 class EmbeddedPicture:
     """A figure as a ``data:`` address that holds the whole image."""
@@ -56,11 +47,12 @@ class EmbeddedPicture:
 
 
 def draw_pictures(
-    results: Results, pngs: Pngs, meanwhile: Callable[[], object]
+    results: Results, pngs: bool, meanwhile: Callable[[], object]
 ) -> tuple[list[Picture], list[str]]:
     """The figures that answer a report's questions, and for each kind without one the reason.
 
-    Figures too large as SVG are made as PNG. ``meanwhile`` is called while some are drawn.
+    Figures too large as SVG are made as PNG; with ``pngs`` each also as PNG in full colours.
+    ``meanwhile`` is called while some are drawn.
     """
     # One is worth a process: matplotlib is imported meanwhile.
     with begun_in_parallel(lambda _: results.read_frames(), [None], least=1) as read:
@@ -96,12 +88,12 @@ def embedded_pictures(pictures: Sequence[Picture]) -> tuple[list[EmbeddedPicture
     return kept, left_out
 
 
-def is_png(picture: Picture) -> bool:
+def _is_png(picture: Picture) -> bool:
     """Whether a page embeds the figure as PNG: it has no SVG, or its SVG is too large."""
     return not 0 < len(picture.svg) <= LARGEST_SVG
 
 
-def _picture(stem: str, figure: Figure, pngs: Pngs) -> Picture:
+def _picture(stem: str, figure: Figure, pngs: bool) -> Picture:
     from edgebench.report.figures.held_figure import held
     from edgebench.report.figures.layout import lay_out
     from edgebench.report.figures.style import figure_bytes
@@ -114,9 +106,9 @@ def _picture(stem: str, figure: Figure, pngs: Pngs) -> Picture:
         # The figure's own title and subtitle.
         words = [text.get_text() for text in figure.texts[:2]]
         picture = Picture(stem, ": ".join(word for word in words if word) or stem, svg)
-        if pngs is Pngs.ALL or (is_png(picture) and pngs is Pngs.LARGE):
+        if pngs:
             picture = replace(picture, png=figure_bytes(figure, ["png"])["png"])
-        if is_png(picture):
+        if _is_png(picture):
             # Here, where other figures are drawn at the same time.
             picture = replace(picture, small=_few_colours(_pixels(figure)))
     return picture
@@ -155,7 +147,7 @@ def _is_stepped(line: Line2D) -> bool:
 
 def _address(picture: Picture) -> str:
     kind, data = "svg+xml", picture.svg
-    if is_png(picture):
+    if _is_png(picture):
         kind, data = "png", picture.small or _few_colours(_opened(picture.png))
     return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 

@@ -95,7 +95,6 @@ CALLS = [
     call("minimum lenet --results OUT", "torch", cgroup=True, costly=True),
     call("minimum --confirm 0 --results OUT -- true", cgroup=True),
     call("report SWEEP", "report"),
-    call("report SWEEP --pdf", "report", costly=True),
     call("compare SWEEP SWEEP", "plot"),
     call("export SWEEP", "plot"),
     call("export SWEEP --format json", "plot"),

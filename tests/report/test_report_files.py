@@ -147,18 +147,6 @@ def test_markdown_says_the_same(told: Path):
 
 @pytest.mark.process
 @pytest.mark.usefixtures("one_figure")
-def test_the_pdf_is_whole(tmp_path: Path):
-    """With --pdf there is a whole PDF beside the page, below 5 MB."""
-    folder = make(tmp_path, SMALL)
-    assert tell(folder, "--pdf").exit_code == 0
-    data = (folder / "report.pdf").read_bytes()
-    assert data.startswith(b"%PDF-")
-    assert data.rstrip().endswith(b"%%EOF")
-    assert len(data) < 5_000_000
-
-
-@pytest.mark.process
-@pytest.mark.usefixtures("one_figure")
 def test_json_names_the_files(tmp_path: Path):
     """--json gives the paths of what was written, wherever -o put it."""
     target = tmp_path / "elsewhere.html"
@@ -248,7 +236,7 @@ def test_damage_that_the_reading_process_saw_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """On two cores another process reads the layers: what it couldn't read is told, on one too."""
-    from edgebench.report.pictures import Pngs, draw_pictures
+    from edgebench.report.pictures import draw_pictures
 
     folder = make(tmp_path, SMALL)
     broken = min(folder.glob("events/*"))
@@ -258,7 +246,7 @@ def test_damage_that_the_reading_process_saw_is_told(
     for cores in ({0}, {0, 1}):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: cores)
         results = load(folder)
-        pictures, _ = draw_pictures(results, Pngs.NONE, lambda: None)
+        pictures, _ = draw_pictures(results, False, lambda: None)
         told.append((results.warnings, [(one.stem, one.svg, one.small) for one in pictures]))
     assert told[0] == told[1]
     (warning,) = told[0][0]

@@ -23,7 +23,6 @@ _ALLOWED = {
     "cli/__init__.py": "the null device",
     "report/figures/__init__.py": "the current folder, to come back to it",
     "report/html.py": "edgebench's own templates",
-    "report/pdf.py": "edgebench's own templates",
     "report/pictures.py": "bytes in memory",
     "results/live_file.py": "a file of the kernel's",
     "scenario/preview.py": "a file of the kernel's",

@@ -82,7 +82,6 @@ ALLOWED = {
     ("cgroups/sample_archive.py", "ZipFile"): "into an open file",
     ("results/columns/cache.py", "ZipFile"): "into an open file",
     ("measures/heap/dump_files.py", "NamedTemporaryFile"): "a new name and file, 0600",
-    ("report/pdf.py", "TemporaryDirectory"): "a new name and folder, 0700",
     ("workloads/training/data/vision.py", "TemporaryDirectory"): "a new name and folder, 0700",
     ("measures/strategies/categories_view.py", "write_text"): _WORKER,
     ("measures/strategies/operators.py", "write_text"): _WORKER,

@@ -102,7 +102,7 @@ def weights() -> None:
 WRITERS: dict[str, Callable[[], None]] = {
     "fit": verb("fit", "results"),
     "plot": verb("plot", "results"),
-    "report": verb("report", "results", "--markdown", "--pdf"),
+    "report": verb("report", "results", "--markdown"),
     "layers": verb("layers", "--from", "results"),
     "predict": verb("predict", "results", "--memory", "80M", "--figure", "--device", "board"),
     "validate": verb("validate", "results"),
