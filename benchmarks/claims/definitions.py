@@ -66,12 +66,6 @@ def _columns() -> Iterator[Claim]:
     yield says("A `trials.jsonl` of {} MiB or more", LARGE_BYTES >> 20)
 
 
-def _adaptive() -> Iterator[Claim]:
-    from edgebench.scenario.limit_axes import TARGET_ERROR
-
-    yield says("({}: {} % of the", f"{TARGET_ERROR:g}", _whole(100 * TARGET_ERROR))
-
-
 def _ledgers() -> Iterator[Claim]:
     from edgebench.measures.ledger import SMALL_BYTES, SMALL_SHARE
 
@@ -143,7 +137,6 @@ CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/verbs/validate.md": _knee,
     "docs/verbs/reconcile.md": _ledgers,
     "docs/decisions/0050-many-lines-are-columns.md": _columns,
-    "docs/reference/scenarios.md": _adaptive,
     "docs/explanation/why-numbers-differ.md": _ledgers,
     "docs/explanation/slowdown-model.md": _model,
 }

@@ -61,11 +61,10 @@ def check(scenario: str, storage: str | None, plan: str | None, as_json: bool) -
 
 def _answer(seen: Preview) -> str:
     """That it is valid, how much it would run and how long that takes at most."""
-    most = "" if seen.target_error is None else "at most "
     trials = seen.trials + seen.own_trials
     limits = len({point.limits.label for point in seen.points})
     return (
-        f"{seen.name} is valid: {most}{_count(trials, 'trial')} at {_count(limits, 'limit')}, "
+        f"{seen.name} is valid: {_count(trials, 'trial')} at {_count(limits, 'limit')}, "
         f"at most {format_duration(seen.longest_s)}."
     )
 
@@ -90,16 +89,12 @@ def _trials(seen: Preview, repeats: int) -> str:
     if seen.walks:
         fresh = _count(seen.trials - seen.walks, "fresh one")
         return f"{seen.trials}: {fresh}, and {_count(seen.walks, 'walk')} through all limits"
-    if seen.target_error is None:
-        return f"{seen.trials}: {repeats} of each point"
-    error = f"{seen.target_error:.1%}"
-    return f"at most {seen.trials}; fewer if every limit's error falls below {error} earlier"
+    return f"{seen.trials}: {repeats} of each point"
 
 
 def _own_trials(seen: Preview, strategies: Sequence[str]) -> str:
     """The trials that memory strategies need beside the timed ones, in words."""
-    most = "" if seen.target_error is None else "at most "
-    return f"{most}{seen.own_trials} more trials: {', '.join(strategies)}, once for each point"
+    return f"{seen.own_trials} more trials: {', '.join(strategies)}, once for each point"
 
 
 def _each(scenario: Scenario) -> str:

@@ -51,8 +51,7 @@ other_storage_option = click.option(
 other_plan_option = click.option(
     "--plan",
     type=click.Choice(PLANS),
-    help="Follow this plan instead of the scenario's: fresh trials at all limits, at those that "
-    "tell most, or a walk.",
+    help="Follow this plan instead of the scenario's: fresh trials at all limits, or a walk.",
 )
 memory_option = click.option(
     "--memory", multiple=True, help="Limit, as 200M or 75% (of demand); may be repeated."

@@ -76,7 +76,7 @@ def run_answer(folder: Path) -> list[str]:
     from edgebench.results.summary import summarise
 
     points = summarise(load(folder).sweeps[0])
-    # An adaptive search runs only some of its points.
+    # A search runs only some of its points.
     found = workloads([point for point in points if point.outcomes] or points)
     return sweep_sentences(found, brief_names(one.name for one in found))
 

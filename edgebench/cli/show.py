@@ -94,7 +94,7 @@ def _print_sweep(sweep: Sweep, points: Sequence[PointSummary], verbose: bool) ->
     from edgebench.report.one_sentence import sweep_sentences
     from edgebench.report.workload import workloads
 
-    # An adaptive search runs only some of its points.
+    # A search runs only some of its points.
     planned = [point for point in points if point.planned or point.outcomes]
     found = workloads(planned or points)
     names = brief_names(one.name for one in found)

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 _SIZED_SWAP = ("file", "zram")
 #: How well a walk is to know where slowdown changes most, as a share of the limit.
 CLIFF_TARGET = 0.02
-#: The error that an adaptive plan aims at, where a scenario doesn't say.
-TARGET_ERROR = 0.05
 
 
 def _by_shape(value: object) -> str:
@@ -155,11 +153,7 @@ class LimitAxes(TomlTable):
     accelerator_memory: Axis[AcceleratorLimit] | None = Field(
         default=None, examples=['["max", "4G"]']
     )
-    plan: Annotated[str, one_of("plan", PLANS)] = Field(default="grid", examples=['"adaptive"'])
-    target_error: Annotated[float, Field(ge=0.005, le=1)] | None = Field(
-        default=None, examples=["0.05"]
-    )
-
+    plan: Annotated[str, one_of("plan", PLANS)] = Field(default="grid", examples=['"walk"'])
     target: Annotated[float, Field(ge=0.002, le=0.5)] | None = Field(
         default=None, examples=["0.02"]
     )
@@ -185,14 +179,9 @@ class LimitAxes(TomlTable):
         """How well a walk is to know where slowdown changes most, as a share of the limit."""
         return CLIFF_TARGET if self.target is None else self.target
 
-    @property
-    def wanted_error(self) -> float:
-        """The error of slowdown that an adaptive plan aims at, as a share of the time."""
-        return TARGET_ERROR if self.target_error is None else self.target_error
-
     def unsaid(self) -> set[str]:
         """Later keys that say nothing here, so that a scenario means what it meant before them."""
-        later = {"plan", "target_error"} if self.plan == "grid" else set()
+        later = {"plan"} if self.plan == "grid" else set()
         later |= {key for key in ("target", "starts") if getattr(self, key) is None}
         later |= set() if self.accelerator_memory else {"accelerator_memory"}
         later |= {"storage"} if self.storage == (AS_IS,) else set()

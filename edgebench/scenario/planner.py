@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from edgebench.records import TrialRecord
-from edgebench.scenario.adaptive import AdaptivePlanner
+from edgebench.scenario.plans import WALK
 from edgebench.scenario.points import PlannedTrial, Point, own_trials, plan
 from edgebench.scenario.walk_planner import WalkPlanner
 
@@ -52,8 +52,6 @@ def planner_of(scenario: Scenario, points: Sequence[Point]) -> Planner:
     """The planner that a scenario asks for."""
     limits, strategies = scenario.limits, scenario.strategies
     common = points, scenario.repeats, scenario.seed
-    if limits.plan == "adaptive":
-        return AdaptivePlanner(*common, limits.wanted_error, strategies)
-    if limits.plan == "walk":
+    if limits.plan == WALK:
         return WalkPlanner(*common, strategies, limits.starts)
     return GridPlanner(*common, strategies)

@@ -7,13 +7,13 @@ from typing import Any
 
 from edgebench.layers.names import STREAM
 
-#: All limits; those that tell most; those that a living process is moved through.
+#: Fresh trials at all limits; a living process that is moved through them.
 GRID, WALK = "grid", "walk"
-PLANS = (GRID, "adaptive", WALK)
+PLANS = (GRID, WALK)
 #: Kinds of workload with rounds between which a walk can move the limit.
 WALKED_KINDS = ("inference", "training")
 #: The key that only this plan has.
-PLAN_KEYS = {"target_error": "adaptive", "target": WALK, "starts": WALK}
+PLAN_KEYS = {"target": WALK, "starts": WALK}
 
 
 def check_plan(plan: str, kind: str, schedules: Sequence[str]) -> None:

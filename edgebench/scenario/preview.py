@@ -20,7 +20,6 @@ from edgebench.layers.references import CODE, ModelReference
 from edgebench.measures.machine.cuda_presence import why_no_cuda
 from edgebench.measures.registry import with_own_trial
 from edgebench.processes import find_program
-from edgebench.scenario.adaptive import most_trials
 from edgebench.scenario.command_keys import CommandWorkload
 from edgebench.scenario.plans import WALK
 from edgebench.scenario.points import Point, has_own_trial, libraries, points
@@ -28,9 +27,6 @@ from edgebench.scenario.scenario import Scenario
 from edgebench.scenario.walk_planner import has_start, walks
 from edgebench.storage_speed import AS_IS, AS_IS_REMEDY, parse_storage
 from edgebench.units import format_size
-
-#: With fewer limits an adaptive plan has nothing to choose.
-_LEAST_CANDIDATES = 6
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,6 @@ class Preview:
     """What a scenario would run. ``longest_s`` is if every trial ran into its timeout.
 
     ``own_trials`` are those of strategies, which are not timed; ``trials`` are the others.
-    ``target_error``: of an adaptive plan, which makes so many ``trials`` at most; else None.
     ``walks``: how many of the ``trials`` are walks. ``obstacles``: those of the ``warnings`` for
     which ``run`` would refuse here.
     """
@@ -61,7 +56,6 @@ class Preview:
     trials: int
     own_trials: int
     longest_s: float
-    target_error: float | None = None
     walks: int = 0
     warnings: list[str] = field(default_factory=list)
     obstacles: list[str] = field(default_factory=list)
@@ -83,7 +77,6 @@ def this_machine() -> MachineCapacity:
 def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
     """The scenario's points, how many trials that makes, and what would fail or be ignored here."""
     made = points(scenario)
-    adaptive = scenario.limits.plan == "adaptive"
     walked = walks(made, scenario.repeats) if scenario.limits.plan == WALK else 0
     trials = walked + _fresh_trials(scenario, made)
     asked = [(name, point) for name in scenario.strategies for point in made]
@@ -98,7 +91,6 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
         trials=trials,
         own_trials=own,
         longest_s=trials * scenario.timeout_s + own * own_s,
-        target_error=scenario.limits.wanted_error if adaptive else None,
         walks=walked,
         warnings=[
             *_about_limits(scenario, machine),
@@ -123,10 +115,8 @@ def _obstacles(
 
 
 def _fresh_trials(scenario: Scenario, made: Sequence[Point]) -> int:
-    """How many timed trials are no walks; of an adaptive plan at most."""
+    """How many timed trials are no walks."""
     limits = scenario.limits
-    if limits.plan == "adaptive":
-        return most_trials(made, scenario.repeats)
     if limits.plan == WALK:
         return sum(has_start(point, limits.starts) for point in made)
     return len(made) * scenario.repeats
@@ -138,12 +128,6 @@ def _about_limits(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]
         if size is not None and size > machine.ram_bytes:
             ram = format_size(machine.ram_bytes)
             yield f"limit {label} has no effect: this machine has {ram} of RAM; leave it out"
-    limits = len(scenario.limits.memory_labels()) - 1
-    if scenario.limits.plan == "adaptive" and limits < _LEAST_CANDIDATES:
-        yield (
-            f"an adaptive plan has {limits} limits to choose among: give it more, as "
-            'memory = {from = "120%", to = "40%", steps = 20}'
-        )
 
 
 def _about_cpu(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:

@@ -173,7 +173,6 @@ def test_an_ordinary_sweep_is_not_taken_for_one_in_turn(shared_sweep: SharedSwee
     [
         (("repeats = 3", "repeats = 4"), "differ in repeats"),
         (('swap = "none"', 'swap = "none"\ncores = [1, 2]'), "no points to compare"),
-        (('swap = "none"', 'swap = "none"\nplan = "adaptive"'), "add: --plan grid"),
     ],
 )
 def test_what_makes_no_pairs_is_refused(

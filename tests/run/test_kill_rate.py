@@ -19,7 +19,7 @@ from edgebench.scenario.points import PlannedTrial, points
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
 
-from adaptive_making import DEMAND, World, hinge
+from planner_worlds import DEMAND, World, hinge
 
 
 @pytest.mark.heavy

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from edgebench.cli.check import check
-from edgebench.errors import ScenarioError
+from edgebench.errors import ScenarioError, UsageError
 from edgebench.scenario.flag_scenario import LayerRequest, layer_scenario
+from edgebench.scenario.in_turn import check_in_turn
 from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario, load_scenario
@@ -57,19 +58,17 @@ def test_fresh_trials_stand_beside_walks_where_starts_says(tmp_path: Path) -> No
     assert (seen["trials"], seen["walks"]) == (8, 4)
 
 
-@pytest.mark.parametrize(
-    ("more", "plan", "words"),
-    [
-        ('starts = ["50%"]', None, "none of memory's: 80%, 60%"),
-        ("target_error = 0.1", None, 'a plan of kind "walk" has no target_error'),
-    ],
-)
-def test_keys_of_other_plans_and_limits_are_refused(
-    tmp_path: Path, more: str, plan: str | None, words: str
-) -> None:
+def test_starts_name_limits_of_the_scenario(tmp_path: Path) -> None:
     """The message says which limits there are."""
-    with pytest.raises(ScenarioError, match=words):
-        loaded(tmp_path, more, plan)
+    with pytest.raises(ScenarioError, match="none of memory's: 80%, 60%"):
+        loaded(tmp_path, 'starts = ["50%"]')
+
+
+def test_walks_are_not_run_in_turn(tmp_path: Path) -> None:
+    """Their trials make no pairs; the remedy is the plan that does."""
+    walk = loaded(tmp_path)
+    with pytest.raises(UsageError, match="--plan grid"):
+        check_in_turn(walk, walk)
 
 
 def test_another_plan_is_one_flag_away(tmp_path: Path) -> None:

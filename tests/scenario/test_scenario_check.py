@@ -144,10 +144,9 @@ def test_strategies_trials_are_counted_beside_the_timed(tmp_path: Path) -> None:
     assert told["trials"] + told["own_trials"] == len(planned) == 24
 
 
-@pytest.mark.parametrize("plan", ["grid", "adaptive"])
-def test_without_strategies_nothing_is_said_of_them(tmp_path: Path, plan: str) -> None:
+def test_without_strategies_nothing_is_said_of_them(tmp_path: Path) -> None:
     """No row, and a count of 0."""
-    made = load_text(tmp_path, with_key(COMMAND, "limits", f'plan = "{plan}"'))
+    made = load_text(tmp_path, COMMAND)
     assert preview(made, BOARD).own_trials == 0
 
 

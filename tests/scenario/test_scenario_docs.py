@@ -46,7 +46,6 @@ INNER = (
     "spacing",
     "size",
     "kind",
-    "target_error",
     "target",
     "starts",
     "accelerator_memory",

@@ -179,22 +179,17 @@ def test_any_text_is_a_limit_or_a_clear_refusal(text: str) -> None:
     assert labels == ("max",) or math.isfinite(number(labels[1])) > 0
 
 
-def test_an_adaptive_plan_and_its_target(tmp_path: Path) -> None:
-    """It is asked for by name; its target has a default, and a bad one is refused with bounds."""
-    text = with_key(INFERENCE, "limits", 'plan = "adaptive"')
-    assert load_text(tmp_path, text).limits.wanted_error == 0.05
-    wanted = with_key(text, "limits", "target_error = 0.1")
-    assert load_text(tmp_path, wanted).limits.wanted_error == 0.1
-    assert "target_error" in refusal(tmp_path, with_key(text, "limits", "target_error = 0"))
-    assert "did you mean 'adaptive'" in refusal(
-        tmp_path, with_key(INFERENCE, "limits", 'plan = "adaptiv"')
+def test_a_plan_is_named_as_it_is_spelled(tmp_path: Path) -> None:
+    """A name that is nearly right is refused with the right one."""
+    assert "did you mean 'walk'" in refusal(
+        tmp_path, with_key(INFERENCE, "limits", 'plan = "walkk"')
     )
 
 
 def test_a_grid_has_no_target(tmp_path: Path) -> None:
     """A target that nothing would heed is a fault that says how to mend it."""
-    told = refusal(tmp_path, with_key(INFERENCE, "limits", "target_error = 0.1"))
-    assert 'write plan = "adaptive"' in told
+    told = refusal(tmp_path, with_key(INFERENCE, "limits", "target = 0.1"))
+    assert 'write plan = "walk"' in told
 
 
 def test_a_grid_means_what_it_always_meant(tmp_path: Path) -> None:
@@ -203,8 +198,8 @@ def test_a_grid_means_what_it_always_meant(tmp_path: Path) -> None:
     assert (
         load_text(tmp_path, with_key(INFERENCE, "limits", 'plan = "grid"')).fingerprint() == before
     )
-    adaptive = load_text(tmp_path, with_key(INFERENCE, "limits", 'plan = "adaptive"'))
-    assert adaptive.fingerprint() != before
+    walk = load_text(tmp_path, with_key(INFERENCE, "limits", 'plan = "walk"'))
+    assert walk.fingerprint() != before
 
 
 def test_storage_is_an_axis_in_one_spelling(tmp_path: Path) -> None:

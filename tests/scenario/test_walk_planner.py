@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scenario.adaptive_making import MIB, World, points_of
+from scenario.planner_worlds import MIB, World, points_of
 
 from edgebench.records import TrialRecord
 from edgebench.run.walked_limits import killed_limit

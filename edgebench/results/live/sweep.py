@@ -161,7 +161,7 @@ class SweepTail:
 
 
 class _Plan:
-    """How many trials are planned; read again when an adaptive sweep planned more."""
+    """How many trials are planned; read again when the sweep planned more."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

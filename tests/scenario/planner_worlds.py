@@ -84,8 +84,3 @@ class World:
 def hinge(share: float, w: float = 0.9, a: float = 3.0, b: float = 1.5) -> float:
     """No slowdown down to a share w of demand, then a power of the depth."""
     return 1 + a * math.log(max(w / share, 1.0)) ** b
-
-
-def cliff(share: float) -> float:
-    """Slow at once below three quarters of the demand, and no worse further down."""
-    return 1.0 if share >= 0.75 else 6.0
