@@ -202,6 +202,7 @@ def test_the_readmes_answer_is_real(tmp_path: Path):
     assert terminal.close() == 0, terminal.text
     printed = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text).replace("\r\n", "\n")
     assert printed.startswith(shown)
+    assert (tmp_path / "r.html").stat().st_size < 5_000_000
 
 
 def test_the_shown_scenario_is_valid(tmp_path: Path):

@@ -25,7 +25,6 @@ from edgebench.report.html import as_html
 from edgebench.report.markdown import as_markdown, escaped
 from edgebench.report.pictures import LARGEST_ALL, LARGEST_SVG, embedded_pictures
 
-KEPT = Path(__file__).parents[2] / "results/vm-2core-24g/20261121T103950Z-quickstart-0491e2"
 HOSTILE = "<script>alert(1)</script>|`x`*b*[l](http://e) $\\nosuch{$\x1b[31m"
 SMALL = Shape(networks={"lenet": 3}, limits=(None, 100, 50), repeats=2, rounds=1)
 VOID = {"meta", "img", "br", "link", "hr", "input"}
@@ -293,15 +292,3 @@ def test_a_scenario_can_hold_fences():
     """The scenario's block ends where it ends, whatever stands in it."""
     told = Report("t", [], [], ReportTable("s", ("a",), []), [], [], [], [], "x = '''\n````\n", "f")
     assert "`````toml\nx = '''\n````\n`````" in as_markdown(told, "figures")
-
-
-@pytest.mark.process
-def test_the_kept_results_are_told(tmp_path: Path):
-    """The quick start's own sweep, 45 trials: below 5 MB, with all figures and verdicts."""
-    target = tmp_path / "report.html"
-    result = tell(KEPT, "-o", target)
-    assert result.exit_code == 0, result.output
-    text = target.read_text()
-    assert len(text) < 5_000_000
-    words = " ".join(Page(text).words)
-    assert "classifier.1 causes" in words
