@@ -21,7 +21,6 @@ from edgebench.cli.output import (
     shown_path,
     typed_path,
 )
-from edgebench.cli.pandas_import import import_pandas
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -58,7 +57,6 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
     predicts best the limits that were left out of its fit. The fits are stored in fits/ in the
     sweep's folder.
     """
-    import_pandas()
     from edgebench.cli.run_output import run_answer
     from edgebench.results.results import latest, load
     from edgebench.slowdown.context import context_of, with_trainings

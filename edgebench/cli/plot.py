@@ -15,7 +15,6 @@ from edgebench.cli.output import (
     print_warnings,
     typed_path,
 )
-from edgebench.cli.pandas_import import import_pandas
 
 
 @click.command()
@@ -28,7 +27,6 @@ def plot(results: Path, trial: str | None, as_json: bool) -> None:
     Each figure is written as PNG and SVG to figures/ in the sweep's folder. A figure that can't be
     drawn is named with the reason.
     """
-    import_pandas()
     from edgebench.report.figures.gallery import WrittenFigures, draw_all, draw_trial
     from edgebench.results.results import latest, load
 

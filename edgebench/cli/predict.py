@@ -18,7 +18,6 @@ from edgebench.cli.output import (
     print_warnings,
     typed_path,
 )
-from edgebench.cli.pandas_import import import_pandas
 from edgebench.cli.prediction_tables import print_predictions
 from edgebench.errors import UsageError
 from edgebench.layers.names import LOADERS, SCHEDULES
@@ -70,7 +69,6 @@ def predict(results: Path, figure: bool, verbose: bool, as_json: bool, **asked: 
     A measured network is predicted at any other limit; one that was not measured is predicted from
     its layers. A prediction outside the range of all trials is marked as extrapolated.
     """
-    import_pandas()
     from edgebench.slowdown.models.base import MODEL_SCHEMA
     from edgebench.slowdown.prediction_source import source_of
     from edgebench.slowdown.query import workload_query

@@ -18,7 +18,6 @@ from edgebench.cli.output import (
     shown_path,
     typed_path,
 )
-from edgebench.cli.pandas_import import import_pandas
 from edgebench.errors import EdgebenchError
 from edgebench.extras import need
 
@@ -53,7 +52,6 @@ def report(
     """
     # Checked together, so that one command installs everything.
     need("jinja2", "pandas")
-    import_pandas()
     from edgebench.report.builder import make_report, without_repeats
     from edgebench.results.results import latest, load
 

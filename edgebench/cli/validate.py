@@ -18,7 +18,6 @@ from edgebench.cli.output import (
     print_warnings,
     typed_path,
 )
-from edgebench.cli.pandas_import import import_pandas
 from edgebench.cli.validation_tables import print_validation
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ def validate(
 
     One limit, network, family and schedule at a time is held out, and predicted from the rest.
     """
-    import_pandas()
     from edgebench.cli.progress import shown_progress
     from edgebench.results.results import load
     from edgebench.slowdown.context import with_trainings

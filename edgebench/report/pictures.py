@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    from matplotlib.text import Text
     from PIL.Image import Image
 
     from edgebench.report.figures.naming import NamedFigure
@@ -94,28 +93,29 @@ def _is_png(picture: Picture) -> bool:
 
 
 def _picture(stem: str, figure: Figure, pngs: bool) -> Picture:
-    from edgebench.report.figures.held_figure import held
     from edgebench.report.figures.layout import lay_out
     from edgebench.report.figures.style import figure_bytes
 
-    with held(figure) as texts:
-        lay_out(figure, texts)
-        # An SVG that will be too large takes long to make.
-        is_large = _svg_bytes(figure, texts) > LARGEST_SVG
-        svg = b"" if is_large else figure_bytes(figure, ["svg"])["svg"]
-        # The figure's own title and subtitle.
-        words = [text.get_text() for text in figure.texts[:2]]
-        picture = Picture(stem, ": ".join(word for word in words if word) or stem, svg)
-        if pngs:
-            picture = replace(picture, png=figure_bytes(figure, ["png"])["png"])
-        if _is_png(picture):
-            # Here, where other figures are drawn at the same time.
-            picture = replace(picture, small=_few_colours(_pixels(figure)))
+    lay_out(figure)
+    # An SVG that will be too large takes long to make.
+    is_large = _svg_bytes(figure) > LARGEST_SVG
+    svg = b"" if is_large else figure_bytes(figure, ["svg"])["svg"]
+    # The figure's own title and subtitle.
+    words = [text.get_text() for text in figure.texts[:2]]
+    picture = Picture(stem, ": ".join(word for word in words if word) or stem, svg)
+    if pngs:
+        picture = replace(picture, png=figure_bytes(figure, ["png"])["png"])
+    if _is_png(picture):
+        # Here, where other figures are drawn at the same time.
+        picture = replace(picture, small=_few_colours(_pixels(figure)))
     return picture
 
 
-def _svg_bytes(figure: Figure, texts: Sequence[Text]) -> int:
-    """About how large its SVG will be, with these texts."""
+def _svg_bytes(figure: Figure) -> int:
+    """About how large its SVG will be."""
+    from matplotlib.text import Text
+
+    texts = [one for one in figure.findobj(Text) if isinstance(one, Text)]
     size = _TEXT_BYTES * sum(len(text.get_text()) for text in texts if text.get_visible())
     return size + sum(map(_marks_bytes, figure.axes))
 

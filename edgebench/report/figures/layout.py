@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -14,14 +12,14 @@ from matplotlib.ticker import FixedFormatter
 DPI = 150
 
 
-def lay_out(figure: Figure, texts: Iterable[Text]) -> None:
-    """Lay the figure with these texts out once, for all formats, and round where things stand.
+def lay_out(figure: Figure) -> None:
+    """Lay the figure out once, for all formats, and round where things stand.
 
     The layout's solver differs in the last bits from one process to another, which shows in SVG.
     """
     if not isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
         return
-    _take_literally(figure, texts)
+    _take_literally(figure)
     for artist in (a for x in figure.axes for a in (*x.lines, *x.collections, *x.patches)):
         # What is cut off at the axes takes no room outside; to measure it takes long.
         artist.set_in_layout(not artist.get_clip_on())
@@ -41,7 +39,7 @@ def lay_out(figure: Figure, texts: Iterable[Text]) -> None:
         axes.set_position((x, y, width, height))
 
 
-def _take_literally(figure: Figure, texts: Iterable[Text]) -> None:
+def _take_literally(figure: Figure) -> None:
     """A $ in a name begins no formula; only the labels that matplotlib gives to numbers do."""
     numbers = {
         label
@@ -51,6 +49,6 @@ def _take_literally(figure: Figure, texts: Iterable[Text]) -> None:
         for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
         for label in (tick.label1, tick.label2)
     }
-    for text in texts:
-        if text not in numbers:
+    for text in figure.findobj(Text):
+        if isinstance(text, Text) and text not in numbers:
             text.set_parse_math(False)

@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 
 from edgebench import __version__
 from edgebench.layers.names import ADMISSION, STREAM
-from edgebench.report.figures.held_figure import held
 from edgebench.report.figures.layout import DPI, lay_out
 from edgebench.report.figures.palettes import COLOUR_BLIND, TICKS, light_to_dark
 from edgebench.results.derived import write_derived
@@ -169,12 +168,11 @@ def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
 def figure_bytes(figure: Figure, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
     """The figure's bytes in each of these formats, without dates or versions; rgba: its pixels."""
     drawn = {}
-    with held(figure) as texts:
-        lay_out(figure, texts)
-        for kind in formats:
-            data = io.BytesIO()
-            figure.savefig(data, format=kind, **_HOW.get(kind, {}))
-            drawn[kind] = data.getvalue()
+    lay_out(figure)
+    for kind in formats:
+        data = io.BytesIO()
+        figure.savefig(data, format=kind, **_HOW.get(kind, {}))
+        drawn[kind] = data.getvalue()
     return drawn
 
 
