@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from claims.kept import figures
-from steady_bytes import MANY_BYTES
-
-from edgebench.slowdown.context import CannotPredictError, choose_device_data, device_data
-from edgebench.slowdown.evaluation.viability_scores import (
+from evaluation.viability_scores import (
     ViabilityEdge,
     ViabilityPrediction,
     predict_viability,
     score_viability,
 )
+from steady_bytes import MANY_BYTES
+
+from edgebench.slowdown.context import CannotPredictError, choose_device_data, device_data
 from edgebench.slowdown.learnt_viability import as_never_run
 from edgebench.slowdown.simulator.profile import profile, workload_for
 from edgebench.slowdown.splits import workload_network

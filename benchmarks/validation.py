@@ -1,8 +1,8 @@
 """How right the models are about what was held out, kept for README and docs.
 
 ``python benchmarks/validation.py`` predicts what is held out of each kept sweep in :data:`SWEEPS`
-(minutes) and writes ``results/validation.json``: for each sweep the rows of the table that
-``edgebench validate`` prints, of all phases, steady rounds and starts; the bytes of steady rounds,
+(minutes) and writes ``results/validation.json``: for each sweep the scores of
+each use and model, of all phases, steady rounds and starts; the bytes of steady rounds,
 where ``steady_bytes.py`` read their counts; and of the sweep :data:`EDGES` which limits kill.
 Words name some sweeps.
 
@@ -21,18 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from claims.kept import FRESH_QUICKSTART, ROOT, folder
 from counts import bytes_scores, edges_score
+from evaluation.cross_validation import cross_validate, family
+from evaluation.scores import use_scores
 from report import RESULTS
 
 from edgebench.results.results import Results, load
 from edgebench.slowdown.context import device_data, with_trainings
-from edgebench.slowdown.evaluation.evaluation import cross_validate
-from edgebench.slowdown.evaluation.use_scores import use_scores
-from edgebench.slowdown.splits import family
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from edgebench.slowdown.evaluation.scores import HeldOutPrediction
+    from evaluation.scores import HeldOutPrediction
 
 #: Scenarios, and the families that their sweeps keep out of all fitting.
 SWEEPS = {

@@ -48,11 +48,11 @@ ADDED = {
         "edgebench.slowdown.models",
         """
         from edgebench.slowdown.models.base import registered_model
-        from edgebench.slowdown.models.not_slowed import Unslowed
+        from edgebench.slowdown.models.measured import MeasuredLine
 
 
         @registered_model
-        class Nothing(Unslowed):
+        class Nothing(MeasuredLine):
             name = "nothing"
         """,
         "from edgebench.slowdown.models.base import all_models;"

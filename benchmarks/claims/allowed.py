@@ -160,11 +160,6 @@ PAGES: dict[str, tuple[str, ...]] = {
         "below 5 MB",
         "beyond 4 MB",
     ),
-    "docs/verbs/validate.md": (
-        *("5 % of a logarithm can be 30 % of a second", "90 % intervals hold 90 %?"),
-        *("slowed 1.5 times or more", "1.2 to 1.5×", "1.5× or more", "2× or more", "passes 2×"),
-        *("±25 %", "in 90 % interval"),
-    ),
     "docs/verbs/watch.md": ("red from 97 % of the limit",),
     "README.md": (*("never 0", "meant to contain 90 % of"),),
     "docs/explanation/cost.md": ("with 400 MiB held by the harness",),

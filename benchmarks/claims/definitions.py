@@ -79,12 +79,6 @@ def _model() -> Iterator[Claim]:
     yield says("in pieces of at most {} MiB", PIECE_BYTES >> 20)
 
 
-def _knee() -> Iterator[Claim]:
-    from edgebench.slowdown.evaluation.scores import KNEE
-
-    yield says("limit at which slowdown passes {}; the number of curves", f"{KNEE:g}")
-
-
 def _board() -> Iterator[Claim]:
     from edgebench.boards.board import ASSUMED_IDLE_BYTES
 
@@ -134,7 +128,6 @@ CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/verbs/batch.md": _batch,
     "docs/verbs/report.md": _report,
     "docs/verbs/watch.md": _watch,
-    "docs/verbs/validate.md": _knee,
     "docs/verbs/reconcile.md": _ledgers,
     "docs/decisions/0050-many-lines-are-columns.md": _columns,
     "docs/explanation/why-numbers-differ.md": _ledgers,

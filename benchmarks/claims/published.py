@@ -22,13 +22,14 @@ TOTALS = {
 @cache
 def errors() -> dict[str, float]:
     """Mean absolute error of each model, in per cent: each limit left out of all schedules."""
+    from evaluation.baselines import compared_models
+
     from edgebench.slowdown.context import Context
-    from edgebench.slowdown.models.base import all_models
     from edgebench.slowdown.models.held_out import HeldOut, errors_of, fit_model
 
     curves = [curve(schedule) for schedule in TOTALS]
     held: dict[str, list[HeldOut]] = {}
-    for model in (one for one in all_models() if one.per_curve):
+    for model in (one for one in compared_models() if one.per_curve):
         for one in curves:
             found = fit_model(model, [one], Context({}))[one.key]
             held.setdefault(model.name, []).extend(found.held_out)
@@ -49,9 +50,9 @@ def curve(schedule: str) -> Curve:
 
 def _pooled_errors(curves: list[Curve]) -> list[float]:
     import numpy as np
+    from evaluation.pooled import Pooled
 
     from edgebench.slowdown.context import Context
-    from edgebench.slowdown.models.pooled import Pooled
 
     model, context, errors = Pooled(), Context({}), []
     for limit in curves[0].limits:

@@ -27,7 +27,7 @@ _APART = {"known": "known", "unlimited": "held-out", "unrun": "held-out-unrun"}
 
 @cache
 def scores(scenario: str = AS_IS, phase: str = "all") -> dict[tuple[str, str], Bands]:
-    """Those of each use and model, as ``edgebench validate`` prints them."""
+    """Those of each use and model, as ``validation.py`` keeps them."""
     found: dict[tuple[str, str], Bands] = {}
     for score in _kept(scenario).get("uses", {}).get(phase, ()):
         found.setdefault((score["use"], score["model"]), {})[score["band"]] = score

@@ -51,7 +51,6 @@ GROUPS = {
     "Predict": {
         "predict": "Predict time, slowdown and kills at any limit.",
         "fit": "Fit models of the slowdown to a sweep.",
-        "validate": "Test all models on held-out limits and networks.",
     },
     "Share": {
         "report": "Write a self-contained report.",

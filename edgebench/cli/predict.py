@@ -142,5 +142,5 @@ def _as_json(one: Prediction) -> dict[str, Any]:
 def _next(results: Path, one: Prediction) -> str:
     network = one.subject.network
     if "+" in network or ":" in network or one.subject.settings.get("kind") == "training":
-        return f"edgebench validate {typed_path(results)}"
+        return f"edgebench fit {typed_path(results)}"
     return f"edgebench minimum {network} --slowdown 1.5"

@@ -6,10 +6,9 @@ All phases of a workload come from the same trials, so they are always left out 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from edgebench.layers.names import family_of
 from edgebench.slowdown.curves import Curve
 
 
@@ -34,33 +33,9 @@ class Fold:
     test: tuple[HeldOutPoint, ...]
 
 
-def folds(curves: Sequence[Curve], held_out: Collection[str] = ()) -> list[Fold]:
-    """Every fold of every split.
-
-    Curves of the families in ``held_out`` are in no fold but the last, which tests all of them
-    after fitting to all others.
-    """
-    kept = [curve for curve in curves if not _is_of(curve, held_out)]
-    apart = [curve for curve in curves if _is_of(curve, held_out)]
-    made = [
-        *limit_folds(kept),
-        *_groups(kept, "network", workload_network),
-        *_groups(kept, "family", family),
-        *_groups(kept, "schedule", lambda curve: str(curve.settings.get("schedule", ""))),
-    ]
-    if apart and kept:
-        made.append(_fold("held-out", ", ".join(sorted(held_out)), kept, apart))
-    return made
-
-
 def workload_network(curve: Curve) -> str:
     """The network of the curve's trials: for one of a pipeline, the whole pipeline."""
     return str(curve.settings.get("pipeline") or curve.network)
-
-
-def family(curve: Curve) -> str:
-    """The family of :func:`workload_network`."""
-    return family_of(workload_network(curve))
 
 
 def by_engine(curves: Sequence[Curve]) -> dict[str, list[Curve]]:
@@ -74,16 +49,6 @@ def by_engine(curves: Sequence[Curve]) -> dict[str, list[Curve]]:
 def workload(curve: Curve) -> str:
     """What the curves of the same trials share: network and settings, not the phase."""
     return json.dumps([workload_network(curve), curve.settings], sort_keys=True, default=str)
-
-
-def same_curve(curve: Curve, among: Sequence[Curve]) -> Curve | None:
-    """The curve of the same network, phase and settings; None if there is none."""
-    wanted = (curve.network, curve.phase, curve.settings)
-    return next((c for c in among if (c.network, c.phase, c.settings) == wanted), None)
-
-
-def _is_of(curve: Curve, families: Collection[str]) -> bool:
-    return any(part in families for part in family(curve).split("+"))
 
 
 def limit_folds(curves: Sequence[Curve]) -> Iterator[Fold]:
@@ -109,20 +74,6 @@ def _held_out_point(curve: Curve, limit: float | None) -> HeldOutPoint | None:
         return None
     inside = curve.limits[0] < limit < curve.limits[-1]
     return HeldOutPoint(curve, float(limit), "limit-inside" if inside else "limit-outside")
-
-
-def _groups(curves: Sequence[Curve], split: str, of: Callable[[Curve], str]) -> Iterator[Fold]:
-    names = sorted({of(curve) for curve in curves if len(curve.limits)})
-    if len(names) < 2:
-        return
-    for name in names:
-        known = [curve for curve in curves if of(curve) != name]
-        yield _fold(split, name, known, [curve for curve in curves if of(curve) == name])
-
-
-def _fold(split: str, left_out: str, known: Sequence[Curve], test: Sequence[Curve]) -> Fold:
-    points = (HeldOutPoint(c, float(limit), split) for c in test for limit in c.limits)
-    return Fold(left_out, tuple(known), tuple(points))
 
 
 def unseen(curve: Curve, *, with_unlimited: bool = True) -> Curve:

@@ -87,7 +87,6 @@ CALLS = [
     call("data cifar10 --folder OUT", "torch", codes=(1,)),
     call("reconcile SWEEP", "plot"),
     call("fit SWEEP", "plot"),
-    call("validate SWEEP", "plot", costly=True),
     call("predict SWEEP --memory 100M", "plot"),
     call("batch lenet --memory 1G --most 2 --results OUT", "torch", cgroup=True, costly=True),
     call("advise lenet --memory 1G --results OUT", "plot", "torch", cgroup=True, costly=True),

@@ -40,7 +40,6 @@ VERBS = {
     "study": "study FOLDER",
     "predict": "predict FOLDER --memory 80M",
     "fit": "fit FOLDER",
-    "validate": "validate FOLDER",
     "plot": "plot FOLDER",
     "report": "report FOLDER --markdown",
 }

@@ -17,7 +17,6 @@ from edgebench.results.trace_export import chrome_trace
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.preview import preview, this_machine
 from edgebench.scenario.scenario import Scenario, load_scenario
-from edgebench.slowdown.evaluation.links import with_kernel_counts
 
 SCENARIO = """
 schema = 1
@@ -101,20 +100,6 @@ def without_statistics(results: Results) -> Results:
     (sweep,) = results.sweeps
     others = [one for one in sweep.strategy_records if one.strategy != "statistics"]
     return Results([replace(sweep, strategy_records=others)])
-
-
-@pytest.mark.own_cgroup
-@pytest.mark.torch
-@pytest.mark.root
-@pytest.mark.swap
-def test_refaults_of_rounds_come_from_their_trial(shared_sweep: SharedSweep) -> None:
-    """They are known with it, and missing without it."""
-    whole = load(shared_sweep("pressed"))
-    known = []
-    for results in (whole, without_statistics(whole)):
-        limited = results.trials[results.trials["limit_bytes"].notna()]
-        known.append(with_kernel_counts(results, limited)["refault_anon"].notna().tolist())
-    assert known == [[True], [False]]
 
 
 @pytest.mark.long

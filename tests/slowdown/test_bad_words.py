@@ -65,7 +65,7 @@ def refused(told: Told, code: int, *fragments: str) -> None:
 
 def test_no_results(say: Say, tmp_path: Path):
     """A folder that isn't there and one that holds nothing are told apart, with what to type."""
-    for verb in ("fit", "validate", "predict"):
+    for verb in ("fit", "predict"):
         refused(say(verb, tmp_path / "nowhere"), 1, "no such folder", "edgebench run")
         refused(say(verb, tmp_path), 1, "no results here", "edgebench run")
 
@@ -81,7 +81,7 @@ def test_sweeps_that_say_nothing_of_slowdown(say: Say, tmp_path: Path):
     for name, shape in shapes.items():
         make(tmp_path / name, shape)
     refused(say("fit", tmp_path / "one"), 1, "too few limits", "memory = {from")
-    for verb in ("fit", "validate", "predict"):
+    for verb in ("fit", "predict"):
         refused(say(verb, tmp_path / "none"), 1, "only unlimited trials", "memory =")
     refused(say("predict", tmp_path / "killed"), 1, "no trial finished below a limit", "swap")
 
@@ -185,24 +185,6 @@ def test_swap_that_was_never_calibrated(say: Say, root: Path):
     """Constants with one kind of swap say nothing of another: how to get them."""
     told = say("predict", root, "--network", "vgg11", "--swap-kind", "zram")
     refused(told, 1, "no calibration of device jetson-nano with swap of kind zram", "zram:1G")
-
-
-@pytest.mark.parametrize(
-    ("words", "fragments"),
-    [
-        (("--phase", "forward"), ("'forward' is not one of", "execute")),
-        (("--hold-out", "densnet"), ("no family 'densnet'", "did you mean densenet?")),
-        (
-            ("--hold-out", "alexnet,vgg,resnet,densenet"),
-            ("all families are held out", "leave one out"),
-        ),
-    ],
-)
-def test_words_that_make_no_sense_to_validate(
-    say: Say, root: Path, words: tuple[str, ...], fragments: tuple[str, ...]
-):
-    """A phase or a family that isn't there, or nothing left to fit to."""
-    refused(say("validate", root, *words), 2, *fragments)
 
 
 @pytest.mark.parametrize(

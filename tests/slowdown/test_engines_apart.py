@@ -10,7 +10,7 @@ from made_networks import context, curve
 
 from edgebench.slowdown.context import CannotPredictError, DeviceData
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import predicting_models
+from edgebench.slowdown.models.base import all_models
 from edgebench.slowdown.models.fitted import FittedModels
 from edgebench.slowdown.models.fitting import fit_all
 from edgebench.slowdown.models.held_out import fit_model, fit_models
@@ -57,7 +57,7 @@ def test_fits_of_torch_are_the_same_beside_another_engine():
 @pytest.mark.process
 def test_models_fitted_together_have_the_fits_that_each_has_alone():
     """Parameters, and errors at limits left out, whichever process works them out."""
-    models = [one for one in predicting_models() if not one.per_curve]
+    models = [one for one in all_models() if not one.per_curve]
     together = fit_models(models, of_torch(), CONTEXT)
     for place, model in enumerate(models):
         alone = fit_model(model, of_torch(), CONTEXT)

@@ -1,8 +1,7 @@
-"""predict and validate as a person types them, on sweeps whose slowdown is known."""
+"""predict as a person types them, on sweeps whose slowdown is known."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from verb_making import SHAPE, predicted, run, said
 
 from edgebench.cli.fit import fit
 from edgebench.cli.predict import predict
-from edgebench.cli.validate import validate
 
 
 @pytest.mark.heavy
@@ -108,20 +106,3 @@ def test_two_devices_are_not_mixed(tmp_path: Path):
         make(tmp_path, replace(SHAPE, networks={"alexnet": 4}), device)
     assert "name one with --device: nano, orin" in said(predict, tmp_path)
     assert predicted(tmp_path, "--device", "nano", "--memory", "90M")
-
-
-@pytest.mark.heavy
-def test_validation_of_all_splits(root: Path):
-    """Every split and model has its scores, held-out families apart, with all that is promised."""
-    told = json.loads(run(validate, root, "--hold-out", "densenet", "--no-figures", "--json"))
-    splits = {score["split"] for score in told["scores"]}
-    assert splits == {
-        *("limit-inside", "limit-outside", "network", "network-unrun"),
-        *("family", "schedule", "held-out", "held-out-unrun"),
-    }
-    keys = {"median_ape", "mape", "within_10", "within_25", "bias", "coverage_90", "noise", "knee"}
-    assert keys <= set(told["scores"][0])
-    inside = {s["model"]: s for s in told["scores"] if s["split"] == "limit-inside"}
-    assert inside["hinge"]["median_ape"] < 0.05
-    assert inside["hinge"]["median_ape"] < inside["unslowed"]["median_ape"] / 3
-    assert told["held_out"] == ["densenet"]

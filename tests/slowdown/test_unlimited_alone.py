@@ -15,7 +15,7 @@ from edgebench.results.results import load
 from edgebench.slowdown.calibration.device import save_calibration
 from edgebench.slowdown.context import device_data
 from edgebench.slowdown.curves import curves, unlimited_curves
-from edgebench.slowdown.splits import folds
+from edgebench.slowdown.splits import limit_folds
 
 ALONE = replace(SHAPE, networks={"resnet50": 6}, limits=(None,), schedules=("linear",))
 
@@ -45,7 +45,7 @@ def test_unlimited_trials_are_curves_without_limits(both: Path):
 def test_what_has_no_limit_is_not_left_out_of_a_fit(both: Path):
     """It teaches every fold, and there is nothing in it to be asked about."""
     (data,), _ = device_data(load(both))
-    for fold in folds(data.curves):
+    for fold in limit_folds(data.curves):
         assert fold.left_out != "resnet50"
         assert all(point.curve.network != "resnet50" for point in fold.test)
 

@@ -12,10 +12,6 @@ import pytest
 from made_sweep import Shape, make
 
 from edgebench.results.results import load
-from edgebench.slowdown.evaluation.viability_scores import (
-    cross_validate_viability,
-    score_viability,
-)
 from edgebench.slowdown.viability import CONFIDENT, ViabilityTrial, fit_viability, mapped_bytes
 from edgebench.slowdown.viability import viability_trials as trials_of
 
@@ -72,16 +68,6 @@ def test_swap_may_take_all():
     assert fit_viability(viability_trials()).least_bytes(1000 * MIB, 400 * MIB) == 0
 
 
-def test_networks_left_out_are_judged_right():
-    """One network out: nearly all right, nothing called viable with confidence that was killed."""
-    judged, edges = cross_validate_viability(viability_trials())
-    told = score_viability("network", judged["network"], edges["network"])
-    assert told.right > 0.95
-    assert told.dangerous == 0
-    assert told.edges == 8
-    assert told.within_10 == 1.0
-
-
 def test_mapped_weights_need_no_swap():
     """A whole network's at once, or one layer's where they come and go; shared parts once."""
     rows = [("a", 10), ("b", 30), ("b", 30), ("c", 5)]
@@ -110,8 +96,6 @@ def test_kills_with_swap_free_teach_nothing_and_are_counted():
     assert learnt.left_out == 5
     assert "5 trials were killed while swap was free" in learnt.left_out_words[0]
     assert plain.left_out_words == []
-    judged, _ = cross_validate_viability([*known, *odd])
-    assert len(judged["network"]) == len(cross_validate_viability(known)[0]["network"])
 
 
 def test_marked_kills_of_a_sweep_are_left_out(tmp_path: Path):

@@ -105,7 +105,6 @@ WRITERS: dict[str, Callable[[], None]] = {
     "report": verb("report", "results", "--markdown"),
     "layers": verb("layers", "--from", "results"),
     "predict": verb("predict", "results", "--memory", "80M", "--figure", "--device", "board"),
-    "validate": verb("validate", "results"),
     "export": verb("export", "results", "-o", "trials.csv"),
     "trace": verb("export", "results", "--format", "trace", "-o", "trace.json"),
     "measure": under_sudo("measure", "--samples", "kept.npz", "--", "/bin/true"),

@@ -76,7 +76,7 @@ def _running() -> None:
 #: Every verb that reads results or a scenario.
 BODIES: dict[str, Callable[[], None]] = {
     **{name: WRITERS[name] for name in ("fit", "plot", "report", "layers", "export", "trace")},
-    **{name: WRITERS[name] for name in ("predict", "validate")},
+    **{name: WRITERS[name] for name in ("predict",)},
     **{name: READERS[name] for name in ("show", "watch", "compare", "check", "study", "demo")},
     "reconcile": READERS["reconcile"],
     "page": _page,

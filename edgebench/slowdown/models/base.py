@@ -19,15 +19,8 @@ from edgebench.slowdown.curves import Curve, FloatArray
 
 #: Of the intervals that are reported.
 LEVEL = 0.9
-#: Version of the fits' files, and of the JSON that ``fit``, ``predict`` and ``validate`` print.
+#: Version of the fits' files, and of the JSON that ``fit`` and ``predict`` print.
 MODEL_SCHEMA = 3
-
-
-def reach_of_errors(free: int) -> float:
-    """How many standard errors an interval of :data:`LEVEL` reaches to either side (Student)."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(free, (1 + LEVEL) / 2))
 
 
 class TooFewLimitsError(CannotPredictError):
@@ -117,8 +110,6 @@ class Model(ABC):
     per_curve: bool = False
     #: Whether it passes by no point that was measured.
     meets_points: bool = False
-    #: Whether only `validate` shows it, beside the models that predict.
-    baseline: bool = False
 
     @abstractmethod
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
@@ -178,8 +169,3 @@ def all_models() -> tuple[Model, ...]:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return tuple(sorted(_REGISTERED.values(), key=lambda model: model.rank))
-
-
-def predicting_models() -> tuple[Model, ...]:
-    """The models that `fit` and `predict` use: all but baselines, the simplest first."""
-    return tuple(model for model in all_models() if not model.baseline)

@@ -11,7 +11,7 @@ import numpy as np
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import CannotPredictError, Context, DeviceData
 from edgebench.slowdown.curves import Curve, FloatArray
-from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, predicting_models
+from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, all_models
 from edgebench.slowdown.models.fitting import fit_curve, nearest
 from edgebench.slowdown.models.measured import MeasuredLine, fit_above_demand
 from edgebench.slowdown.splits import by_engine
@@ -136,7 +136,7 @@ class FittedModels:
 def _fitted(curves: Sequence[Curve], context: Context) -> tuple[list[FittedModel], list[str]]:
     """All models of many curves that can be fitted to these; and why the others can't."""
     found, reasons = [], []
-    for model in predicting_models():
+    for model in all_models():
         if model.per_curve:
             continue
         try:

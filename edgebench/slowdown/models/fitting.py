@@ -10,7 +10,7 @@ from typing import TypeVar
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import Context
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import predicting_models
+from edgebench.slowdown.models.base import all_models
 from edgebench.slowdown.models.held_out import (
     Errors,
     ModelFit,
@@ -87,7 +87,7 @@ def fit_all(
     ]
     found = [fit_curve(curve) for curve in usable]
     if context:
-        shared = [model for model in predicting_models() if not model.per_curve]
+        shared = [model for model in all_models() if not model.per_curve]
         fits: dict[str, tuple[ModelFit, ...]] = {}
         for own in by_engine(usable).values():
             fits |= fit_models(shared, own, context)
@@ -120,9 +120,7 @@ class _SameTrials:
 def _fit_own(trials: _SameTrials) -> tuple[ModelFit, ...]:
     curve, nothing = trials.curve, Context({})
     return tuple(
-        fit_model(model, [curve], nothing)[curve.key]
-        for model in predicting_models()
-        if model.per_curve
+        fit_model(model, [curve], nothing)[curve.key] for model in all_models() if model.per_curve
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from edgebench.slowdown.viability import (
     CONFIDENT,
     Viability,
     ViabilityTrial,
-    conclusive_trials,
     fit_viability,
 )
 
@@ -118,40 +117,3 @@ def score_viability(
         within_10=float(np.mean(errors <= math.log(1.1))) if edges else None,
         median_error=float(np.median(errors)) if edges else None,
     )
-
-
-def cross_validate_viability(
-    trials: Sequence[ViabilityTrial], held_out: Collection[str] = ()
-) -> tuple[dict[str, list[ViabilityPrediction]], dict[str, list[ViabilityEdge]]]:
-    """By split: one network out, one family out, and the held-out families, where there are.
-
-    Inconclusive trials are neither fitted to nor predicted.
-    """
-    kept = [trial for trial in conclusive_trials(trials) if trial.family not in held_out]
-    apart = [trial for trial in conclusive_trials(trials) if trial.family in held_out]
-    splits = {
-        "network": _one_out(kept, lambda trial: trial.network),
-        "family": _one_out(kept, lambda trial: trial.family),
-        "held-out": [(kept, apart)] if apart and kept else [],
-    }
-    judged: dict[str, list[ViabilityPrediction]] = {}
-    edges: dict[str, list[ViabilityEdge]] = {}
-    for split, pairs in splits.items():
-        for known, tested in pairs:
-            own, own_edges = predict_viability(known, tested)
-            judged.setdefault(split, []).extend(own)
-            edges.setdefault(split, []).extend(own_edges)
-    return judged, edges
-
-
-def _one_out(
-    kept: Sequence[ViabilityTrial], of: Callable[[ViabilityTrial], str]
-) -> list[tuple[list[ViabilityTrial], list[ViabilityTrial]]]:
-    """For each name the trials to fit to, and those to predict."""
-    names = sorted({of(trial) for trial in kept})
-    if len(names) < 2:
-        return []
-    return [
-        ([one for one in kept if of(one) != name], [one for one in kept if of(one) == name])
-        for name in names
-    ]

@@ -22,15 +22,14 @@ from edgebench.slowdown.models.base import (
     Model,
     Parameter,
     TooFewLimitsError,
-    registered_model,
 )
 from edgebench.slowdown.models.conformal import REACH, conformal_prediction, reach_over
-from edgebench.slowdown.models.lasso import lasso, lasso_strength
 from edgebench.slowdown.simulator.profile import inference_for
 from edgebench.slowdown.simulator.workload import file_bytes, layers_of
 from edgebench.slowdown.slowdown_function import SlowdownFunction, never_rising
 from edgebench.slowdown.splits import workload_network
 from edgebench.slowdown.trial_seconds import INFERENCE
+from evaluation.lasso import lasso, lasso_strength
 
 #: Beside the weights something else needs memory too: about what a runtime takes.
 _BESIDE_BYTES = 256 << 20
@@ -53,14 +52,12 @@ NAMES = (
 _PARAMETERS = ("intercept", *(f"weight.{name}" for name in NAMES))
 
 
-@registered_model
 class Brouwer(Model):
     """ln T = Σ weights · features; S is T(M) against the same without the limit's features."""
 
     name = "brouwer"
     formula = "ln T linear in layers' features and the limit's, with L1"
     rank = 40
-    baseline = True
 
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
         """The Lasso, its strength chosen between networks (within them if there is but one)."""

@@ -21,7 +21,6 @@ from edgebench.slowdown.models.base import (
     Model,
     Parameter,
     TooFewLimitsError,
-    registered_model,
 )
 from edgebench.slowdown.models.conformal import (
     KNOWN_REACH,
@@ -30,10 +29,10 @@ from edgebench.slowdown.models.conformal import (
     conformity_scores,
     reach_parameter,
 )
-from edgebench.slowdown.models.hinge import ln_slowdown
-from edgebench.slowdown.models.hinge_search import NOISE, HingePoints, search_hinges, stack_points
 from edgebench.slowdown.slowdown_function import SlowdownFunction
 from edgebench.slowdown.splits import workload_network
+from evaluation.hinge import ln_slowdown
+from evaluation.hinge_search import NOISE, HingePoints, search_hinges, stack_points
 
 #: How far curves scatter about their mean in ln W, ln a and b. An unlimited time is as far off as
 #: any other.
@@ -47,7 +46,6 @@ _NAMES = ("W", "a", "b")
 _OFF, _ERROR = "off", "error"
 
 
-@registered_model
 class Pooled(Model):
     """``max(1, 1 + a·(ln(W/M))^b)`` for each curve, W, a and b scattered about a common mean.
 
@@ -57,7 +55,6 @@ class Pooled(Model):
     name = "pooled"
     formula = "hinges whose W/demand, a and b are drawn to those of like curves"
     rank = 30
-    baseline = True
 
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
         """By turns: each curve given the mean, the mean given the curves."""

@@ -1,26 +1,23 @@
-"""Errors by use, by model and by how much a point is slowed.
+"""Errors of predictions by use, by model and by how much a point is slowed.
 
-Four phases of one trial are not four facts: a workload's points give one number first, their
-median, and workloads give the median of these.
+Errors are of seconds, predicted against the measured median, never of logarithms: 5 % of a
+logarithm can be 30 % of a second. Four phases of one trial are not four facts: the points of a
+workload give one number first, their median, and workloads give the median of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from edgebench.slowdown.evaluation.scores import (
-    ALL,
-    HeldOutPrediction,
-    by_curve,
-    knee_bytes,
-    repeat_noise,
-)
-from edgebench.slowdown.models.base import all_models
+from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.splits import workload
+from evaluation.baselines import BASELINES, compared_models
 
+#: The phase under which all phases are scored together.
+ALL = "all"
 #: What is known of a workload that is predicted → the splits that leave out the rest.
 USES = {
     "known": ("limit-inside", "limit-outside"),
@@ -38,6 +35,58 @@ _FREE = 1.2
 #: The slowdown whose limit is the cliff, and how near a predicted one is right: with storage at a
 #: declared speed, and as it is.
 _CLIFF, _NEAR, _RIGHT = 2.0, np.log(1.03), np.log(1.06)
+
+
+@dataclass(frozen=True)
+class HeldOutPrediction:
+    """The prediction of a limit that the model was not fitted to, and what was measured there.
+
+    ``low_s`` and ``high_s`` bound where 90 % of trials should lie; None without an interval.
+    ``repeats_s`` are the trials' times whose median is ``measured_s``; ``unlimited_s`` is the
+    unlimited time that the model went by.
+    """
+
+    split: str
+    model: str
+    curve: Curve
+    limit_bytes: float
+    predicted_s: float
+    low_s: float | None
+    high_s: float | None
+    repeats_s: tuple[float, ...]
+    unlimited_s: float | None = None
+
+    @property
+    def measured_s(self) -> float:
+        """The median of the trials."""
+        return float(np.median(self.repeats_s))
+
+    @property
+    def error(self) -> float:
+        """Signed, as a share of the measured time."""
+        return self.predicted_s / self.measured_s - 1
+
+    @property
+    def slowdown(self) -> float:
+        """As measured: the median against the median without a limit."""
+        return self.measured_s / self.curve.unlimited_s
+
+    @property
+    def factor(self) -> float:
+        """The slowdown as predicted, whatever unlimited time it multiplies."""
+        return self.predicted_s / (self.unlimited_s or self.curve.unlimited_s)
+
+    @property
+    def factor_error(self) -> float:
+        """Signed error of :attr:`factor`, as a share of the measured slowdown."""
+        return self.factor / self.slowdown - 1
+
+    @property
+    def inside_interval(self) -> list[bool]:
+        """For each trial whether it lies in the interval; empty without an interval."""
+        if self.low_s is None or self.high_s is None:
+            return []
+        return [self.low_s <= seconds <= self.high_s for seconds in self.repeats_s]
 
 
 @dataclass(frozen=True)
@@ -83,7 +132,7 @@ class UseScore:
 
 def use_scores(answers: Sequence[HeldOutPrediction], phase: str = ALL) -> list[UseScore]:
     """One for each use, model and band that has points; models that predict come first."""
-    rank = {model.name: (model.baseline, -model.rank) for model in all_models()}
+    rank = {one.name: (one.name in BASELINES, -one.rank) for one in compared_models()}
     found = []
     for use, splits in USES.items():
         own = [a for a in answers if a.split in splits and phase in (ALL, a.curve.phase)]
@@ -144,3 +193,39 @@ def _cliffs(answers: Sequence[HeldOutPrediction]) -> list[float]:
             off = np.inf if predicted is None else np.log(predicted / measured)
             found.append(float(off))
     return found
+
+
+def repeat_noise(answers: Iterable[HeldOutPrediction]) -> float | None:
+    """Median distance of a repeat from its limit's median; None without repeats."""
+    distances = [
+        abs(seconds / answer.measured_s - 1)
+        for answer in answers
+        if len(answer.repeats_s) > 1
+        for seconds in answer.repeats_s
+    ]
+    return float(np.median(distances)) if distances else None
+
+
+def knee_bytes(limit_bytes: FloatArray, slowdown: FloatArray, factor: float) -> float | None:
+    """The limit at which slowdown passes a factor, coming from wide limits.
+
+    Between two limits it lies on the line in ln M and ln S. None if slowdown never passes it, or
+    has passed it at the widest limit already.
+    """
+    order = np.argsort(limit_bytes)[::-1]
+    ln_limit, ln_slowdown = np.log(limit_bytes[order]), np.log(slowdown[order] / factor)
+    passed = np.flatnonzero(ln_slowdown > 0)
+    if not len(passed) or passed[0] == 0:
+        return None
+    wide, tight = passed[0] - 1, passed[0]
+    part = ln_slowdown[wide] / (ln_slowdown[wide] - ln_slowdown[tight])
+    return float(np.exp(ln_limit[wide] + part * (ln_limit[tight] - ln_limit[wide])))
+
+
+def by_curve(answers: Iterable[HeldOutPrediction]) -> list[list[HeldOutPrediction]]:
+    """Answers of one model, curve by curve."""
+    groups: dict[tuple[str, str, str], list[HeldOutPrediction]] = {}
+    for answer in answers:
+        curve = answer.curve
+        groups.setdefault((workload(curve), curve.network, curve.phase), []).append(answer)
+    return list(groups.values())

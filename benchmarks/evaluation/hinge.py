@@ -10,16 +10,15 @@ import numpy as np
 from edgebench.slowdown.context import Context
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.models.base import (
+    LEVEL,
     CurvePrediction,
     Fit,
     Model,
     Parameter,
     TooFewLimitsError,
-    reach_of_errors,
-    registered_model,
 )
-from edgebench.slowdown.models.bounded_fit import BoundedFit, fit_bounded
-from edgebench.slowdown.models.hinge_search import search_hinges, stack_points
+from evaluation.bounded_fit import BoundedFit, fit_bounded
+from evaluation.hinge_search import search_hinges, stack_points
 
 #: Where the search begins: shares of the way from the smallest limit to far above the largest.
 _STARTS_W = (0.25, 0.45, 0.65, 0.85)
@@ -37,7 +36,6 @@ _NO_DEPTH = 1e-300
 _UNITS = {"W": "bytes", "a": "", "b": ""}
 
 
-@registered_model
 class Hinge(Model):
     """``max(1, 1 + a·(ln(W/M))^b)``, fitted to the logarithms of all repeats.
 
@@ -48,7 +46,6 @@ class Hinge(Model):
     name = "hinge"
     formula = "S = max(1, 1 + a·(ln(W/M))^b)"
     rank = 20
-    baseline = True
     per_curve = True
 
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
@@ -80,9 +77,16 @@ def _interval(
     slopes = _slopes(fit, np.log(limit_bytes))
     covariance = np.array(fit.covariance)
     variance = np.einsum("im,ij,jm->m", slopes, covariance, slopes) + fit.residual**2
-    reach = reach_of_errors(fit.free) * np.sqrt(variance)
+    reach = _reach_of_errors(fit.free) * np.sqrt(variance)
     with np.errstate(over="ignore"):
         return np.maximum(1.0, slowdown * np.exp(-reach)), slowdown * np.exp(reach)
+
+
+def _reach_of_errors(free: int) -> float:
+    """How many standard errors an interval of :data:`LEVEL` reaches to either side (Student)."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(free, (1 + LEVEL) / 2))
 
 
 def ln_slowdown(point: Iterable[float], ln_limit: FloatArray) -> FloatArray:
@@ -152,7 +156,7 @@ def _starts(curve: Curve, working_set: float | None) -> _Starts:
 def _as_fit(found: BoundedFit, starts: _Starts, note: str | None) -> Fit:
     free = found.free
     covariance = _pinned_down(found, starts) if free > 0 else None
-    reach = reach_of_errors(free) if free > 0 else 0.0
+    reach = _reach_of_errors(free) if free > 0 else 0.0
     fixed = starts.varied.start
     errors: list[float | None] = [None] * 3
     if covariance is not None:

@@ -1,6 +1,6 @@
 """Many hinges searched side by side, each drawn to a mean: Levenberg-Marquardt on all at once.
 
-A hinge here is ln W, ln a and b, as in :mod:`~edgebench.slowdown.models.hinge`, and c, the
+A hinge here is ln W, ln a and b, as in :mod:`~evaluation.hinge`, and c, the
 logarithm of what its unlimited time is off by; limits are against a reference of each curve, and
 W with them.
 """

@@ -1,24 +1,26 @@
-"""The model ``unslowed``: memory does not matter. A model that can't beat it has learnt nothing."""
+"""The models that predictions are compared with."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
 from edgebench.slowdown.context import Context
 from edgebench.slowdown.curves import Curve, FloatArray
-from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, registered_model
+from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, all_models
+from evaluation.brouwer import Brouwer
+from evaluation.hinge import Hinge
+from evaluation.pooled import Pooled
 
 
-@registered_model
 class Unslowed(Model):
     """Slowdown is 1 at every limit."""
 
     name = "unslowed"
     formula = "S = 1"
     rank = 0
-    baseline = True
     per_curve = True
 
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
@@ -33,3 +35,15 @@ class Unslowed(Model):
     ) -> CurvePrediction:
         """One, everywhere."""
         return CurvePrediction(self.measured_unlimited_s(curve), np.ones(len(limit_bytes)))
+
+
+#: By name; `fit` and `predict` know none of them.
+BASELINES: dict[str, Model] = {
+    model.name: model for model in (Unslowed(), Hinge(), Pooled(), Brouwer())
+}
+
+
+@cache
+def compared_models() -> tuple[Model, ...]:
+    """Baselines and models that predict, the simplest first."""
+    return tuple(sorted([*BASELINES.values(), *all_models()], key=lambda model: model.rank))

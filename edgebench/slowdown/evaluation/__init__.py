@@ -1,1 +1,0 @@
-"""How right the models are: predictions of limits, networks, families and settings left out."""
