@@ -1,0 +1,188 @@
+"""Where verbs contradict each other about the same workload and limit of a kept sweep.
+
+    python benchmarks/frozen/contradictions.py [--sweep PART] [--json]
+
+``show`` is what was measured: how trials ended, and the slowdown. Compared with it:
+
+- ``predict`` at each measured limit: whether a trial finishes, and the slowdown of its whole pass;
+- ``report``: how many finished and the slowdown in its table of limits, and its least viable limit;
+- ``fit``: its best model and error, with those that ``report`` names.
+
+Exits with 1 at a contradiction. A prediction for a workload that isn't the only one of its network
+counts where its settings are those of the measured one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.frozen import freeze
+from edgebench.errors import EdgebenchError
+from edgebench.report.workload import WorkloadPoints, workloads
+from edgebench.results.results import load
+from edgebench.results.summary import PointSummary, summarise
+
+#: A prediction contradicts trials only where all, or none, of them finished, and it is this sure.
+SURE = 0.9
+#: A predicted slowdown contradicts one that lies further from it than this factor.
+FACTOR = 1.25
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Two verbs about one thing. ``limit``: as it was asked for; empty: of all limits."""
+
+    sweep: str
+    workload: str
+    limit: str
+    about: str
+    one: str
+    other: str
+
+
+def contradictions(sweep: Path) -> Iterator[Contradiction]:
+    """Those of one sweep."""
+    name = sweep.name.split("-", 1)[1]
+    measured = workloads(summarise(load(sweep).sweeps[0]))
+    predicted = _predictions(sweep, measured)
+    report = _or_nothing(freeze.report, sweep)
+    for one in measured:
+        for point in one.tried:
+            label = point.limits.label
+            for about, first, second in (
+                *_predicted(one, point, predicted),
+                *_reported(point, report.get(f"{one.name} Limits", [])),
+            ):
+                yield Contradiction(name, one.name, label, about, first, second)
+        for label, first, second in _least(one):
+            yield Contradiction(name, one.name, label, "finishes", first, second)
+    for curve, first, second in _fitted(sweep, report.get("Fits", [])):
+        yield Contradiction(name, curve, "", "best model and error", first, second)
+
+
+def _or_nothing(verb: Any, sweep: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = verb(sweep)
+    except EdgebenchError:
+        return {}
+    return found
+
+
+def _predictions(sweep: Path, measured: Sequence[WorkloadPoints]) -> list[dict[str, Any]]:
+    """Each network's, at every limit that is measured of any of its workloads."""
+    limits: dict[str, set[int]] = {}
+    for one in measured:
+        sizes = {p.limits.memory_bytes for p in one.tried if p.limits.memory_bytes}
+        limits.setdefault(_network(one.settings), set()).update(sizes)
+    found = []
+    for network, sizes in limits.items():
+        if not network or not sizes:
+            continue
+        words = [word for size in sorted(sizes) for word in ("--memory", str(size))]
+        found += freeze.said("predict", sweep, "--network", network, *words).get("predictions", [])
+    return found
+
+
+def _network(settings: Mapping[str, Any]) -> str:
+    return "+".join(settings.get("networks") or ()) or str(settings.get("network") or "")
+
+
+def _predicted(
+    workload: WorkloadPoints, point: PointSummary, predictions: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, str, str]]:
+    shared = {**workload.settings, "swap_kind": point.limits.swap_kind}
+    for one in predictions:
+        if one["network"] != _network(workload.settings) or any(
+            shared.get(key) != value for key, value in one["settings"].items() if key in shared
+        ):
+            continue
+        near = [at for at in one["at"] if at["limit_bytes"] == point.limits.memory_bytes]
+        for at in near:
+            yield from _at(point, at)
+
+
+def _at(point: PointSummary, at: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    finished, made = point.outcomes.get("ok", 0), sum(point.outcomes.values())
+    sure, shown = at["probability"], f"show: {finished} of {made} finished"
+    if sure is not None and (
+        (finished == made and sure <= 1 - SURE) or (not finished and sure >= SURE)
+    ):
+        yield "finishes", shown, f"predict: finishes with {sure:.0%}"
+    slower = [phase["slowdown"] for phase in at["phases"] if phase["phase"] == "total"]
+    seen = point.slowdown
+    if finished == made and seen and slower:
+        ratio = slower[0] / seen
+        if not 1 / FACTOR <= ratio <= FACTOR:
+            yield "slowdown", f"show: {seen:.3g}", f"predict: {slower[0]:.3g}"
+
+
+def _reported(
+    point: PointSummary, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, str, str]]:
+    for row in rows:
+        if row["row"] != point.limits.label:
+            continue
+        finished = point.outcomes.get("ok", 0)
+        if row.get("finished") and row["finished"][0] != finished:
+            yield "finishes", f"show: {finished}", f"report: {row['finished'][0]:g}"
+        if point.slowdown and row.get("slowdown"):
+            ratio = row["slowdown"][0] / point.slowdown
+            if not 1 / FACTOR <= ratio <= FACTOR:
+                yield "slowdown", f"show: {point.slowdown:.3g}", f"report: {row['slowdown'][0]:g}"
+
+
+def _least(workload: WorkloadPoints) -> Iterator[tuple[str, str, str]]:
+    """Limits where all finished, below the one that the report calls the least viable."""
+    least = workload.least_viable
+    size = least.limits.memory_bytes if least else None
+    for point in workload.finished if least and size else ():
+        if point.limits.memory_bytes and point.limits.memory_bytes < size:
+            shown = (
+                f"show: {point.outcomes.get('ok', 0)} of {sum(point.outcomes.values())} finished"
+            )
+            yield point.limits.label, shown, f"report: least viable limit {least.limits.label}"
+
+
+def _fitted(sweep: Path, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    fits = _or_nothing(freeze.fit, sweep).get("fits", []) if rows else []
+    # Both list the same curves in the same order.
+    for row, fit in zip(rows, fits, strict=False):
+        models = [one for one in fit["models"] if one["fit"]]
+        best = next((m for m in models if m["fit"]["model"] == fit["recommended"]), None)
+        errors = best and best["leave_one_limit_out"]
+        told = f"{row['error'][0]:.1f} %" if "error" in row else "no error"
+        error = f"{100 * errors['mape']:.1f} %" if errors else "no error"
+        first = f"report: {row.get('recommended')}, {told}"
+        second = f"fit: {fit['recommended']}, {error}"
+        if first.removeprefix("report") != second.removeprefix("fit"):
+            yield str(row["row"]), first, second
+
+
+def main() -> int:
+    """Print them; 1 if there are any."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--sweep", action="append", help="only sweeps whose name holds this")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    count = 0
+    for sweep in sorted(freeze.KEPT.iterdir()):
+        if not sweep.is_dir() or (asked.sweep and not any(p in sweep.name for p in asked.sweep)):
+            continue
+        for one in contradictions(sweep):
+            count += 1
+            words = f"{one.sweep}, {one.workload} {one.limit}: {one.about}: {one.one}; {one.other}"
+            print(json.dumps(asdict(one)) if asked.json else words)
+            sys.stdout.flush()
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
