@@ -32,21 +32,25 @@ _NO_PLACES = re.compile(r"EDGEBENCH_|SUDO_|SSH_|PATH$")
 _PLACES = re.compile(
     r"HOME$|DIR$|PATH$|PREFIX$|FILE$|CONF(IG)?$|FSTAB$|CERT|CACHE|^MATPLOTLIBRC$|^XDG_|^TE?MP$"
 )
+#: Dask's settings: its programs import, and run, what some of these name.
+_NOT_FOR_ROOT = "DASK_"
 #: Variables that root ignores: a workload gets them.
 _ignored: dict[str, str] = {}
 
 
 def secure_environment() -> None:
-    """Ignore each variable by which root's libraries would use a place of another user.
+    """Ignore each variable by which root's libraries would use a place or code of another user.
 
     ``sudo -E`` keeps the caller's: scratch files, caches of fonts and compiled code would be made
-    with root's rights where the caller, or a workload of theirs, may have put a link.
+    with root's rights where the caller, or a workload of theirs, may have put a link; a fleet's
+    processes would run what Dask's variables say.
     """
     if os.geteuid() != 0:
         return
     _secure_path()
     for name, value in list(os.environ.items()):
-        if not _NO_PLACES.match(name) and not _is_safe(name, value):
+        is_place = not _NO_PLACES.match(name) and not _is_safe(name, value)
+        if is_place or name.startswith(_NOT_FOR_ROOT):
             _ignored[name] = os.environ.pop(name)
     os.environ.setdefault("HOME", pwd.getpwuid(0).pw_dir)
     if "PYTHONPYCACHEPREFIX" in _ignored:

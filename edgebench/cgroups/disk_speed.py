@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +17,8 @@ from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import CgroupError
+from edgebench.safe_folders import NO_LINK
+from edgebench.safe_reading import open_to_read
 from edgebench.storage_speed import AS_IS_REMEDY
 
 _PATIENCE_S = 60.0
@@ -58,18 +63,20 @@ def probe(
     Raises:
         CgroupError: the file can't be read or written so, or the disk not held.
     """
-    command = [sys.executable, "-I", "-S", str(storage_probe.__file__), str(file), *words]
     cgroup = parent.create(f"{os.getpid()}-storage")
     try:
         cgroup.hold_disks((limit,) if limit else ())
-        done = subprocess.run(
-            join_command(cgroup, command, None, None),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
-            check=True,
-        )
+        with _opened(file) as fd:
+            command = [sys.executable, "-I", "-S", str(storage_probe.__file__), str(fd), *words]
+            done = subprocess.run(
+                join_command(cgroup, command, None, None),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_PATIENCE_S,
+                check=True,
+                pass_fds=[fd],
+            )
     except (subprocess.SubprocessError, OSError) as error:
         told = str(getattr(error, "stderr", None) or error).strip().splitlines()
         raise CgroupError(
@@ -80,3 +87,22 @@ def probe(
     finally:
         cgroup.remove()
     return [ProbeResult(**result) for result in json.loads(done.stdout)]
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[int]:
+    """A descriptor of the file, opened with the rights of its folder's owner, or of a disk.
+
+    Raises:
+        OSError: it is a FIFO, another device, or a link to what that user may not read.
+    """
+    fd = os.open(file, os.O_PATH | NO_LINK)
+    try:
+        if stat.S_ISBLK(os.fstat(fd).st_mode):
+            # A swap partition: opened for nothing but its place, and again by the probe.
+            yield fd
+            return
+    finally:
+        os.close(fd)
+    with open_to_read(file) as opened:
+        yield opened.fileno()

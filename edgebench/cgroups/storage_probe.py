@@ -1,7 +1,8 @@
 """Reads or writes a file past the page cache for some time, and prints how fast, as JSON.
 
-Runs as ``python -I -S storage_probe.py FILE DIRECTION WAY…``, each way as
-``PATTERN:REQUEST_BYTES:DEPTH:SECONDS``, inside the cgroup whose disks are held, so it imports
+Runs as ``python -I -S storage_probe.py DESCRIPTOR DIRECTION WAY…``, each way as
+``PATTERN:REQUEST_BYTES:DEPTH:SECONDS``. The descriptor is of the file, opened by who started it: a
+name could lead elsewhere by now. It runs inside the cgroup whose disks are held, so it imports
 nothing of edgebench.
 """
 
@@ -54,7 +55,7 @@ def _requests_until(
         yield ended, ended - began
 
 
-def _measure(path: str, direction: str, way: str) -> dict[str, float | None]:
+def _measure(file: str, direction: str, way: str) -> dict[str, float | None]:
     """Make requests for so long, from ``depth`` threads at once.
 
     The kernel lets the first requests of an idle cgroup pass at once, so a tenth of the time goes
@@ -63,7 +64,7 @@ def _measure(path: str, direction: str, way: str) -> dict[str, float | None]:
     pattern, *numbers = way.split(":")
     request_bytes, depth, seconds = int(numbers[0]), int(numbers[1]), float(numbers[2])
     flags = os.O_RDONLY if direction == "read" else os.O_RDWR
-    descriptor = os.open(path, flags | os.O_DIRECT)
+    descriptor = os.open(f"/proc/self/fd/{file}", flags | os.O_DIRECT)
     # A block device has no size in its status.
     size_bytes = os.lseek(descriptor, 0, os.SEEK_END)
     requests = _Requests(pattern, size_bytes, request_bytes)
@@ -103,8 +104,8 @@ def _rate(ends: list[float]) -> float:
 
 def main(words: list[str]) -> None:
     """Measure the file each way, one after another."""
-    path, direction, *ways = words
-    results = [_measure(path, direction, way) for way in ways]
+    file, direction, *ways = words
+    results = [_measure(file, direction, way) for way in ways]
     os.write(1, json.dumps(results).encode())
 
 

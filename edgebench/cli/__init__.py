@@ -20,6 +20,7 @@ from click.shell_completion import CompletionItem
 from edgebench import __version__
 from edgebench.errors import EdgebenchError, MachineError
 from edgebench.processes import secure_environment
+from edgebench.text import printable
 
 #: Group → verb → its line in the help, which is shown without importing the verb's module.
 GROUPS = {
@@ -244,7 +245,10 @@ def _print_errors(signals: _Signals) -> int:
             return 0
         return _print_error(_machine_error(error))
     except click.ClickException as error:
-        error.show()
+        # It may hold a word of a file's making, such as a name that the shell completed.
+        words = io.StringIO()
+        error.show(words)
+        click.echo(printable(words.getvalue()), err=True, nl=False)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return _interrupted(signals)

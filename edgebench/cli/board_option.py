@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from edgebench.cli.completion import offer_boards
+from edgebench.text import printable
 from edgebench.units import format_size
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     # Whoever asks for a batch's least memory gives no limit.
     kept += ["memory"] if given.get("size") is not None else []
     for line in _sentences(board, given, own, kept):
-        click.echo(line, err=True)
+        click.echo(printable(line), err=True)
     return {**given, **{name: value for name, value in own.items() if name not in kept}}
 
 

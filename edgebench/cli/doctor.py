@@ -12,7 +12,7 @@ import click
 from edgebench.cli.options import json_option, verbose_option
 from edgebench.cli.output import print_answer, print_fields, print_json, print_lines, print_next
 from edgebench.errors import NotFitError
-from edgebench.text import joined_words
+from edgebench.text import joined_words, printable
 
 if TYPE_CHECKING:
     from edgebench.run.checks import CheckResult
@@ -84,6 +84,6 @@ def _print_checks(answers: Sequence[CheckResult]) -> None:
 def _print_remedy(line: str) -> None:
     """A sentence wrapped, a command as it is: one that is wrapped can't be copied."""
     if _COMMAND.match(line):
-        click.echo(f"    {line}")
+        click.echo(f"    {printable(line)}")
     else:
         print_lines([line], "    ")

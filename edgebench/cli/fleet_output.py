@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from edgebench.cli.output import (
     print_answer,
     print_lines,
+    print_message,
     print_table,
     print_warnings,
     shown_path,
@@ -31,7 +30,7 @@ def print_starts(started: Sequence[WorkerStart]) -> None:
     for one in started:
         if one.says:
             remedy = f"\n  remedy: {one.remedy}" if one.remedy else ""
-            click.echo(f"{one.name}: {one.says}{remedy}", err=True)
+            print_message(f"{one.name}: {one.says}{remedy}")
 
 
 def print_machine_checks(found: Sequence[MachineChecks], verbose: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgebench.cli.known_slowdowns import UNLIMITED, KnownSlowdowns, PointSoFar, WorkloadSoFar
 from edgebench.cli.terminal_curve import CurvePoint, curve_lines
+from edgebench.text import printable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -60,7 +61,7 @@ def picture_lines(known: KnownSlowdowns, width: int, height: int, encoding: str)
 def _text(words: str, style: str = "") -> Text:
     from rich.text import Text
 
-    return Text(words, style, no_wrap=True, overflow="crop")
+    return Text(printable(words), style, no_wrap=True, overflow="crop")
 
 
 def _shown(lines: list[Text], encoding: str) -> list[Text]:

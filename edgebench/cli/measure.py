@@ -79,6 +79,7 @@ def measure(
     measured, even if COMMAND failed or was killed at the limit; its own exit code is printed.
     """
     from edgebench.run.command import measure_command
+    from edgebench.run.echo import echo_to
 
     timeout_s, interval_s, stat_interval_s = (
         parse_duration(given[name]) if given[name] else None
@@ -91,7 +92,7 @@ def measure(
         interval_s=interval_s,
         stat_interval_s=stat_interval_s,
         samples=samples,
-        echo=_to_stderr,
+        echo=echo_to(sys.stderr),
     )
     if samples:
         click.echo(f"samples: {samples}", err=True)
@@ -128,11 +129,6 @@ def _limits(
         storage=parse_storage(storage).label,
         board=board,
     )
-
-
-def _to_stderr(data: bytes) -> None:
-    sys.stderr.buffer.write(data)
-    sys.stderr.buffer.flush()
 
 
 def _answer(record: TrialRecord) -> str:

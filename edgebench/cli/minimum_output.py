@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.boards.board import find_board
-from edgebench.cli.output import print_json, print_next, typed_path
+from edgebench.cli.output import print_json, print_next, shown_path, typed_path
 from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
 from edgebench.kills import OBSERVER_EFFECT
 from edgebench.text import printable, shortened
@@ -48,7 +48,7 @@ def print_minimum(found: Minimum, *, verbose: bool, board: str | None = None) ->
         click.echo("\n".join(_curve(found)))
     if verbose:
         _print_details(found)
-        click.echo(f"results: {found.folder}")
+        click.echo(f"results: {shown_path(found.folder)}")
 
 
 def _board_sentence(found: Minimum, board: Board) -> str:

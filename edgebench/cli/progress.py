@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgebench.cli.trial_progress import TrialProgress
+from edgebench.text import printable
 from edgebench.units import format_duration
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class LineProgress(TrialProgress):
 
     def report(self, line: str) -> None:
         """Print it."""
-        click.echo(line, err=True)
+        click.echo(printable(line), err=True)
 
 
 class _Ticking(TrialProgress):
@@ -111,7 +112,7 @@ class LogProgress(_Ticking):
 
     def report(self, line: str) -> None:
         """Print it."""
-        click.echo(line, err=True)
+        click.echo(printable(line), err=True)
 
 
 class LiveProgress(_Ticking):
@@ -159,7 +160,7 @@ class LiveProgress(_Ticking):
 
     def report(self, line: str) -> None:
         """Print it above the block."""
-        self._console.print(line, soft_wrap=True)
+        self._console.print(printable(line), soft_wrap=True)
 
     def close(self) -> None:
         """Remove the block."""

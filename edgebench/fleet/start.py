@@ -6,6 +6,7 @@ prints its process and log. Run over SSH, no private key is on a command line.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -21,10 +22,16 @@ from edgebench.errors import EdgebenchError, FleetError
 from edgebench.extras import need
 from edgebench.fleet.keys import fleet_folder
 from edgebench.fleet.messages import same_version_remedy
-from edgebench.processes import own_program, secure_environment
-from edgebench.safe_files import open_empty, write_whole
+from edgebench.processes import in_memory, own_program, secure_environment
+from edgebench.safe_files import open_empty
 
 _PROGRAMS = {"scheduler": "edgebench.fleet.scheduler", "worker": "distributed.cli.dask_worker"}
+#: Variable → which of the keys' files it names. Dask's flags would follow the link to no file.
+_WORKER_KEYS = {
+    "DASK_DISTRIBUTED__COMM__TLS__CA_FILE": "ca",
+    "DASK_DISTRIBUTED__COMM__TLS__WORKER__CERT": "cert",
+    "DASK_DISTRIBUTED__COMM__TLS__WORKER__KEY": "key",
+}
 #: What its log says when it is ready.
 _READY = {"scheduler": b"Scheduler at:", "worker": b"Registered to:"}
 _WAIT_S = 60.0
@@ -45,24 +52,25 @@ def start_process(order: Mapping[str, Any]) -> dict[str, Any]:
         )
     need("distributed")
     folder, role = fleet_folder(), order["role"]
-    process_name = f"{role}-{order['name']}"
-    log = folder / f"{process_name}.log"
-    files = {
-        kind: str(write_whole(folder / f"{process_name}-{kind}.pem", text.encode(), 0o600))
-        for kind, text in order["tls"].items()
-    }
+    log = folder / f"{role}-{order['name']}.log"
     host, port = order["scheduler"]
-    if role == "scheduler":
-        words = [json.dumps({"host": host, "port": port, **files})]
-    else:
-        words = [*order["words"], "--host", f"tls://{_address_towards(host, port)}"]
-        for flag, kind in (("ca-file", "ca"), ("cert", "cert"), ("key", "key")):
-            words += [f"--tls-{flag}", files[kind]]
     # Dask imports from a folder that it makes there. By default it is in /tmp, in one that somebody
     # else may have made.
     own = {**order["environment"], "DASK_TEMPORARY_DIRECTORY": str(folder)}
-    descriptor = open_empty(log, 0o600)
-    try:
+    with contextlib.ExitStack() as stack:
+        # In memory: however the process ends, no copy of a key stays on this machine.
+        keys = {
+            kind: stack.enter_context(in_memory(text.encode())).fileno()
+            for kind, text in order["tls"].items()
+        }
+        files = {kind: f"/proc/self/fd/{key}" for kind, key in keys.items()}
+        if role == "scheduler":
+            words = [json.dumps({"host": host, "port": port, **files})]
+        else:
+            words = [*order["words"], "--host", f"tls://{_address_towards(host, port)}"]
+            own |= {variable: files[kind] for variable, kind in _WORKER_KEYS.items()}
+        descriptor = open_empty(log, 0o600)
+        stack.callback(os.close, descriptor)
         process = subprocess.Popen(
             own_program(_PROGRAMS[role], *words),
             stdin=subprocess.DEVNULL,
@@ -71,9 +79,8 @@ def start_process(order: Mapping[str, Any]) -> dict[str, Any]:
             env={**os.environ, **own},
             cwd=folder,
             start_new_session=True,
+            pass_fds=list(keys.values()),
         )
-    finally:
-        os.close(descriptor)
     _wait(process, log, role)
     return {"pid": process.pid, "log": str(log)}
 

@@ -72,6 +72,7 @@ def start_order(role: str, name: str, words: Sequence[str], inventory: Inventory
     """
     environment = {f"DASK_DISTRIBUTED__{key}": value for key, value in _QUIET.items()}
     environment |= {
+        "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True",
         "DASK_EDGEBENCH__HEARTBEAT_S": str(inventory.heartbeat_s),
         "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": f"{inventory.lost_after_s}s",
         OWNER: inventory.name,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from edgebench.cgroups.limit_check import check_limit
+from edgebench.run.echo import echo_to
 from edgebench.run.session import Session, open_session
 
 
@@ -29,7 +30,7 @@ def shared_session(config: pytest.Config) -> Session:
     """
     if (opened := config.stash.get(_KEY, None)) is None:
         with ExitStack() as stack:
-            echo = _to_stdout if config.getoption("capture") == "no" else None
+            echo = echo_to(sys.stdout) if config.getoption("capture") == "no" else None
             session = stack.enter_context(open_session(echo=echo))
             check_limit(session.setup.parent)
             opened = config.stash[_KEY] = _Opened(session, stack.pop_all())
@@ -41,8 +42,3 @@ def close_session(config: pytest.Config) -> None:
     if (opened := config.stash.get(_KEY, None)) is not None:
         del config.stash[_KEY]
         opened.stack.close()
-
-
-def _to_stdout(data: bytes) -> None:
-    sys.stdout.write(data.decode(errors="replace"))
-    sys.stdout.flush()

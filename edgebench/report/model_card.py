@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from edgebench import __version__
+from edgebench.report.markdown import escaped
 from edgebench.report.one_sentence import workload_sentence
 from edgebench.report.workload import WorkloadPoints, throughput_column
 from edgebench.results.spread import Spread
@@ -14,7 +14,6 @@ from edgebench.results.summary import PointSummary
 from edgebench.results.sweep_reader import Sweep
 from edgebench.units import format_duration, format_limit, format_size, swap_words
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#])")
 _TITLES = ("memory limit", "trials that finished", "memory used", "start", "time (median)")
 
 
@@ -23,8 +22,8 @@ def model_card(sweep: Sweep, found: Sequence[WorkloadPoints], names: dict[str, s
     parts = [_workload(one, names[one.name]) for one in found]
     swap = {swap_words(one.limits.swap_kind, one.limits.swap_bytes) for one in found}
     how = f" with {swap.pop()}" if len(swap) == 1 else ""
-    made = f"Measured on {_text(sweep.device)}{how}, by edgebench {__version__}"
-    return "\n\n".join([*parts, f"{made} (sweep {_text(sweep.name)})."]) + "\n"
+    made = f"Measured on {escaped(sweep.device)}{how}, by edgebench {__version__}"
+    return "\n\n".join([*parts, f"{made} (sweep {escaped(sweep.name)})."]) + "\n"
 
 
 def _workload(one: WorkloadPoints, name: str) -> str:
@@ -32,8 +31,8 @@ def _workload(one: WorkloadPoints, name: str) -> str:
     titles = (*_TITLES, *counted, "slowdown")
     rows = [_row(cells) for cells in (titles, ("---", *["---:"] * (len(titles) - 1)))]
     shown = [point for point in one.points if point.outcomes]
-    rows += [_row(tuple(map(_text, _cells(point, bool(counted))))) for point in shown]
-    return "\n".join([_text(workload_sentence(one, name)), "", *rows])
+    rows += [_row(tuple(map(escaped, _cells(point, bool(counted))))) for point in shown]
+    return "\n".join([escaped(workload_sentence(one, name)), "", *rows])
 
 
 def _cells(point: PointSummary, counted: bool) -> Iterator[str]:
@@ -63,8 +62,3 @@ def _number(rate: Spread | None) -> str:
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _text(words: str) -> str:
-    """Words of a name as they are, whatever Markdown would make of them."""
-    return _SPECIAL.sub(r"\\\1", " ".join(words.split()))

@@ -62,9 +62,10 @@ class Launch:
 
 
 def _worker(settings: Settings, descriptors: Descriptors) -> Launch:
+    # All users can read a command line, but only their own processes' variables.
     spec: WorkerSpec = {
         "kind": settings["kind"],
-        "settings": dict(settings),
+        "settings": {name: value for name, value in settings.items() if name != "env"},
         "descriptors": descriptors,
     }
     argv = own_program("edgebench.workloads.worker", json.dumps(spec))

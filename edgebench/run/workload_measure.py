@@ -12,6 +12,7 @@ from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.run.asked_limits import AskedLimits
 from edgebench.run.command import measure_command, measure_once
+from edgebench.run.echo import echo_to
 from edgebench.run.function import function_settings
 from edgebench.units import parse_duration
 
@@ -38,7 +39,7 @@ def measure_workload(
         _measured_by(workload),
         timeout_s=None if timeout is None else parse_duration(timeout),
         interval_s=None if interval is None else parse_duration(interval),
-        echo=None if quiet else _to_stderr,
+        echo=None if quiet else echo_to(sys.stderr),
     )
     limits = asked.setting
     if asked.share is not None:
@@ -55,9 +56,3 @@ def _measured_by(
     if not words:
         raise UsageError("no command to measure", remedy=_REMEDY)
     return partial(measure_command, words)
-
-
-def _to_stderr(data: bytes) -> None:
-    # A notebook's stderr has no buffer: text it is.
-    sys.stderr.write(data.decode(errors="replace"))
-    sys.stderr.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.cgroups.disk_limits import DiskLimit, lift_disk_limits, set_disk_limits
+from edgebench.cgroups.disk_speed import probe
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
@@ -22,6 +24,7 @@ from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.proof_file import proof_file
 from edgebench.storage_speed import StorageSpeed, parse_storage
+from tests.trust.stranger import STRANGER
 
 _SPEED = parse_storage("read=20MB/s,write=10MB/s,read_iops=1000,write_iops=500")
 
@@ -182,3 +185,26 @@ def test_a_disk_slower_than_declared_is_refused(
         prove_storage(parent, fast, file)
     assert slow.value.remedy
     assert "declare no more than it can do: read=" in slow.value.remedy
+
+
+@pytest.mark.own_cgroup
+@pytest.mark.root
+def test_files_are_probed_with_the_rights_of_their_owner(parent: ParentCgroup) -> None:
+    """A user's weights are read; a link to what only root may read, or a FIFO, is refused."""
+    words = ["read", "sequential:4096:1:0.1"]
+    with tempfile.TemporaryDirectory(prefix="trust-", dir="/var/tmp") as name:
+        top = Path(name)
+        top.chmod(0o711)
+        (own := top / "own").mkdir()
+        for file in (own / "weights", top / "root's"):
+            file.write_bytes(os.urandom(1 << 20))
+            file.chmod(0o600)
+        (own / "link").symlink_to(top / "root's")
+        os.mkfifo(own / "fifo")
+        for file in (own, *own.iterdir()):
+            os.chown(file, STRANGER, STRANGER, follow_symlinks=False)
+        (read,) = probe(parent, None, own / "weights", words)
+        assert read.iops > 0
+        for planted, why in (("link", "Permission denied"), ("fifo", "it is a FIFO")):
+            with pytest.raises(CgroupError, match=why):
+                probe(parent, None, own / planted, words)

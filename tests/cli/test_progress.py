@@ -309,3 +309,12 @@ def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TERM", "dumb")
     with shown.shown_progress() as progress:
         assert isinstance(progress, shown.LogProgress)
+
+
+@pytest.mark.parametrize("kind", [shown.LineProgress, shown.LogProgress])
+def test_lines_hold_no_control_codes(
+    kind: type[shown.LogProgress | shown.LineProgress], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A results folder may have any name."""
+    kind().begin(Path("\x1b[2Jresults"), 3, 0)
+    assert capsys.readouterr().err == "3 trials → \\x1b[2Jresults\n"

@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,6 +105,11 @@ class Fleet:
         self.temporary.mkdir()
         own = {"EDGEBENCH_CACHE": str(folder / "cache"), "XDG_STATE_HOME": str(folder)}
         own["TMPDIR"] = str(self.temporary)
+        self.preloaded = folder / "preloaded"
+        preload = folder / "preload.py"
+        preload.write_text(f"open({str(self.preloaded)!r}, 'w').close()\n")
+        for role in ("SCHEDULER", "WORKER"):
+            own[f"DASK_DISTRIBUTED__{role}__PRELOAD"] = str(preload)
         self.environment = {**os.environ, "PYTHONPATH": python_path(), **own}
 
     def command(self, *words: str) -> list[str]:
@@ -136,6 +142,8 @@ class Fleet:
                 env=self.environment,
                 stdout=log,
                 stderr=log,
+                # As from a terminal, also where the tests run after nohup.
+                preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
             )
 
     def start_shared(self, gate: Gate) -> subprocess.Popen[bytes]:
@@ -247,8 +255,10 @@ def test_a_stranger_on_the_same_machine_stays_outside(fleet: Fleet):
     assert len(places) == 4
     assert {address for address, _ in places} == {"127.0.0.1"}
     assert fleet.port in {port for _, port in places}
-    keys = list((fleet.folder / "edgebench/fleet").glob("*.pem"))
-    assert {stat.S_IMODE(one.stat().st_mode) for one in (*keys, keys[0].parent)} == {0o600, 0o700}
+    # The one that `fleet up` made: the others are in the memory of those who use them.
+    (key,) = (fleet.folder / "edgebench/fleet").glob("*.pem")
+    assert key.name == f"test-{fleet.port}.pem"
+    assert {stat.S_IMODE(one.stat().st_mode) for one in (key, key.parent)} == {0o600, 0o700}
     for address, port in places:
         assert answers(address, port, encrypted=False) == b""
         assert answers(address, port, encrypted=True) == b""
@@ -260,6 +270,14 @@ def test_dask_makes_its_folders_in_the_owners_place(fleet: Fleet):
     assert list(fleet.temporary.glob("dask*")) == []
     made = {one.name.partition("-")[0] for one in fleet.folder.glob("edgebench/fleet/dask*/*-*")}
     assert made == {"quietscheduler", "quietworker"}
+
+
+@pytest.mark.root
+@pytest.mark.promise("Under `sudo -E` a fleet's processes run nothing that Dask's variables name.")
+def test_root_preloads_nothing_for_dask(fleet: Fleet):
+    """The environment names a program for scheduler and workers, as sudo may have kept it."""
+    assert len(listening(fleet)) == 4
+    assert not fleet.preloaded.exists()
 
 
 def test_files_of_a_machine_are_of_its_fleet_alone(fleet: Fleet):
@@ -326,6 +344,27 @@ def test_a_second_controller_is_refused_and_a_killed_one_goes_on(fleet: Fleet, g
         lines = fleet.lines(device, "resumed")
         assert once_each(lines, 9)
         assert lines[: len(before[device])] == before[device]
+
+
+def test_a_controller_whose_terminal_closes_ends_cleanly(fleet: Fleet, gate: Gate):
+    """After SIGHUP it says so, with the exit code for it; the same command goes on."""
+    name = fleet.scenario("hung-up", 2, gate.command)
+    running = fleet.start("run", name)
+    try:
+        gate.let_through(4)
+        wait_until(lambda: sum(len(fleet.lines(device, "hung-up")) for device in NAMES) == 4)
+        fleet.wait_for_trials(*NAMES)
+        before = len((fleet.folder / "controller.log").read_text())
+        running.send_signal(signal.SIGHUP)
+        assert running.wait(240) == 128 + signal.SIGHUP
+    finally:
+        running.kill()
+        running.wait()
+    said = (fleet.folder / "controller.log").read_text()[before:]
+    assert said.strip() == "edgebench: interrupted; all finished trials are kept"
+    gate.let_through()
+    fleet.ask("run", name)
+    assert all(once_each(fleet.lines(device, "hung-up"), 6) for device in NAMES)
 
 
 def test_a_frozen_machine_is_not_said_to_run_another_version(fleet: Fleet):

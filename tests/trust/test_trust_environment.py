@@ -48,6 +48,8 @@ def test_root_ignores_places_of_another_user(strange: Path, tmp_path: Path):
     """Homes, caches and scratch folders that sudo kept are ignored; what is root's own is kept."""
     own = {"MPLCONFIGDIR": str(tmp_path / "own"), "LC_ALL": "C.UTF-8", "EDGEBENCH_CACHE": "cache"}
     theirs = {
+        "DASK_DISTRIBUTED__WORKER__PRELOAD": "theirs",
+        "DASK_SCHEDULER__WORK_STEALING": "False",
         "HOME": str(strange),
         "MATPLOTLIBRC": str(strange / "matplotlibrc"),
         "NUMBA_CACHE_DIR": "relative",
