@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from edgebench.identity import caller_identity
+from edgebench.pytest_plugin.child_warnings import ChildWarning
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import Session
 from edgebench.run.trial import TrialFiles, run_trial
@@ -40,7 +42,7 @@ class LimitedRun:
     found: bool = True
     problem: str | None = None
     reports: list[pytest.TestReport] = field(default_factory=list)
-    warnings: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[ChildWarning] = field(default_factory=list)
 
     @property
     def finished(self) -> bool:
@@ -83,7 +85,7 @@ def run_limited(
     files = TrialFiles.scratch(session.folder)
     run = LimitedRun(run_trial(session.setup, request, files), files.log.read_text())
     for event in _events(files.events):
-        _take(run, event.get("what"), event.get("data"), item.config)
+        _take(run, event.get("what"), event.get("data"), item)
     return run
 
 
@@ -123,20 +125,56 @@ def _events(file: Path) -> Iterator[Mapping[str, Any]]:
             yield event
 
 
-def _take(run: LimitedRun, what: object, data: Any, config: pytest.Config) -> None:
-    if what == "report":
-        report = config.hook.pytest_report_from_serializable(config=config, data=data)
+def _take(run: LimitedRun, what: object, data: Any, item: pytest.Item) -> None:
+    """Add what an event says. One of another shape is passed over: the test may have sent it."""
+    try:
+        if what == "report":
+            run.reports.append(_report(data, item))
+        elif what == "warning":
+            run.warnings.append(msgspec.convert(data, ChildWarning))
+        elif what == "problem":
+            run.problem = f"{run.problem}\n\n{data}" if run.problem else str(data)
+        elif what == "started":
+            run.started_bytes = msgspec.convert(data, int | None)
+        elif what in ("collected", "not-found"):
+            run.collected_bytes = msgspec.convert(data, int | None)
+            run.found = what == "collected"
+    except msgspec.ValidationError as error:
+        run.problem = f"it sent what pytest does not send: {error}"
+
+
+class _SentReport(msgspec.Struct):
+    """What is relied on in a report of the pytest inside."""
+
+    nodeid: str
+    location: tuple[str, int | None, str]
+    outcome: Literal["passed", "failed", "skipped"]
+    when: Literal["setup", "call", "teardown"]
+    duration: float
+    keywords: dict[str, Any]
+    sections: list[tuple[str, str]]
+    user_properties: list[tuple[str, Any]]
+
+
+def _report(data: Any, item: pytest.Item) -> pytest.TestReport:
+    """The report that was sent.
+
+    Raises:
+        msgspec.ValidationError: it is none of this test, or can't be shown.
+    """
+    sent = msgspec.convert(data, _SentReport)
+    try:
+        report = item.ihook.pytest_report_from_serializable(config=item.config, data=data)
         # JSON made lists of them.
-        report.location = tuple(report.location)
-        report.user_properties = [tuple(one) for one in report.user_properties]
+        report.location, report.user_properties = sent.location, sent.user_properties
+        report.sections = sent.sections
         if report.skipped and isinstance(report.longrepr, list):
-            report.longrepr = tuple(report.longrepr)
-        run.reports.append(report)
-    elif what == "warning":
-        run.warnings.append(data)
-    elif what == "problem":
-        run.problem = f"{run.problem}\n\n{data}" if run.problem else str(data)
-    elif what == "started":
-        run.started_bytes = data
-    elif what in ("collected", "not-found"):
-        run.collected_bytes, run.found = data, what == "collected"
+            path, line, reason = report.longrepr
+            report.longrepr = str(path), int(line), str(reason)
+        # Made once here: one that can't be shown would end the pytest outside.
+        _ = report.longreprtext
+    except Exception as error:
+        raise msgspec.ValidationError(f"a report can't be read: {error}") from error
+    if not isinstance(report, pytest.TestReport) or sent.nodeid != item.nodeid:
+        raise msgspec.ValidationError("a report is not of this test")
+    return report

@@ -146,6 +146,46 @@ def test_fixtures_options_and_reports_are_as_elsewhere(ran: Ran):
 
 
 @pytest.mark.own_cgroup
+@pytest.mark.promise("Nothing that a marked test reports is imported or called outside its limit.")
+def test_what_a_marked_test_sends_is_data(tmp_path: Path):
+    """Warnings that name a function and a module, and events of other shapes."""
+    (tmp_path / "never_imported.py").write_text("import os\nos.mkdir('imported')\n")
+    done = run_pytest(
+        tmp_path,
+        """
+        def category(module, name):
+            return type(name, (UserWarning,), {"__module__": module})
+
+        @pytest.mark.edgebench(memory="150M")
+        def test_sends(request):
+            warnings.warn("one", category("os", "mkdir"))
+            warnings.warn("two", category("never_imported", "Careful"))
+            warnings.warn("three", DeprecationWarning)
+            (inner,) = (
+                one for one in request.config.pluginmanager.get_plugins()
+                if type(one).__name__ == "OneTest"
+            )
+            report = {"nodeid": "n", "outcome": "failed", "when": "call", "duration": 1,
+                      "location": ["f", 1, "n"], "keywords": {}, "sections": [],
+                      "user_properties": [], "longrepr": {"reprcrash": 1}}
+            for data in (
+                None, [], "lots", -0.5, report, {**report, "$report_type": "TestReport"},
+                {**report, "$report_type": "CollectReport", "longrepr": None, "result": None},
+                {**report, "$report_type": "TestReport", "longrepr": None, "duration": "long"},
+            ):
+                for what in ("report", "warning", "started", "collected"):
+                    inner._send(what, data)
+        """,
+    )
+    assert outcomes(done) == {"passed": 1, "warnings": 3}, done.stdout
+    assert all(words in done.stdout for words in ("mkdir: one", "Careful: two"))
+    assert "DeprecationWarning: three" in done.stdout
+    # ``os.mkdir`` called with a text of a warning, or of a check; and what the module makes.
+    made = {one.name for one in tmp_path.iterdir()}
+    assert made & {"one", "message", "imported"} == set(), done.stdout
+
+
+@pytest.mark.own_cgroup
 def test_what_ends_early_is_said(tmp_path: Path):
     """A crash, a time limit, a kill in a forked child, and a limit below pytest's own need."""
     done = run_pytest(
