@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import inspect
 import shlex
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +20,7 @@ from edgebench.text import did_you_mean
 
 
 class OwnFunction:
-    """What a reference to code names.
+    """The function or class that a reference to code names.
 
     Args:
         reference: of kind ``code``.
@@ -42,23 +41,20 @@ class OwnFunction:
         Raises:
             WorkloadError: no such module, or it fails.
         """
-        with self._in_folder():
-            try:
-                if self.reference.path:
-                    return _module_of_file(self._module, self.reference.path)
-                return importlib.import_module(self._module)
-            except ModuleNotFoundError as error:
-                if error.name and f"{self._module}.".startswith(f"{error.name}."):
-                    remedy = (
-                        "go to the folder that holds it, or install it: python3 -m pip install …"
-                    )
-                    raise WorkloadError(f"no module {error.name!r}", remedy=remedy) from error
-                raise self._failed(f"import {self._module}", error) from error
-            except (Exception, SystemExit) as error:
-                raise self._failed(f"import {self._module}", error) from error
+        self._look_in_folder()
+        try:
+            if self.reference.path:
+                return _module_of_file(self._module, self.reference.path)
+            return importlib.import_module(self._module)
+        except (Exception, SystemExit) as error:
+            lacking = error.name if isinstance(error, ModuleNotFoundError) else None
+            if lacking and f"{self._module}.".startswith(f"{lacking}."):
+                remedy = "go to the folder that holds it, or install it: python3 -m pip install …"
+                raise WorkloadError(f"no module {lacking!r}", remedy=remedy) from error
+            raise self._failed(f"import {self._module}", error) from error
 
     def function(self) -> Callable[..., Any]:
-        """The function itself, which takes what the reference and edgebench give it.
+        """The function itself, which takes the arguments of the reference and of edgebench.
 
         Raises:
             WorkloadError: no such module or function, or it takes other arguments.
@@ -81,22 +77,19 @@ class OwnFunction:
         return function
 
     def call(self, *values: Any) -> Any:
-        """What it returns for these values and the reference's arguments.
+        """Call it with these values and the reference's arguments.
 
         Raises:
             WorkloadError: as :meth:`function`, or it fails.
         """
         function = self.function()
-        with self._in_folder():
-            try:
-                return function(*values, **dict(self.reference.arguments))
-            except (Exception, SystemExit) as error:
-                raise self._failed(self._call_text, error) from error
-
-    @property
-    def _call_text(self) -> str:
-        named = [f"{key}={value!r}" for key, value in self.reference.arguments]
-        return f"import {self._module}; {self._module}.{self._function}({', '.join(named)})"
+        self._look_in_folder()
+        try:
+            return function(*values, **dict(self.reference.arguments))
+        except (Exception, SystemExit) as error:
+            named = ", ".join(f"{key}={value!r}" for key, value in self.reference.arguments)
+            code = f"import {self._module}; {self._module}.{self._function}({named})"
+            raise self._failed(code, error) from error
 
     def _failed(self, code: str, error: BaseException) -> WorkloadError:
         """The user's own words, and how to see more of them."""
@@ -109,14 +102,14 @@ class OwnFunction:
             remedy=f"fix your code until this works: {go}python3 -c {shlex.quote(code)}",
         )
 
-    @contextlib.contextmanager
-    def _in_folder(self) -> Iterator[None]:
-        """The user's folder goes first, as when Python starts there."""
+    def _look_in_folder(self) -> None:
+        """Look for modules in the user's folder first, as when Python starts there.
+
+        From then on: modules that a network imports while it runs must be found as well.
+        """
         folder = self.reference.folder
         if folder is not None and folder not in sys.path:
-            # It stays: what a network imports while it runs must be found as well.
             sys.path.insert(0, folder)
-        yield
 
 
 def _module_of_file(name: str, path: str) -> ModuleType:
@@ -166,20 +159,19 @@ def _check_arguments(
 
 
 def own_files() -> list[Path]:
-    """Of every imported module that is neither Python's nor installed nor edgebench's."""
-    return sorted(_own_files())
-
-
-def _own_files() -> Iterator[Path]:
+    """The files of every imported module that is not Python's, installed or edgebench's."""
     foreign = [Path(path) for path in sysconfig.get_paths().values()]
     foreign.append(Path(__file__).parents[1])
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if not file or not file.endswith(".py") or name == "__main__":
-            continue
-        path = Path(file).resolve()
-        if path.is_file() and not any(path.is_relative_to(folder) for folder in foreign):
-            yield path
+    files = {
+        Path(module.__file__).resolve()
+        for name, module in list(sys.modules.items())
+        if name != "__main__" and (getattr(module, "__file__", None) or "").endswith(".py")
+    }
+    return sorted(
+        file
+        for file in files
+        if file.is_file() and not any(file.is_relative_to(folder) for folder in foreign)
+    )
 
 
 def refuse_changed_files(prepared: Mapping[str, str], name: str) -> None:

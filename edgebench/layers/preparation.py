@@ -63,13 +63,12 @@ def _network(name: str, request: dict[str, Any]) -> dict[str, Any]:
         made["content"] = content_of(network.source)
         made["built_light"] = network.empty.light
     read_through(sorted(folder.glob("*.safetensors")))
-    rows = [_with_file(row, files) for row in network.rows]
+    none = (None, 0)
+    rows = [
+        replace(row, file=files.get(row.part, none)[0], file_bytes=files.get(row.part, none)[1])
+        for row in network.rows
+    ]
     return {**made, **_sizes(rows, network)}
-
-
-def _with_file(row: LayerTableRow, files: dict[str, tuple[str, int]]) -> LayerTableRow:
-    file, size = files.get(row.part, (None, 0))
-    return replace(row, file=file, file_bytes=size)
 
 
 def describe_layers(request: dict[str, Any]) -> dict[str, Any]:
@@ -78,13 +77,15 @@ def describe_layers(request: dict[str, Any]) -> dict[str, Any]:
     The request: ``networks`` (names), ``references`` (of those that are not known by name),
     ``image`` and ``input`` (null: the network's own).
     """
-    found = {name: examine(name, request) for name in request["networks"]}
-    return {"networks": {name: _sizes(_with_sizes(one.rows), one) for name, one in found.items()}}
-
-
-def _with_sizes(rows: list[LayerTableRow]) -> list[LayerTableRow]:
-    # A part's file holds its tensors; its header is less than a page.
-    return [replace(row, file_bytes=row.parameter_bytes + row.buffer_bytes) for row in rows]
+    networks = {}
+    for name in request["networks"]:
+        network = examine(name, request)
+        # A part's file holds its tensors; its header is less than a page.
+        rows = [
+            replace(row, file_bytes=row.parameter_bytes + row.buffer_bytes) for row in network.rows
+        ]
+        networks[name] = _sizes(rows, network)
+    return {"networks": networks}
 
 
 def _sizes(rows: list[LayerTableRow], network: ExaminedNetwork) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from edgebench.layers.layer_table import LayerTableRow
 from edgebench.layers.network import LayeredNetwork
 from edgebench.layers.sources import network_source
 from edgebench.layers.tensor_files import LOADERS, write_tensors
-from edgebench.layers.weights import prepare_weights
+from edgebench.layers.weights import prepare_weights, weight_files
 
 SHAPE = (2, 3, 16, 16)
 
@@ -92,6 +92,15 @@ def prepare_known(
     return prepare_weights(examine(name, {}), cache, seed, checkpoint)
 
 
+def written_tensors(folder: Path) -> dict[str, torch.Tensor]:
+    """All tensors of a prepared network by their full names."""
+    return {
+        f"{part}.{key}".lstrip("."): tensor
+        for part, file in weight_files(folder).items()
+        for key, tensor in LOADERS["copy"](file).items()
+    }
+
+
 def known_input(name: str, seed: int, batch: int = 1, image: int | None = None) -> torch.Tensor:
     """A known network's input."""
     settings = {"seed": seed, "image": image}
@@ -123,10 +132,9 @@ def write_weights(model: nn.Module, folder: Path) -> dict[str, Path]:
     files = {}
     folder.mkdir(parents=True, exist_ok=True)
     for number, part in enumerate(cut(on_meta(model), sample()).parts.values()):
-        keys = {key: f"{part.name}.{key}" if part.name else key for key in part.tensors()}
-        if keys:
+        if own := {key: tensors[part.full_name(key)] for key in part.tensors()}:
             files[part.name] = folder / f"{number}.safetensors"
-            write_tensors(files[part.name], {key: tensors[full] for key, full in keys.items()})
+            write_tensors(files[part.name], own)
     return files
 
 

@@ -1,4 +1,4 @@
-"""Weights of half the size: half the bytes, outputs that are nearly the same, files as before."""
+"""Weights of fewer bits: fewer bytes, outputs that are nearly the same, files as before."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 from layers_making import Told
+from torch import nn
 
 from edgebench.errors import ScenarioError
-from edgebench.layers.names import HALF_PRECISIONS
+from edgebench.layers.names import INT8, WEIGHT_PRECISIONS
 from edgebench.layers.pipeline import Pipeline, build_pipeline
+from edgebench.layers.precision import Int8Linear, with_int8
 from edgebench.layers.preparation import manifest
 from edgebench.layers.samples import some_values
 from edgebench.layers.tensor_files import loaded_bytes
@@ -20,6 +22,7 @@ from edgebench.scenario.scenario import load_scenario
 
 pytestmark = pytest.mark.torch
 
+NETWORK = "mobilenet_v3_small"
 SCENARIO = """
 schema = 1
 name = "half"
@@ -34,44 +37,65 @@ precision = "bfloat16"
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The folder of the network's weights, which are in float32."""
-    request = {"networks": ["squeezenet1_1"], "cache": str(tmp_path_factory.mktemp("cache"))}
+    request = {"networks": [NETWORK], "cache": str(tmp_path_factory.mktemp("cache"))}
     found = manifest({**request, "seed": 1})["networks"]
     return {name: one["folder"] for name, one in found.items()}
 
 
 def pipeline(weights: dict[str, str], **more: Any) -> Pipeline:
     """Of one network, with all of it loaded before it is executed."""
-    settings = {"networks": ["squeezenet1_1"], "weights": weights, "schedule": "bulk", "warm": 0}
-    return build_pipeline(
-        {**settings, "loader": "copy", "batch": 1, "image": 64, "seed": 1, "workers": 1, **more},
-        Told(),
-    )
+    settings = {"networks": [NETWORK], "weights": weights, "schedule": "bulk", "warm": 0}
+    fixed = {"loader": "copy", "batch": 1, "image": 64, "seed": 1, "workers": 1}
+    return build_pipeline({**settings, **fixed, **more}, Told())
 
 
-@pytest.mark.parametrize("precision", HALF_PRECISIONS)
-def test_half_the_bytes_and_nearly_the_same_outputs(weights: dict[str, str], precision: str):
-    """Of all 1000 scores, and of the few that a trial keeps; the type is the one asked for."""
-    whole, half = pipeline(weights), pipeline(weights, precision=precision)
+@pytest.mark.parametrize("precision", WEIGHT_PRECISIONS)
+def test_outputs_are_nearly_the_same(weights: dict[str, str], precision: str):
+    """Of all 1000 scores, and of the few that a trial keeps."""
+    whole, small = pipeline(weights), pipeline(weights, precision=precision)
     (plain,) = whole.schedule.run(whole.inputs, 0)
-    (made,) = half.schedule.run(half.inputs, 0)
-    assert made.dtype is getattr(torch, precision)
-    assert half.schedule.networks[0].weight_bytes * 2 == whole.schedule.networks[0].weight_bytes
-    assert 0 < relative_distance(some_values(made, 1000), some_values(plain, 1000)) < 0.1
-    assert len(some_values(plain, 16)) == 16
-    assert relative_distance(some_values(made, 16), some_values(plain, 16)) < 0.1
+    (made,) = small.schedule.run(small.inputs, 0)
+    assert made.dtype is (torch.float32 if precision == INT8 else getattr(torch, precision))
+    for count in (1000, 16):
+        kept = some_values(made, count)
+        assert len(kept) == count
+        assert 0 < relative_distance(kept, some_values(plain, count)) < 0.1
 
 
-def test_what_is_loaded_is_counted_and_given_back(weights: dict[str, str]):
-    """The memory of converted weights is there while they are loaded, and gone with them."""
-    before, half = loaded_bytes(), pipeline(weights, precision="bfloat16")
-    network = half.schedule.networks[0]
-    calls = network.first_calls()
-    for call in calls:
+@pytest.mark.parametrize("precision", WEIGHT_PRECISIONS)
+def test_fewer_bytes_are_loaded_and_given_back(weights: dict[str, str], precision: str):
+    """Half of all, or a quarter of linear layers' weights; counted as loaded while they are."""
+    full_bytes = pipeline(weights).schedule.networks[0].weight_bytes
+    network = pipeline(weights, precision=precision).schedule.networks[0]
+    layers = [one for one in network.model.modules() if isinstance(one, Int8Linear)]
+    before = loaded_bytes()
+    for call in network.first_calls():
         network.load(call)
-    assert loaded_bytes() - before >= network.weight_bytes
-    for call in calls:
+    if precision == INT8:
+        assert all(layer.weight.dtype is torch.int8 for layer in layers)
+        saved_bytes = 3 * sum(layer.weight.numel() for layer in layers)
+        assert len(layers) == 2
+    else:
+        saved_bytes = full_bytes // 2
+    assert full_bytes - (loaded_bytes() - before) == pytest.approx(saved_bytes, rel=0.05)
+    for call in network.first_calls():
         network.unload(call)
-    assert loaded_bytes() - before < network.weight_bytes / 10
+    assert loaded_bytes() - before < full_bytes / 20
+
+
+def test_what_is_no_plain_linear_layer_stays():
+    """A layer of two names is replaced by one; attention uses the weights of its own directly."""
+    shared = nn.Linear(8, 8)
+    made = with_int8(nn.Sequential(shared, nn.MultiheadAttention(8, 2), shared))
+    assert made[0] is made[2]
+    assert isinstance(made[0], Int8Linear)
+    assert not any(isinstance(one, Int8Linear) for one in made[1].modules())
+
+
+def test_a_tied_weight_stays_as_it_is():
+    """It is another layer's, too, and no bytes."""
+    layer, x = nn.Linear(8, 4), torch.rand(3, 8)
+    assert torch.equal(Int8Linear(layer)(x), layer(x))
 
 
 @pytest.mark.parametrize("more", ['loader = "mmap"', 'loader = "mmap"\nschedule = "stream"'])
