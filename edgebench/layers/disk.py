@@ -15,7 +15,7 @@ _CHUNK_BYTES = 8 << 20
 
 
 def digest(checkpoint: Path) -> str:
-    """SHA-256 of a checkpoint's file, so that a changed one is not taken for the same.
+    """SHA-256 of a file, which tells a changed checkpoint from the same one.
 
     Raises:
         WorkloadError: it can't be read.
@@ -66,7 +66,7 @@ def refuse_large_files(files: Iterable[Path]) -> None:
 
 
 def evict(file: Path) -> None:
-    """Ask the kernel to drop one file's clean, unmapped pages; never a global drop."""
+    """Have the kernel drop one file's clean, unmapped pages; never those of all files."""
     # Without waiting: a FIFO may have taken its place.
     fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -76,21 +76,21 @@ def evict(file: Path) -> None:
 
 
 def drop_pages(descriptor: int) -> None:
-    """The same, of an open file."""
+    """Have the kernel drop the clean, unmapped pages of an open file."""
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def settle(file: BinaryIO) -> None:
-    """Write a new file to the disk: pages that are still to be written would never be cold."""
+    """Write a new file to the disk: the kernel can't drop pages that are not written yet."""
     file.flush()
     os.fsync(file.fileno())
     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def read_through(files: Iterable[Path]) -> None:
-    """Read every file once: below our page cache a disk or a host may cache too.
+    """Read every file once: the disk or the host may have a cache of its own.
 
-    Without it the sweep's first trial alone would find them cold there.
+    Otherwise only the sweep's first trial would find it cold.
     """
     for path in files:
         with path.open("rb", buffering=0) as file:
@@ -101,10 +101,10 @@ def read_through(files: Iterable[Path]) -> None:
 
 
 def weights_in(folders: Iterable[str | Path]) -> tuple[Path, ...]:
-    """All weights files of some networks' folders, and of the folders in these."""
-    found = (file for folder in sorted(set(folders), key=str) for file in _files_below(folder))
-    return tuple(file for file in found if file.suffix in _SUFFIXES)
-
-
-def _files_below(folder: str | Path) -> list[Path]:
-    return sorted(path for path in Path(folder).glob("**/*") if path.is_file())
+    """All weights files in networks' folders and the folders below."""
+    return tuple(
+        file
+        for folder in sorted(set(folders), key=str)
+        for file in sorted(Path(folder).glob("**/*"))
+        if file.is_file() and file.suffix in _SUFFIXES
+    )

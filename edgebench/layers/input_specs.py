@@ -23,7 +23,7 @@ _FILLS = {
 }
 _SHAPE = re.compile(r"[1-9][0-9]{0,8}(x[1-9][0-9]{0,8}){0,7}")
 _EXAMPLE = 'write type, shape and values: "float32 1x3x224x224", "int64 1x128 <32000"'
-#: What the one input of a network is called that takes just one.
+#: The name of the input of a network that takes just one.
 ONLY = ""
 
 

@@ -10,19 +10,19 @@ STREAM = "stream"
 SCHEDULES = ("linear", "bulk", "partial", "deepeye", "deepeye-frugal", ADMISSION, STREAM)
 #: The schedule of text generation, which settings with ``new_tokens`` have.
 GENERATE = "generate"
-#: What computes beside the processor: the settings of a point without one don't name it.
+#: What computes beside the processor; a point without one has no such setting.
 NO_ACCELERATOR, CUDA = "none", "cuda"
 ACCELERATORS = (NO_ACCELERATOR, CUDA)
 #: Configurations of transformers that come with edgebench, so that nothing is downloaded.
 CONFIGURATIONS = ("gpt2", "smollm2-135m")
 #: Into what memory weights are loaded (:mod:`edgebench.layers.tensor_files`).
 LOADERS = ("copy", "mmap")
-#: Types that weights may have in memory; without a word that of their files.
+#: Types that weights may have in memory; by default they have the type of their files.
 HALF_PRECISIONS = ("bfloat16", "float16")
 #: Weights of linear layers are integers of one byte; activations become such in each execution.
 INT8 = "int8"
 WEIGHT_PRECISIONS = (*HALF_PRECISIONS, INT8)
-#: What the kernel is told of mapped weights (:class:`edgebench.layers.schedules.AdvisedWeights`).
+#: Advice to the kernel about mapped weights (:class:`edgebench.layers.schedules.AdvisedWeights`).
 PAGE_ADVICE = ("sequential", "willneed", "cold", "pageout")
 _REGNET_SIZES = ("16gf", "1_6gf", "32gf", "3_2gf", "400mf", "800mf", "8gf")
 _VGG_DEPTHS = (11, 13, 16, 19)
@@ -65,7 +65,7 @@ NETWORKS: tuple[str, ...] = tuple(sorted(_FAMILY_OF))
 def family_of(network: str) -> str:
     """The family a network belongs to: those built alike, whose errors go together.
 
-    A network of none is a family of its own. A pipeline (``a+b``) is one of all its families.
+    Any other network is a family of its own. A pipeline (``a+b``) is one of all its families.
     """
     if "+" in network:
         return "+".join(sorted({family_of(name) for name in network.split("+")}))

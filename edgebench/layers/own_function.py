@@ -163,14 +163,16 @@ def own_files() -> list[Path]:
     foreign = [Path(path) for path in sysconfig.get_paths().values()]
     foreign.append(Path(__file__).parents[1])
     files = {
-        Path(module.__file__).resolve()
+        Path(file).resolve()
         for name, module in list(sys.modules.items())
-        if name != "__main__" and (getattr(module, "__file__", None) or "").endswith(".py")
+        if name != "__main__" and (file := getattr(module, "__file__", None))
     }
     return sorted(
         file
         for file in files
-        if file.is_file() and not any(file.is_relative_to(folder) for folder in foreign)
+        if file.suffix == ".py"
+        and file.is_file()
+        and not any(file.is_relative_to(folder) for folder in foreign)
     )
 
 

@@ -64,6 +64,8 @@ class Int8Linear(nn.Module):
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.weight, self.bias = linear.weight, linear.bias
+        # Registered, so that it goes with the weight: they share one mapping.
+        self.register_buffer("scale", torch.empty(linear.out_features, device="meta"))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """As a linear layer's."""

@@ -11,7 +11,7 @@
 ``model.onnx`` ``.tflite`` …    a file that another engine runs
 ==============================  =================================================================
 
-What is called gets arguments after a question mark: ``package.module:function?depth=3&wide=true``.
+A question mark begins the arguments of a call: ``package.module:function?depth=3&wide=true``.
 """
 
 from __future__ import annotations
@@ -47,11 +47,10 @@ class ModelReference:
         kind: one of ``known``, ``code``, ``timm``, ``transformers``, or of :data:`FILE_KINDS`.
         name: what results call the network; a path is no part of it.
         target: what to build: a known name, ``module:function``, a function of the file at
-            ``path``, a name of timm; of other files their name.
+            ``path``, a name of timm, or the name of another file.
         arguments: of the call, as pairs of names and values.
-        path: the file or folder, absolute; None where a name says it all, as of what comes with
-            edgebench.
-        folder: absolute; where the user's modules are looked for first.
+        path: the file or folder, absolute; None for what is found by name alone.
+        folder: absolute; the user's modules are searched here first.
     """
 
     kind: str
@@ -77,9 +76,9 @@ class ModelReference:
 
 
 def parse_reference(text: str, relative_to: Path) -> ModelReference:
-    """The reference that this text is; relative paths start at ``relative_to``.
+    """Parse a reference; relative paths start at ``relative_to``.
 
-    Modules of the user's are looked for in the current folder.
+    The user's modules are searched in the current folder.
 
     Raises:
         UsageError: it names nothing, or a file that is not there.
@@ -112,7 +111,7 @@ def parse_reference(text: str, relative_to: Path) -> ModelReference:
 
 
 def names_network(text: str) -> bool:
-    """Whether a text is written as a reference to a network, be it there or not."""
+    """Whether a text has the form of a reference; the network need not exist."""
     named = text.partition("?")[0]
     scheme, colon, _ = named.partition(":")
     is_file = Path(named).suffix.lower() in FILE_KINDS

@@ -283,7 +283,7 @@ class _Lanes:
     def __init__(self, networks: Sequence[LayeredNetwork]) -> None:
         self.order = ThreadOrder()
         self.second = threading.Lock()
-        self.splits = [first_connected(network) for network in networks]
+        self.splits = [_first_connected(network) for network in networks]
 
     def let_pass(self, number: int) -> None:
         """Wait for the networks before this one that are ready to execute in the second lane."""
@@ -292,7 +292,7 @@ class _Lanes:
                 self.order.wait((earlier, "executed"))
 
 
-def first_connected(network: LayeredNetwork) -> int:
+def _first_connected(network: LayeredNetwork) -> int:
     """Order of the first layer with a fully connected one in it; the number of layers, if none."""
     for call in network.calls:
         module = call.part.module

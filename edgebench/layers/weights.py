@@ -1,8 +1,8 @@
-"""A network's weights: made once, or taken from a checkpoint, one file a part, and cached.
+"""The cache of networks' weights: each network has a folder, with one file for each part.
 
-Those of known networks are random, from a seed, and so incompressible: zeros would flatter zram.
+Known networks have random weights from a seed, which don't compress: zeros would flatter zram.
 Their scale keeps the activations finite. Whatever a constructor computes (index tables) is kept.
-Other networks have the weights that their own constructor gives them.
+Other networks have the weights of their own constructor, and any may have those of a checkpoint.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from edgebench.safe_files import created, make_folder, remove_folder, rename, wr
 #: Raised when files of an earlier version must not be used any more.
 FORMAT = 2
 INDEX = "index.json"
-#: Tensors with several names, and where each of them belongs.
+#: Tensors with several names: the places of each, and their weights.
 SHARED, SHARED_WEIGHTS = "shared.json", "shared.safetensors"
-#: The user's own code that the network was made by: file → its hash.
+#: The user's own code that made the network: file → its hash.
 CODE = "code.json"
 #: Where batch normalisation keeps what it learned: buffers, but as random as weights.
 _LEARNED = ("running_mean", "running_var")
@@ -46,7 +46,7 @@ def prepare_weights(
 ) -> tuple[Path, dict[str, tuple[str, int]]]:
     """The folder with the network's weights, and part → file name and size in bytes.
 
-    Of a part that uses a tensor with several names the size includes it.
+    The size of a part includes tensors that other parts use too.
 
     Raises:
         WorkloadError: a checkpoint that is missing, unreadable or doesn't fit.
@@ -66,7 +66,7 @@ def prepare_weights(
 
 
 def _content_here(source: NetworkSource) -> str:
-    """With where the code lies: ``CODE`` names its files, and the same code may be moved."""
+    """The content with the paths of the code: ``CODE`` names them, and code may be moved."""
     return " ".join([content_of(source), *(str(file) for file in source.files() if _is_code(file))])
 
 
@@ -79,7 +79,7 @@ def content_of(source: NetworkSource) -> str:
 
 
 def shared_files(folder: Path) -> list[SharedFile]:
-    """The files of tensors that have several names; mostly there are none."""
+    """The files of tensors that have several names; most networks have none."""
     if not (folder / SHARED).exists():
         return []
     places = json.loads((folder / SHARED).read_text())
@@ -88,7 +88,7 @@ def shared_files(folder: Path) -> list[SharedFile]:
 
 
 def weight_files(folder: Path) -> dict[str, Path]:
-    """LayerPart → weights file, from the index beside them.
+    """Part → weights file, from the index beside them.
 
     Raises:
         WorkloadError: no weights in this folder.

@@ -146,8 +146,8 @@ def layered(model: nn.Module, folder: Path, loader: str = "copy") -> LayeredNetw
     return LayeredNetwork(name, empty, cut(empty, sample()), files, LOADERS[loader])
 
 
-class Told:
-    """Spans as a schedule tells them: what begins and ends, in order, and in which thread."""
+class SpanLog:
+    """Records the spans of a schedule: what begins and ends, in order, and in which thread."""
 
     def __init__(self) -> None:
         self.boundaries: list[tuple[str, str, Any, Any]] = []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from kernel_view import becomes, cached_bytes, mapping_fields, resident_bytes
-from layers_making import SHAPE, SMALL, Told, layered, plain
+from layers_making import SHAPE, SMALL, SpanLog, layered, plain
 from torch import nn
 
 from edgebench.errors import ScenarioError
@@ -111,7 +111,7 @@ def test_what_was_used_is_dropped(network: LayeredNetwork):
 def test_outputs_stay_the_same(kind: type[nn.Module], advice: str, tmp_path: Path):
     """To the last bit, in the first pass and in warm ones."""
     model = plain(kind)
-    made = SCHEDULES["bulk"]([layered(model, tmp_path, "mmap")], Told(), warm=2)
+    made = SCHEDULES["bulk"]([layered(model, tmp_path, "mmap")], SpanLog(), warm=2)
     made.page_advice = advice  # type: ignore[attr-defined]
     (output,) = made.run([torch.ones(SHAPE)], 0)
     assert torch.equal(output, model(torch.ones(SHAPE)))

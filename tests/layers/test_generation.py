@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from layers_making import Told
+from layers_making import SpanLog
 
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.layers.names import CONFIGURATIONS
@@ -63,8 +63,8 @@ def test_text_is_what_the_model_makes_without_a_cache(name: str, tmp_path: Path)
     settings = settings_of(text, tmp_path, prompt=PROMPT, new_tokens=NEW)
     expected = None
     for loader in ("copy", "mmap"):
-        told = Told()
-        pipeline = build_pipeline({**settings, "loader": loader}, told)
+        log = SpanLog()
+        pipeline = build_pipeline({**settings, "loader": loader}, log)
         (sample,) = pipeline.inputs
         expected = plain_tokens(text, sample.kwargs["input_ids"])  # type: ignore[union-attr]
         for number in range(2):
@@ -81,7 +81,7 @@ def test_the_cache_holds_keys_and_values_of_all_tokens_but_the_last(
     """Of a batch of two; nothing of it is left when the round has ended."""
     text = f"transformers:{name}?{SMALL[name]}"
     settings = settings_of(text, tmp_path, prompt=PROMPT, new_tokens=NEW)
-    pipeline = build_pipeline(settings, Told())
+    pipeline = build_pipeline(settings, SpanLog())
     pipeline.schedule.run(pipeline.inputs, 0)
     assert isinstance(pipeline.schedule, Generate)
     assert pipeline.schedule.most_cache_bytes == 2 * (PROMPT + NEW - 1) * TOKEN_BYTES[name]
@@ -89,7 +89,7 @@ def test_the_cache_holds_keys_and_values_of_all_tokens_but_the_last(
 
 
 def test_prefill_and_decoding_are_timed_as_wholes(tmp_path: Path) -> None:
-    """Prefill's layers are told too; its time, and the throughput, are those on the clock."""
+    """Prefill's layers are recorded too; its time, and the throughput, are those on the clock."""
     text = f"transformers:gpt2?{SMALL['gpt2']}"
     settings = settings_of(text, tmp_path, prompt=PROMPT, new_tokens=NEW)
     with (tmp_path / "events").open("w+b") as file:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from layers_making import Told, build_empty, known_input, prepare_known, sample, written_tensors
+from layers_making import SpanLog, build_empty, known_input, prepare_known, sample, written_tensors
 from torch import nn
 
 from edgebench.errors import WorkloadError
@@ -111,7 +111,7 @@ def check_outputs(name: str, cache: Path) -> None:
     fixed = {"batch": 1, "image": None, "warm": 1, "workers": 2, "seed": 5}
     settings = {**fixed, "networks": [name], "weights": {name: str(folder)}}
     for schedule, loader in (("linear", "copy"), ("stream", "mmap")):
-        pipeline = build_pipeline({**settings, "schedule": schedule, "loader": loader}, Told())
+        pipeline = build_pipeline({**settings, "schedule": schedule, "loader": loader}, SpanLog())
         for number in range(2):
             (output,) = pipeline.schedule.run(pipeline.inputs, number)
             assert torch.equal(output, expected)

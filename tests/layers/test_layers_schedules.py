@@ -15,7 +15,7 @@ from layers_making import (
     Attention,
     Branches,
     Convolutions,
-    Told,
+    SpanLog,
     layered,
     plain,
 )
@@ -25,7 +25,7 @@ from edgebench.errors import WorkloadError
 from edgebench.layers.network import LayeredNetwork
 from edgebench.layers.pipeline import SCHEDULES
 from edgebench.layers.tensor_files import LOADERS, Tensors
-from edgebench.layers.threaded_schedules import AdmissionGate, first_connected
+from edgebench.layers.threaded_schedules import AdmissionGate
 
 pytestmark = pytest.mark.torch
 
@@ -37,9 +37,16 @@ def an_input() -> torch.Tensor:
     return torch.rand(SHAPE, generator=torch.Generator().manual_seed(3))
 
 
-def run(schedule: str, networks: list[LayeredNetwork], told: Told, rounds: int = 1, **options: int):
+def pair(folder: Path) -> list[LayeredNetwork]:
+    """Two networks: a convolutional one, and one with attention."""
+    return [layered(plain(kind), folder / kind.__name__) for kind in (Branches, Attention)]
+
+
+def run(
+    schedule: str, networks: list[LayeredNetwork], log: SpanLog, rounds: int = 1, **options: int
+):
     """The outputs of the last round."""
-    runner = SCHEDULES[schedule](networks, told, **options)
+    runner = SCHEDULES[schedule](networks, log, **options)
     for number in range(rounds):
         outputs = runner.run([an_input()] * len(networks), number)
     return outputs
@@ -69,7 +76,7 @@ def test_a_pipelines_outputs_are_those_of_plain_networks(
     with torch.inference_mode():
         expected = [model(an_input()) for model in models]
     networks = [layered(m, tmp_path / str(n), loader) for n, m in enumerate(models)]
-    outputs = run(schedule, networks, Told(), rounds=2, warm=1, workers=3)
+    outputs = run(schedule, networks, SpanLog(), rounds=2, warm=1, workers=3)
     assert all(torch.equal(a, b) for a, b in zip(outputs, expected, strict=True))
 
 
@@ -77,7 +84,7 @@ def test_a_pipelines_outputs_are_those_of_plain_networks(
 def test_after_a_round_nothing_is_in_memory(schedule: str, tmp_path: Path) -> None:
     """Every tensor is back on meta, those of modules called twice and of containers too."""
     networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in SMALL]
-    run(schedule, networks, Told())
+    run(schedule, networks, SpanLog())
     for network in networks:
         tensors = [*network.model.parameters(), *network.model.buffers()]
         assert all(tensor.is_meta for tensor in tensors)
@@ -88,22 +95,20 @@ def test_every_layer_with_weights_is_loaded_and_every_layer_executed(
     schedule: str, tmp_path: Path
 ) -> None:
     """Each call once as a ``first``; containers' own parameters are loaded, never executed."""
-    told = Told()
+    log = SpanLog()
     network = layered(plain(Branches), tmp_path)
-    run(schedule, [network], told)
-    executed = [
-        layer for phase, _, layer in told.phases() if phase == "first" and layer is not None
-    ]
-    loaded = {layer for phase, _, layer in told.phases() if phase == "load"}
+    run(schedule, [network], log)
+    executed = [layer for phase, _, layer in log.phases() if phase == "first" and layer is not None]
+    loaded = {layer for phase, _, layer in log.phases() if phase == "load"}
     assert executed == [1, 2, 3, 4, 5, 6, 7]
     assert loaded == ({0, 1, 2, 3, 5, 6, 7} if schedule in ("bulk", "stream") else set(range(8)))
 
 
 def test_linear_holds_one_layer_at_a_time(tmp_path: Path) -> None:
     """The next layer is loaded only when the one before it is gone; a part called twice, twice."""
-    told = Told()
-    run("linear", [layered(plain(Convolutions), tmp_path)], told)
-    steps = [(phase, layer) for phase, _, layer in told.phases()]
+    log = SpanLog()
+    run("linear", [layered(plain(Convolutions), tmp_path)], log)
+    steps = [(phase, layer) for phase, _, layer in log.phases()]
     assert steps == [(phase, layer) for layer in range(3) for phase in ("load", "first")]
 
 
@@ -112,51 +117,45 @@ def test_linear_reads_a_part_called_twice_twice(tmp_path: Path) -> None:
     network = layered(plain(Branches), tmp_path)
     read: list[Path] = []
     use_loader(network, lambda path: read.append(path) or LOADERS["copy"](path))
-    run("linear", [network], Told())
+    run("linear", [network], SpanLog())
     assert read.count(network._files["twice"]) == 2
     read.clear()
-    run("bulk", [network], Told())
+    run("bulk", [network], SpanLog())
     assert read.count(network._files["twice"]) == 1
 
 
 def test_bulk_loads_all_then_executes_all_then_again(tmp_path: Path) -> None:
     """One first execution and as many warm ones as asked, each with a span of its own."""
-    told = Told()
-    run("bulk", [layered(plain(Convolutions), tmp_path)], told, warm=2)
-    phases = [phase for phase, _, layer in told.phases()]
-    whole = [phase for phase, _, layer in told.phases() if layer is None]
+    log = SpanLog()
+    run("bulk", [layered(plain(Convolutions), tmp_path)], log, warm=2)
+    phases = [phase for phase, _, layer in log.phases()]
+    whole = [phase for phase, _, layer in log.phases() if layer is None]
     assert phases == ["load"] * 3 + ["first"] * 4 + ["execute"] * 8
     assert whole == ["first", "execute", "execute"]
 
 
 def test_partial_loads_ahead_while_a_layer_executes(tmp_path: Path) -> None:
     """Layers of the pipeline's second network are loaded before the first one's end."""
-    told = Told()
+    log = SpanLog()
     networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in (Attention, Branches)]
     ahead = threading.Event()
     use_loader(networks[1], lambda path: ahead.set() or LOADERS["copy"](path))
     wait_before(networks[0], "head", ahead)
-    run("partial", networks, told, workers=2)
+    run("partial", networks, log, workers=2)
     last = networks[0].calls[-1].order
-    assert told.at("start", "load", "Branches", 0) < told.at("end", "first", "Attention", last)
+    assert log.at("start", "load", "Branches", 0) < log.at("end", "first", "Attention", last)
 
 
 def test_partial_with_one_worker_loads_what_it_needs(tmp_path: Path) -> None:
     """With nobody to load ahead it does what ``linear`` does."""
-    told = Told()
-    run("partial", [layered(plain(Convolutions), tmp_path)], told, workers=1)
-    assert [phase for phase, _, _ in told.phases()] == ["load", "first"] * 3
-
-
-def test_the_connected_part_begins_at_the_first_fully_connected_layer(tmp_path: Path) -> None:
-    """Attention has fully connected layers inside; a network without any has no such part."""
-    splits = [first_connected(layered(plain(kind), tmp_path / kind.__name__)) for kind in SMALL]
-    assert splits == [5, 1, 3]
+    log = SpanLog()
+    run("partial", [layered(plain(Convolutions), tmp_path)], log, workers=1)
+    assert [phase for phase, _, _ in log.phases()] == ["load", "first"] * 3
 
 
 def test_deepeye_loads_connected_layers_while_convolutions_run(tmp_path: Path) -> None:
     """The first convolution waits here until the second lane has loaded a layer: it does."""
-    told = Told()
+    log = SpanLog()
     network = layered(plain(Branches), tmp_path)
     connected = threading.Event()
 
@@ -167,31 +166,31 @@ def test_deepeye_loads_connected_layers_while_convolutions_run(tmp_path: Path) -
 
     use_loader(network, loader)
     wait_before(network, "stem", connected)
-    run("deepeye", [network], told)
-    assert told.at("start", "load", "Branches", 5) < told.at("end", "first", "Branches", 1)
+    run("deepeye", [network], log)
+    assert log.at("start", "load", "Branches", 5) < log.at("end", "first", "Branches", 1)
 
 
 def test_deepeye_starts_the_next_network_while_connected_layers_run(tmp_path: Path) -> None:
     """The first network's last layer waits until the second network executes: it does."""
-    told = Told()
-    networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in (Branches, Attention)]
+    log = SpanLog()
+    networks = pair(tmp_path)
     started = threading.Event()
     patches = networks[1].model.get_submodule("patches")
     patches.register_forward_hook(lambda module, args, output: started.set())
     wait_before(networks[0], "head.2", started)
-    run("deepeye", networks, told)
-    assert told.at("start", "first", "Attention", 0) < told.at("end", "first", "Branches", 7)
+    run("deepeye", networks, log)
+    assert log.at("start", "first", "Attention", 0) < log.at("end", "first", "Branches", 7)
 
 
 def test_deepeyes_second_lane_does_one_thing_at_a_time(tmp_path: Path) -> None:
     """No connected layer is loaded while another is executed."""
-    told = Told()
+    log = SpanLog()
     networks = [layered(plain(Branches, n), tmp_path / str(n)) for n in range(3)]
     for network in networks:
         use_loader(network, lambda path: time.sleep(0.001) or LOADERS["copy"](path))
-    run("deepeye", networks, told, rounds=2)
+    run("deepeye", networks, log, rounds=2)
     inside = 0
-    for boundary, phase, _, layer in told.boundaries:
+    for boundary, phase, _, layer in log.boundaries:
         if layer is not None and layer >= 5 and phase in ("load", "first"):
             inside += 1 if boundary == "start" else -1
             assert inside <= 1
@@ -199,20 +198,19 @@ def test_deepeyes_second_lane_does_one_thing_at_a_time(tmp_path: Path) -> None:
 
 def test_deepeye_frugal_holds_one_networks_connected_layers(tmp_path: Path) -> None:
     """The next network's are loaded when the last of these has run; its convolutions run before."""
-    told = Told()
-    networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in (Branches, Attention)]
+    log = SpanLog()
+    networks = pair(tmp_path)
     convolved = threading.Event()
     patches = networks[1].model.get_submodule("patches")
     patches.register_forward_hook(lambda module, args, output: convolved.set())
     wait_before(networks[0], "head.2", convolved)
-    run("deepeye-frugal", networks, told)
-    first = first_connected(networks[1])
-    assert told.at("start", "load", "Attention", first) > told.at("end", "first", "Branches", 7)
+    run("deepeye-frugal", networks, log)
+    assert log.at("start", "load", "Attention", 1) > log.at("end", "first", "Branches", 7)
 
 
 def test_networks_that_fit_together_run_at_the_same_time(tmp_path: Path) -> None:
     """Each waits until the other executes: with enough that is free, both do."""
-    networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in (Branches, Attention)]
+    networks = pair(tmp_path)
     both = threading.Barrier(2, timeout=200)
 
     def meet(module: nn.Module, args: object) -> None:
@@ -221,18 +219,18 @@ def test_networks_that_fit_together_run_at_the_same_time(tmp_path: Path) -> None
     for network, module in zip(networks, ("stem", "patches"), strict=True):
         network.model.get_submodule(module).register_forward_pre_hook(meet)
     needed = sum(network.weight_bytes for network in networks)
-    run("admission", networks, Told(), free_bytes=needed)
+    run("admission", networks, SpanLog(), free_bytes=needed)
     assert not both.broken
 
 
 def test_a_network_that_does_not_fit_waits(tmp_path: Path) -> None:
     """With a byte too little nothing of it is loaded before the one under way has ended."""
-    told = Told()
-    networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in (Branches, Attention)]
+    log = SpanLog()
+    networks = pair(tmp_path)
     needed = sum(network.weight_bytes for network in networks)
-    run("admission", networks, told, workers=3, free_bytes=needed - 1)
+    run("admission", networks, log, workers=3, free_bytes=needed - 1)
     last = networks[0].calls[-1].order
-    assert told.at("start", "load", "Attention", 0) > told.at("end", "first", "Branches", last)
+    assert log.at("start", "load", "Attention", 0) > log.at("end", "first", "Branches", last)
 
 
 def test_a_smaller_network_passes_one_that_does_not_fit() -> None:
@@ -258,7 +256,7 @@ def test_a_load_that_fails_ends_the_round_with_its_error(
 
     use_loader(networks[1], loader)
     with pytest.raises(WorkloadError, match="the disk is gone"):
-        run(schedule, networks, Told(), workers=3)
+        run(schedule, networks, SpanLog(), workers=3)
 
 
 @ALL
@@ -271,7 +269,7 @@ def test_a_layer_that_fails_ends_the_round_with_its_error(schedule: str, tmp_pat
 
     networks[0].model.get_submodule("head.1").register_forward_pre_hook(fail)
     with pytest.raises(ArithmeticError, match="no luck"):
-        run(schedule, networks, Told())
+        run(schedule, networks, SpanLog())
 
 
 class Fickle(nn.Module):
@@ -292,7 +290,7 @@ class Fickle(nn.Module):
 def test_a_network_that_changes_its_path_is_refused(schedule: str, tmp_path: Path) -> None:
     """Layers can't be loaded ahead of a path that isn't known."""
     with pytest.raises(WorkloadError, match="calls"):
-        run(schedule, [layered(Fickle(), tmp_path)], Told())
+        run(schedule, [layered(Fickle(), tmp_path)], SpanLog())
 
 
 def test_weights_that_lack_a_part_are_refused(tmp_path: Path) -> None:
@@ -310,9 +308,9 @@ def test_weights_that_lack_a_part_are_refused(tmp_path: Path) -> None:
 
 def test_what_ends_a_round_is_in_its_time(tmp_path: Path) -> None:
     """It is called once a round, after all layers, before the round's span ends."""
-    told = Told()
-    schedule = SCHEDULES["bulk"]([layered(plain(Convolutions), tmp_path)], told)
-    schedule.after_round = lambda: told.boundaries.append(("after", "", None, None))
+    log = SpanLog()
+    schedule = SCHEDULES["bulk"]([layered(plain(Convolutions), tmp_path)], log)
+    schedule.after_round = lambda: log.boundaries.append(("after", "", None, None))
     schedule.run([torch.ones(SHAPE)], 0)
-    assert [one[:2] for one in told.boundaries[-2:]] == [("after", ""), ("end", "round")]
-    assert [one[0] for one in told.boundaries].count("after") == 1
+    assert [one[:2] for one in log.boundaries[-2:]] == [("after", ""), ("end", "round")]
+    assert [one[0] for one in log.boundaries].count("after") == 1

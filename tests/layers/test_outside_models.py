@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from layers_making import Told
+from layers_making import SpanLog
 from outside_models import CONFIGS, Deciding
 
 from edgebench.errors import WorkloadError
@@ -68,7 +68,7 @@ def check_outputs(text: str, folder: Path, combinations: list[tuple[str, str]], 
     assert expected
     for schedule, loader in combinations:
         how = {**settings, "schedule": schedule, "loader": loader}
-        pipeline = build_pipeline(how, Told())
+        pipeline = build_pipeline(how, SpanLog())
         for number in range(2):
             outputs = list(tensors_in(pipeline.schedule.run(pipeline.inputs, number)))
             assert len(outputs) == len(expected), schedule
@@ -134,7 +134,7 @@ def test_tied_weights_are_on_disk_and_in_memory_once(folder: Path) -> None:
         "embedding.weight": [("embedding", "weight"), ("head", "weight")],
     }
     how = {**settings, "schedule": "bulk", "loader": "copy"}
-    network = build_pipeline(how, Told()).schedule.networks[0]
+    network = build_pipeline(how, SpanLog()).schedule.networks[0]
     for call in network.first_calls():
         network.load(call)
     modules = dict(network.model.named_modules())
@@ -171,7 +171,7 @@ def test_changed_code_ends_the_trial_and_is_another_network(
     settings, before = prepared("changing_network.py:make", folder)
     file.write_text(code + "# another line\n")
     with pytest.raises(WorkloadError, match="changed while it was measured"):
-        build_pipeline({**settings, "schedule": "bulk", "loader": "copy"}, Told())
+        build_pipeline({**settings, "schedule": "bulk", "loader": "copy"}, SpanLog())
     _, after = prepared("changing_network.py:make", folder)
     assert after["content"] != before["content"]
     assert after["folder"] != before["folder"]
@@ -185,7 +185,7 @@ def test_code_that_was_moved_is_the_same_network(folder: Path) -> None:
         (folder / place).mkdir()
         (folder / place / "moved_network.py").write_text(code)
         settings, found = prepared(f"{place}/moved_network.py:make", folder)
-        build_pipeline({**settings, "schedule": "bulk", "loader": "copy"}, Told())
+        build_pipeline({**settings, "schedule": "bulk", "loader": "copy"}, SpanLog())
         (folder / place / "moved_network.py").unlink()
         made.append(found)
     assert made[0]["folder"] != made[1]["folder"]

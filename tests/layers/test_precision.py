@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from layers_making import Told
+from layers_making import SpanLog
 from torch import nn
 
 from edgebench.errors import ScenarioError
@@ -46,7 +46,7 @@ def pipeline(weights: dict[str, str], **more: Any) -> Pipeline:
     """Of one network, with all of it loaded before it is executed."""
     settings = {"networks": [NETWORK], "weights": weights, "schedule": "bulk", "warm": 0}
     fixed = {"loader": "copy", "batch": 1, "image": 64, "seed": 1, "workers": 1}
-    return build_pipeline({**settings, **fixed, **more}, Told())
+    return build_pipeline({**settings, **fixed, **more}, SpanLog())
 
 
 @pytest.mark.parametrize("precision", WEIGHT_PRECISIONS)

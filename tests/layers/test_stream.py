@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from kernel_view import becomes, cached_bytes, resident_bytes
-from layers_making import SHAPE, Told, layered, plain
+from layers_making import SHAPE, SpanLog, layered, plain
 from torch import nn
 
 from edgebench.errors import ScenarioError
@@ -175,7 +175,7 @@ def test_nothing_that_may_be_kept_is_read_twice(
     model = plain(Stack)
     network = layered(model, tmp_path, "mmap")
     half = 4 * sum(tensor.nbytes for tensor in model.layers[0].parameters())
-    schedule = Stream([network], Told(), warm=1)
+    schedule = Stream([network], SpanLog(), warm=1)
     schedule.room = MemoryRoom(half + MARGIN_BYTES, swaps=False, free=lambda: half + MARGIN_BYTES)
     (output,) = schedule.run([torch.ones(SHAPE)], 0)
     assert torch.equal(output, model(torch.ones(SHAPE)))
@@ -201,7 +201,7 @@ def test_where_all_is_kept_a_pass_asks_nothing_of_the_kernel(
     for warm in (0, 5):
         asked.clear()
         before = threading.active_count()
-        Stream([network], Told(), warm=warm).run([torch.ones(SHAPE)], 0)
+        Stream([network], SpanLog(), warm=warm).run([torch.ones(SHAPE)], 0)
         counts.append(len(asked))
         assert threading.active_count() == before
     assert counts[0] == counts[1] >= 2 * 8
