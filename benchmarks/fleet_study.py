@@ -55,7 +55,7 @@ def run(folder: Path) -> dict[str, Any]:
     records = [json.loads(line) for line in (sweep / "trials.jsonl").read_text().splitlines()]
     planned = [one["trial"] for one in json.loads((sweep / "resolved.json").read_text())["plan"]]
     shown = json.loads(said(folder, "show", "results/vm", "--json"))
-    tables = json.loads(said(folder, "study", "results/vm", "--json"))
+    tables = json.loads(said(folder, "show", "--study", "results/vm", "--json"))
     return {
         "planned": len(planned),
         "once_each": Counter(one["trial"] for one in records) == Counter(planned),

@@ -206,11 +206,11 @@ def test_the_readmes_answer_is_real(tmp_path: Path):
 
 
 def test_the_shown_scenario_is_valid(tmp_path: Path):
-    """The scenario that docs/verbs/check.md shows passes `edgebench check`'s own reader."""
+    """The longer scenario that docs/reference/scenarios.md shows is read without a fault."""
     from edgebench.scenario.scenario import load_scenario
 
-    text = (ROOT / "docs" / "verbs" / "check.md").read_text()
-    (shown,) = re.findall(r"```toml\n(.+?)```", text, re.DOTALL)
+    text = (ROOT / "docs" / "reference" / "scenarios.md").read_text()
+    (shown,) = re.findall(r"## A longer one\n\n```toml\n(.+?)```", text, re.DOTALL)
     file = tmp_path / "shown.toml"
     file.write_text(shown)
     assert load_scenario(file).name == "my-board"

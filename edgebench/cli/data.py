@@ -50,7 +50,7 @@ def data(name: str | None, folder: Path, download: bool, as_json: bool) -> None:
         print_answer([_answer(rows, folder)])
         cells = [[row["name"], row["shape"], row["state"]] for row in rows]
         print_table(("data set", "shape", "state"), cells, words=("data set", "state"))
-    print_next("edgebench check hyperparameters")
+    print_next("edgebench run hyperparameters --dry-run")
 
 
 def _answer(rows: Sequence[dict[str, str]], folder: Path) -> str:

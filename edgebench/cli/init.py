@@ -123,7 +123,7 @@ def _exists(file: Path) -> UsageError:
     name = shlex.quote(os.fspath(file))
     return UsageError(
         f"{file} exists already and is not overwritten",
-        remedy=f"name another with --out, or see what it runs: edgebench check {name}",
+        remedy=f"name another with --out, or see what it runs: edgebench run {name} --dry-run",
     )
 
 

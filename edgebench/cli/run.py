@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from edgebench.cli.completion import offer_scenarios
+from edgebench.cli.dry_run import print_dry_run
 from edgebench.cli.options import (
     device_option,
     json_option,
@@ -38,9 +40,10 @@ if TYPE_CHECKING:
     help="The older version: run its trials in turn with those of SCENARIO, for compare.",
 )
 @click.option("--no-sensors", is_flag=True, help="Don't read the machine's sensors during trials.")
+@click.option("--dry-run", is_flag=True, help="Only check SCENARIO and show what it would run.")
 @click.option("--fresh", is_flag=True, help="Start a new sweep even if an unfinished one exists.")
 @verbose_option("a line for each trial, and the harness's own time")
-@json_option("the summary")
+@json_option("the summary; with --dry-run what it would run")
 def run(
     scenario: str,
     results: Path,
@@ -49,23 +52,35 @@ def run(
     plan: str | None,
     old: str | None,
     no_sensors: bool,
+    dry_run: bool,
     fresh: bool,
     verbose: bool,
     as_json: bool,
 ) -> None:
     """Run SCENARIO (a TOML file, or the name of a shipped one) at all its limits.
 
-    It may be interrupted at any time: the same command resumes it.
+    It may be interrupted at any time: the same command resumes it. All errors in SCENARIO are
+    printed at once, before anything runs.
     """
     from edgebench.run.sweep import SweepOptions
 
-    options = SweepOptions(results, device, fresh)
     loaded = _loaded(scenario, storage, plan, no_sensors)
+    if dry_run:
+        print_dry_run(loaded, _command(scenario, storage, plan), as_json)
+        return
+    options = SweepOptions(results, device, fresh)
     if old is None:
         _run_alone(loaded, options, verbose, as_json)
         return
     _refuse_one_file(old, scenario)
     _run_both(_loaded(old, storage, plan, no_sensors), loaded, options, verbose, as_json)
+
+
+def _command(scenario: str, storage: str | None, plan: str | None) -> str:
+    """The command that runs it."""
+    given = {"storage": storage, "plan": plan}
+    flags = "".join(f" --{name} {value}" for name, value in given.items() if value)
+    return f"edgebench run {shlex.quote(scenario)}{flags}"
 
 
 def _loaded(scenario: str, storage: str | None, plan: str | None, no_sensors: bool) -> Scenario:

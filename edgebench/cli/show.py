@@ -47,11 +47,13 @@ _TITLES = ("MiB", "ok", "slower", "peak MiB")
 
 @click.command()
 @results_argument
+@click.option("--study", is_flag=True, help="Show the tables of a study's sweep instead.")
 @verbose_option(
-    "each phase's times, how certain the least limit is, and what keeps it from fitting"
+    "each phase's times, how certain the least limit is, and what keeps it from fitting; with "
+    "--study every row"
 )
-@json_option("every point")
-def show(results: Path, verbose: bool, as_json: bool) -> None:
+@json_option("every point, or the study's tables")
+def show(results: Path, study: bool, verbose: bool, as_json: bool) -> None:
     """Show the newest sweep in RESULTS: a sweep's folder, or a folder of several.
 
     It also works on a sweep that is running, was interrupted or is damaged.
@@ -60,6 +62,11 @@ def show(results: Path, verbose: bool, as_json: bool) -> None:
     from edgebench.results.summary import summarise
 
     loaded = load(latest(results))
+    if study:
+        from edgebench.cli.study_tables import print_studies
+
+        print_studies(loaded, verbose, as_json)
+        return
     sweep = loaded.sweeps[0]
     points = summarise(sweep)
     if as_json:

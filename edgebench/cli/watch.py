@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.cli.options import json_option, results_argument
+from edgebench.cli.completion import offer_sweeps
+from edgebench.cli.options import json_option
 from edgebench.cli.output import make_console, print_json, print_next, typed_path
 
 if TYPE_CHECKING:
@@ -19,18 +20,45 @@ _PAUSE_S = 0.5
 
 
 @click.command()
-@results_argument
+@click.argument(
+    "results", type=click.Path(path_type=Path), required=False, shell_complete=offer_sweeps
+)
 @click.option("--once", is_flag=True, help="Show the current state once and exit.")
+@click.option(
+    "--replay",
+    is_flag=True,
+    help="Play back a measured sweep: nothing runs, no root needed. Without RESULTS the sweep of "
+    "three networks that edgebench brings along.",
+)
+@click.option("--seconds", default="25s", help="With --replay: how long it takes, as 25s or 1m.")
+@click.option("--page", is_flag=True, help="With --replay: show it on the page, in a browser.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the page; 0: any free port."
+)
 @json_option("the current state")
-def watch(results: Path, once: bool, as_json: bool) -> None:
-    """Follow the running sweep in RESULTS (a sweep's folder, or a folder of several).
+def watch(
+    results: Path | None,
+    once: bool,
+    replay: bool,
+    seconds: str,
+    page: bool,
+    port: int,
+    as_json: bool,
+) -> None:
+    """Follow the running sweep in RESULTS: a sweep's folder, or a folder of several.
 
-    If none is running, the newest is shown. It ends with the sweep. Ctrl-C stops only the watching;
-    the sweep continues.
+    Without RESULTS, that of the folder results. If none is running, the newest is shown. It ends
+    with the sweep. Ctrl-C stops only the watching; the sweep continues.
     """
+    if replay:
+        from edgebench.cli.playback import play_back
+
+        play_back(results, seconds, port if page else None)
+        return
     from edgebench.results.live.sweep import SweepTail, newest_running
     from edgebench.results.results import latest
 
+    results = results or Path("results")
     tail = SweepTail(newest_running(results) or latest(results))
     if as_json:
         print_json(_as_json(tail.poll()))

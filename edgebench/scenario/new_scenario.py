@@ -62,7 +62,7 @@ class NewScenario:
 
 
 def scenario_text(wanted: NewScenario, file: Path) -> tuple[str, Scenario]:
-    """The text of its file, which passes `edgebench check`, and what it means.
+    """The text of its file, which passes `edgebench run --dry-run`, and what it means.
 
     Raises:
         UsageError: a value is not possible; names the argument or flag that sets it.
@@ -84,8 +84,8 @@ def _parts(wanted: NewScenario, file: Path) -> list[str]:
     workload = {"inference": _inference, "training": _training, "command": _command}[wanted.kind]
     name = shlex.quote(str(file))
     return [
-        f"# Run it: edgebench run {name}. After a change: edgebench check {name}\n"
-        "# All keys: docs/verbs/check.md and docs/reference/scenarios.md\n",
+        f"# Run it: edgebench run {name}. After a change: edgebench run {name} --dry-run\n"
+        "# All keys: docs/reference/scenarios.md\n",
         _lines(_about(wanted)),
         "\n[workload]\n",
         _lines(workload(wanted)),

@@ -174,7 +174,7 @@ def load_scenario(source: str | Path, plan: str | None = None) -> Scenario:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        remedy = "text needs quotes, lists need [ ]; then type: edgebench check"
+        remedy = "text needs quotes, lists need [ ]; then type the same again"
         raise ScenarioError(f"not TOML: {error}", where=str(path), remedy=remedy) from error
     _refuse_newer(data, path)
     given, text = with_plan(data, text, plan) if plan else (data, text)
@@ -237,7 +237,7 @@ def _refuse_newer(data: dict[str, Any], path: Path) -> None:
     given = data.get("schema")
     if given == SCHEMA or given is None or isinstance(given, bool) or not isinstance(given, int):
         return
-    remedy = f"upgrade edgebench; or write schema = {SCHEMA} and type: edgebench check {path}"
+    remedy = f"upgrade edgebench; or write schema = {SCHEMA}"
     what = f"schema {given}, but this edgebench reads schema {SCHEMA}"
     raise ScenarioError(f"{path.name} is of {what}", where=f"{path}, key schema", remedy=remedy)
 
@@ -245,5 +245,5 @@ def _refuse_newer(data: dict[str, Any], path: Path) -> None:
 def _refused(faults: Sequence[Fault], path: Path) -> ScenarioError:
     count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
     lines = [f"{count} in {path}", *(f"  {fault}" for fault in faults)]
-    remedy = f"correct the lines above, then type: edgebench check {path}"
+    remedy = f"correct the lines above, then type: edgebench run {path} --dry-run"
     return ScenarioError("\n".join(lines), where=str(path), remedy=remedy)

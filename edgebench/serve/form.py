@@ -43,7 +43,7 @@ def form_tables(files: FormFiles) -> dict[str, Any]:
 
 
 def check_form(sent: Mapping[str, Any], files: FormFiles) -> dict[str, Any]:
-    """What ``edgebench check`` says of a filled-in form.
+    """What ``edgebench run --dry-run`` says of a filled-in form.
 
     If it has faults, ``{"faults": [{"key", "says"}]}``; otherwise ``name``, ``scenario`` (TOML),
     ``points``, ``trials``, ``longest_s`` and ``warnings``.

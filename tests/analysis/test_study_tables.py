@@ -127,12 +127,12 @@ def test_parts_stand_beside_the_whole(tmp_path: Path):
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["convolution", "search"])
 def test_the_verb_shows_and_draws_them(name: str, request: pytest.FixtureRequest):
-    """`study` prints every table and tells JSON; `plot` draws, and is silent on what is absent."""
+    """`show --study` prints every table, or JSON; `plot` draws what there is."""
     path = request.getfixturevalue(name)
-    shown = CliRunner().invoke(cli, ["study", str(path)])
+    shown = CliRunner().invoke(cli, ["show", "--study", str(path)])
     assert shown.exit_code == 0, shown.output
     assert "next: edgebench plot" in shown.output
-    told = json.loads(CliRunner().invoke(cli, ["study", str(path), "--json"]).output)
+    told = json.loads(CliRunner().invoke(cli, ["show", "--study", str(path), "--json"]).output)
     wanted = {
         "convolution": ["convolution", "bends", "stacked"],
         "search": ["trials", "effects", "verdict", "background"],
@@ -152,4 +152,4 @@ def test_a_sweep_without_a_study_says_what_each_needs(tmp_path: Path):
 
     path = write_sweep(tmp_path, [record(1, {"kind": "command", "command": ["true"]})], {})
     with pytest.raises(ResultsError, match="a study: convolution, operators, frameworks"):
-        CliRunner().invoke(cli, ["study", str(path)], catch_exceptions=False)
+        CliRunner().invoke(cli, ["show", "--study", str(path)], catch_exceptions=False)

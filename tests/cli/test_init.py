@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 from terminal import Terminal
 
-from edgebench.cli.check import check
 from edgebench.cli.init import init
+from edgebench.cli.run import run
 from edgebench.errors import UsageError
 from edgebench.scenario.scenario import load_scenario
 
@@ -42,13 +42,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_it_writes_passes_check(here: Path, name: str):
-    """`edgebench check` finds no fault, and the next command is told."""
+    """`edgebench run --dry-run` finds no fault, and the next command is told."""
     words, file = CASES[name]
     done = call(*words)
     assert done.exit_code == 0, done.output
     assert f"Wrote {file}" in done.stdout
     assert "next: edgebench run " in done.stderr
-    assert CliRunner().invoke(check, [file]).exit_code == 0
+    assert CliRunner().invoke(run, [file, "--dry-run"]).exit_code == 0
 
 
 @pytest.mark.parametrize("name", CASES)

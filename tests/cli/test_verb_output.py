@@ -39,8 +39,11 @@ QUICKLY = [
     (("show", QUICK), "alexnet needs 462.7 MiB; its first round takes 8.5 s longer at 40%"),
     (("compare", QUICK, QUICK), "Over all "),
     (("reconcile", QUICK, "--network", "resnet18"), "Strategies' peaks of "),
-    (("study", CONVOLUTIONS), "In 4 of 8 cases the time per image bends"),
-    (("check", "quickstart"), "quickstart is valid: 3 trials at 4 limits, at most 15 min"),
+    (("show", CONVOLUTIONS, "--study"), "In 4 of 8 cases the time per image bends"),
+    (
+        ("run", "quickstart", "--dry-run"),
+        "quickstart is valid: 3 trials at 4 limits, at most",
+    ),
     (("export", QUICK, "-o", "trials.csv"), "Wrote 45 rows of trials to trials.csv."),
 ]
 SLOWLY = [

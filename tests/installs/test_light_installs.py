@@ -60,8 +60,8 @@ CALLS = [
     # 2: an earlier installation's file is there.
     call("init resnet18 --out OUT/resnet18.toml", codes=(0, 2)),
     call("boards"),
-    call("check SCENARIOS/command.toml"),
-    call("check SCENARIOS/inference.toml"),
+    call("run --dry-run SCENARIOS/command.toml"),
+    call("run --dry-run SCENARIOS/inference.toml"),
     call("run SCENARIOS/command.toml --results OUT", cgroup=True),
     call("run SCENARIOS/inference.toml --results OUT", "torch", cgroup=True),
     call("run SCENARIOS/digits.toml --results OUT", "plot", "torch", cgroup=True),
@@ -76,11 +76,11 @@ CALLS = [
     ),
     call("layers --from SWEEP", "plot"),
     call("watch SWEEP --once"),
-    call("demo --seconds 1s"),
+    call("watch --replay --seconds 1s"),
     call("export SWEEP --format markdown"),
     call("show SWEEP"),
     call("plot SWEEP", "plot"),
-    call("study STUDY", "plot"),
+    call("show --study STUDY", "plot"),
     call("data"),
     call("data synthetic", "plot"),
     call("data digits", "plot"),
@@ -110,7 +110,7 @@ OTHERWISE = {
     "report SWEEP": [{"plot", "torch"}, {"plot", "heap"}, {"plot", "fleet"}],
 }
 #: Extras that a page names for more than the verb's least.
-OF_USE = {"batch": {"tensorflow"}, "demo": {"serve"}, "minimum": {"plot"}, "predict": {"torch"}}
+OF_USE = {"batch": {"tensorflow"}, "minimum": {"plot"}, "predict": {"torch"}, "watch": {"serve"}}
 
 Installer = Callable[..., Path]
 

@@ -37,7 +37,7 @@ VERBS = {
     "export": "export FOLDER -o FOLDER/trials.csv",
     "layers": "layers --from FOLDER",
     "reconcile": "reconcile FOLDER",
-    "study": "study FOLDER",
+    "study": "show FOLDER --study",
     "predict": "predict FOLDER --memory 80M",
     "fit": "fit FOLDER",
     "plot": "plot FOLDER",

@@ -111,21 +111,21 @@ def test_check_names_accelerators_and_their_limits(tmp_path: Path):
     """One row, where a point computes on one."""
     text = with_key(with_key(INFERENCE, "workload", BOTH), "limits", LIMITS)
     load_text(tmp_path, text)
-    done = CliRunner().invoke(cli, ["check", str(tmp_path / "given.toml")])
+    done = CliRunner().invoke(cli, ["run", "--dry-run", str(tmp_path / "given.toml")])
     assert done.exit_code == 0
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("accelerator")]
     assert row.split(maxsplit=1)[1] == "none, cuda, cuda of 4.00 GiB"
 
 
-@pytest.mark.parametrize(("line", "verb"), [(BOTH, "check"), ('accelerator = "none"', "run")])
+@pytest.mark.parametrize(("line", "flag"), [(BOTH, " --dry-run"), ('accelerator = "none"', "")])
 def test_what_would_be_refused_does_not_come_next(
-    line: str, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Without CUDA the warning says what to mend, and below it stands `check`, not `run`."""
+    """Without CUDA the warning says what to mend, and below it stands `--dry-run` again."""
     reason = "this torch has no CUDA", "install another"
     monkeypatch.setattr("edgebench.scenario.preview.why_no_cuda", lambda: reason)
     load_text(tmp_path, with_key(with_key(INFERENCE, "workload", line), "limits", 'swap = "none"'))
     file = tmp_path / "given.toml"
-    done = CliRunner().invoke(cli, ["check", str(file)])
+    done = CliRunner().invoke(cli, ["run", "--dry-run", str(file)])
     assert done.exit_code == 0
-    assert done.stderr.endswith(f"next: edgebench {verb} {file}\n")
+    assert done.stderr.endswith(f"next: edgebench run {file}{flag}\n")

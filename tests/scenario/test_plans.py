@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from edgebench.cli.check import check
+from edgebench.cli.run import run
 from edgebench.errors import ScenarioError, UsageError
 from edgebench.scenario.flag_scenario import LayerRequest, layer_scenario
 from edgebench.scenario.in_turn import check_in_turn
@@ -47,13 +47,13 @@ def trials(scenario: Scenario) -> list[tuple[str, bool]]:
 
 
 def test_fresh_trials_stand_beside_walks_where_starts_says(tmp_path: Path) -> None:
-    """At all limits; or at those named. ``check`` counts the same."""
+    """At all limits; or at those named. ``--dry-run`` counts the same."""
     free = [("max", False)] * 2 + [("max", True)] * 4
     at_all = [("60%", False)] * 2 + [("80%", False)] * 2 + free
     assert trials(loaded(tmp_path)) == at_all
     scenario = loaded(tmp_path, 'starts = ["60%"]')
     assert trials(scenario) == [("60%", False)] * 2 + free
-    done = CliRunner().invoke(check, [str(tmp_path / "walked.toml"), "--json"])
+    done = CliRunner().invoke(run, [str(tmp_path / "walked.toml"), "--json", "--dry-run"])
     seen = json.loads(done.stdout)
     assert (seen["trials"], seen["walks"]) == (8, 4)
 
@@ -80,7 +80,7 @@ def test_another_plan_is_one_flag_away(tmp_path: Path) -> None:
     assert other.text.startswith("# Run with --plan grid, not with the plan below.\n")
     assert other.fingerprint() != own.fingerprint()
     assert other.limits.target is other.limits.starts is None
-    done = CliRunner().invoke(check, [str(tmp_path / "walked.toml"), "--plan", "grid"])
+    done = CliRunner().invoke(run, [str(tmp_path / "walked.toml"), "--plan", "grid", "--dry-run"])
     assert f"edgebench run {tmp_path / 'walked.toml'} --plan grid" in done.stderr.replace("\n", "")
 
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
-from edgebench.cli.check import check
+from edgebench.cli.run import run
 from edgebench.errors import ScenarioError, UsageError
 from edgebench.scenario.flag_scenario import with_storage
 from edgebench.scenario.planner import planner_of
@@ -120,7 +120,7 @@ def test_check_says_what_would_run(tmp_path: Path) -> None:
     """Points, trials, settings, limits, the upper bound of time and the next command."""
     file = tmp_path / "own.toml"
     file.write_text(with_key(INFERENCE, "limits", 'swap = "none"'))
-    done = CliRunner().invoke(check, [str(file)], catch_exceptions=False)
+    done = CliRunner().invoke(run, [str(file), "--dry-run"], catch_exceptions=False)
     assert done.exit_code == 0
     assert "alexnet, lenet" in done.stdout
     assert "max, 75%, 64M" in done.stdout
@@ -134,11 +134,11 @@ def test_strategies_trials_are_counted_beside_the_timed(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     text = with_key(INFERENCE, "limits", 'swap = "none"')
     file.write_text(text + '[memory]\nstrategies = ["process", "torch"]\ntimeout = "20m"\n')
-    done = CliRunner().invoke(check, [str(file)], catch_exceptions=False)
+    done = CliRunner().invoke(run, [str(file), "--dry-run"], catch_exceptions=False)
     assert "12: 2 of each point" in done.stdout
     assert "12 more trials: process, torch, once for each point" in done.stdout
     assert "at most 6 h 00 min" in done.stdout
-    told = json.loads(CliRunner().invoke(check, [str(file), "--json"]).stdout)
+    told = json.loads(CliRunner().invoke(run, [str(file), "--json", "--dry-run"]).stdout)
     scenario = load_scenario(file)
     planned = planner_of(scenario, points(scenario)).first()
     assert told["trials"] + told["own_trials"] == len(planned) == 24
@@ -164,7 +164,7 @@ def test_check_as_json(tmp_path: Path) -> None:
     """The JSON on stdout has points, trials and warnings, and nothing else is with it."""
     file = tmp_path / "own.toml"
     file.write_text(with_key(COMMAND, "limits", 'memory = ["100T", "64M"]'))
-    done = CliRunner().invoke(check, [str(file), "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(run, [str(file), "--json", "--dry-run"], catch_exceptions=False)
     told = json.loads(done.stdout)
     assert (told["schema"], told["name"], told["trials"]) == (1, "tiny", 9)
     assert [point["limits"]["label"] for point in told["points"]] == ["max", "100T", "64M"]
@@ -178,7 +178,7 @@ def test_check_refuses_with_exit_code_one(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text(with_key(COMMAND, "", "repeats = 0"))
     done = subprocess.run(
-        [sys.executable, "-m", "edgebench", "check", str(file)],
+        [sys.executable, "-m", "edgebench", "run", str(file), "--dry-run"],
         env={"PYTHONPATH": python_path(), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
@@ -206,7 +206,7 @@ def test_a_declared_storage_needs_root_and_can_be_replaced() -> None:
         preview(load_scenario("quickstart"), dataclasses.replace(BOARD, root=False)).warnings
     )
     assert "disk=ram only as root: use sudo, or measure with the storage as it is" in told
-    done = CliRunner().invoke(check, ["quickstart", "--storage", "as-is"])
+    done = CliRunner().invoke(run, ["quickstart", "--storage", "as-is", "--dry-run"])
     assert "read=100MB/s" not in done.stdout
     assert "edgebench run quickstart --storage as-is" in done.stderr
     other = with_storage(load_scenario("quickstart"), "read_iops=900,read=40MB/s")

@@ -99,7 +99,7 @@ def test_each_fault_is_told_at_its_key(
     header = text.splitlines().index(f"[{table}]") + 1 if table else shown
     assert f"line {shown}, " in told or f"line {header}, " in told
     assert "given.toml" in told
-    assert "edgebench check" in told
+    assert "given.toml --dry-run" in told
 
 
 @pytest.mark.parametrize(

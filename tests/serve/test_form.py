@@ -1,4 +1,4 @@
-"""The form: what it shows, and that it says what `edgebench check` says."""
+"""The form: what it shows, and that it says what `edgebench run --dry-run` says."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_only_safe_types_are_shown():
 
 
 def test_a_right_form_becomes_the_same_scenario(tmp_path: Path):
-    """Its TOML is one that `edgebench check` reads, with the same meaning."""
+    """Its TOML is one that `edgebench run --dry-run` reads, with the same meaning."""
     told = check(sent())
     assert (told["name"], told["points"], told["trials"]) == ("from-the-page", 12, 24)
     file = tmp_path / "s.toml"

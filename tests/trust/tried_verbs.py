@@ -121,12 +121,12 @@ READERS: dict[str, Callable[[], None]] = {
     "show": verb("show", "results"),
     "watch": verb("watch", "results", "--once"),
     "compare": verb("compare", "results", "results"),
-    "check": verb("check", "s.toml"),
-    "study": verb("study", "results"),
+    "check": verb("run", "--dry-run", "s.toml"),
+    "study": verb("show", "--study", "results"),
     "reconcile": verb("reconcile", "results"),
     "doctor": verb("doctor"),
     "boards": verb("boards"),
-    "demo": verb("demo", "results", "--seconds", "1s"),
+    "demo": verb("watch", "--replay", "results", "--seconds", "1s"),
 }
 #: Their trials are a sweep's, as ``run``'s are.
 SWEEPS = ("advise", "batch", "fleet", "minimum")

@@ -49,7 +49,7 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
     try:
         found = search_effects(results)
     except ResultsError:
-        return  # So few draws that `edgebench study` says why there are no effects.
+        return  # So few draws that `edgebench show --study` says why there are no effects.
     yield naming.NamedFigure("hyperparameters-effects", _effects(results, found))
 
 

@@ -1,14 +1,10 @@
-"""``edgebench study``: the tables of a study's sweep."""
+"""The tables of a study's sweep, as ``show --study`` prints them."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from edgebench.cli.options import json_option, results_argument, verbose_option
 from edgebench.cli.output import (
     print_answer,
     print_json,
@@ -30,18 +26,17 @@ if TYPE_CHECKING:
 _MOST_ROWS = 12
 
 
-@click.command()
-@results_argument
-@verbose_option("every row of the tables")
-@json_option("the tables")
-def study(results: Path, verbose: bool, as_json: bool) -> None:
-    """Show the tables of the newest sweep in RESULTS: a convolution's cost, a search's effects, ...
+def print_studies(loaded: Results, verbose: bool, as_json: bool) -> None:
+    """Print every table for which the sweep has data: a convolution's cost, a search's effects.
 
-    Which tables there are depends on what the sweep ran; docs/studies/ explains them.
+    Args:
+        loaded: one sweep.
+        verbose: print every row of the tables.
+        as_json: print JSON instead of text.
+
+    Raises:
+        ResultsError: it has data for none.
     """
-    from edgebench.results.results import latest, load
-
-    loaded = load(latest(results))
     tables = study_tables(loaded)
     if as_json:
         print_warnings(loaded.warnings)

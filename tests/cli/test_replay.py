@@ -1,4 +1,4 @@
-"""`edgebench demo`: a kept sweep played back, and the recorder of terminal sessions."""
+"""`edgebench watch --replay`: a kept sweep played back, and the recorder of terminal sessions."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from edgebench.run.replay import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "results" / "vm-2core-24g"
+REPLAY = (sys.executable, "-m", "edgebench", "watch", "--replay")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -35,7 +36,7 @@ def test_the_shipped_sweep_is_the_kept_one():
 @pytest.mark.process
 def test_the_answer_is_that_of_the_sweep():
     """It ends with the sentences of the sweep, says that it is played back, and runs nothing."""
-    command = [sys.executable, "-m", "edgebench", "demo", "--seconds", "0.1s"]
+    command = [*REPLAY, "--seconds", "0.1s"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "alexnet needs 462.7 MiB" in done.stdout
     assert "playing back 45 trials measured on vm-2core-24g" in done.stderr
@@ -46,7 +47,16 @@ def test_the_answer_is_that_of_the_sweep():
 def test_the_page_follows_it(tmp_path: Path):
     """With --page the sweep grows in a folder of its own, which is gone after Ctrl-C."""
     pytest.importorskip("starlette")
-    command = [sys.executable, "-m", "edgebench", "demo", "--page", "--seconds", "0.2s"]
+    command = [
+        sys.executable,
+        "-m",
+        "edgebench",
+        "watch",
+        "--replay",
+        "--page",
+        "--seconds",
+        "0.2s",
+    ]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -74,7 +84,7 @@ def test_the_page_follows_it(tmp_path: Path):
 def test_a_killed_demo_is_cleaned_up_after(tmp_path: Path):
     """What SIGKILL leaves of the page's folders is removed by the next start of any verb."""
     pytest.importorskip("starlette")
-    command = [sys.executable, "-m", "edgebench", "demo", "--page", "--seconds", "30s"]
+    command = [*REPLAY, "--page", "--seconds", "30s"]
     env = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as run:
         assert run.stdout is not None

@@ -1,4 +1,4 @@
-"""``edgebench demo``: a kept sweep played back, in the terminal or on the page."""
+"""A measured sweep played back, as ``watch --replay`` shows it: in the terminal or on the page."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 _ENDED = "The sweep is played back; the page stays until Ctrl-C."
 
 
-@click.command()
-@click.argument("results", type=click.Path(path_type=Path), required=False)
-@click.option("--seconds", default="25s", help="How long it takes, as 25s or 1m.")
-@click.option("--page", is_flag=True, help="Show it on the page, in a browser.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the page; 0: any free port."
-)
-def demo(results: Path | None, seconds: str, page: bool, port: int) -> None:
+def play_back(results: Path | None, seconds: str, port: int | None) -> None:
     """Play back a sweep that was measured earlier: nothing runs, and no root is needed.
 
-    RESULTS is a sweep's folder, or one of several: then the newest. By default the sweep that
-    edgebench brings along: three networks at five memory limits.
+    Args:
+        results: a sweep's folder, or one of several: then the newest. None: the sweep that
+            edgebench brings along.
+        seconds: how long it takes, as ``25s``.
+        port: of the page on which it is shown; None: in the terminal.
+
+    Raises:
+        ResultsError: no results there.
+        UsageError: ``seconds`` is no duration.
     """
     from edgebench.results.results import latest, load
     from edgebench.run.replay import SHIPPED, measured_s
@@ -43,10 +43,10 @@ def demo(results: Path | None, seconds: str, page: bool, port: int) -> None:
         f"{format_duration(whole_s)}",
         err=True,
     )
-    if page:
-        _on_page(sweep, whole_s, port)
-    else:
+    if port is None:
         _in_terminal(sweep, whole_s)
+    else:
+        _on_page(sweep, whole_s, port)
     print_next("edgebench minimum -- python3 train.py  (your own program)")
 
 

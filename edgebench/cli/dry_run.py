@@ -1,16 +1,11 @@
-"""``edgebench check``: whether a scenario is valid, and what it would run."""
+"""What a scenario would run, as ``run --dry-run`` shows it."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from edgebench.cli.completion import offer_scenarios
-from edgebench.cli.options import json_option, other_plan_option, other_storage_option
 from edgebench.cli.output import print_answer, print_fields, print_json, print_next, print_warnings
 from edgebench.storage_speed import AS_IS
 from edgebench.units import format_duration, format_size
@@ -28,35 +23,26 @@ _SHOWN = (
 )
 
 
-@click.command()
-@click.argument("scenario", metavar="SCENARIO", shell_complete=offer_scenarios)
-@other_storage_option
-@other_plan_option
-@json_option("what it would run")
-def check(scenario: str, storage: str | None, plan: str | None, as_json: bool) -> None:
-    """Validate SCENARIO (a TOML file, or the name of a shipped one) without running it.
+def print_dry_run(scenario: Scenario, command: str, as_json: bool) -> None:
+    """Print what the scenario would run. What only this machine lacks is a warning.
 
-    All errors are printed at once. What only this machine lacks is a warning.
+    Args:
+        scenario: what would be run.
+        command: the command that runs it.
+        as_json: print JSON instead of text.
     """
-    from edgebench.scenario.flag_scenario import with_storage
     from edgebench.scenario.preview import preview, this_machine
-    from edgebench.scenario.scenario import load_scenario
 
-    loaded = load_scenario(scenario, plan)
-    loaded = with_storage(loaded, storage) if storage else loaded
-    seen = preview(loaded, this_machine())
+    seen = preview(scenario, this_machine())
     if as_json:
         print_warnings(seen.warnings)
         print_json(asdict(seen))
         return
     print_answer([_answer(seen)])
-    print_fields(_rows(seen, loaded))
+    print_fields(_rows(seen, scenario))
     print_warnings(seen.warnings)
-    given = {"storage": storage, "plan": plan}
-    flags = "".join(f" --{name} {value}" for name, value in given.items() if value)
-    # What stops `run` is mended first, as the warning says.
-    verb = "check" if seen.obstacles else "run"
-    print_next(f"edgebench {verb} {shlex.quote(scenario)}{flags}")
+    # What would stop the run is mended first, as the warning says.
+    print_next(f"{command} --dry-run" if seen.obstacles else command)
 
 
 def _answer(seen: Preview) -> str:
