@@ -69,6 +69,13 @@ measures how much slower it gets.
       edgebench init resnet18 && edgebench run resnet18.toml
 
 All verbs: edgebench --help. Is this machine ready? edgebench doctor"""
+#: Options of the same meaning, under the names that they have in different verbs.
+_SAME_MEANING = (
+    ("--memory", "--within", "--limit"),
+    ("--swap", "--swap-kind"),
+    ("--network", "--networks"),
+    ("-o", "--out", "--output"),
+)
 #: So many objects are made between two garbage collections.
 _OBJECTS = 20_000
 #: Signals that follow each other sooner come from one event.
@@ -242,6 +249,8 @@ def _print_errors(signals: _Signals) -> int:
             return 0
         return _print_error(_machine_error(error))
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption):
+            error.possibilities = similar_options(error)
         # It may hold a word of a file's making, such as a name that the shell completed.
         words = io.StringIO()
         error.show(words)
@@ -250,6 +259,18 @@ def _print_errors(signals: _Signals) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _interrupted(signals)
     return 0
+
+
+def similar_options(error: click.NoSuchOption) -> list[str]:
+    """The option of the same verb that was meant: of the same meaning, else spelled most alike."""
+    from edgebench.text import did_you_mean
+
+    params = error.ctx.command.params if error.ctx else []
+    names = [name for one in params for name in one.opts if name.startswith("--")]
+    alike = next((group for group in _SAME_MEANING if error.option_name in group), ())
+    meant = next((name for name in alike if name in names), None)
+    guess = meant or did_you_mean(error.option_name, names)
+    return [guess] if guess else []
 
 
 def _print_error(error: EdgebenchError) -> int:

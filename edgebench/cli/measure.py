@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MUCH_MORE = 1.05
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--memory", default="max", help="Limit, as 300M; max: no limit.")
 @swap_option
 @storage_option
