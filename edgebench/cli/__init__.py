@@ -250,7 +250,8 @@ def _print_errors(signals: _Signals) -> int:
         return _print_error(_machine_error(error))
     except click.ClickException as error:
         if isinstance(error, click.NoSuchOption):
-            error.possibilities = similar_options(error)
+            meant = similar_options(error)
+            error = click.NoSuchOption(error.option_name, possibilities=meant, ctx=error.ctx)
         # It may hold a word of a file's making, such as a name that the shell completed.
         words = io.StringIO()
         error.show(words)
