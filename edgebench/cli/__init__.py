@@ -250,8 +250,7 @@ def _print_errors(signals: _Signals) -> int:
         return _print_error(_machine_error(error))
     except click.ClickException as error:
         if isinstance(error, click.NoSuchOption):
-            meant = similar_options(error)
-            error = click.NoSuchOption(error.option_name, possibilities=meant, ctx=error.ctx)
+            error = unknown_option_error(error)
         # It may hold a word of a file's making, such as a name that the shell completed.
         words = io.StringIO()
         error.show(words)
@@ -262,16 +261,17 @@ def _print_errors(signals: _Signals) -> int:
     return 0
 
 
-def similar_options(error: click.NoSuchOption) -> list[str]:
-    """The option of the same verb that was meant: of the same meaning, else spelled most alike."""
+def unknown_option_error(error: click.NoSuchOption) -> click.UsageError:
+    """The error with the option of that verb that was meant: by meaning, else by spelling."""
     from edgebench.text import did_you_mean
 
     params = error.ctx.command.params if error.ctx else []
     names = [name for one in params for name in one.opts if name.startswith("--")]
     alike = next((group for group in _SAME_MEANING if error.option_name in group), ())
-    meant = next((name for name in alike if name in names), None)
-    guess = meant or did_you_mean(error.option_name, names)
-    return [guess] if guess else []
+    same = next((name for name in alike if name in names), None)
+    meant = same or did_you_mean(error.option_name, names)
+    hint = f" Did you mean {meant!r}?" if meant else ""
+    return click.UsageError(f"No such option {error.option_name!r}.{hint}", error.ctx)
 
 
 def _print_error(error: EdgebenchError) -> int:
