@@ -1,8 +1,8 @@
 """How long the tests take, quiet and beside a load, and whether one of them fails by chance.
 
-``python benchmarks/tests_time.py [--runs N] [--quick] [--loaded]`` runs ``scripts/test --all`` (with
-``--quick`` the quick tests) N times and adds the runs to those kept before. ``--loaded`` runs four
-busy processes and a disk writer beside it. The output of a run that failed is kept in build/.
+``python benchmarks/tests_time.py [--runs N] [--quick] [--loaded]`` runs ``scripts/test --all`` (or,
+with ``--quick``, the quick tests) N times and adds the runs to those kept before. ``--loaded`` runs
+four busy processes and a disk writer beside it. The output of a failed run is kept in build/.
 """
 
 from __future__ import annotations
