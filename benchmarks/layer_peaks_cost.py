@@ -24,7 +24,7 @@ from edgebench.identity import caller_identity
 from edgebench.layers.pipeline import build_pipeline
 from edgebench.records import LimitSetting
 from edgebench.run.command import measure_command
-from edgebench.workloads.engines.torch import import_torch
+from edgebench.workloads.engines.torch.runtime import import_torch
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.preparation import cache_folder, prepare_networks
 from edgebench.workloads.recorder import Recorder

@@ -64,7 +64,7 @@ def _download(name: str | None, folder: Path) -> None:
     if name not in FROM_FOLDER:
         remedy = f"edgebench data {FROM_FOLDER[0]} --download"
         raise UsageError(f"only {', '.join(FROM_FOLDER)} can be downloaded", remedy=remedy)
-    from edgebench.workloads.training.data.vision import download_vision
+    from edgebench.workloads.training.data_sources import download_vision
 
     download_vision(name, folder)
 

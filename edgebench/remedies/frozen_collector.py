@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgebench.remedies.base import LINE, Remedy, RemedySetting, RemedyTarget, registered_remedy
-from edgebench.workloads.garbage_collection import DEFAULT, FROZEN
+from edgebench.workloads.memory_settings import DEFAULT, FROZEN
 
 
 @registered_remedy

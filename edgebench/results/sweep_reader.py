@@ -43,7 +43,7 @@ from edgebench.results.trial_lines import final_rows, whole_records
 from edgebench.safe_reading import open_to_read, read_text
 from edgebench.units import format_size
 from edgebench.walk_report import UP
-from edgebench.workloads.garbage_collection import DEFAULT
+from edgebench.workloads.memory_settings import DEFAULT
 
 NO_RESULTS_REMEDY = "make some: edgebench run quickstart"
 #: Twice what a trial's events may come to.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgebench.results.sweep_reader import settings_columns
-from edgebench.workloads.garbage_collection import DEFAULT
+from edgebench.workloads.memory_settings import DEFAULT
 
 #: Setting of training or an engine → its usual value, not in the label; the words for another.
 _USUAL: dict[str, tuple[Any, str]] = {

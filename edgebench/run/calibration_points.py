@@ -17,7 +17,7 @@ from edgebench.safe_files import make_folder, replaced
 from edgebench.scenario.points import Point
 from edgebench.slowdown.calibration.scans import FITS, WIDE
 from edgebench.units import format_size
-from edgebench.workloads.garbage_collection import FROZEN
+from edgebench.workloads.memory_settings import FROZEN
 
 LIMIT_BYTES = 32 << 20
 #: What the scanning program itself keeps in RAM, about: the rest is left to what it scans.

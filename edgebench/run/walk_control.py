@@ -19,7 +19,7 @@ from edgebench.run.working_set_round import WorkingSetRound
 from edgebench.scenario.walk import Cliff, Visit, walk
 from edgebench.spans import NO_ROUND, events_to_phases
 from edgebench.units import format_size
-from edgebench.workloads.round_control import GO, STOP
+from edgebench.workloads.events import GO, STOP
 
 #: At one limit at most: rounds that don't repeat by then are kept as they are.
 MOST_ROUNDS = 12

@@ -26,7 +26,7 @@ from edgebench.layers.names import NETWORKS
 from edgebench.layers.references import parse_reference, portable_text
 from edgebench.text import did_you_mean
 from edgebench.units import parse_duration, parse_share, parse_size
-from edgebench.workloads.garbage_collection import COLLECTORS
+from edgebench.workloads.memory_settings import COLLECTORS
 
 #: Units people mean when they write others. Sizes, shares, durations.
 _SIZE_UNITS = ("K", "M", "G", "T", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "TB", "%")

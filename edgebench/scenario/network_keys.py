@@ -15,7 +15,7 @@ from edgebench.scenario.accelerator_keys import AcceleratorAxis
 from edgebench.scenario.keys import Axis, InputKey, NetworkName, TomlTable, network_name, one_of
 from edgebench.scenario.process_keys import InteropThreads, process_settings
 from edgebench.workloads.engines.engine import Engine
-from edgebench.workloads.engines.onnxruntime import LEVELS
+from edgebench.workloads.engines.onnxruntime.runtime import LEVELS
 from edgebench.workloads.engines.registry import TORCH, all_engines, engines_for, file_engine
 
 #: Tokens of a prompt if nobody says how many.

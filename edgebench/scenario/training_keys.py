@@ -37,7 +37,7 @@ from edgebench.scenario.training_values import (
     StartName,
     TrainedName,
 )
-from edgebench.workloads.garbage_collection import FROZEN
+from edgebench.workloads.memory_settings import FROZEN
 from edgebench.workloads.training.names import (
     ACTIVATIONS,
     DATA_SHAPES,

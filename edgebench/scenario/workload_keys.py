@@ -41,7 +41,7 @@ from edgebench.scenario.network_keys import (
 from edgebench.scenario.training_keys import TrainingWorkload
 from edgebench.text import did_you_mean
 from edgebench.workloads.engines.engine import WHOLE, Engine
-from edgebench.workloads.garbage_collection import FROZEN
+from edgebench.workloads.memory_settings import FROZEN
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgebench.workloads.engines.torch import import_torch
-from edgebench.workloads.garbage_collection import collected_rounds
+from edgebench.workloads.engines.torch.runtime import import_torch
+from edgebench.workloads.memory_settings import collected_rounds
 from edgebench.workloads.recorder import Recorder
 
 if TYPE_CHECKING:

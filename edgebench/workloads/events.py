@@ -36,6 +36,10 @@ In a trial of a strategy that looks from inside (:mod:`edgebench.measures.view`)
 ends carry ``view``, what it saw there, and ends ``view_peak_bytes``, its own mark within the span.
 
 A null is a value the kernel doesn't tell. Keys may be added.
+
+In a walk the harness answers: before each round the worker writes :data:`READY` to the control's
+descriptor and waits, so nothing of the control happens within a round. The answer :data:`GO` is one
+more round; any other, and the end of the connection, is the end of the rounds.
 """
 
 from __future__ import annotations
@@ -48,6 +52,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from edgebench.measures.view import Descriptors
 
+READY, GO, STOP = b"r", b"g", b"s"
 Used = resource.struct_rusage
 _quoted = lru_cache(maxsize=4096)(json.dumps)
 

@@ -8,9 +8,8 @@ from typing import Any
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import evict, weights_in
 from edgebench.workloads.engines.registry import engine_of
-from edgebench.workloads.garbage_collection import collected_rounds
+from edgebench.workloads.memory_settings import collected_rounds
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.round_control import round_numbers
 
 
 def run_import(settings: dict[str, Any], recorder: Recorder) -> None:
@@ -36,7 +35,7 @@ def run_inference(settings: dict[str, Any], recorder: Recorder) -> None:
         work = engine.open(settings, recorder)
     digests: list[str] = []
     with collected_rounds(settings) as before_round:
-        for number in round_numbers(settings["rounds"], recorder.control):
+        for number in recorder.round_numbers(settings["rounds"]):
             before_round()
             if settings["page_cache"] == "cold":
                 for file in weights_in(settings["weights"].values()):

@@ -33,7 +33,7 @@ TASKS = {
     "describe": "edgebench.layers.preparation:describe_layers",
     "code-of-trainings": "edgebench.workloads.training.own_code:describe_code",
     "describe-trainings": "edgebench.workloads.training.description:describe_steps",
-    "describe-data": "edgebench.workloads.training.data.registry:describe_data",
+    "describe-data": "edgebench.workloads.training.data_sources:describe_data",
 }
 #: The last words of a program whose import failed.
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")

@@ -1,23 +1,244 @@
-"""The scan workload: passes over areas of memory and of files inside the limit.
+"""The scan workloads: timed passes over areas of memory and of files inside the limit.
 
-It knows no network, and imports no runtime.
+Memory is touched page by page without a numeric library. Everything is done a chunk at a time by
+``memoryview``, which copies and strides in C: reading in order runs at the speed of ``memcpy``, as
+reading weights does. What swap and disks did meanwhile is read from ``/proc/vmstat``, which counts
+for the whole machine: nothing else may swap or read files while a scan runs.
 """
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
+import random
+import resource
+import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
-from edgebench.workloads.garbage_collection import collected_rounds
+from edgebench.errors import WorkloadError
+from edgebench.layers.disk import evict
+from edgebench.workloads.events import READY
+from edgebench.workloads.memory_settings import collected_rounds
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.scanned_area import ScannedArea
+
+PAGE = mmap.PAGESIZE
+CHUNK = 1 << 20
+_BOTH = mmap.PROT_READ | mmap.PROT_WRITE
+_VMSTAT, _DISKSTATS = Path("/proc/vmstat"), Path("/proc/diskstats")
+#: Pages of a pass in random order: enough to time, not enough to last.
+_RANDOM_PAGES = 2048
+#: The harness's answer with a limit.
+_ANSWER_BYTES = 32
+
+
+class Area:
+    """So many bytes of memory: anonymous, or the tail of a file that is mapped.
+
+    The tail, for the kernel reads ahead beyond what is scanned, and would take room for it.
+
+    Args:
+        size_bytes: a multiple of the page size.
+        file: what to map, at least as large; None is anonymous memory.
+    """
+
+    def __init__(self, size_bytes: int, file: Path | None = None) -> None:
+        fd = -1 if file is None else os.open(file, os.O_RDONLY)
+        try:
+            flags = mmap.MAP_PRIVATE | (mmap.MAP_ANONYMOUS if file is None else 0)
+            # Private and writable, as the loaders map; a file's area is never written.
+            offset = 0 if file is None else os.fstat(fd).st_size - size_bytes
+            self._pages = mmap.mmap(fd, size_bytes, flags=flags, prot=_BOTH, offset=offset)
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        self.size_bytes = size_bytes
+        self._mapped = file is not None
+        self._view = memoryview(self._pages)
+        # Chunks differ by where in the pool they start, so that no two pages are the same.
+        self._pool = os.urandom(CHUNK + PAGE)
+        self._scratch = bytearray(CHUNK)
+
+    def touch(self) -> int:
+        """Write one byte to each page; returns the bytes that were touched, as all of these do."""
+        for start in range(0, self.size_bytes, CHUNK):
+            part = self._view[start : start + CHUNK : PAGE]
+            part[:] = self._pool[: len(part)]
+        return self.size_bytes
+
+    def fill(self) -> int:
+        """Write every byte, with what can't be compressed."""
+        for number, start in enumerate(range(0, self.size_bytes, CHUNK)):
+            part = self._view[start : start + CHUNK]
+            offset = number * 61 % PAGE
+            part[:] = self._pool[offset : offset + len(part)]
+        return self.size_bytes
+
+    def read(self) -> int:
+        """Copy every byte out, in order."""
+        for start in range(0, self.size_bytes, CHUNK):
+            part = self._view[start : start + CHUNK]
+            self._scratch[: len(part)] = part
+        return self.size_bytes
+
+    def read_randomly(self, pages: int, seed: int) -> int:
+        """Read a byte of each of so many pages, none of them twice, in an order by chance."""
+        if self._mapped:
+            # Or the kernel reads ahead around each page, and a fault can't be told from a transfer.
+            self._pages.madvise(mmap.MADV_RANDOM)
+        view = self._view
+        count = self.size_bytes // PAGE
+        for page in random.Random(seed).sample(range(count), min(pages, count)):
+            view[page * PAGE]
+        return min(pages, count) * PAGE
+
+    def resident_bytes(self) -> int:
+        """What of it is in RAM; of a file, in the page cache."""
+        pages = self.size_bytes // PAGE
+        vector = ctypes.create_string_buffer(pages)
+        libc = ctypes.CDLL(None, use_errno=True)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+        if libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(self.size_bytes), vector):
+            number = ctypes.get_errno()
+            raise OSError(number, f"mincore: {os.strerror(number)}")
+        # Bit 0 alone tells; the others are reserved.
+        return sum(byte & 1 for byte in vector.raw) * PAGE
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._view.release()
+        self._pages.close()
+
+
+def read_file(file: Path, size_bytes: int) -> int:
+    """Read the tail of a file with ``read(2)``, in order."""
+    scratch, done = bytearray(CHUNK), 0
+    fd = os.open(file, os.O_RDONLY)
+    try:
+        os.lseek(fd, -size_bytes, os.SEEK_END)
+        while got := os.readv(fd, [scratch]):
+            done += got
+    finally:
+        os.close(fd)
+    return done
+
+
+class ScannedArea:
+    """What is scanned, and the passes made over it so far.
+
+    Settings: ``of`` and ``planned_share``, which name it in what it notes; ``size_bytes``;
+    ``file``, what to map, or None for anonymous memory; ``disk``, whose requests are counted, as
+    ``254:0``, or None; ``seed``.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._about = {key: settings[key] for key in ("of", "planned_share")}
+        self.file = Path(settings["file"]) if settings["file"] else None
+        self._size = int(settings["size_bytes"])
+        self.seed = int(settings["seed"])
+        self._disk = settings["disk"]
+        #: Pass → the number of the last one.
+        self.passes: dict[str, int] = {}
+        self.area = Area(self._size, self.file)
+
+    def make(self, name: str) -> dict[str, Any]:
+        """One pass, as the keys of a ``Scan``.
+
+        Raises:
+            WorkloadError: no such pass.
+        """
+        if name not in PASSES:
+            raise WorkloadError(f"no pass {name!r} of a scan", remedy=f"one of {', '.join(PASSES)}")
+        cold, touch = PASSES[name]
+        if cold and self.file:
+            self.close()
+            self.area = Area(self._size, self.file)
+        number = self.passes[name] = self.passes.get(name, -1) + 1
+        before, faults, requests = _vmstat(), _major_faults(), _requests(self._disk)
+        start_ns = time.perf_counter_ns()
+        touched = touch(self)
+        seconds = (time.perf_counter_ns() - start_ns) / 1e9
+        faults, after, requested = _major_faults() - faults, _vmstat(), _requests(self._disk)
+        moved = {key: after[key] - before[key] for key in after}
+        return {
+            **self._about,
+            "what": name,
+            "number": number,
+            "size_bytes": self._size,
+            "resident_bytes": self.resident_bytes(),
+            "touched_bytes": touched,
+            "seconds": seconds,
+            "in_bytes": moved["file_in"] if self.file else moved["swap_in"],
+            "out_bytes": moved["swap_out"],
+            "major_faults": faults,
+            "requests": None if requests is None or requested is None else requested - requests,
+        }
+
+    def resident_bytes(self) -> int:
+        """What of it is in RAM now."""
+        return self.area.resident_bytes()
+
+    def close(self) -> None:
+        """Free it; a file's pages leave the page cache too, or they would take room of the next."""
+        self.area.close()
+        if self.file:
+            evict(self.file)
+
+
+def _read_randomly(scanned: ScannedArea) -> int:
+    """Touch other pages in each pass."""
+    return scanned.area.read_randomly(_RANDOM_PAGES, scanned.seed + scanned.passes["random"])
+
+
+def _copy(scanned: ScannedArea) -> int:
+    """Read the file, as the loader ``copy`` does."""
+    assert scanned.file
+    return read_file(scanned.file, scanned.area.size_bytes)
+
+
+#: Name → whether the file is evicted before it, and what it does; returns the bytes touched.
+PASSES: dict[str, tuple[bool, Callable[[ScannedArea], int]]] = {
+    "touch": (False, lambda scanned: scanned.area.touch()),
+    "fill": (False, lambda scanned: scanned.area.fill()),
+    "read": (False, lambda scanned: scanned.area.read()),
+    "write": (False, lambda scanned: scanned.area.touch()),
+    "random": (True, _read_randomly),
+    "map": (True, lambda scanned: scanned.area.read()),
+    "copy": (True, _copy),
+}
+
+
+def _vmstat() -> dict[str, int]:
+    """Bytes that came from swap, went to it, and were read from files since the start."""
+    lines = (line.split() for line in _VMSTAT.read_text().splitlines())
+    told = {name: int(value) for name, value in lines}
+    swap_in, swap_out = told.get("pswpin", 0) * PAGE, told.get("pswpout", 0) * PAGE
+    # What comes from swap passes through the block layer too; its unit is KiB.
+    return {
+        "swap_in": swap_in,
+        "swap_out": swap_out,
+        "file_in": told["pgpgin"] * 1024 - swap_in,
+    }
+
+
+def _requests(disk: str | None) -> int | None:
+    """Reads of the disk since the start, those counted singly that it merged; None: not told."""
+    lines = (line.split() for line in _DISKSTATS.read_text().splitlines()) if disk else ()
+    return next((int(w[3]) + int(w[4]) for w in lines if f"{w[0]}:{w[1]}" == disk), None)
+
+
+def _major_faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
 
 
 def run_scan(settings: dict[str, Any], recorder: Recorder) -> None:
     """Scan one area after another, and note what each pass took.
 
     Settings: ``gc``; ``areas``, each with the settings of a
-    :class:`~edgebench.workloads.scanned_area.ScannedArea` and ``passes``, names of its ``PASSES``.
+    :class:`~edgebench.workloads.scan.ScannedArea` and ``passes``, names of its ``PASSES``.
 
     Raises:
         WorkloadError: no such pass.
@@ -30,3 +251,60 @@ def run_scan(settings: dict[str, Any], recorder: Recorder) -> None:
                     before_pass()
                     passes.append(area.make(name))
     recorder.note(passes=passes)
+
+
+def run_hot_base(settings: dict[str, Any], recorder: Recorder) -> None:
+    """Import torch, have the limit set to what it uses, and scan; torch works between the passes.
+
+    Settings: ``gc``; ``area``, as of the scan workload, in which ``size_bytes`` None is
+    ``planned_share`` of the limit. The harness sets the limit (its setting ``room_bytes``).
+
+    Raises:
+        WorkloadError: no such pass.
+    """
+    with recorder.span("import"):
+        # Lazy: a scan alone imports no runtime.
+        from edgebench.workloads.engines.torch.runtime import import_torch
+
+        import_torch(recorder)
+    limit = _limit_bytes(recorder)
+    work, about = _small_network(), dict(settings["area"])
+    if about["size_bytes"] is None:
+        about["size_bytes"] = int(about["planned_share"] * limit) // PAGE * PAGE
+    area, passes = ScannedArea(about), []
+    with collected_rounds(settings) as before_pass:
+        for name in about["passes"]:
+            before_pass()
+            made = area.make(name)
+            work()
+            # What stays of the area now leaves the runtime the rest.
+            passes.append({**made, "resident_bytes": area.resident_bytes()})
+    recorder.note(passes=passes)
+
+
+def _limit_bytes(recorder: Recorder) -> int:
+    """Ask the harness for the limit, and wait until it is set."""
+    assert recorder.control is not None
+    os.write(recorder.control, READY)
+    return int(os.read(recorder.control, _ANSWER_BYTES))
+
+
+def _small_network() -> Callable[[], object]:
+    """What is returned does a little of what networks do."""
+    import torch
+
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(8 * 15 * 15, 10),
+    ).eval()
+    image = torch.zeros(1, 3, 32, 32)
+
+    def work() -> None:
+        with torch.inference_mode():
+            network(image)
+
+    return work

@@ -15,14 +15,14 @@ from edgebench.errors import AcceleratorMemoryError, EdgebenchError
 from edgebench.measures.view import view_of
 from edgebench.workloads.accelerator_phases import accelerator_told
 from edgebench.workloads.events import WorkerSpec
-from edgebench.workloads.garbage_collection import record_collections
+from edgebench.workloads.memory_settings import record_collections, refuse_huge_pages
 from edgebench.workloads.recorder import Recorder
 
 #: Kind of workload → the function that executes it. Its module alone is imported, so that what
 #: another kind needs is no part of its base.
 WORKLOADS = {
     "convolution": "edgebench.workloads.convolution:run_convolution",
-    "hot-base": "edgebench.workloads.hot_base:run_hot_base",
+    "hot-base": "edgebench.workloads.scan:run_hot_base",
     "import": "edgebench.workloads.inference:run_import",
     "inference": "edgebench.workloads.inference:run_inference",
     "scan": "edgebench.workloads.scan:run_scan",
@@ -38,9 +38,6 @@ def main(words: list[str]) -> int:
     end_watch = record_collections(recorder)
     try:
         if spec["settings"].get("huge_pages") is False:
-            # Its libraries are no part of the base of others.
-            from edgebench.workloads.huge_pages import refuse_huge_pages
-
             refuse_huge_pages(recorder)
         module, _, name = WORKLOADS[spec["kind"]].partition(":")
         with accelerator_told(recorder):

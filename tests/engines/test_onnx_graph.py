@@ -9,8 +9,8 @@ import pytest
 from engine_models import helper, made_onnx, onnx, small_network
 from engine_runs import prepared
 
-from edgebench.workloads.engines.onnx_files import typed_graph
-from edgebench.workloads.engines.onnx_graph import GraphCutter
+from edgebench.workloads.engines.onnxruntime.graph import GraphCutter
+from edgebench.workloads.engines.onnxruntime.preparation import typed_graph
 
 
 def test_layers_cover_the_graph_and_join_at_its_tensors():

@@ -79,15 +79,16 @@ def queue() -> None:
 
 def data() -> None:
     """A data set fetched, by a stand-in for torchvision that writes as it does."""
-    from edgebench.workloads.training.data import vision
+    from edgebench.workloads.training import data_sources
+
 
     def maker(root: str, train: bool, download: bool) -> None:
         raw = Path(root) / "MNIST" / "raw"
         raw.mkdir(parents=True, exist_ok=True)
         (raw / "t10k-labels-idx1-ubyte").write_bytes(b"fetched")
 
-    vision._maker = lambda name: maker  # type: ignore[assignment]
-    vision.download_vision("mnist", Path("sets"))
+    data_sources._vision_maker = lambda name: maker  # type: ignore[assignment]
+    data_sources.download_vision("mnist", Path("sets"))
 
 
 def weights() -> None:

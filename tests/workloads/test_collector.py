@@ -14,7 +14,7 @@ import pytest
 
 from edgebench.scenario.scenario import scenario_of
 from edgebench.spans import collections_s, finished_spans
-from edgebench.workloads.garbage_collection import collected_rounds
+from edgebench.workloads.memory_settings import collected_rounds
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 from tests.own_path import python_path
 

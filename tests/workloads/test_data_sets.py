@@ -9,8 +9,7 @@ import pytest
 from data_making import TRAIN, write_cifar, write_mnist
 
 from edgebench.errors import WorkloadError
-from edgebench.workloads.training.data.registry import load_data
-from edgebench.workloads.training.data.vision import missing_files
+from edgebench.workloads.training.data_sources import load_data, missing_files
 from edgebench.workloads.training.names import DATA_SETS, DATA_SHAPES, FROM_FOLDER
 
 
@@ -35,7 +34,7 @@ def test_digits_do_not_bring_scikit_learn_in():
 
     code = (
         "import sys\n"
-        "from edgebench.workloads.training.data.registry import load_data\n"
+        "from edgebench.workloads.training.data_sources import load_data\n"
         "load_data('digits')\n"
         "assert not {'sklearn', 'scipy', 'torchvision', 'torch'} & set(sys.modules)\n"
     )

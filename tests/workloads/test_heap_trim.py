@@ -8,7 +8,7 @@ import platform
 import psutil
 import pytest
 
-from edgebench.workloads.heap_trim import heap_trimmer
+from edgebench.workloads.memory_settings import heap_trimmer
 
 MIB = 1 << 20
 #: Below what glibc maps by itself, so that it comes from the heap.

@@ -91,7 +91,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
         return pwrite(fd, data, offset)
 
     monkeypatch.setattr(os, "pwrite", replace)
-    monkeypatch.setattr("edgebench.workloads.span_recorder.getrusage", made.used)
+    monkeypatch.setattr("edgebench.workloads.recorder.getrusage", made.used)
     made.set(usage=5 * MIB, peak=6 * MIB, swap=1 * MIB)
     yield made
     made.close()

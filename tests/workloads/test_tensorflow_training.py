@@ -19,8 +19,7 @@ from edgebench.workloads.training.pytorch.backend import build as build_torch
 from edgebench.workloads.training.pytorch.network import TorchNetwork
 from edgebench.workloads.training.pytorch.networks import build_network as torch_network
 from edgebench.workloads.training.tensorflow.backend import build
-from edgebench.workloads.training.tensorflow.network import TensorflowNetwork
-from edgebench.workloads.training.tensorflow.networks import _means, keras_network
+from edgebench.workloads.training.tensorflow.network import TensorflowNetwork, _means, keras_network
 
 keras = pytest.importorskip("keras")
 pytest.importorskip("tensorflow")

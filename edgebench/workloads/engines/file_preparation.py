@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -11,10 +12,44 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import MachineError, WorkloadError
-from edgebench.layers.disk import digest, refuse_large_files
-from edgebench.workloads.engines.engine import FileRequest
-from edgebench.workloads.engines.file_inputs import WantedInputs
+from edgebench.layers.disk import digest, evict, read_through, refuse_large_files, settle
+from edgebench.safe_files import created, make_folder, remove_file, rename, write
+from edgebench.workloads.engines.file_inputs import FileInput, WantedInputs
+from edgebench.workloads.engines.files import ENDS, FileRequest, whole_file
 from edgebench.workloads.engines.registry import file_engine
+
+_CHUNK_BYTES = 8 << 20
+
+
+def keep_whole(
+    request: FileRequest, inputs: Sequence[FileInput], outputs: Sequence[str]
+) -> dict[str, int]:
+    """Write both to the request's folder; ``file_bytes``, for the network's manifest."""
+    make_folder(request.folder, parents=True)
+    ends = {"inputs": [one.to_json() for one in inputs], "outputs": list(outputs)}
+    write(request.folder / ENDS, json.dumps(ends).encode())
+    copied = whole_file(request.folder, request.file.suffix.lower())
+    _copy(request.file, copied)
+    read_through([copied])
+    evict(request.file)
+    return {"file_bytes": request.file.stat().st_size}
+
+
+def _copy(file: Path, to: Path) -> None:
+    """One that is there is whole: it got its name when it was."""
+    if to.exists():
+        return
+    half_made = to.with_name(f".{to.name}-{os.getpid()}.part")
+    try:
+        with file.open("rb") as source, created(half_made) as out:
+            while chunk := source.read(_CHUNK_BYTES):
+                out.write(chunk)
+            settle(out)
+        rename(half_made, to.name)
+    except BaseException:
+        remove_file(half_made)
+        raise
+
 
 #: Raised when folders of an earlier version must not be used any more.
 FORMAT = 1

@@ -5,9 +5,13 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from edgebench.workloads import engines
-from edgebench.workloads.engines.engine import ENGINES, Engine, FileEngine
+from edgebench.workloads.engines.engine import ENGINES, Engine
+
+if TYPE_CHECKING:
+    from edgebench.workloads.engines.files import FileEngine
 
 #: The engine of networks that are known by name, and of settings that name none.
 TORCH = "torch"
@@ -19,15 +23,16 @@ def all_engines() -> dict[str, Engine]:
     # Lazy: the worker needs one engine's module, and no more in its base.
     from pkgutil import iter_modules
 
-    for module in iter_modules(engines.__path__, f"{engines.__name__}."):
-        import_module(module.name)
+    for module in iter_modules(engines.__path__):
+        if module.ispkg:
+            engine_of(module.name)
     return dict(sorted(ENGINES.items(), key=lambda one: (one[0] != TORCH, one[0])))
 
 
 def engine_of(name: str | None) -> Engine:
     """The engine of that name, its module alone imported; None: torch."""
     name = name or TORCH
-    import_module(f"{engines.__name__}.{name}")
+    import_module(f"{engines.__name__}.{name}.runtime")
     return ENGINES[name]
 
 
@@ -39,5 +44,8 @@ def engines_for(network: str) -> tuple[str, ...]:
 
 def file_engine(network: str) -> FileEngine | None:
     """The engine that prepares a network's file; None where it is none of a format of its own."""
+    # Lazy: torch's workers need no engine of files in their base.
+    from edgebench.workloads.engines.files import FileEngine
+
     found = all_engines()[engines_for(network)[0]]
     return found if isinstance(found, FileEngine) else None

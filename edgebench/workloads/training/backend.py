@@ -6,14 +6,35 @@ NumPy arrays, and a framework's tensors are opaque to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy.typing as npt
 
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.training.counting import CountOfRight
+
+#: Counts how many labels were right; None: there are no labels.
+CountOfRight = Callable[[], int | None]
+#: Larger scores are counted within the step: kept until it has ended, they would add to its peak.
+_MOST_KEPT_BYTES = 64 * 1024
+
+
+def counted(count: CountOfRight) -> CountOfRight:
+    """The same count, made now."""
+    right = count()
+    return lambda: right
+
+
+def counted_later(count: CountOfRight, kept_bytes: int) -> CountOfRight:
+    """The same count, made now where it would keep more than a few pages.
+
+    Args:
+        count: reads the scores.
+        kept_bytes: of the scores.
+    """
+    return count if kept_bytes <= _MOST_KEPT_BYTES else counted(count)
+
 
 Settings = Mapping[str, Any]
 #: Of edgebench's data sets ``uint8``; of the user's own any numbers.

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from edgebench.errors import EdgebenchError, WorkloadError
 from edgebench.layers.cut import Cut, LayerPart, cut, watching
 from edgebench.workloads.training.backend import Problem
-from edgebench.workloads.training.data.sizes import data_bytes
+from edgebench.workloads.training.data_sources import data_bytes
 from edgebench.workloads.training.names import PYTORCH
 from edgebench.workloads.training.own_code import build_own_network, own_loss
 from edgebench.workloads.training.partial import FILTERS, NOTHING, parse_part
@@ -89,8 +89,11 @@ class _MetaStep:
     """A training on ``meta``: its network, and how a part of a batch is made."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        from edgebench.workloads.training.pytorch.checkpointing import checkpoint_blocks
-        from edgebench.workloads.training.pytorch.networks import build_network, channels_read
+        from edgebench.workloads.training.pytorch.networks import (
+            build_network,
+            channels_read,
+            checkpoint_blocks,
+        )
 
         self._settings = settings
         self._shape = tuple(map(int, settings["shape"].split("x")))

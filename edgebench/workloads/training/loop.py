@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.own_function import refuse_changed_files
-from edgebench.workloads.garbage_collection import collected_rounds
-from edgebench.workloads.heap_trim import heap_trimmer
+from edgebench.workloads.memory_settings import collected_rounds, heap_trimmer
 from edgebench.workloads.recorder import Phases, Recorder
-from edgebench.workloads.round_control import round_numbers
-from edgebench.workloads.training.counting import CountOfRight, counted
+from edgebench.workloads.training.backend import CountOfRight, counted
 from edgebench.workloads.training.names import BACKENDS, GRAPH
 from edgebench.workloads.training.own_code import NETWORK, own_data, own_reference
 
 if TYPE_CHECKING:
     from edgebench.workloads.training.backend import Backend, CompiledNetwork, TrainedNetwork
-    from edgebench.workloads.training.data.dataset import DataSet, Examples, Rows
+    from edgebench.workloads.training.dataset import DataSet, Examples, Rows
 
 
 def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
@@ -37,7 +35,7 @@ def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
     """
     training = prepared(settings, recorder)
     with collected_rounds(settings) as before_step:
-        numbers = round_numbers(sys.maxsize, recorder.control)
+        numbers = recorder.round_numbers(sys.maxsize)
         # Steps first: where they end, the harness isn't asked for another one.
         for (rows, last), number in zip(_with_last(training.orders), numbers, strict=False):
             before_step()
@@ -58,9 +56,9 @@ def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
     with recorder.span("import"):
         backend.import_runtime(settings, recorder)
         # All it needs, so that its code counts as base.
+        from edgebench.workloads.training import data_sources  # noqa: F401
         from edgebench.workloads.training.backend import Problem
-        from edgebench.workloads.training.data import own, registry  # noqa: F401
-        from edgebench.workloads.training.data.dataset import steps_of
+        from edgebench.workloads.training.dataset import steps_of
 
         if function := own_data(settings):
             function.import_code()
@@ -86,13 +84,13 @@ def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
 
 def _data(settings: dict[str, Any]) -> DataSet:
     if function := own_data(settings):
-        from edgebench.workloads.training.data.own import check_for_known_network, load_own
+        from edgebench.workloads.training.data_sources import check_for_known_network, load_own
 
         data = load_own(function)
         if own_reference(settings, NETWORK) is None:
             check_for_known_network(settings["network"], data)
     else:
-        from edgebench.workloads.training.data.registry import load_data
+        from edgebench.workloads.training.data_sources import load_data
 
         folder = settings["data_folder"]
         data = load_data(
@@ -203,7 +201,7 @@ class TrainingLoop:
         self.held = self.trained.held_bytes()
 
     def _batch(self, examples: Examples, rows: Rows) -> Any:
-        from edgebench.workloads.training.data.dataset import widened
+        from edgebench.workloads.training.dataset import widened
 
         images = widened(examples.images[rows], self.settings["image"])
         return self.trained.batch(images, examples.labels[rows])

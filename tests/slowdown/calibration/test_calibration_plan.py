@@ -31,7 +31,7 @@ from edgebench.slowdown.calibration.warnings import (
     other_swap_warnings,
 )
 from edgebench.storage_speed import AS_IS
-from edgebench.workloads.scanned_area import PASSES
+from edgebench.workloads.scan import PASSES
 
 MIB = 1 << 20
 FILE = Path("scan.bin")

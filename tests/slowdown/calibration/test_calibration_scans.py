@@ -20,10 +20,9 @@ from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.slowdown.calibration.scans import Scan
-from edgebench.workloads.garbage_collection import FROZEN
-from edgebench.workloads.pages import Area
+from edgebench.workloads.memory_settings import FROZEN
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.scan import run_scan
+from edgebench.workloads.scan import Area, run_scan
 
 MIB = 1 << 20
 LIMIT = 32 * MIB

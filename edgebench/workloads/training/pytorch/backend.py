@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgebench.workloads.accelerator_phases import start_accelerator
-from edgebench.workloads.engines.torch import import_torch
+from edgebench.workloads.engines.torch.runtime import import_torch
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.training.backend import Problem, Settings
 from edgebench.workloads.training.names import OWN
@@ -45,9 +45,8 @@ def build(settings: Settings, problem: Problem, recorder: Recorder) -> TorchNetw
     import torch
 
     from edgebench.workloads.training.partial import NOTHING
-    from edgebench.workloads.training.pytorch.checkpointing import checkpoint_blocks
     from edgebench.workloads.training.pytorch.network import TorchNetwork
-    from edgebench.workloads.training.pytorch.networks import build_network
+    from edgebench.workloads.training.pytorch.networks import build_network, checkpoint_blocks
     from edgebench.workloads.training.pytorch.partial_training import start_from
 
     torch.manual_seed(settings["seed"])

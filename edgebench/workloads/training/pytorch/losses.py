@@ -12,7 +12,7 @@ from torch.nn import functional
 from edgebench.errors import WorkloadError
 from edgebench.layers.accelerator import is_memory_error
 from edgebench.layers.own_function import OwnFunction
-from edgebench.workloads.training.counting import CountOfRight, counted_later
+from edgebench.workloads.training.backend import CountOfRight, counted_later
 from edgebench.workloads.training.own_code import LOSS_HOW
 
 #: From outputs and targets to the batch's mean loss.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -12,11 +12,9 @@ from torch import nn, optim
 from edgebench.errors import WorkloadError
 from edgebench.layers.accelerator import is_memory_error
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.training.backend import Images, Labels, Problem, Settings
-from edgebench.workloads.training.counting import CountOfRight
+from edgebench.workloads.training.backend import CountOfRight, Images, Labels, Problem, Settings
 from edgebench.workloads.training.names import MOMENTUM
 from edgebench.workloads.training.own_code import NETWORK, own_loss, own_reference
-from edgebench.workloads.training.pytorch.layer_spans import LayerSpans
 from edgebench.workloads.training.pytorch.losses import (
     check_gradient,
     cross_entropy,
@@ -25,6 +23,81 @@ from edgebench.workloads.training.pytorch.losses import (
 )
 from edgebench.workloads.training.pytorch.networks import channels_read
 from edgebench.workloads.training.pytorch.partial_training import partial_training
+
+_FORWARD, _BACKWARD = "forward", "backward"
+
+
+class LayerSpans:
+    """Records each call of a leaf module as a layer of the phase under way.
+
+    Args:
+        network: whose leaves.
+        name: the network's, in the spans.
+        recorder: where spans go.
+    """
+
+    def __init__(self, network: nn.Module, name: str, recorder: Recorder) -> None:
+        self.step = 0
+        self._network = network
+        self._name = name
+        self._recorder = recorder
+        self._phase: str | None = None
+        self._calls = 0
+        self._open = ExitStack()
+
+    def watch(self) -> None:
+        """Hook each leaf module."""
+        for name, module in self._network.named_modules():
+            if next(module.children(), None) is None:
+                module.register_forward_pre_hook(self._before(name))
+                module.register_forward_hook(self._after(name))
+
+    @contextmanager
+    def forward(self) -> Iterator[None]:
+        """Layers called inside are going forward; their numbers begin at 0."""
+        self._calls, self._phase = 0, _FORWARD
+        try:
+            yield
+        finally:
+            self._phase = None
+
+    @contextmanager
+    def backward(self) -> Iterator[None]:
+        """Layers whose gradients come inside are going backward."""
+        # What checkpointing computes again meanwhile is part of going backward.
+        self._phase = _BACKWARD
+        yield
+        self._open.close()
+        self._phase = None
+
+    def _before(self, name: str) -> Any:
+        def enter(module: nn.Module, inputs: Any) -> None:
+            if self._phase == _FORWARD:
+                self._open.enter_context(self._span(_FORWARD, self._calls, name))
+
+        return enter
+
+    def _after(self, name: str) -> Any:
+        def leave(module: nn.Module, inputs: Any, output: Any) -> None:
+            if self._phase != _FORWARD:
+                return
+            self._open.close()
+            number, self._calls = self._calls, self._calls + 1
+            tensor = output[0] if isinstance(output, tuple) else output
+            if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
+                tensor.grad_fn.register_prehook(lambda gradients: self._backward(number, name))
+
+        return leave
+
+    def _backward(self, number: int, name: str) -> None:
+        if self._phase == _BACKWARD:
+            self._open.close()
+            self._open.enter_context(self._span(_BACKWARD, number, name))
+
+    def _span(self, phase: str, number: int, name: str) -> AbstractContextManager[None]:
+        return self._recorder.span(
+            phase, round=self.step, network=self._name, layer=number, name=name
+        )
 
 
 class TorchBatch(NamedTuple):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from itertools import pairwise
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.known_networks import LeNet, MobileNetV1, import_torchvision
@@ -132,3 +135,40 @@ def _too_small(name: str, least: int, problem: Problem) -> WorkloadError:
         f"{name} needs images of {least} x {least} pixels or more; these have {rows} x {columns}",
         remedy="widen them: image = 28",
     )
+
+
+def checkpoint_blocks(network: nn.Module) -> None:
+    """Checkpoint the network's outermost blocks, in place.
+
+    A chain of leaves is cut into √n segments, of which the last is kept as it is. Layers that
+    write over their input no longer do: a block's input must stay as it was.
+    """
+    for module in network.modules():
+        if hasattr(module, "inplace"):
+            setattr(module, "inplace", False)  # noqa: B010 - mypy knows no such attribute
+    _checkpoint(network)
+
+
+def _checkpoint(network: nn.Module) -> None:
+    if isinstance(network, nn.Sequential) and all(map(_leaf, network)):
+        _segment(network)
+        return
+    for child in network.children():
+        if isinstance(child, nn.Sequential):
+            _checkpoint(child)
+        elif not _leaf(child):
+            again = functools.partial(checkpoint, child.forward, use_reentrant=False)
+            child.forward = again
+
+
+def _segment(chain: nn.Sequential) -> None:
+    segments = round(math.sqrt(len(chain)))
+    if segments > 1:
+        # A chain of its own: the network's would call itself.
+        layers = nn.Sequential(*chain)
+        again = functools.partial(checkpoint_sequential, layers, segments, use_reentrant=False)
+        chain.forward = again  # type: ignore[method-assign]
+
+
+def _leaf(module: nn.Module) -> bool:
+    return next(module.children(), None) is None

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from edgebench.workloads.engines.engine import note_runtime
+from edgebench.workloads.engines.tensorflow.library import import_tensorflow
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.tensorflow_import import import_tensorflow
 from edgebench.workloads.training.backend import Problem, Settings
 
 if TYPE_CHECKING:
@@ -19,9 +19,8 @@ _NO_OPERATOR_TIMES = "TensorFlow's own profiler is not read"
 def import_runtime(settings: Settings, recorder: Recorder) -> None:
     """Import TensorFlow and Keras, and the code that trains."""
     versions = import_tensorflow(settings["threads"])
-    # Their code counts as base.
-    import edgebench.workloads.training.tensorflow.network
-    import edgebench.workloads.training.tensorflow.networks  # noqa: F401
+    # Its code counts as base.
+    import edgebench.workloads.training.tensorflow.network  # noqa: F401
 
     note_runtime(recorder, **versions, threads=settings["threads"] or len(os.sched_getaffinity(0)))
     if recorder.profile_folder:
@@ -39,8 +38,8 @@ def build(settings: Settings, problem: Problem, recorder: Recorder) -> Tensorflo
     from edgebench.workloads.training.tensorflow.network import (
         CompiledTensorflowNetwork,
         TensorflowNetwork,
+        keras_network,
     )
-    from edgebench.workloads.training.tensorflow.networks import keras_network
 
     keras.utils.set_random_seed(settings["seed"])
     network = keras_network(settings["network"], problem)

@@ -7,16 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import WorkloadError, error_words
-from edgebench.workloads.engines.engine import (
-    WHOLE,
-    EngineModel,
-    FileEngine,
-    FileRequest,
-    Unit,
-    note_runtime,
-    registered_engine,
-)
-from edgebench.workloads.engines.whole_file import WholeFileModel
+from edgebench.workloads.engines.engine import WHOLE, note_runtime, registered_engine
+from edgebench.workloads.engines.files import EngineModel, FileEngine, Unit, WholeFileModel
 
 if TYPE_CHECKING:
     from edgebench.workloads.recorder import Recorder
@@ -37,21 +29,16 @@ class TensorFlow(FileEngine):
     schedules = (WHOLE,)
     loaders = ("copy",)
     axes = ("onednn", "xla")
+    preparation = "edgebench.workloads.engines.tensorflow.preparation:prepare_keras"
     no_operator_times = "edgebench does not read TensorFlow's profiler"
 
     def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
         """Import TensorFlow and Keras."""
-        from edgebench.workloads.tensorflow_import import import_tensorflow
+        from edgebench.workloads.engines.tensorflow.library import import_tensorflow
 
         threads = settings.get("threads")
         versions = import_tensorflow(threads, settings.get("onednn", True))
         note_runtime(recorder, **versions, threads=threads)
-
-    def prepare(self, request: FileRequest) -> dict[str, Any]:
-        """Check and copy the file, and make the layer table; TensorFlow is not imported."""
-        from edgebench.workloads.engines.keras_preparation import prepare_keras
-
-        return prepare_keras(request)
 
     def model(self, folder: Path, settings: Mapping[str, Any], profile: Path | None) -> EngineModel:
         """The network that was prepared in a folder."""

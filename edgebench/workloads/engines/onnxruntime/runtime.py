@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.errors import WorkloadError
-from edgebench.workloads.engines.engine import (
-    WHOLE,
-    EngineModel,
-    FileEngine,
-    FileRequest,
-    OperatorTime,
-    Unit,
-    note_runtime,
-    registered_engine,
-)
-from edgebench.workloads.engines.file_inputs import FileInput, WantedInputs, make_inputs
-from edgebench.workloads.engines.onnx_files import OnnxForm
+from edgebench.workloads.engines.engine import WHOLE, note_runtime, registered_engine
+from edgebench.workloads.engines.file_inputs import WantedInputs, make_inputs
+from edgebench.workloads.engines.files import EngineModel, FileEngine, OperatorTime, Unit
+from edgebench.workloads.engines.onnxruntime.forms import OnnxForm, refused
 
 if TYPE_CHECKING:
     from edgebench.workloads.recorder import Recorder
@@ -33,11 +23,6 @@ LEVELS = {
     "basic": "ORT_ENABLE_BASIC",
     "none": "ORT_DISABLE_ALL",
 }
-#: The description of a network's inputs, in its folder.
-INPUTS = "inputs.json"
-#: ONNX Runtime's words for a file of an opset that it does not have.
-_OPSET = re.compile(r"Opset (\d+) is under development.* is till opset (\d+)", re.DOTALL)
-_MOST_WORDS = 300
 
 
 @registered_engine
@@ -49,6 +34,7 @@ class OnnxRuntime(FileEngine):
     formats = (".onnx",)
     libraries = ("onnxruntime", "onnx")
     schedules = (WHOLE, "bulk", "linear")
+    preparation = "edgebench.workloads.engines.onnxruntime.preparation:prepare_onnx"
     axes = ("arena", "memory_pattern", "optimization", "prepacking")
 
     def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
@@ -62,15 +48,9 @@ class OnnxRuntime(FileEngine):
 
     def parts(self, file: Path) -> list[Path]:
         """The file, and those beside it that hold its weights."""
-        from edgebench.workloads.engines.onnx_preparation import parsed_model, weights_beside
+        from edgebench.workloads.engines.onnxruntime.preparation import parsed_model, weights_beside
 
         return [file, *weights_beside(parsed_model(file), file)]
-
-    def prepare(self, request: FileRequest) -> dict[str, Any]:
-        """Write the forms that are wanted, and make the layer table."""
-        from edgebench.workloads.engines.onnx_preparation import prepare_onnx
-
-        return prepare_onnx(request)
 
     def model(self, folder: Path, settings: Mapping[str, Any], profile: Path | None) -> EngineModel:
         """The network that was prepared in a folder."""
@@ -84,7 +64,7 @@ class _OnnxModel(EngineModel):
         form = OnnxForm.read(folder, settings["schedule"], settings["loader"])
         self._files, self.units, self.outputs = form.files, tuple(form.files), form.outputs
         self._where, self._settings, self._profile = folder.name, settings, profile
-        self._described = [FileInput.from_json(one) for one in read_inputs(folder)]
+        self._described = form.inputs
         self._sessions: dict[Unit, Any] = {}
         self._times: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
 
@@ -156,26 +136,3 @@ class _OnnxModel(EngineModel):
                 sums = self._times[phase, event["args"]["op_name"]]
                 sums[0] += 1
                 sums[1] += event["dur"] * 1000
-
-
-def read_inputs(folder: Path) -> list[dict[str, Any]]:
-    """The description of a prepared network's inputs."""
-    found: list[dict[str, Any]] = json.loads((folder / INPUTS).read_text())
-    return found
-
-
-def refused(error: Exception, where: str) -> WorkloadError:
-    """ONNX Runtime's own words, without the codes before them."""
-    words = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    words = words.removeprefix("[ONNXRuntimeError] : ")
-    parts = words.split(" : ", 2)
-    told = parts[-1] if parts[0].isdigit() else words
-    if opset := _OPSET.search(words):
-        told = f"it is of opset {opset[1]}, and this version reads up to {opset[2]}"
-    told = f"{told[:_MOST_WORDS].rstrip()} …" if len(told) > _MOST_WORDS else told
-    return WorkloadError(
-        f"ONNX Runtime refuses it: {told}",
-        where=where,
-        remedy="see which operators and versions this version of onnxruntime has: "
-        "python3 -c 'import onnxruntime; print(onnxruntime.__version__)'",
-    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from edgebench.layers.names import ADMISSION, SCHEDULES, STREAM
 from edgebench.workloads.accelerator_phases import start_accelerator
 from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime, registered_engine
-from edgebench.workloads.heap_trim import heap_trimmer
+from edgebench.workloads.memory_settings import heap_trimmer
 
 if TYPE_CHECKING:
     from edgebench.layers.pipeline import Pipeline

@@ -7,17 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import WorkloadError, error_words
-from edgebench.workloads.engines.engine import (
-    WHOLE,
-    EngineModel,
-    FileEngine,
-    FileRequest,
-    Unit,
-    note_runtime,
-    registered_engine,
-)
+from edgebench.workloads.engines.engine import WHOLE, note_runtime, registered_engine
 from edgebench.workloads.engines.file_inputs import concrete_shapes
-from edgebench.workloads.engines.whole_file import WholeFileModel
+from edgebench.workloads.engines.files import EngineModel, FileEngine, Unit, WholeFileModel
 
 if TYPE_CHECKING:
     from edgebench.workloads.recorder import Recorder
@@ -36,6 +28,7 @@ class LiteRt(FileEngine):
     libraries = ("ai_edge_litert",)
     schedules = (WHOLE,)
     axes = ("xnnpack",)
+    preparation = "edgebench.workloads.engines.litert.preparation:prepare_tflite"
     no_operator_times = "LiteRT's Python package has no profiler"
 
     def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
@@ -45,12 +38,6 @@ class LiteRt(FileEngine):
         from ai_edge_litert import interpreter  # noqa: F401 - its memory is the base
 
         note_runtime(recorder, litert=version("ai-edge-litert"), threads=settings.get("threads"))
-
-    def prepare(self, request: FileRequest) -> dict[str, Any]:
-        """Copy the file, and make the layer table."""
-        from edgebench.workloads.engines.litert_preparation import prepare_tflite
-
-        return prepare_tflite(request)
 
     def model(self, folder: Path, settings: Mapping[str, Any], profile: Path | None) -> EngineModel:
         """The network that was prepared in a folder."""

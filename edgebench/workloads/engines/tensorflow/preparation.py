@@ -1,4 +1,4 @@
-"""The layer table of a Keras file: weights by layer, outputs, multiplications and additions."""
+"""A Keras file before any trial: read and checked, copied, and its layers as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from typing import Any
 
 from edgebench.errors import error_words
 from edgebench.layers.layer_table import LayerTableRow, table_with_sizes
-from edgebench.workloads.engines.keras_archive import WEIGHTS, KerasArchive, no_keras_file
+from edgebench.workloads.engines.file_inputs import concrete_shapes
+from edgebench.workloads.engines.file_preparation import keep_whole
+from edgebench.workloads.engines.files import FileRequest
+from edgebench.workloads.engines.tensorflow.archive import (
+    WEIGHTS,
+    KerasArchive,
+    no_keras_file,
+    read_archive,
+)
 
 Shape = tuple[int, ...]
 #: Bytes of one element of a result; of other types as many as most networks compute with.
@@ -184,3 +192,16 @@ def _flops(kind: str, kernel: Shape, made: Shape) -> int:
     if (kind.startswith("Conv") and "Transpose" not in kind) or kind == "Dense":
         return 2 * math.prod(made) * math.prod(kernel[:-1]) if made else 0
     return 0
+
+
+def prepare_keras(request: FileRequest) -> dict[str, Any]:
+    """Copy the file to its folder, with the description of its ends; the table of its layers.
+
+    Raises:
+        WorkloadError: it is no whole Keras file, needs code beside it, or takes another input.
+    """
+    archive = read_archive(request.file)
+    inputs = archive.inputs()
+    concrete_shapes(inputs, request.wanted, request.file.name)
+    table = keras_table(archive, request.file, request.wanted.batch)
+    return {**table, **keep_whole(request, inputs, archive.outputs())}

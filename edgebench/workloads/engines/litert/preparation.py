@@ -8,10 +8,10 @@ from typing import Any
 
 from edgebench.errors import WorkloadError, error_words
 from edgebench.layers.layer_table import LayerTableRow, table_with_sizes
-from edgebench.workloads.engines.engine import FileRequest
 from edgebench.workloads.engines.file_inputs import FileInput, concrete_shapes
-from edgebench.workloads.engines.litert import litert_refuses
-from edgebench.workloads.engines.whole_file_preparation import keep_whole
+from edgebench.workloads.engines.file_preparation import keep_whole
+from edgebench.workloads.engines.files import FileRequest
+from edgebench.workloads.engines.litert.runtime import litert_refuses
 
 #: What a TFLite file has after its first four bytes.
 _MARK = b"TFL3"

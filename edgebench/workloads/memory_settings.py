@@ -1,4 +1,4 @@
-"""Python's garbage collector in the worker: when it may run, and an event of each time it did.
+"""How the worker's process keeps memory: garbage collections, the heap's free pages, huge pages.
 
 A full collection walks over every object of the heap, which takes longer where parts of it are
 swapped out, and it comes wherever the allocations before it happen to put it. So rounds run without
@@ -11,7 +11,10 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from edgebench.errors import WorkloadError
 
 if TYPE_CHECKING:
     from edgebench.workloads.recorder import Recorder
@@ -19,11 +22,13 @@ if TYPE_CHECKING:
 FROZEN, DEFAULT = "frozen", "default"
 #: What the setting ``gc`` may be.
 COLLECTORS = (FROZEN, DEFAULT)
-#: A collection of the young alone is an event if it took as long.
+#: A collection of young objects alone is an event if it took this long.
 _LONG_NS = 1_000_000
-#: So often the heap is frozen: before the first round, and once more with what that left for good.
-#: What a later round leaves may be a cycle that the next one drops, and must not be kept forever.
+#: The heap is frozen before the first round, and once more with what that round left for good.
+#: A later round may leave a cycle that the next one drops, which must not be kept forever.
 _FREEZES = 2
+_SET_THP_DISABLE = 41
+_STATUS = Path("/proc/self/status")
 
 
 def record_collections(recorder: Recorder) -> Callable[[], None]:
@@ -68,3 +73,43 @@ def collected_rounds(settings: Mapping[str, Any]) -> Iterator[Callable[[], None]
         gc.unfreeze()
         if was_on:
             gc.enable()
+
+
+def heap_trimmer(settings: Mapping[str, Any]) -> Callable[[], None]:
+    """A function to call at the end of each round: it returns the heap's free pages to the kernel.
+
+    Freed memory stays in glibc's heap, and under a limit the kernel writes it to swap though nobody
+    needs it (malloc_trim(3)). The function does nothing where the setting ``malloc_trim`` is off,
+    or the C library has no such function.
+    """
+    if settings.get("malloc_trim"):
+        # Lazy: settings are checked where nothing needs it, and it is no part of a worker's base.
+        import ctypes
+
+        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+            return lambda: trim(0)
+    return lambda: None
+
+
+def refuse_huge_pages(recorder: Recorder) -> None:
+    """Give this process and its children pages of the usual size alone; note what the kernel says.
+
+    See prctl(2), PR_SET_THP_DISABLE.
+
+    Raises:
+        WorkloadError: the kernel has no such switch.
+    """
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).prctl(_SET_THP_DISABLE, 1, 0, 0, 0):
+        raise WorkloadError("huge pages can't be refused here", remedy="leave huge_pages out")
+    recorder.note(huge_pages=_has_huge_pages())
+
+
+def _has_huge_pages() -> bool | None:
+    """None if the kernel doesn't say (before Linux 5.0)."""
+    for line in _STATUS.read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key == "THP_enabled":
+            return value.strip() == "1"
+    return None
