@@ -225,7 +225,11 @@ def is_own_place(path: Path) -> bool:
         shared = above.exists() and above.stat().st_mode & stat.S_IWOTH
         return not shared and is_own_place(above)
     except NotADirectoryError:
-        found = path.lstat()
+        try:
+            found = path.lstat()
+        except NotADirectoryError:
+            # Below a file nothing can lie while that file is there.
+            return is_own_place(path.parent)
         own = found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
         return own and is_own_place(path.parent)
     except (OSError, UnsafePathError):

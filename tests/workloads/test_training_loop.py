@@ -141,11 +141,11 @@ def test_grey_images_in_networks_for_colour_are_seen_once():
 
 def test_right_labels_are_counted_after_the_step(monkeypatch: pytest.MonkeyPatch):
     """Off its clock, from small scores; larger ones would add to the peak and are counted in it."""
-    from edgebench.workloads.training import counting
+    from edgebench.workloads.training import backend
 
-    told, limit = {}, counting._MOST_KEPT_BYTES
+    told, limit = {}, backend._MOST_KEPT_BYTES
     for kept in (limit, 0):
-        monkeypatch.setattr(counting, "_MOST_KEPT_BYTES", kept)
+        monkeypatch.setattr(backend, "_MOST_KEPT_BYTES", kept)
         counts: list[bool] = []
         recorder = Told()
         with monkeypatch.context() as patched:
