@@ -62,7 +62,7 @@ class Area:
         self._pool = os.urandom(CHUNK + PAGE)
         self._scratch = bytearray(CHUNK)
 
-    def touch(self) -> int:
+    def write_pages(self) -> int:
         """Write one byte to each page; returns the bytes that were touched, as all of these do."""
         for start in range(0, self.size_bytes, CHUNK):
             part = self._view[start : start + CHUNK : PAGE]
@@ -201,10 +201,10 @@ def _copy(scanned: ScannedArea) -> int:
 
 #: Name → whether the file is evicted before it, and what it does; returns the bytes touched.
 PASSES: dict[str, tuple[bool, Callable[[ScannedArea], int]]] = {
-    "touch": (False, lambda scanned: scanned.area.touch()),
+    "touch": (False, lambda scanned: scanned.area.write_pages()),
     "fill": (False, lambda scanned: scanned.area.fill()),
     "read": (False, lambda scanned: scanned.area.read()),
-    "write": (False, lambda scanned: scanned.area.touch()),
+    "write": (False, lambda scanned: scanned.area.write_pages()),
     "random": (True, _read_randomly),
     "map": (True, lambda scanned: scanned.area.read()),
     "copy": (True, _copy),

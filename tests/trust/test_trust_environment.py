@@ -117,6 +117,7 @@ def test_what_only_we_decide_on(strange: Path, tmp_path: Path):
     assert [is_own_place(path) for path in (*ours, *theirs)] == [True] * 4 + [False] * 4
     os.chown(file, STRANGER, STRANGER)
     assert not is_own_place(file)
+    assert not is_own_place(file / "below")
 
 
 @pytest.mark.promise("Under sudo a workload's variables name its user throughout, never root.")

@@ -81,7 +81,6 @@ def data() -> None:
     """A data set fetched, by a stand-in for torchvision that writes as it does."""
     from edgebench.workloads.training import data_sources
 
-
     def maker(root: str, train: bool, download: bool) -> None:
         raw = Path(root) / "MNIST" / "raw"
         raw.mkdir(parents=True, exist_ok=True)

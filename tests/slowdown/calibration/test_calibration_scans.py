@@ -210,7 +210,7 @@ def test_fresh_memory_is_not_resident():
     """Memory never touched takes no RAM; a byte a page brings it in."""
     area = Area(4 * MIB)
     assert area.resident_bytes() == 0
-    assert area.touch() == 4 * MIB
+    assert area.write_pages() == 4 * MIB
     assert area.resident_bytes() == 4 * MIB
     area.close()
 
