@@ -24,7 +24,6 @@ from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.simulated import Learnt, learn
 from edgebench.slowdown.simulator.profile import device_for, profile, workload_for
 from edgebench.slowdown.simulator.simulation import Device
-from edgebench.slowdown.splits import workload_network
 
 SWEEP = "validation-one-thread"
 #: Points that are looked at.
@@ -76,7 +75,7 @@ def counted_seconds() -> Iterator[CountedSeconds]:
     for data in device_data(load(folder(SWEEP)))[0]:
         _, others = learn(data.curves, data.context)
         for curve, rounds in counted_rounds(data.curves):
-            learnt = others.get(workload_network(curve))
+            learnt = others.get(curve.workload_network)
             if learnt is not None and rounds.get(math.inf):
                 yield from _of_curve(curve, rounds, learnt, data.context)
 
@@ -95,7 +94,7 @@ def _of_curve(
         counted = max(0.0, float(np.median(rounds[limit])) - free)
         threads = workload_for(curve, context).threads
         yield CountedSeconds(
-            network=workload_network(curve),
+            network=curve.workload_network,
             loader=loader,
             limit_bytes=limit,
             measured_s=own_s * slowdown,

@@ -21,7 +21,6 @@ from steady_bytes import MANY_BYTES
 from edgebench.slowdown.context import CannotPredictError, choose_device_data, device_data
 from edgebench.slowdown.learnt_viability import as_never_run
 from edgebench.slowdown.simulator.profile import profile, workload_for
-from edgebench.slowdown.splits import workload_network
 from edgebench.slowdown.viability import ViabilityTrial, conclusive_trials, viability_trials
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def counted_rounds(curves: Iterable[Curve]) -> Iterator[tuple[Curve, Rounds]]:
         counted[key][row["limit_bytes"] or math.inf] += row["bytes"]
     for curve in curves:
         at = curve.settings
-        key = at["sweep"], workload_network(curve), at.get("schedule"), at.get("loader")
+        key = at["sweep"], curve.workload_network, at.get("schedule"), at.get("loader")
         if curve.phase == "total" and len(curve.limits) and key in counted:
             yield curve, counted[key]
 
@@ -166,7 +165,7 @@ def edges_score(results: Results) -> dict[str, Any]:
     for name in sorted({trial.network for trial in known}):
         others = [trial for trial in known if trial.network != name]
         own = [trial for trial in known if trial.network == name]
-        rest = tuple(curve for curve in data.curves if workload_network(curve) != name)
+        rest = tuple(curve for curve in data.curves if curve.workload_network != name)
         learnt = as_never_run(others, replace(data, curves=rest))
         told, found = predict_viability(learnt, as_never_run(own, data))
         judged += told

@@ -18,7 +18,6 @@ from edgebench.report.figures import scales, style
 from edgebench.results.results import Results
 from edgebench.slowdown.context import device_data
 from edgebench.slowdown.models.combined import Combined
-from edgebench.slowdown.splits import unseen, workload_network
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -51,12 +50,12 @@ def main() -> None:
     figure = style.new_figure("Networks that the model never saw", subtitle, tested, 5.6)
     grid = figure.subplots(2, 3, sharey=True)
     for axes, (name, loader) in zip(grid.flat, NETWORKS.items(), strict=True):
-        others = [curve for curve in known if workload_network(curve) != name]
+        others = [curve for curve in known if curve.workload_network != name]
         fit = Combined().fit(others, data.context)
         own = [
             curve
             for curve in data.curves
-            if workload_network(curve) == name
+            if curve.workload_network == name
             and curve.phase in WORDS
             and curve.settings["loader"] == loader
         ]
@@ -79,7 +78,7 @@ def panel(axes: Axes, name: str, own: list[Curve], fit: Fit, context: Context) -
     scales.LimitAxis([float(fine[0]), float(fine[-1])], 3).apply(axes)
     for curve in own:
         colour = COLOURS[curve.phase]
-        found = Combined().predict(fit, unseen(curve), fine, context)
+        found = Combined().predict(fit, curve.unseen(), fine, context)
         axes.plot(fine / 2**20, found.slowdown, color=colour, lw=1.7)
         if found.interval:
             axes.fill_between(fine / 2**20, *found.interval, color=colour, alpha=0.15, lw=0)

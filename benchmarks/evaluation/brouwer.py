@@ -27,7 +27,6 @@ from edgebench.slowdown.models.conformal import REACH, conformal_prediction, rea
 from edgebench.slowdown.simulator.profile import inference_for
 from edgebench.slowdown.simulator.workload import file_bytes, layers_of
 from edgebench.slowdown.slowdown_function import SlowdownFunction, never_rising
-from edgebench.slowdown.splits import workload_network
 from edgebench.slowdown.trial_seconds import INFERENCE
 from evaluation.lasso import lasso, lasso_strength
 
@@ -122,7 +121,7 @@ def _rows(curve: Curve, context: Context) -> _Rows | None:
     except CannotPredictError:
         return None
     y = np.log(curve.unlimited_s * np.array([1.0, *curve.medians]))
-    return _Rows(curve, workload_network(curve), x, y)
+    return _Rows(curve, curve.workload_network, x, y)
 
 
 def _features(curve: Curve, limit_bytes: FloatArray, context: Context) -> FloatArray:

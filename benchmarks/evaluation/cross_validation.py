@@ -11,16 +11,9 @@ import numpy as np
 
 from edgebench.layers.names import family_of
 from edgebench.slowdown.context import CannotPredictError, Context, DeviceData
-from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.curves import Curve, by_engine
 from edgebench.slowdown.models.base import Fit, Model
-from edgebench.slowdown.splits import (
-    Fold,
-    HeldOutPoint,
-    by_engine,
-    limit_folds,
-    unseen,
-    workload_network,
-)
+from edgebench.slowdown.models.held_out import Fold, HeldOutPoint, limit_folds
 from evaluation.baselines import compared_models
 from evaluation.scores import HeldOutPrediction
 
@@ -59,7 +52,7 @@ def _of_fold(model: Model, fold: Fold, context: Context) -> Iterator[HeldOutPred
     parts: list[tuple[Sequence[Curve], list[tuple[Curve, list[HeldOutPoint]]]]]
     parts = [(fold.training, every)]
     if model.per_curve:
-        parts = [((same_curve(one[0], fold.training) or unseen(one[0]),), [one]) for one in every]
+        parts = [((same_curve(one[0], fold.training) or one[0].unseen(),), [one]) for one in every]
     for training, tested in parts:
         try:
             fit = model.fit(training, context)
@@ -67,12 +60,12 @@ def _of_fold(model: Model, fold: Fold, context: Context) -> Iterator[HeldOutPred
             continue
         for curve, points in tested:
             split = points[0].split
-            yield from _of_curve(model, fit, unseen(curve), points, context)
+            yield from _of_curve(model, fit, curve.unseen(), points, context)
             if split in WITHOUT_TRIALS:
                 renamed = [
                     HeldOutPoint(p.curve, p.limit_bytes, WITHOUT_TRIALS[split]) for p in points
                 ]
-                bare = unseen(curve, with_unlimited=False)
+                bare = curve.unseen(with_unlimited=False)
                 yield from _of_curve(model, fit, bare, renamed, context)
 
 
@@ -110,7 +103,7 @@ def folds(curves: Sequence[Curve], held_out: Collection[str] = ()) -> list[Fold]
     apart = [curve for curve in curves if _is_of(curve, held_out)]
     made = [
         *limit_folds(kept),
-        *_groups(kept, "network", workload_network),
+        *_groups(kept, "network", lambda curve: curve.workload_network),
         *_groups(kept, "family", family),
         *_groups(kept, "schedule", lambda curve: str(curve.settings.get("schedule", ""))),
     ]
@@ -120,8 +113,8 @@ def folds(curves: Sequence[Curve], held_out: Collection[str] = ()) -> list[Fold]
 
 
 def family(curve: Curve) -> str:
-    """The family of :func:`workload_network`."""
-    return family_of(workload_network(curve))
+    """The family of :attr:`Curve.workload_network`."""
+    return family_of(curve.workload_network)
 
 
 def same_curve(curve: Curve, among: Sequence[Curve]) -> Curve | None:

@@ -30,7 +30,6 @@ from edgebench.slowdown.models.conformal import (
     reach_parameter,
 )
 from edgebench.slowdown.slowdown_function import SlowdownFunction
-from edgebench.slowdown.splits import workload_network
 from evaluation.hinge import ln_slowdown
 from evaluation.hinge_search import NOISE, HingePoints, search_hinges, stack_points
 
@@ -141,8 +140,8 @@ def _reaches(groups: Iterable[_Group]) -> Iterable[Parameter]:
     unseen: dict[str, list[FloatArray]] = {}
     for group in groups:
         for one in group.own:
-            curve, name = one.curve, workload_network(one.curve)
-            others = [o.at for o in group.own if workload_network(o.curve) != name]
+            curve, name = one.curve, one.curve.workload_network
+            others = [o.at for o in group.own if o.curve.workload_network != name]
             if others:
                 mean = _slowdown_function(np.mean(others, axis=0), _ln_reference(curve))
                 found = conformity_scores(mean, curve.limit_bytes, curve.slowdown)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgebench.slowdown.curves import Curve, FloatArray
-from edgebench.slowdown.splits import workload
 from evaluation.baselines import BASELINES, compared_models
 
 #: The phase under which all phases are scored together.
@@ -159,7 +158,7 @@ def _score(
         band=band,
         baseline=baseline,
         points=len(some),
-        workloads=len({workload(one.curve) for one in some}),
+        workloads=len({one.curve.workload for one in some}),
         error=_of_workloads(some, sizes),
         point_error=float(np.median(sizes)),
         factor_error=_of_workloads(some, np.array([abs(one.factor_error) for one in some])),
@@ -178,7 +177,7 @@ def _of_workloads(some: Sequence[HeldOutPrediction], sizes: np.ndarray) -> float
     """The median over workloads of their medians."""
     groups: dict[str, list[float]] = {}
     for one, size in zip(some, sizes, strict=True):
-        groups.setdefault(workload(one.curve), []).append(float(size))
+        groups.setdefault(one.curve.workload, []).append(float(size))
     return float(np.median([np.median(group) for group in groups.values()]))
 
 
@@ -227,5 +226,5 @@ def by_curve(answers: Iterable[HeldOutPrediction]) -> list[list[HeldOutPredictio
     groups: dict[tuple[str, str, str], list[HeldOutPrediction]] = {}
     for answer in answers:
         curve = answer.curve
-        groups.setdefault((workload(curve), curve.network, curve.phase), []).append(answer)
+        groups.setdefault((curve.workload, curve.network, curve.phase), []).append(answer)
     return list(groups.values())

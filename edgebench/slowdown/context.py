@@ -14,7 +14,6 @@ from edgebench.slowdown.calibration.assumed import assumed_constants
 from edgebench.slowdown.calibration.device import Calibration, load_calibration
 from edgebench.slowdown.curves import WITH_ROUNDS, Curve, curves, unlimited_curves
 from edgebench.slowdown.simulator.training_workload import KIND, SHAPING, table_key
-from edgebench.slowdown.splits import unseen
 from edgebench.slowdown.unsimulated import kernel_warnings
 from edgebench.storage_speed import AS_IS, parse_storage
 from edgebench.workloads.preparation import describe_trainings
@@ -217,7 +216,7 @@ def _of_device(found: Sequence[DeviceData], device: str | None) -> list[DeviceDa
 def _with_other_swap(curve: Curve, swap_kind: str) -> Curve:
     """What of a curve holds with another swap: its unlimited times."""
     kept = {k: v for k, v in curve.settings.items() if k != "swap_bytes"}
-    return replace(unseen(curve), settings={**kept, "swap_kind": swap_kind})
+    return replace(curve.unseen(), settings={**kept, "swap_kind": swap_kind})
 
 
 def with_trainings(results: Results) -> tuple[Results, list[str]]:

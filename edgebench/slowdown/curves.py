@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -116,6 +116,16 @@ class Curve:
         return str(self.settings.get("engine", TORCH))
 
     @property
+    def workload_network(self) -> str:
+        """The network of the curve's trials; for one of a pipeline, the whole pipeline."""
+        return str(self.settings.get("pipeline") or self.network)
+
+    @property
+    def workload(self) -> str:
+        """The network and the settings, without the phase: equal for curves of the same trials."""
+        return json.dumps([self.workload_network, self.settings], sort_keys=True, default=str)
+
+    @property
     def unlimited_words(self) -> str:
         """``0.52 s``; of a throughput ``41.2 tokens/s``."""
         if self.phase == THROUGHPUT:
@@ -147,6 +157,25 @@ class Curve:
         """The same curve with one limit's trials left out."""
         kept = self.limit_bytes != limit
         return replace(self, limit_bytes=self.limit_bytes[kept], seconds=self.seconds[kept])
+
+    def unseen(self, *, with_unlimited: bool = True) -> Curve:
+        """The curve as if its network had never run below a limit.
+
+        ``with_unlimited`` false also removes the unlimited times and the demand.
+        """
+        nothing = self.limit_bytes[:0]
+        below = replace(self, limit_bytes=nothing, seconds=nothing, lost_bytes={})
+        if with_unlimited:
+            return below
+        return replace(below, unlimited_seconds=nothing, demand_bytes=None)
+
+
+def by_engine(curves: Iterable[Curve]) -> dict[str, list[Curve]]:
+    """Engine → its curves: times in one engine say nothing about another."""
+    found: dict[str, list[Curve]] = {}
+    for curve in curves:
+        found.setdefault(curve.engine, []).append(curve)
+    return found
 
 
 def shown_phase(phase: str, settings: Mapping[str, Any]) -> str:

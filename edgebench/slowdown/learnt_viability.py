@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from edgebench.slowdown.models.own_memory import OwnMemory, left_out_own_memory
-from edgebench.slowdown.splits import unseen, workload_network
 from edgebench.slowdown.viability import Viability, ViabilityTrial, fit_viability, mapped_bytes
 
 if TYPE_CHECKING:
@@ -63,8 +62,8 @@ def simulated_needs(data: DeviceData) -> dict[_Workload, float]:
     others = left_out_own_memory(data.curves, data.context)
     found = {}
     for workload, curve in {_workload(curve): curve for curve in data.curves}.items():
-        own = others.get(workload_network(curve), OwnMemory())
-        bare = unseen(curve, with_unlimited=False)
+        own = others.get(curve.workload_network, OwnMemory())
+        bare = curve.unseen(with_unlimited=False)
         demand = own.with_demand(bare, data.context).demand_bytes
         if demand is not None:
             found[workload] = demand - _mapped_bytes(workload, data)
@@ -78,4 +77,4 @@ def _mapped_bytes(workload: _Workload, data: DeviceData) -> float:
 
 def _workload(curve: Curve) -> _Workload:
     at = curve.settings
-    return workload_network(curve), str(at.get("schedule")), str(at.get("loader"))
+    return curve.workload_network, str(at.get("schedule")), str(at.get("loader"))

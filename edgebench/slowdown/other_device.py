@@ -18,12 +18,11 @@ from edgebench.errors import ResultsError, UsageError
 from edgebench.safe_reading import read_file
 from edgebench.slowdown.calibration.device import Calibration, Constant
 from edgebench.slowdown.context import CannotPredictError, DeviceData
-from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.curves import Curve, by_engine
 from edgebench.slowdown.models.base import Parameter, all_models
 from edgebench.slowdown.models.conformal import REACH, UNRUN_REACH
 from edgebench.slowdown.models.device_costs import prior_costs, with_costs
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
-from edgebench.slowdown.splits import by_engine, unseen
 from edgebench.slowdown.unsimulated import unsimulated_words
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ def data_of(here: DeviceData, device: OtherDevice) -> DeviceData:
     """What is known of the other device: the curves' unlimited times, and its constants."""
     named = {"device": device.name, "swap_kind": device.calibration.swap_kind}
     curves = tuple(
-        replace(unseen(curve), settings={**curve.settings, **named}) for curve in here.curves
+        replace(curve.unseen(), settings={**curve.settings, **named}) for curve in here.curves
     )
     context = replace(here.context, calibration=device.calibration)
     return DeviceData(device.name, device.calibration.swap_kind, curves, context)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgebench.slowdown.context import CannotPredictError, DeviceData
-from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.curves import Curve, FloatArray, by_engine
 from edgebench.slowdown.learnt_viability import LearntViability
 from edgebench.slowdown.models.base import CurvePrediction
 from edgebench.slowdown.models.fitted import FittedModels, ModelSource, WorkloadModel
@@ -20,7 +20,6 @@ from edgebench.slowdown.simulator.profile import (
     device_with_demand,
     workload_for,
 )
-from edgebench.slowdown.splits import by_engine
 from edgebench.slowdown.viability import CONFIDENT, WorkloadViability, mapped_bytes
 
 #: A round that is slower by no more than this factor is not slowed.

@@ -15,8 +15,7 @@ from edgebench.errors import ResultsError, UsageError
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
 from edgebench.results.stages import START
 from edgebench.slowdown.context import DeviceData
-from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.splits import by_engine, workload, workload_network
+from edgebench.slowdown.curves import Curve, by_engine
 from edgebench.slowdown.trial_seconds import INFERENCE, PHASES, WHOLES
 from edgebench.text import did_you_mean
 from edgebench.units import parse_share, parse_size
@@ -57,7 +56,7 @@ class WorkloadQuery:
 
     def fits(self, curve: Curve) -> bool:
         """Whether the curve is of such a workload."""
-        if self.network is not None and workload_network(curve) != self.network:
+        if self.network is not None and curve.workload_network != self.network:
             return False
         return all(curve.settings.get(k) == v for k, v in self.settings.items())
 
@@ -99,7 +98,7 @@ class QueriedWorkload:
     @property
     def network(self) -> str:
         """Its network, or networks joined by ``+``."""
-        return workload_network(self.curves[0])
+        return self.curves[0].workload_network
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorklo
     groups: dict[str, list[Curve]] = {}
     for curve in data.curves:
         if query.fits(curve):
-            groups.setdefault(workload(curve), []).append(curve)
+            groups.setdefault(curve.workload, []).append(curve)
     found = [QueriedWorkload(tuple(_in_order(group))) for group in groups.values()]
     if found:
         # Of workloads that ran both below limits and not, the first are asked about.
@@ -161,7 +160,7 @@ def _in_order(curves: Sequence[Curve]) -> list[Curve]:
 def _without_trials(data: DeviceData, query: WorkloadQuery, network: str) -> QueriedWorkload:
     """The workload of the query; settings that it leaves open are the most common ones."""
     if not has_layer_tables(data, network):
-        names = sorted({workload_network(curve) for curve in data.curves})
+        names = sorted({curve.workload_network for curve in data.curves})
         guess = did_you_mean(network, names)
         raise ResultsError(
             f"the layers of {network!r} are unknown",

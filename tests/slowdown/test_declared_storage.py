@@ -13,7 +13,6 @@ from edgebench.results.results import load
 from edgebench.slowdown.calibration.device import Calibration, Constant, save_calibration
 from edgebench.slowdown.context import DeviceData, choose_device_data, device_data
 from edgebench.slowdown.models.simulated import Simulated
-from edgebench.slowdown.splits import unseen
 from edgebench.storage_speed import AS_IS, parse_storage
 
 SLOW = "read=5MB/s"
@@ -43,7 +42,7 @@ def slowed(data: DeviceData) -> float:
     asked = next(c for c in data.curves if (c.network, c.phase) == ("alexnet", "load"))
     fit = Simulated().fit([], data.context)
     limits = asked.limits[:1]
-    return float(Simulated().predict(fit, unseen(asked), limits, data.context).slowdown[0])
+    return float(Simulated().predict(fit, asked.unseen(), limits, data.context).slowdown[0])
 
 
 def test_a_declared_speed_counts_for_its_own_storage_alone(both: Path) -> None:

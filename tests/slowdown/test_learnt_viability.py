@@ -11,7 +11,6 @@ from made_networks import MIB, TABLES, context, curve
 
 from edgebench.slowdown.context import DeviceData
 from edgebench.slowdown.learnt_viability import LearntViability, as_never_run, simulated_needs
-from edgebench.slowdown.splits import unseen
 from edgebench.slowdown.viability import CONFIDENT, Viability, ViabilityTrial
 
 DATA = DeviceData("made-up", "file", tuple(curve(name) for name in TABLES), context())
@@ -36,7 +35,7 @@ def learnt(factor: Factor) -> tuple[Viability, Viability]:
     """The edge of networks that ran, and that of networks that never did."""
     (one, *_) = DATA.curves
     found = LearntViability(trials(factor), DATA)
-    return found.of([one]), found.of([unseen(one, with_unlimited=False)])
+    return found.of([one]), found.of([one.unseen(with_unlimited=False)])
 
 
 def test_what_simulated_needs_lack_in_all_networks_is_learnt():
@@ -75,4 +74,4 @@ def test_without_trials_there_is_the_prior():
     """Stored fits have none: limit + swap against the need, as for a network that ran."""
     none = LearntViability((), DATA)
     one = DATA.curves[0]
-    assert none.of([unseen(one, with_unlimited=False)]) == none.of([one])
+    assert none.of([one.unseen(with_unlimited=False)]) == none.of([one])

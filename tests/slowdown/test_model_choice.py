@@ -13,7 +13,6 @@ from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import all_models
 from edgebench.slowdown.models.fitted import FittedModels
-from edgebench.slowdown.splits import unseen
 
 NETWORKS = ("alexnet", "resnet18", "mobilenet_v2", "vgg11")
 
@@ -66,7 +65,7 @@ def test_one_limit_and_the_demand_are_a_curve():
 def test_the_least_simple_model_predicts_an_unmeasured_workload():
     """Combined if networks were run below limits; what was calibrated alone is simulated."""
     made = curves()
-    new = unseen(curve("resnet50", "execute"))
+    new = curve("resnet50", "execute").unseen()
     assert models(made, context()).for_workload([new], "resnet50").name == "combined"
     assert models([], context()).for_workload([new], "resnet50").name == "simulated"
 
@@ -75,7 +74,7 @@ def test_a_sweep_alone_is_enough_to_simulate():
     """Nothing was calibrated: costs come from the trials, the rest is assumed."""
     made = curves()
     assumed = Context(TABLES, assumed=calibration())
-    new = unseen(curve("resnet50", "execute"))
+    new = curve("resnet50", "execute").unseen()
     model = models(made, assumed).for_workload([new], "resnet50")
     assert model.name == "combined"
     truth = curve("resnet50", "execute")
@@ -86,7 +85,7 @@ def test_a_sweep_alone_is_enough_to_simulate():
 
 def test_an_error_says_why_no_model_can_predict():
     """The error has each model's reason, and a remedy to type."""
-    new = unseen(curve("resnet50", "execute"), with_unlimited=False)
+    new = curve("resnet50", "execute").unseen(with_unlimited=False)
     with pytest.raises(ResultsError, match="no model can predict resnet50") as caught:
         models([], Context({})).for_workload([new], "resnet50")
     for model in ("combined", "simulated"):

@@ -22,7 +22,6 @@ from edgebench.slowdown.simulator.profile import (
     device_with_demand,
     workload_for,
 )
-from edgebench.slowdown.splits import unseen
 
 TRAINING: dict[str, Any] = {
     "kind": "training",
@@ -92,10 +91,10 @@ def test_steps_are_described_and_told_by_the_simulation(described: Results):
     fit = Simulated().fit((), known.context)
     for curve in known.curves:
         limits = np.array([40.0, 80, 400]) * MIB
-        slowdown = Simulated().predict(fit, unseen(curve), limits, known.context).slowdown
+        slowdown = Simulated().predict(fit, curve.unseen(), limits, known.context).slowdown
         assert slowdown[0] >= slowdown[1] >= slowdown[2] == 1
     backward = next(curve for curve in known.curves if curve.phase == "backward")
-    tight = Simulated().predict(fit, unseen(backward), np.array([60.0 * MIB]), known.context)
+    tight = Simulated().predict(fit, backward.unseen(), np.array([60.0 * MIB]), known.context)
     assert tight.slowdown[0] > 1
 
 
@@ -136,7 +135,7 @@ def test_a_training_without_a_time_is_not_predicted(described: Results):
     found = {one.model.name: one for one in fits[0].fits}
     assert {*found} == {"measured", "simulated", "combined"}
     assert all(one.errors is not None for one in found.values())
-    bare = unseen(known.curves[0], with_unlimited=False)
+    bare = known.curves[0].unseen(with_unlimited=False)
     fit = Simulated().fit(known.curves, known.context)
     with pytest.raises(CannotPredictError, match="no unlimited trial"):
         Simulated().predict(fit, bare, np.array([90.0 * MIB]), known.context)
@@ -155,7 +154,7 @@ def test_what_is_not_modelled_is_told_by_its_own_curves(trained: Results):
     with pytest.raises(CannotPredictError):
         Simulated().predict(
             Simulated().fit((), known.context),
-            unseen(known.curves[0]),
+            known.curves[0].unseen(),
             np.array([90.0 * MIB]),
             known.context,
         )

@@ -14,7 +14,6 @@ from edgebench.slowdown.models.base import Model
 from edgebench.slowdown.models.combined import Combined
 from edgebench.slowdown.models.device_costs import costs_in
 from edgebench.slowdown.models.simulated import Simulated
-from edgebench.slowdown.splits import unseen, workload_network
 
 CONTEXT = context()
 #: The networks that are left out in turn: one with a cliff, one that is slowed little.
@@ -29,7 +28,7 @@ def curves(phases: tuple[str, ...] = ("load", "first", "execute"), **about: floa
 def told(model: Model, known: list[Curve], asked: Curve, limits: np.ndarray) -> np.ndarray:
     """Seconds, by the model fitted to the known curves."""
     fit = model.fit(known, CONTEXT)
-    found = model.predict(fit, unseen(asked), limits, CONTEXT)
+    found = model.predict(fit, asked.unseen(), limits, CONTEXT)
     return found.slowdown * found.unlimited_s
 
 
@@ -37,10 +36,10 @@ def errors(model: Model, made: list[Curve]) -> np.ndarray:
     """Of the times of networks left out, by what all others tell."""
     found = []
     for network in LEFT_OUT:
-        known = [c for c in made if workload_network(c) != network]
+        known = [c for c in made if c.workload_network != network]
         fit = model.fit(known, CONTEXT)
-        for asked in (c for c in made if workload_network(c) == network):
-            slowdown = model.predict(fit, unseen(asked), asked.limits, CONTEXT).slowdown
+        for asked in (c for c in made if c.workload_network == network):
+            slowdown = model.predict(fit, asked.unseen(), asked.limits, CONTEXT).slowdown
             found.append(abs(slowdown / asked.medians - 1))
     return np.concatenate(found)
 
@@ -92,7 +91,7 @@ def test_networks_left_out_make_the_interval():
     asked = curve("resnet18", "execute")
     others = [c for c in curves(factor=2.0, noise=0.05) if c.network != "resnet18"]
     fit = Simulated().fit(others, CONTEXT)
-    low, high = Simulated().predict(fit, unseen(asked), asked.limits, CONTEXT).interval
+    low, high = Simulated().predict(fit, asked.unseen(), asked.limits, CONTEXT).interval
     assert (low < high).all()
     alone = Simulated().fit([], CONTEXT)
     assert Simulated().predict(alone, asked, asked.limits, CONTEXT).interval is None
@@ -105,7 +104,7 @@ def test_what_was_never_run_is_less_sure():
     for model in (Simulated(), Combined()):
         fit = model.fit([c for c in made if c.network != "resnet18"], CONTEXT)
         assert fit["reach.unrun"] > fit["reach"]
-        bare = unseen(curve("resnet18", "load"), with_unlimited=False)
+        bare = curve("resnet18", "load").unseen(with_unlimited=False)
         found = model.predict(fit, bare, curve("resnet18").limits, CONTEXT)
         low, high = found.interval
         assert (low <= found.slowdown).all()
@@ -123,7 +122,7 @@ def test_a_time_without_a_limit_is_told_from_rates():
             made.append(replace(curve(name, phase), unlimited_seconds=np.array([rate * weights])))
     asked, others = made[0], [c for c in made if c.network != made[0].network]
     fit = Simulated().fit(others, CONTEXT)
-    nothing = unseen(asked, with_unlimited=False)
+    nothing = asked.unseen(with_unlimited=False)
     predicted = Simulated().predict(fit, nothing, asked.limits, CONTEXT)
     assert predicted.unlimited_s == pytest.approx(asked.unlimited_s, rel=0.2)
     with pytest.raises(CannotPredictError, match="no unlimited trial"):
@@ -148,8 +147,8 @@ def test_a_faster_swap_slows_less():
     asked = curve("alexnet", "execute")
     quick = context(calibration(swap_in_bytes_per_s=constant(2e8)))
     slow_fit, quick_fit = Simulated().fit([], CONTEXT), Simulated().fit([], quick)
-    slow = Simulated().predict(slow_fit, unseen(asked), asked.limits, CONTEXT).slowdown - 1
-    fast = Simulated().predict(quick_fit, unseen(asked), asked.limits, quick).slowdown - 1
+    slow = Simulated().predict(slow_fit, asked.unseen(), asked.limits, CONTEXT).slowdown - 1
+    fast = Simulated().predict(quick_fit, asked.unseen(), asked.limits, quick).slowdown - 1
     assert (fast <= slow).all()
     assert fast[0] == pytest.approx(slow[0] / 2, rel=0.1)
 
@@ -183,7 +182,7 @@ def test_a_measured_curve_is_met_at_its_limits():
     odd = curve("resnet50", "execute", factor=4.0, noise=0.02)
     others = [c for c in curves(("execute",), noise=0.02) if c.network != "resnet50"]
     fit = Combined().fit([*others, odd], CONTEXT)
-    found = Combined().predict(fit, unseen(odd), odd.limits, CONTEXT).slowdown
+    found = Combined().predict(fit, odd.unseen(), odd.limits, CONTEXT).slowdown
     for limit, predicted in zip(odd.limits, found, strict=True):
         repeats = odd.slowdown[odd.limit_bytes == limit]
         assert min(repeats) * 0.999 <= predicted <= max(1.0, max(repeats)) * 1.001
@@ -211,6 +210,6 @@ def test_every_prediction_is_possible():
         for network in LEFT_OUT:
             fit = model.fit([one for one in made if one.network != network], CONTEXT)
             for asked in (one for one in made if one.network == network):
-                slowdown = model.predict(fit, unseen(asked), limits, CONTEXT).slowdown
+                slowdown = model.predict(fit, asked.unseen(), limits, CONTEXT).slowdown
                 assert (slowdown >= 1).all()
                 assert (np.diff(slowdown) <= 1e-9).all()

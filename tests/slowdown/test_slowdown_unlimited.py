@@ -14,7 +14,6 @@ from edgebench.slowdown.models.base import Fit
 from edgebench.slowdown.models.unlimited_time import fit_unlimited_times, unlimited_times_in
 from edgebench.slowdown.simulator.cpu_time import Rates, predicted_s
 from edgebench.slowdown.simulator.profile import workload_for
-from edgebench.slowdown.splits import unseen
 
 CONTEXT = context()
 RATES = Rates(file_s=1e-4, load_byte_s=1e-9, call_s=2e-4, flop_s=5e-9, byte_s=3e-10)
@@ -48,7 +47,7 @@ def test_a_measured_time_stays_where_trials_are_sure():
     """Nothing is gained by other networks' rates where the unlimited trials are right."""
     made = curves()
     found = fit_unlimited_times(made, CONTEXT)
-    assert off(made, [found.seconds(unseen(c), CONTEXT) for c in made]) < 0.02
+    assert off(made, [found.seconds(c.unseen(), CONTEXT) for c in made]) < 0.02
 
 
 @pytest.mark.process
@@ -57,7 +56,7 @@ def test_a_network_without_a_trial_is_told_by_rates_and_its_kind():
     made = curves()
     asked = [c for c in made if c.network == "resnet50"]
     found = fit_unlimited_times([c for c in made if c.network != "resnet50"], CONTEXT)
-    told = [found.seconds(unseen(c, with_unlimited=False), CONTEXT) for c in asked]
+    told = [found.seconds(c.unseen(with_unlimited=False), CONTEXT) for c in asked]
     assert off(asked, told) < 0.1
 
 
@@ -73,7 +72,7 @@ def test_without_trials_and_tables_nothing_is_told():
     nothing = fit_unlimited_times([], CONTEXT)
     asked = curve("resnet18")
     with pytest.raises(CannotPredictError, match="no unlimited trial"):
-        nothing.seconds(unseen(asked, with_unlimited=False), CONTEXT)
+        nothing.seconds(asked.unseen(with_unlimited=False), CONTEXT)
     assert fit_unlimited_times([asked], Context({})).seconds(asked, Context({})) == pytest.approx(
         0.2
     )

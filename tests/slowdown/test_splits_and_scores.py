@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from curve_making import curve, curves
 
-from edgebench.slowdown.splits import limit_folds, unseen, workload
+from edgebench.slowdown.models.held_out import limit_folds
 
 
 def test_no_answer_stands_in_its_own_question():
@@ -14,15 +14,15 @@ def test_no_answer_stands_in_its_own_question():
     for fold in folds:
         for question in fold.test:
             for known in fold.training:
-                same = workload(known) == workload(question.curve)
+                same = known.workload == question.curve.workload
                 assert not (same and question.limit_bytes in known.limits)
 
 
 def test_an_unseen_curve_has_no_times():
     """What is given to a model of a new network holds nothing of its answer."""
-    below = unseen(curve())
+    below = curve().unseen()
     assert not len(below.seconds)
     assert below.unlimited_s == 2.0
-    nothing = unseen(curve(), with_unlimited=False)
+    nothing = curve().unseen(with_unlimited=False)
     assert not len(nothing.unlimited_seconds)
     assert nothing.demand_bytes is None

@@ -32,7 +32,6 @@ from edgebench.slowdown.models.conformal import (
 )
 from edgebench.slowdown.models.measured_points import bracket, bracket_reach, measured_points
 from edgebench.slowdown.models.simulated import Learnt, learn, learnt_in, left_out
-from edgebench.slowdown.splits import workload_network
 
 _POINT, _NOISE, _ERROR = "slowdown@", "noise@", "error@"
 
@@ -106,7 +105,7 @@ def _known(curves: Iterable[Curve], own: Learnt, context: Context) -> Iterable[P
                 continue
             function, here = shape.through(*points), curve.limit_bytes == limit
             found = conformity_scores(function, curve.limit_bytes[here], curve.slowdown[here])
-            groups.setdefault(workload_network(curve), []).append(found)
+            groups.setdefault(curve.workload_network, []).append(found)
             told = float(np.log(function.at(np.array([limit]))[0]))
             errors.append(abs(told - float(np.log(np.median(curve.slowdown[here])))))
         if errors:

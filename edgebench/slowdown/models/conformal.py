@@ -16,7 +16,6 @@ import numpy as np
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.models.base import LEVEL, CurvePrediction, Parameter
 from edgebench.slowdown.slowdown_function import SlowdownFunction
-from edgebench.slowdown.splits import workload_network
 
 #: Parameters of a fit: how far new trials may be from the prediction. Of a network that was not
 #: fitted and whose unlimited trials are known; of one of which nothing is; of one that was fitted,
@@ -78,7 +77,7 @@ def reach_over(
     for curve, function in scored:
         if len(curve.limit_bytes):
             found = conformity_scores(function, curve.limit_bytes, curve.slowdown)
-            groups.setdefault(workload_network(curve), []).append(found)
+            groups.setdefault(curve.workload_network, []).append(found)
     return reach_parameter(name, groups)
 
 

@@ -20,7 +20,6 @@ from edgebench.slowdown.models.base import Fit, Parameter
 from edgebench.slowdown.simulator.computing import computing_s
 from edgebench.slowdown.simulator.movement_costs import MovementCosts
 from edgebench.slowdown.simulator.profile import device_for, profile, workload_for
-from edgebench.slowdown.splits import workload_network
 from edgebench.slowdown.trial_seconds import WHOLES
 
 #: How far a curve's slowdowns lie from what is simulated, and how far costs may be from calibrated
@@ -94,7 +93,7 @@ def _rows(curve: Curve, context: Context) -> CostRows | None:
     held = device.held_s(moved, computing) / curve.unlimited_s
     moved /= curve.unlimited_s
     return CostRows(
-        network=np.full(count, workload_network(curve)),
+        network=np.full(count, curve.workload_network),
         kind=np.full(count, kind_of(curve)),
         moved=moved,
         held=held,

@@ -10,11 +10,10 @@ import numpy as np
 
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import CannotPredictError, Context, DeviceData
-from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.curves import Curve, FloatArray, by_engine
 from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, all_models
 from edgebench.slowdown.models.fitting import fit_curve, nearest
 from edgebench.slowdown.models.measured import MeasuredLine, fit_above_demand
-from edgebench.slowdown.splits import by_engine
 from edgebench.units import format_size
 
 NO_MODEL_REMEDY = "edgebench calibrate, and then some networks: edgebench run quickstart"

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import Context
-from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.curves import Curve, by_engine
 from edgebench.slowdown.models.base import all_models
 from edgebench.slowdown.models.held_out import (
     Errors,
@@ -18,7 +18,6 @@ from edgebench.slowdown.models.held_out import (
     fit_model,
     fit_models,
 )
-from edgebench.slowdown.splits import by_engine
 
 LEAST_LIMITS = 2
 TOO_FEW_REMEDY = 'add limits to the scenario, as memory = {from = "100%", to = "25%", steps = 6}'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,27 @@ from edgebench.parallel import begun_in_parallel
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import Fit, Model
-from edgebench.slowdown.splits import Fold, HeldOutPoint, limit_folds, unseen
+
+
+@dataclass(frozen=True)
+class HeldOutPoint:
+    """A limit of a curve to be predicted. ``curve`` is whole: it holds the measured time."""
+
+    curve: Curve
+    limit_bytes: float
+    split: str
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Curves to fit to (``training``), and points to predict then (``test``).
+
+    ``left_out`` names what is not fitted to: a network, a family, a schedule, or which limits.
+    """
+
+    left_out: str
+    training: tuple[Curve, ...]
+    test: tuple[HeldOutPoint, ...]
 
 
 @dataclass(frozen=True)
@@ -90,6 +110,31 @@ class ModelFit:
         return self.errors.log_ratio if self.errors else None
 
 
+def limit_folds(curves: Sequence[Curve]) -> Iterator[Fold]:
+    """One fold a rank: of every workload, the limit of that rank is left out."""
+    limits_of: dict[str, list[float]] = {}
+    for curve in curves:
+        limits_of.setdefault(curve.workload, []).extend(curve.limits)
+    ranked = {key: sorted(set(limits)) for key, limits in limits_of.items()}
+    for rank in range(max((len(limits) for limits in ranked.values()), default=0)):
+        gone = {key: limits[rank] for key, limits in ranked.items() if rank < len(limits)}
+        pairs = [(curve, gone.get(curve.workload)) for curve in curves]
+        known = [curve if limit is None else curve.without(limit) for curve, limit in pairs]
+        test = [_held_out_point(curve, limit) for curve, limit in pairs]
+        yield Fold(
+            left_out=f"limit {rank + 1}",
+            training=tuple(curve for curve in known if len(curve.limits)),
+            test=tuple(point for point in test if point),
+        )
+
+
+def _held_out_point(curve: Curve, limit: float | None) -> HeldOutPoint | None:
+    if limit is None or limit not in curve.limits or len(curve.limits) < 2:
+        return None
+    inside = curve.limits[0] < limit < curve.limits[-1]
+    return HeldOutPoint(curve, float(limit), "limit-inside" if inside else "limit-outside")
+
+
 def fit_model(model: Model, curves: Sequence[Curve], context: Context) -> dict[str, ModelFit]:
     """One fit a curve, by its key; each limit is left out of all curves of its workload at once.
 
@@ -151,7 +196,7 @@ def _predicted(models: Sequence[Model], fold: Fold, context: Context) -> list[_P
 def _held_out(model: Model, fit: Fit, point: HeldOutPoint, context: Context) -> HeldOut | str:
     curve, limit = point.curve, point.limit_bytes
     try:
-        found = model.predict(fit, unseen(curve), np.array([limit]), context)
+        found = model.predict(fit, curve.unseen(), np.array([limit]), context)
     except CannotPredictError as error:
         return str(error)
     return HeldOut(

@@ -36,7 +36,6 @@ from edgebench.slowdown.models.unlimited_time import (
 from edgebench.slowdown.simulator.movement_costs import MovementCosts
 from edgebench.slowdown.simulator.profile import simulated_slowdown
 from edgebench.slowdown.slowdown_function import SlowdownFunction
-from edgebench.slowdown.splits import unseen, workload_network
 
 _WEIGHT = "weight."
 
@@ -133,8 +132,8 @@ def _learn_once(same: _SameCurves) -> tuple[Learnt, dict[str, Learnt]]:
     rows, prior = cost_rows(curves, context), prior_costs(curves, context)
     own = _learnt(rows, curves, context, prior)
     others = {}
-    for name in sorted({workload_network(curve) for curve in curves if len(curve.limits)}):
-        rest = [curve for curve in curves if workload_network(curve) != name]
+    for name in sorted({curve.workload_network for curve in curves if len(curve.limits)}):
+        rest = [curve for curve in curves if curve.workload_network != name]
         try:
             others[name] = _learnt(rows.without(name), rest, context, prior)
         except CannotPredictError:
@@ -164,13 +163,11 @@ def left_out(
     the unlimited time that is predicted.
     """
     for curve in curves:
-        learnt = others.get(workload_network(curve))
+        learnt = others.get(curve.workload_network)
         if learnt is None or not len(curve.limits):
             continue
         try:
-            unlimited_s, function = predict(
-                learnt, unseen(curve, with_unlimited=not unrun), context
-            )
+            unlimited_s, function = predict(learnt, curve.unseen(with_unlimited=not unrun), context)
         except CannotPredictError:
             continue
         yield replace(curve, unlimited_seconds=np.array([unlimited_s])), function

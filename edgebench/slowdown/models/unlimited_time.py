@@ -17,7 +17,6 @@ from edgebench.slowdown.models.base import Fit, Parameter
 from edgebench.slowdown.simulator.cpu_time import Rates, fit_rates, predicted_s
 from edgebench.slowdown.simulator.profile import device_for, inference_for
 from edgebench.slowdown.simulator.workload import Workload
-from edgebench.slowdown.splits import workload_network
 
 _OFF, _RATE = "off.", "cpu."
 _NO_TIME = "no unlimited trial of it, nor of other networks to learn from"
@@ -93,9 +92,9 @@ def _left_out(
     curves: Sequence[Curve], times: Sequence[tuple[str, _Time]], context: Context
 ) -> Iterator[tuple[Curve, float]]:
     """Of each curve ln(by rates / measured), by the rates of all other networks."""
-    for network in sorted({workload_network(curve) for curve in curves}):
+    for network in sorted({curve.workload_network for curve in curves}):
         rates = fit_rates([time for name, time in times if name != network])
-        for curve in (one for one in curves if workload_network(one) == network):
+        for curve in (one for one in curves if one.workload_network == network):
             by_rates = _by_rates(curve, rates, context)
             if by_rates is not None:
                 yield curve, by_rates - float(np.log(curve.unlimited_s))
