@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from edgebench.errors import MachineError
 from edgebench.layers.names import SCHEDULES as BY_LAYER
 from edgebench.results.frames import ENGINE
 from edgebench.results.workload_labels import workload_label
-from edgebench.workloads.engines.registry import all_engines, engine_of, engines_for
+from edgebench.workloads.engines.engine import ENGINES
+from edgebench.workloads.engines.file_preparation import manifest_of_files
+from edgebench.workloads.engines.registry import all_engines, engine_of, engines_for, file_engine
+from edgebench.workloads.inference import run_inference
+from edgebench.workloads.recorder import Recorder
 from tests.own_path import python_path
 
 
@@ -50,3 +57,100 @@ def test_torch_is_behind_the_same_interface():
     assert torch.available() is None
     assert torch.schedules == BY_LAYER
     assert not hasattr(torch, "prepare")
+
+
+#: A whole engine: its file holds a number, by which its input is multiplied.
+TINY = """
+from edgebench.workloads.engines.engine import WHOLE, note_runtime
+from edgebench.workloads.engines.file_inputs import FileInput
+from edgebench.workloads.engines.file_preparation import keep_whole
+from edgebench.workloads.engines.files import FileEngine, WholeFileModel
+
+
+class Tiny(FileEngine):
+    name, title = "tiny", "Tiny"
+    formats, libraries, schedules, loaders = (".tiny",), ("numpy",), (WHOLE,), ("copy",)
+    preparation = "tiny_engine:prepare"
+
+    def import_library(self, settings, recorder):
+        note_runtime(recorder, tiny="1")
+
+    def model(self, folder, settings, profile):
+        return TinyModel(folder, ".tiny", settings)
+
+
+class TinyModel(WholeFileModel):
+    def load(self, unit):
+        self.factor = float(self._file.read_text())
+
+    def run(self, unit, inputs):
+        return {"y": inputs["x"] * self.factor}
+
+    def unload(self, unit):
+        del self.factor
+
+    def output_bytes(self, outputs):
+        return outputs["y"].tobytes()
+
+
+def prepare(request):
+    inputs = [FileInput("x", "float32", (None, 3))]
+    return {"table": [], "parameter_bytes": 4, **keep_whole(request, inputs, ["y"])}
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package with an engine, as pip lays it out."""
+    about = tmp_path / "tiny_engine-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-engine\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[edgebench.engines]\ntiny = tiny_engine:Tiny\n")
+    (tmp_path / "tiny_engine.py").write_text(TINY)
+    monkeypatch.syspath_prepend(tmp_path)
+    all_engines.cache_clear()
+    yield tmp_path
+    ENGINES.pop("tiny", None)
+    sys.modules.pop("tiny_engine", None)
+    all_engines.cache_clear()
+
+
+def test_an_engine_of_another_package_is_found_and_runs(installed: Path):
+    """Its entry point is all that edgebench knows of it: its files are prepared and executed."""
+    file = installed / "net.tiny"
+    file.write_text("2.5")
+    assert engines_for(str(file)) == ("tiny",)
+    assert next(iter(all_engines())) == "torch"
+    assert file_engine(str(file)) is engine_of("tiny")
+    common = {"batch": 2, "image": None}
+    request = {"files": {str(file): str(file)}, "cache": str(installed / "cache"), **common}
+    made = manifest_of_files({**request, "schedules": ["whole"], "loaders": ["copy"]})
+    about = made["networks"][str(file)]
+    assert (about["engine"], about["file_bytes"]) == ("tiny", 3)
+    notes = Notes()
+    rounds = {"schedule": "whole", "loader": "copy", "rounds": 2, "warm": 1, "page_cache": "warm"}
+    weights = {str(file): about["folder"]}
+    own = {"engine": "tiny", "networks": [str(file)], "weights": weights, "seed": 3}
+    run_inference({**own, **rounds, **common}, notes)
+    assert notes.told["tiny"] == "1"
+    assert len(notes.told["output_sha256"][str(file)]) == 64
+
+
+class Notes(Recorder):
+    """A recorder that keeps what is noted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: dict[str, object] = {}
+
+    def note(self, **data: object) -> None:
+        """Keep it."""
+        self.told.update(data)
+
+
+def test_a_broken_package_is_named(installed: Path):
+    """Its engine can't be imported: the message says which package to repair or remove."""
+    (installed / "tiny_engine.py").write_text("import no_such_library")
+    with pytest.raises(MachineError, match="tiny can't be imported") as raised:
+        all_engines()
+    assert "pip uninstall tiny-engine" in raised.value.remedy

@@ -1,4 +1,8 @@
-"""All engines by name, found in this package; finding them imports no heavy library."""
+"""All engines by name; finding them imports no heavy library.
+
+The folders beside this module are engines; an engine in a package of its own is found by its entry
+point.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from importlib import import_module
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from edgebench.errors import MachineError, error_words
 from edgebench.workloads import engines
 from edgebench.workloads.engines.engine import ENGINES, Engine
 
@@ -17,23 +22,59 @@ if TYPE_CHECKING:
 TORCH = "torch"
 
 
+#: The entry points of engines in packages of their own: name → ``module:class``.
+GROUP = "edgebench.engines"
+
+
 @cache
 def all_engines() -> dict[str, Engine]:
-    """Every engine by name, whether or not its libraries are installed; torch's first."""
+    """Every engine by name, whether or not its libraries are installed; torch's first.
+
+    Raises:
+        MachineError: an engine of another package can't be imported.
+    """
     # Lazy: the worker needs one engine's module, and no more in its base.
+    from importlib.metadata import entry_points
     from pkgutil import iter_modules
 
-    for module in iter_modules(engines.__path__):
-        if module.ispkg:
-            engine_of(module.name)
-    return dict(sorted(ENGINES.items(), key=lambda one: (one[0] != TORCH, one[0])))
+    names = {module.name for module in iter_modules(engines.__path__) if module.ispkg}
+    names |= entry_points(group=GROUP).names
+    found = {name: engine_of(name) for name in names}
+    return dict(sorted(found.items(), key=lambda one: (one[0] != TORCH, one[0])))
 
 
 def engine_of(name: str | None) -> Engine:
-    """The engine of that name, its module alone imported; None: torch."""
+    """The engine of that name, its module alone imported; None: torch.
+
+    Raises:
+        MachineError: an engine of another package can't be imported.
+    """
     name = name or TORCH
-    import_module(f"{engines.__name__}.{name}.runtime")
+    if name in ENGINES:
+        return ENGINES[name]
+    own = f"{engines.__name__}.{name}"
+    try:
+        import_module(f"{own}.runtime")
+    except ModuleNotFoundError as error:
+        if error.name != own:
+            raise
+        _register_from_package(name)
     return ENGINES[name]
+
+
+def _register_from_package(name: str) -> None:
+    from importlib.metadata import entry_points
+
+    entry = entry_points(group=GROUP)[name]
+    try:
+        ENGINES[name] = entry.load()()
+    except Exception as error:
+        package = entry.dist.name if entry.dist else entry.module
+        raise MachineError(
+            f"the engine {name} can't be imported: {error_words(error)}",
+            where=entry.value,
+            remedy=f"repair its package, or remove it: python3 -m pip uninstall {package}",
+        ) from error
 
 
 def engines_for(network: str) -> tuple[str, ...]:
