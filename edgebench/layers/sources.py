@@ -16,6 +16,7 @@ from torch import nn
 from edgebench.errors import WorkloadError
 from edgebench.extras import need
 from edgebench.layers.disk import refuse_large_files
+from edgebench.layers.exported_program import read_program
 from edgebench.layers.known_networks import construct, input_shape, register_torchvision
 from edgebench.layers.own_function import OwnFunction, own_files, required_arguments
 from edgebench.layers.references import (
@@ -360,8 +361,6 @@ class ExportedNetwork(NetworkSource):
     may_be_light = False
     #: The program without its weights, beside them: a trial builds the network from it.
     _HOLLOW = "program.pt2"
-    #: In PyTorch's message where it logged what was wrong; its log says no more of such files.
-    _LOOK_ABOVE = "error when deserializing"
 
     def __init__(self, reference: ModelReference) -> None:
         super().__init__(reference)
@@ -414,20 +413,7 @@ class ExportedNetwork(NetworkSource):
     def _load(self) -> torch.export.ExportedProgram:
         if self._path.name != self._HOLLOW:
             refuse_large_files([self._path])
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return torch.export.load(self._path)
-        except Exception as error:
-            words = (str(error).strip().splitlines() or ["damaged"])[0]
-            if self._LOOK_ABOVE in words:
-                words = "it is damaged, or of another format, or of another version of PyTorch"
-            raise WorkloadError(
-                f"{self._path.name} can't be read as a program of torch.export: {words}",
-                where=str(self._path),
-                remedy="write it anew: torch.export.save(torch.export.export(model, (x,)), "
-                f'"{self._path.name}")',
-            ) from error
+        return read_program(self._path)
 
 
 #: Kind of reference → what builds it.
