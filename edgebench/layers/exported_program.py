@@ -10,7 +10,6 @@ import io
 import json
 import math
 import os
-import pickle
 import re
 import warnings
 import zipfile
@@ -185,9 +184,12 @@ def _check_sample(sample: bytes) -> None:
     try:
         _check_stored(io.BytesIO(sample), _SAMPLE)
         inputs = torch.load(io.BytesIO(sample), weights_only=True)
-    except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
+    except ForbiddenNameError:
+        raise
+    except Exception as error:
         raise ForbiddenNameError(
-            "its sample inputs are pickled objects: reading them would run code in them", _SAMPLE
+            "its sample inputs are pickled objects, or tensors that this machine can't hold",
+            _SAMPLE,
         ) from error
     if any(one.numel() > _MOST_REPEATED * len(sample) for one in tensors_in(inputs)):
         raise ForbiddenNameError("an input has many more numbers than the file holds", _SAMPLE)

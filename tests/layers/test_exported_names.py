@@ -40,7 +40,7 @@ def test_expressions_of_sizes_are_allowed(text: str) -> None:
     check_expression(text, HERE)
 
 
-@pytest.mark.promise
+@pytest.mark.promise("Reading a `.pt2` file runs no code that it contains.")
 @pytest.mark.parametrize(
     "text",
     [
@@ -100,7 +100,7 @@ def test_operators_of_networks_are_allowed(target: str) -> None:
     check_operator(target, HERE)
 
 
-@pytest.mark.promise
+@pytest.mark.promise("Reading a `.pt2` file runs no code that it contains.")
 @pytest.mark.parametrize(
     "target",
     [
@@ -138,7 +138,7 @@ def test_containers_of_inputs_are_allowed() -> None:
     check_containers(json.dumps([1, tree]), HERE)
 
 
-@pytest.mark.promise
+@pytest.mark.promise("Reading a `.pt2` file runs no code that it contains.")
 @pytest.mark.parametrize(
     "tree",
     [
@@ -159,7 +159,7 @@ def test_containers_that_import_modules_are_refused(tree: object) -> None:
         check_containers(json.dumps([1, tree]), HERE)
 
 
-@pytest.mark.promise
+@pytest.mark.promise("Reading a `.pt2` file runs no code that it contains.")
 @pytest.mark.parametrize(
     "part",
     [

@@ -139,7 +139,7 @@ def test_a_network_of_torchvision_is_read(tmp_path: Path) -> None:
         assert torch.equal(read(image), whole(image))
 
 
-@pytest.mark.promise
+@pytest.mark.promise("Reading a `.pt2` file runs no code that it contains.")
 @pytest.mark.parametrize("kind", ["torch", "plain"])
 def test_pickled_sample_inputs_are_not_run(file: Path, tmp_path: Path, kind: str) -> None:
     """PyTorch would unpickle what it can't read as tensors."""
@@ -154,7 +154,7 @@ def test_pickled_sample_inputs_are_not_run(file: Path, tmp_path: Path, kind: str
     assert not ran.exists()
 
 
-@pytest.mark.promise
+@pytest.mark.promise("Reading a `.pt2` file runs no code that it contains.")
 def test_expressions_are_not_evaluated(file: Path, tmp_path: Path) -> None:
     """The size that varies is an expression that would create a file."""
     ran = tmp_path / "ran"
@@ -170,7 +170,7 @@ def test_expressions_are_not_evaluated(file: Path, tmp_path: Path) -> None:
     assert not ran.exists()
 
 
-@pytest.mark.promise
+@pytest.mark.promise("Reading a `.pt2` file runs no code that it contains.")
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -200,7 +200,7 @@ def test_what_runs_code_or_fills_the_memory_is_refused(
     assert "is not read" in refused.value.what
 
 
-@pytest.mark.promise
+@pytest.mark.promise("Reading a `.pt2` file runs no code that it contains.")
 def test_older_archives_are_not_unpickled(tmp_path: Path) -> None:
     """PyTorch falls back to a format whose parts are pickled."""
     ran = tmp_path / "ran"
@@ -214,14 +214,14 @@ def test_older_archives_are_not_unpickled(tmp_path: Path) -> None:
     assert not ran.exists()
 
 
-@pytest.mark.promise
+@pytest.mark.promise("Reading a `.pt2` file runs no code that it contains.")
 def test_compressed_archives_are_refused(file: Path) -> None:
     """Small files could fill the memory."""
     with pytest.raises(WorkloadError, match="compressed"):
         read_program(changed(file, lambda members: None, zipfile.ZIP_DEFLATED))
 
 
-@pytest.mark.promise
+@pytest.mark.promise("Reading a `.pt2` file runs no code that it contains.")
 def test_no_operator_that_takes_a_file_is_allowed() -> None:
     """Of all operators that this PyTorch has."""
     taking = [
