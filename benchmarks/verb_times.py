@@ -38,7 +38,7 @@ def copied_sweep(folder: Path) -> Path:
     for file in KEPT.glob("calibration-*.json"):
         shutil.copy(file, device)
     kept = KEPT / FRESH_QUICKSTART
-    derived = shutil.ignore_patterns("fits", "figures", "report.*", "trials.columns")
+    derived = shutil.ignore_patterns("fits", "figures", "report.*")
     return Path(shutil.copytree(kept, device / kept.name, ignore=derived))
 
 

@@ -1,13 +1,11 @@
-"""Trials that a limit ended: what outcomes are called, words for kills, kills in old records."""
+"""Trials that a limit ended: what outcomes are called, and words for kills."""
 
 from __future__ import annotations
 
 import re
 import signal as signals
-from dataclasses import replace
-from typing import Any
 
-from edgebench.records import DEMAND, KillReport, TrialRecord
+from edgebench.records import KillReport, TrialRecord
 from edgebench.units import format_size
 
 #: With at least this share of the swap free, a lack of swap can't have been the cause.
@@ -97,29 +95,3 @@ def needs_explanation(record: TrialRecord) -> bool:
     """A kill that the outcome alone doesn't explain: the command went on, or swap was free."""
     odd = record.exit_code == 0 or record.killed_with_swap_free is True
     return record.outcome == "oom-killed" and odd
-
-
-def has_killed_child(record: Any) -> bool:
-    """Whether an old record says ``ok`` of a trial in which the kernel killed a process.
-
-    Once only the first process's exit counted.
-    """
-    kills = record.oom_kills
-    return record.outcome == "ok" and kills is not None and kills > 0
-
-
-def with_current_outcome(record: TrialRecord) -> TrialRecord:
-    """The record with the outcome that such a trial has today."""
-    if not has_killed_child(record):
-        return record
-    words = killed_words(record.oom_kills or 0, record.exit_code)
-    missing = {**record.missing, **dict.fromkeys(DEMAND, "the trial ended as oom-killed")}
-    return replace(
-        record,
-        outcome="oom-killed",
-        reason=words,
-        demand_bytes=None,
-        demand_source=None,
-        library_bytes=None,
-        missing=missing,
-    )

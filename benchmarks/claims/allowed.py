@@ -101,7 +101,6 @@ PAGES: dict[str, tuple[str, ...]] = {
         *("threshold was 10 %", "of 10 % fell short", "The threshold is 5 %"),
     ),
     "docs/decisions/0040-trained-filters-are-tensors-of-their-own.md": ("refused below 100 %",),
-    "docs/decisions/0050-many-lines-are-columns.md": ("of 8 MiB or more",),
     "docs/decisions/0053-a-step-s-phases-share-boundaries.md": ("still more than 2 %",),
     "docs/decisions/0089-less-work-while-a-workload-runs.md": (
         *("the aim of 1 %", "much more than 2 %", "the aim of 2 % of a core"),

@@ -60,12 +60,6 @@ def _watch() -> Iterator[Claim]:
     yield says("red from {} % of the limit. Below", _whole(100 * _NEARLY_FULL))
 
 
-def _columns() -> Iterator[Claim]:
-    from edgebench.results.columns.large_file import LARGE_BYTES
-
-    yield says("A `trials.jsonl` of {} MiB or more", LARGE_BYTES >> 20)
-
-
 def _ledgers() -> Iterator[Claim]:
     from edgebench.measures.ledger import SMALL_BYTES, SMALL_SHARE
 
@@ -129,7 +123,6 @@ CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/verbs/report.md": _report,
     "docs/verbs/watch.md": _watch,
     "docs/verbs/reconcile.md": _ledgers,
-    "docs/decisions/0050-many-lines-are-columns.md": _columns,
     "docs/explanation/why-numbers-differ.md": _ledgers,
     "docs/explanation/slowdown-model.md": _model,
 }

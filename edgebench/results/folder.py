@@ -40,7 +40,7 @@ from edgebench.results.layout import (
     read_json,
     whole_length,
 )
-from edgebench.results.sweep_reader import outcomes_of, read_records
+from edgebench.results.sweep_reader import read_records
 from edgebench.safe_files import (
     PART,
     make_folder,
@@ -197,8 +197,7 @@ class ResultsFolder:
 
     def finished_trials(self) -> set[str]:
         """Trials that need not be made again: their outcome is a result."""
-        outcomes = outcomes_of(self.records())
-        return {trial for trial, outcome in outcomes.items() if outcome in FINAL_OUTCOMES}
+        return {one.trial for one in self.records() if one.outcome in FINAL_OUTCOMES}
 
     def plan(self) -> object:
         """The planned trials, in order, as plain data; anything else where it is damaged."""

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from edgebench.records import PhaseSum, TrialRecord
-from edgebench.results.columns.table import PARTS
+from edgebench.results.columns import PARTS
 from edgebench.results.stages import STEADY, round_stages
 from edgebench.results.sweep_reader import Sweep, settings_columns
 

@@ -37,8 +37,6 @@ READINGS = "readings"
 LIVE = "live.json"
 #: The answer of a search for remedies.
 ADVICE = "advice.json"
-#: What readers keep for the next one (:mod:`edgebench.results.columns.cache`); no result.
-COLUMNS = "trials.columns"
 _DECODER = msgspec.json.Decoder()
 NEWER_REMEDY = "read it with the edgebench that made it, or a newer one: pip install -U edgebench"
 LOCKED_REMEDY = "wait until that sweep ends, or stop it; see what runs with: edgebench watch"

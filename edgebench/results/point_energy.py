@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgebench.results.columns.table import ColumnTable
+from edgebench.results.columns import ColumnTable
 from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
 
 #: What energy is of: a steady round (the start, where only one was run), or the whole trial.

@@ -15,7 +15,7 @@ from edgebench.results.walk_visits import is_one_walk, unlimited_around, walk_nu
 
 if TYPE_CHECKING:
     from edgebench.records import TrialRecord
-    from edgebench.results.columns.table import ColumnTable
+    from edgebench.results.columns import ColumnTable
     from edgebench.results.sweep_reader import Sweep
     from edgebench.walk_report import WalkReport
 

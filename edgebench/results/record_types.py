@@ -1,4 +1,4 @@
-"""The types of a trial's record for msgspec, which checks records and decodes lines fast.
+"""The types of a trial's record for msgspec, which checks records.
 
 They are made from the dataclasses of :mod:`edgebench.records`: same fields, same defaults, and
 numbers that fit 64 bits and are possible. Settings have the keys of their kind.
@@ -6,14 +6,12 @@ numbers that fit 64 bits and are possible. Settings have the keys of their kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any
 
 import msgspec
 
 from edgebench.accelerator_report import AcceleratorReport
-from edgebench.kills import has_killed_child
 from edgebench.records import (
     LARGEST,
     SCHEMA,
@@ -104,21 +102,16 @@ _NEEDED: dict[str, tuple[str, ...]] = {
     "training": ("network", "batch"),
     "command": ("command",),
 }
-#: What is not looked into when a line is decoded; :func:`check_text` checks the first two.
-_UNREAD: dict[str, Any] = {
-    **dict.fromkeys(("settings", "limits"), msgspec.Raw),
-    **dict.fromkeys(("gnu_time", "notes", "missing"), dict[str, msgspec.Raw]),
-}
 
 
-def _struct(kind: Any, rules: Mapping[str, Any] = _RULES) -> Any:
-    made = [_field(field, rules) for field in fields(kind)]
+def _struct(kind: Any) -> Any:
+    made = [_field(field) for field in fields(kind)]
     return msgspec.defstruct(kind.__name__, made, kw_only=True, gc=False)
 
 
-def _field(field: Field[Any], rules: Mapping[str, Any]) -> Any:
+def _field(field: Field[Any]) -> Any:
     words, _, optional = str(field.type).partition(" | ")
-    kind = rules.get(field.name) or _TYPES[words]
+    kind = _RULES.get(field.name) or _TYPES[words]
     kind = kind | None if optional else kind
     if field.default is not MISSING:
         return field.name, kind, field.default
@@ -156,7 +149,6 @@ _NOTES: dict[str, Any] = {
 }
 _SETTINGS_OF: dict[str | None, Any] = {kind: _settings(needed) for kind, needed in _NEEDED.items()}
 _OTHER_SETTINGS = _settings(())
-_decode = msgspec.json.Decoder(_struct(TrialRecord, {**_RULES, **_UNREAD})).decode
 
 
 def find_fault(data: dict[str, Any]) -> str | None:
@@ -170,11 +162,6 @@ def find_fault(data: dict[str, Any]) -> str | None:
 def sound_notes(notes: dict[str, Any]) -> dict[str, Any]:
     """The notes without those that are not what is read there."""
     return {k: v for k, v in notes.items() if k not in _NOTES or _fault(v, _NOTES[k]) is None}
-
-
-def are_whole_settings(data: object) -> bool:
-    """Whether these are settings of a workload, with the keys of its kind."""
-    return _settings_fault(data) is None
 
 
 def is_whole_limit(data: object) -> bool:
@@ -196,21 +183,3 @@ def _fault(data: object, kind: Any) -> str | None:
         place = place.strip("`").removeprefix(".")
         return f"{place}: {what}" if place else what
     return None
-
-
-def decoded(line: bytes) -> Any:
-    """A plain line (:func:`~edgebench.text.is_plain`) as an object with a record's attributes.
-
-    ``settings`` and ``limits`` are ``msgspec.Raw``: unchecked JSON.
-
-    Raises:
-        ValueError: it has to be read by :class:`~edgebench.results.trial_lines.LineReader`,
-            because it is damaged or unusual.
-    """
-    try:
-        row = _decode(line)
-    except msgspec.MsgspecError as error:
-        raise ValueError from error
-    if has_killed_child(row):
-        raise ValueError("its outcome is another one today")
-    return row

@@ -14,7 +14,7 @@ from typing import Any
 from edgebench.kills import ended_in
 from edgebench.measures.machine.noise import spread_warnings
 from edgebench.records import LimitSetting, limit_setting
-from edgebench.results.columns.table import NONE, ColumnTable
+from edgebench.results.columns import NONE, ColumnTable
 from edgebench.results.point_energy import PointEnergy, point_energy
 from edgebench.results.point_slowdowns import with_slowdowns
 from edgebench.results.point_times import (

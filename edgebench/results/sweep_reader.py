@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import shlex
 import zlib
@@ -21,9 +20,7 @@ from typing import Any
 from edgebench.errors import ResultsError
 from edgebench.measures.reading import Reading
 from edgebench.records import TrialRecord, is_number
-from edgebench.results.columns import large_file as large
-from edgebench.results.columns.large_file import RecordsOnDisk
-from edgebench.results.columns.table import ColumnTable, columns_from
+from edgebench.results.columns import ColumnTable, columns_of
 from edgebench.results.layout import (
     COMPLETE,
     ENVIRONMENT,
@@ -39,7 +36,7 @@ from edgebench.results.layout import (
     parse_objects,
     read_json,
 )
-from edgebench.results.trial_lines import final_rows, whole_records
+from edgebench.results.trial_lines import final_records, whole_records
 from edgebench.safe_reading import open_to_read, read_text
 from edgebench.units import format_size
 from edgebench.walk_report import UP
@@ -60,9 +57,7 @@ class Sweep:
     ``complete`` is the completion mark, None while the sweep is not through. ``running``: a sweep
     was writing to it when it was read. ``records`` are the timed trials; those that strategies of
     telling memory have to themselves are ``strategy_records``, and what walks measured on their
-    way up, where the way down left its traces, is ``upward_records``. Of a large file they are read
-    from the disk one by one as they are asked for; ``columns`` serves whoever needs something of
-    all.
+    way up, where the way down left its traces, is ``upward_records``.
     """
 
     path: Path
@@ -180,45 +175,23 @@ def timed_in(plan: object) -> list[dict[str, Any]]:
     return [one for one in listed if isinstance(one, dict) and one.get("strategy") is None]
 
 
-def read_records(path: Path, warnings: list[str]) -> Sequence[TrialRecord]:
+def read_records(path: Path, warnings: list[str]) -> list[TrialRecord]:
     """The records of ``trials.jsonl``, one a trial: its final one, else its latest.
-
-    Of a large file each is read when it is asked for.
 
     Raises:
         ResultsError: unreadable, or a newer version's.
     """
     try:
         with open_to_read(path) as file:
-            if os.fstat(file.fileno()).st_size >= large.LARGE_BYTES:
-                return large.read_large(path, warnings)
-            records = whole_records(file.read(), path, warnings)
+            return final_records(whole_records(file, path, warnings), warnings)
     except OSError as error:
         raise ResultsError(f"can't read it: {error.strerror}", where=str(path)) from None
-    rows = final_rows(((record.trial, record.outcome) for record in records), warnings)
-    return [records[row] for row in rows]
-
-
-def columns_of(records: Sequence[TrialRecord]) -> ColumnTable:
-    """Records as columns, in their order."""
-    return records.table if isinstance(records, RecordsOnDisk) else columns_from(records)
-
-
-def outcomes_of(records: Sequence[TrialRecord]) -> dict[str, str]:
-    """How each trial ended."""
-    columns, rows = columns_of(records), range(len(records))
-    pairs = zip(columns.words("trial", rows), columns.words("outcome", rows), strict=True)
-    return {str(trial): str(outcome) for trial, outcome in pairs}
 
 
 def _apart(
     records: Sequence[TrialRecord],
 ) -> tuple[Sequence[TrialRecord], Sequence[TrialRecord], Sequence[TrialRecord]]:
     """The trials that strategies have to themselves; the timed ones; of them, the way up."""
-    if isinstance(records, RecordsOnDisk):
-        timed_on_disk = records.of_strategies(False)
-        own = records.of_strategies(True)
-        return own, timed_on_disk.upward(False), timed_on_disk.upward(True)
     timed = [record for record in records if record.strategy is None]
     return (
         [record for record in records if record.strategy is not None],

@@ -13,8 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from edgebench.records import limit_setting
-from edgebench.results.columns.table import NUMBERS, PARTS, Texts
-from edgebench.results.columns.table import TEXTS as TEXTS_OF_LINES
+from edgebench.results.columns import NUMBERS, PARTS, Texts
+from edgebench.results.columns import TEXTS as TEXTS_OF_LINES
 from edgebench.results.frames import LIMITS, ROUND_TIMES, TEXTS, TRIAL_COLUMNS, TRUTHS
 from edgebench.results.sweep_reader import Sweep, settings_columns
 from edgebench.results.workload_labels import workload_key

@@ -6,11 +6,16 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from edgebench.kills import with_current_outcome
 from edgebench.records import FINAL_OUTCOMES, PhaseSum, TrialRecord
-from edgebench.results.layout import TRIALS, check_schema, parse_line
+from edgebench.results.layout import (
+    MOST_LINE_BYTES,
+    TRIALS,
+    check_schema,
+    parse_line,
+    whole_lines,
+)
 from edgebench.results.record_types import find_fault, sound_notes
 from edgebench.results.stages import START, STEADY, round_stages
 
@@ -31,7 +36,7 @@ TRIAL_TIMES = (*TIMES, IMPORT)
 
 
 def read_record(line: dict[str, Any], path: Path) -> TrialRecord | str:
-    """The record in a line of ``trials.jsonl``, judged as today; or what is wrong with it.
+    """The record in a line of ``trials.jsonl``, or what is wrong with it.
 
     Raises:
         ResultsError: a newer version wrote it.
@@ -40,87 +45,69 @@ def read_record(line: dict[str, Any], path: Path) -> TrialRecord | str:
         check_schema(line["schema"], path)
     if fault := find_fault(line):
         return fault
-    record = with_current_outcome(TrialRecord.from_json(line))
+    record = TrialRecord.from_json(line)
     return replace(record, notes=sound_notes(record.notes)) if record.notes else record
 
 
-class LineReader:
-    """Reads lines one after the other and notes which of them are damaged.
+def whole_records(file: BinaryIO, path: Path, warnings: list[str]) -> list[TrialRecord]:
+    """The records of a file. What isn't whole at the end is torn, not damaged.
 
     Args:
-        path: the file, for messages.
-        number: how many lines were read before.
-        damage: gets a warning for each damaged line.
-    """
-
-    def __init__(self, path: Path, number: int, damage: list[str]) -> None:
-        self.number = number
-        #: The numbers of lines that are no JSON and behind which none has been found yet: torn if
-        #: they are the last ones, else damaged.
-        self.torn: list[int] = []
-        self._path = path
-        self._damage = damage
-
-    def read(self, line: bytes) -> TrialRecord | None:
-        """The record in a line without its end; None if the line is empty, damaged or torn.
-
-        Raises:
-            ResultsError: a newer version wrote it.
-        """
-        data = parse_line(line) if line else None
-        if data is None:
-            self.number += 1
-            self.torn += [self.number] if line else []
-            return None
-        record = read_record(data, self._path)
-        self.skip(1)
-        if isinstance(record, str):
-            self._add_damage(self.number, record)
-            return None
-        return record
-
-    def skip(self, lines: int) -> None:
-        """Count lines that are whole."""
-        for number in self.torn:
-            self._add_damage(number, "it is no JSON object")
-        self.torn = []
-        self.number += lines
-
-    def _add_damage(self, number: int, what: str) -> None:
-        self._damage.append(f"{TRIALS} line {number} is damaged and is left out: {what}")
-
-
-def whole_records(data: bytes, path: Path, warnings: list[str]) -> list[TrialRecord]:
-    """The records of a file. What isn't whole at the end is torn, not damaged.
+        file: read from here on.
+        path: the file's, for messages.
+        warnings: gets a sentence for each damaged line.
 
     Raises:
         ResultsError: a newer version wrote one of them.
     """
-    reader = LineReader(path, 0, warnings)
-    *lines, rest = data.split(b"\n")
-    records = [record for line in lines if (record := reader.read(line))]
-    if reader.torn or rest:
+    records: list[TrialRecord] = []
+    #: Lines that are no JSON, with none behind them yet: torn if they are the last ones.
+    torn: list[int] = []
+    number = end = 0
+    for lines in whole_lines(file):
+        end += len(lines)
+        for line in lines.split(b"\n")[:-1]:
+            number += 1
+            data = parse_line(line) if line else None
+            if data is None:
+                torn += [number] if line else []
+                continue
+            warnings += [_damage(one, "it is no JSON object") for one in torn]
+            torn = []
+            record = read_record(data, path)
+            if isinstance(record, str):
+                warnings.append(_damage(number, record))
+            else:
+                records.append(record)
+    rest = file.tell() - end
+    if rest > MOST_LINE_BYTES:
+        warnings.append(f"{TRIALS} is damaged from byte {end} on")
+    elif torn or rest:
         warnings.append(TORN)
     return records
 
 
-def final_rows(trials: Iterable[tuple[str, str]], warnings: list[str]) -> list[int]:
-    """Which of the lines count, one a trial: its final one, else its latest.
+def _damage(number: int, what: str) -> str:
+    return f"{TRIALS} line {number} is damaged and is left out: {what}"
+
+
+def final_records(records: Iterable[TrialRecord], warnings: list[str]) -> list[TrialRecord]:
+    """The records that count, one a trial: its final one, else its latest.
 
     Args:
-        trials: each line's trial and outcome.
-        warnings: gets a sentence for each trial that has more than one line.
+        records: in the order in which they were made.
+        warnings: gets a sentence for each trial that has more than one record.
     """
-    latest: dict[str, tuple[int, str]] = {}
-    for index, (trial, outcome) in enumerate(trials):
-        known = latest.get(trial)
-        if known is not None and known[1] in FINAL_OUTCOMES:
+    latest: dict[str, TrialRecord] = {}
+    for record in records:
+        trial, known = record.trial, latest.get(record.trial)
+        if known is not None and known.outcome in FINAL_OUTCOMES:
             warnings.append(f"trial {trial} is recorded twice; the first counts")
             continue
         if known is not None:
-            warnings.append(f"trial {trial} was made again: it ended as {known[1]}")
-        latest[trial] = index, outcome
-    return [index for index, _ in latest.values()]
+            warnings.append(f"trial {trial} was made again: it ended as {known.outcome}")
+        latest[trial] = record
+    return list(latest.values())
 
 
 def trial_times(record: TrialRecord) -> dict[str, float]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from edgebench.results.columns.table import ColumnTable
+    from edgebench.results.columns import ColumnTable
 
 #: Columns whose sum it is; what is only cached is no part of it.
 COLUMNS = tuple(f"working_set_{p.name}" for p in fields(WorkingSet) if p.name != "cached_bytes")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import edgebench
-from edgebench.results.columns import large_file
 from edgebench.results.layout import TRIALS
 from tests.results.damaged_records import (
     VERBS,
@@ -41,20 +40,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ({"settings": {}}, "settings: Object missing required field `kind`"),
     ],
 )
-@pytest.mark.parametrize("large", [False, True])
 def test_damage_is_told_with_line_and_key(
-    made: dict[str, Path],
-    monkeypatch: pytest.MonkeyPatch,
-    change: dict[str, object],
-    told: str,
-    large: bool,
+    made: dict[str, Path], change: dict[str, object], told: str
 ) -> None:
-    """A large file, read as columns, is judged as a small one."""
+    """The others are read."""
     folder = made["inference"]
     before = (folder / TRIALS).read_text()
     lines = before.splitlines()
     lines[1] = json.dumps({**second_record(folder), **change})
-    monkeypatch.setattr(large_file, "LARGE_BYTES", 0 if large else 1 << 30)
     try:
         (folder / TRIALS).write_text("\n".join(lines) + "\n")
         found = edgebench.load(folder)

@@ -14,8 +14,16 @@ from results_making import MIB, make_sweep, record, usual_record
 import edgebench
 from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
-from edgebench.results.layout import parse_line, parse_lines, parse_objects
+from edgebench.results.layout import (
+    MOST_LINE_BYTES,
+    TRIALS,
+    parse_line,
+    parse_lines,
+    parse_objects,
+)
 from edgebench.results.results import latest
+from edgebench.results.summary import summarise
+from edgebench.results.sweep_reader import read_sweep
 from edgebench.text import safe_json
 
 
@@ -278,3 +286,34 @@ def test_a_line_is_the_same_however_fast_it_is_read(line: bytes):
 def test_lines_read_together_are_those_read_one_by_one(data: bytes):
     """Damaged, empty and deep ones, and texts that must be made printable."""
     assert parse_objects(data) == [one for _, one in parse_lines(data) if one is not None]
+
+
+def test_kills_with_swap_free_are_in_frame_and_summary(tmp_path: Path):
+    """The frame has the mark and the figures, the summary the least swap."""
+    path = make_sweep(tmp_path)
+    data = [json.loads(line) for line in (path / TRIALS).read_bytes().splitlines()]
+    one, other, *_ = (line for line in data if line["outcome"] == "oom-killed")
+    kill = {"swap_allowed_bytes": 64 * MIB, "swap_free_bytes": 60 * MIB, "unknown": 1}
+    one |= {"killed_with_swap_free": True, "kill": kill}
+    other |= {"killed_with_swap_free": False, "kill": {"swap_free_bytes": 0}}
+    (path / TRIALS).write_text("".join(json.dumps(line) + "\n" for line in data))
+    trials = edgebench.load(path).trials.set_index("trial")
+    marks = trials["killed_with_swap_free"]
+    assert marks.dtype == "boolean"
+    assert marks[one["trial"]]
+    assert marks.isna().sum() == len(data) - 2
+    assert trials.loc[one["trial"], "kill_swap_free_bytes"] == 60 * MIB
+    (point,) = [p for p in summarise(read_sweep(path)) if p.swap_free_bytes]
+    assert (point.point, point.swap_free_bytes.low) == (one["point"], 60 * MIB)
+    assert point.swap_free_bytes.count == 1
+
+
+def test_a_line_without_an_end_is_not_read_for_ever(tmp_path: Path):
+    """A file that is damaged from some byte on, and what stands before it counts."""
+    path = make_sweep(tmp_path)
+    whole = (path / TRIALS).stat().st_size
+    with (path / TRIALS).open("r+b") as file:
+        file.truncate(whole + MOST_LINE_BYTES + (8 << 20))
+    loaded = edgebench.load(path)
+    assert len(loaded.trials) == 9
+    assert loaded.warnings == [f"{TRIALS} is damaged from byte {whole} on"]

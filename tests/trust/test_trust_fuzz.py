@@ -8,7 +8,6 @@ import io
 import json
 import math
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -28,9 +27,7 @@ from edgebench.measures.heap.dump import parse_dump
 from edgebench.measures.heap.massif_file import parse_massif
 from edgebench.measures.strategies.gnu_time import GnuTime, read_report
 from edgebench.records import is_number
-from edgebench.results.columns import large_file as large
 from edgebench.results.results import load
-from edgebench.results.sweep_reader import read_records
 from edgebench.scenario.scenario import load_scenario
 from edgebench.slowdown.calibration.device import load_calibration, save_calibration
 from edgebench.spans import events_to_phases, unfinished_span
@@ -120,52 +117,6 @@ def test_any_bytes_among_the_trials(sweep: Path, data: st.DataObject) -> None:
     """Cut, overwritten or moved bytes are left out and said, or refused."""
     with put(sweep / "trials.jsonl", data.draw(torn((sweep / "trials.jsonl").read_bytes()))):
         assert harmless(said_of(sweep))
-
-
-def judged(path: Path) -> tuple[str, list[str]]:
-    """The records of a file of lines, or why it is refused, and the warnings."""
-    warnings: list[str] = []
-    try:
-        return repr(list(map(vars, read_records(path, warnings)))), warnings
-    except EdgebenchError as error:
-        return error.what, []
-
-
-@pytest.mark.promise(
-    "A large `trials.jsonl` is checked line by line like a small one: same records, same warnings."
-)
-@_tried(20)
-@given(st.data())
-def test_any_lines_are_judged_as_of_a_large_file(
-    sweep: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    """Columns are read another way than records, and tell the same of the same bytes."""
-    lines = lines_of(sweep)[:4]
-    spoilt = json.dumps(data.draw(spoiled(json.loads(lines[1])))).encode() + b"\n"
-    content = b"".join([lines[0], spoilt, *lines[2:]])
-    path = tmp_path_factory.mktemp("large") / "trials.jsonl"
-    path.write_bytes(data.draw(torn(content)) if data.draw(st.booleans()) else content)
-    small = judged(path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "LARGE_BYTES", 1)
-        assert judged(path) == small
-        assert judged(path) == small
-
-
-@fuzz_sweep
-@given(st.data())
-def test_anything_kept_beside_the_trials(
-    sweep: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    """What is kept for the next reader may be any file: the results stay what the lines say."""
-    folder = tmp_path_factory.mktemp("kept") / "sweep"
-    shutil.copytree(sweep, folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "LARGE_BYTES", 1)
-        said = said_of(folder)
-        kept = folder / "trials.columns"
-        kept.write_bytes(data.draw(torn(kept.read_bytes())))
-        assert said_of(folder) == said
 
 
 @pytest.mark.parametrize("name", ["resolved.json", "environment.json", "networks.json"])

@@ -80,7 +80,6 @@ ALLOWED = {
     ("serve/job.py", "save"): _SAVED,
     ("serve/job_queue.py", "save"): _SAVED,
     ("cgroups/sample_archive.py", "ZipFile"): "into an open file",
-    ("results/columns/cache.py", "ZipFile"): "into an open file",
     ("measures/heap/dump_files.py", "NamedTemporaryFile"): "a new name and file, 0600",
     ("workloads/training/data_sources.py", "TemporaryDirectory"): "a new name and folder, 0700",
     ("measures/strategies/categories_view.py", "write_text"): _WORKER,

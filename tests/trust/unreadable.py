@@ -56,14 +56,6 @@ def _page() -> None:
             sys.stdout.write(f"{error}\n")
 
 
-def _large() -> None:
-    """As a large file is read: line by line, with a cache of its columns."""
-    from edgebench.results.columns import large_file
-
-    large_file.LARGE_BYTES = 0
-    verb("show", "results")()
-
-
 def _running() -> None:
     """While a sweep writes there."""
     fd = layout.open_locked(SWEEP / layout.TRIALS)
@@ -80,7 +72,6 @@ BODIES: dict[str, Callable[[], None]] = {
     **{name: READERS[name] for name in ("show", "watch", "compare", "check", "study", "demo")},
     "reconcile": READERS["reconcile"],
     "page": _page,
-    "large": _large,
     "running": _running,
     "stored": verb("predict", str(SWEEP / "fits"), "--memory", "80M"),
     "run": verb("run", "s.toml", "--device", "board", "--results", "results"),
