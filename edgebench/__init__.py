@@ -192,8 +192,8 @@ def minimum(
     from pathlib import Path
 
     from edgebench.cli.progress import shown_progress
+    from edgebench.run.minimum import minimum_of
     from edgebench.run.sweep import SweepOptions
-    from edgebench.run.workload_minimum import workload_minimum
 
     settings = {
         "slowdown": slowdown,
@@ -216,4 +216,4 @@ def minimum(
     }
     where = SweepOptions(Path(results))
     with shown_progress() as progress:
-        return workload_minimum(workload, network, settings, where, progress)
+        return minimum_of(workload, network, settings, where, progress)

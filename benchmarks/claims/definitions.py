@@ -21,13 +21,15 @@ def _compare() -> Iterator[Claim]:
 
 
 def _minimum() -> Iterator[Claim]:
-    from edgebench.run.limit_bracket import _DOWN, _NEAR, PRECISION
-    from edgebench.run.program_search import (
+    from edgebench.run.search import (
         _BUDGET_S,
         _BUDGET_TRIALS,
         _DEMAND_SPREAD,
+        _DOWN,
+        _NEAR,
         _STOP,
         _STOP_AGAIN,
+        PRECISION,
     )
 
     yield says("demands differ by more than {} %", _whole(100 * _DEMAND_SPREAD))
@@ -41,7 +43,7 @@ def _minimum() -> Iterator[Claim]:
 
 
 def _batch() -> Iterator[Claim]:
-    from edgebench.run.limit_bracket import PRECISION
+    from edgebench.run.search import PRECISION
 
     yield says("the answer is a pair of limits within {} %", _whole(100 * (PRECISION - 1)))
 

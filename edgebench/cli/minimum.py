@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from edgebench.cli.trial_progress import TrialProgress
     from edgebench.records import TrialRecord
     from edgebench.run.folder_changes import FolderChanges
-    from edgebench.run.limit_search import LimitGuess
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
+    from edgebench.run.search import LimitGuess
     from edgebench.run.sweep import SweepOptions
 
 #: So many changed files are named.

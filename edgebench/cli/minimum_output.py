@@ -22,9 +22,9 @@ from edgebench.units import MIB, format_duration, format_size
 if TYPE_CHECKING:
     from edgebench.boards.board import Board
     from edgebench.results.kill_rate import KillRate
-    from edgebench.run.limit_bracket import LimitBracket, TriedLimit
     from edgebench.run.minimum_answer import Minimum
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
+    from edgebench.run.search import LimitBracket, TriedLimit
 
 
 def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> None:

@@ -14,12 +14,8 @@ from edgebench.processes import find_program
 if TYPE_CHECKING:
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
 
-#: What only a network has, and what only a program has.
-_OF_NETWORKS = ("phase", *options.NETWORK_KEYS)
-_OF_PROGRAMS = (
-    *("throughput", "throughput_pattern", "throughput_json", "unit", "files"),
-    *("stop_after", "reset", "budget"),
-)
+#: What only a network has.
+_NETWORK_KEYS = ("phase", *options.NETWORK_KEYS)
 
 
 class NetworkOrProgram(options.NetworkOrCommand):
@@ -46,7 +42,7 @@ def minimum_request(
     Raises:
         UsageError: neither a network nor a program, or a flag that doesn't fit it.
     """
-    from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
+    from edgebench.run.minimum_requests import PROGRAM_KEYS, MinimumRequest, ProgramRequest
 
     command: tuple[str, ...] | None = context.meta.get("command")
     if command is None and len(network) > 1:
@@ -56,7 +52,7 @@ def minimum_request(
             "name a network, or a program after --",
             remedy="edgebench minimum -- python3 train.py",
         )
-    refused = _OF_NETWORKS if command else _OF_PROGRAMS
+    refused = _NETWORK_KEYS if command else PROGRAM_KEYS
     options.refuse_given(context, refused, "networks" if command else "programs (after --)")
     settings = {key: value for key, value in settings.items() if key not in refused}
     if not command:

@@ -28,7 +28,7 @@ from edgebench.run.advice_trials import (
     AdviceTrials,
     paired_ratio,
 )
-from edgebench.run.limit_trials import Pace, pace_of_phase, pace_of_program
+from edgebench.run.pace import Pace, pace_of_phase, pace_of_program
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.run.sweep_folder import planned_trials
 from edgebench.run.trial_loop import Progress

@@ -31,7 +31,7 @@ from edgebench.run.advice_trials import (
     AdviceTrials,
     paired_ratio,
 )
-from edgebench.run.limit_trials import Pace
+from edgebench.run.pace import Pace
 from edgebench.scenario.points import PlannedTrial
 
 #: A slowdown below this, in either first pair, is no pressure; from the other on one pair will do.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from edgebench.records import TrialRecord
 from edgebench.run.advice_candidates import PLAIN, Candidate
 from edgebench.run.advice_outputs import outputs_differ
-from edgebench.run.limit_trials import Pace, median_pace
+from edgebench.run.pace import Pace, median_pace
 from edgebench.scenario.points import PlannedTrial
 
 #: The first block of each stage: the plain workload alone; each remedy; two at once; the best anew

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgebench.errors import UsageError, WorkloadError
-from edgebench.run.batch_search import BatchPlanner, LargestBatch, candidates
-from edgebench.run.limit_bracket import LimitBracket, viable_bracket
-from edgebench.run.limit_search import BracketingPlanner, LimitGuess
 from edgebench.run.minimum import run_search
 from edgebench.run.minimum_requests import shares
+from edgebench.run.pace import pace_of_phase
+from edgebench.run.search import (
+    BatchSearch,
+    LargestBatch,
+    LimitBracket,
+    LimitSearch,
+    SearchGoal,
+    TrialRules,
+    viable_bracket,
+)
 from edgebench.run.sweep import SweepOptions
 from edgebench.run.trial_loop import Progress
 from edgebench.scenario.flag_scenario import requested_limits, scenario_from_flags
@@ -64,6 +71,14 @@ class LeastMemory:
     trials: int
 
 
+def candidates(most: int) -> Iterator[int]:
+    """Every batch up to 64, and from there on in steps of at most 3 %."""
+    batch = 1
+    while batch <= most:
+        yield batch
+        batch += max(1, batch // 32)
+
+
 def largest_batch(
     training: BatchRequest, memory: str, most: int, options: SweepOptions, progress: Progress
 ) -> BatchFit:
@@ -78,7 +93,7 @@ def largest_batch(
     limited = [point for point in points(scenario) if not point.unlimited]
     if not limited or limited[0].share is not None:
         raise UsageError(f"{memory!r} is not a size", remedy="write a size, as --memory 1G")
-    planner = BatchPlanner(limited)
+    planner = BatchSearch(limited)
     sweep, planned, records = run_search(scenario, options, progress, planner)
     found = planner.found(planned, records)
     if found.too_large and found.too_large.outcome == "failed":
@@ -101,7 +116,7 @@ def least_memory(
         CgroupError, MachineError, ResultsError: as :func:`edgebench.run.sweep.run_sweep` does.
     """
     scenario = _scenario(training, [batch], shares())
-    planner = BracketingPlanner(points(scenario), None, "round", LimitGuess())
+    planner = LimitSearch(points(scenario), SearchGoal(), TrialRules(pace_of_phase("round")))
     sweep, planned, records = run_search(scenario, options, progress, planner)
     demand = next((r.demand_bytes for r in sweep.records if r.demand_bytes is not None), None)
     if demand is None:

@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from edgebench.errors import WorkloadError
+from edgebench.errors import UsageError, WorkloadError
 from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep, read_sweep
-from edgebench.run.limit_bracket import (
-    LimitBracket,
-    slowdown_bracket,
-    viable_bracket,
-)
-from edgebench.run.limit_search import BracketingPlanner, LimitGuess
-from edgebench.run.limit_trials import (
-    median_pace,
-    pace_of_phase,
-    pace_of_program,
-    start_of_rounds,
-)
+from edgebench.run.function import function_settings, name_of
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import (
     PHASES,
+    PROGRAM_KEYS,
     MinimumRequest,
     ProgramRequest,
     minimum_scenario,
     program_scenario,
 )
-from edgebench.run.program_search import ProgramGoal, ProgramPlanner, demand_range
-from edgebench.run.search_planner import SearchPlanner
+from edgebench.run.pace import median_pace, pace_of_phase, pace_of_program, start_of_rounds
+from edgebench.run.scratch import scratch_folder
+from edgebench.run.search import (
+    LimitBracket,
+    LimitGuess,
+    LimitSearch,
+    SearchGoal,
+    TrialRules,
+    demands_of,
+    slowdown_bracket,
+    viable_bracket,
+)
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.run.sweep_folder import planned_trials
 from edgebench.run.trial_loop import Progress
 from edgebench.run.unlimited_trials import check_command, check_throughput, check_unlimited
-from edgebench.run.within_search import WithinPlanner
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.scenario.scenario import Scenario
 from edgebench.throughput import throughput_unit
 from edgebench.units import parse_duration, parse_size
+
+#: Trials of a program without a limit: so many, and so many if their demands differ.
+_UNLIMITED, _MOST_UNLIMITED = 2, 4
+#: What Python's callers can set of a network alone.
+_PYTHON_NETWORK_KEYS = ("prompt", "new_tokens")
+_REMEDY = 'edgebench.minimum("python3 train.py"), or edgebench.minimum(network="resnet18")'
 
 
 @dataclass(frozen=True)
@@ -51,8 +59,8 @@ class _Search:
 
     name: str
     scenario: Scenario
-    planner: SearchPlanner
-    goal: ProgramGoal
+    planner: LimitSearch
+    goal: SearchGoal
     stop_after_s: float | None = None
     size_bytes: int | None = None
 
@@ -76,6 +84,49 @@ def find_minimum(
     if isinstance(request, ProgramRequest):
         check_command(request.command)
     return _found(search, run_sweep(search.scenario, options, progress, search.planner).folder)
+
+
+def minimum_of(
+    workload: str | Sequence[str] | Callable[[], object] | None,
+    network: str | None,
+    settings: dict[str, Any],
+    where: SweepOptions,
+    progress: Progress,
+) -> Minimum:
+    """Search as the verb does. ``settings`` are the request's, None for what was not given.
+
+    Raises:
+        UsageError: neither or both of a workload and a network, or a setting that does not fit.
+        EdgebenchError: as :func:`find_minimum` does.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
+    if (workload is None) == (network is None):
+        raise UsageError("name a command, a function or a network", remedy=_REMEDY)
+    if network is not None:
+        if other := sorted(set(PROGRAM_KEYS) & given.keys()):
+            raise UsageError(f"{other[0]} is for programs only", remedy=f"leave out {other[0]}=")
+        return find_minimum(MinimumRequest(network, **given), where, progress)
+    if other := sorted(set(_PYTHON_NETWORK_KEYS) & given.keys()):
+        raise UsageError(f"{other[0]} is for networks only", remedy=f"leave out {other[0]}=")
+    if "files" in given:
+        given["files"] = tuple(map(str, given["files"]))
+    if "reset" in given:
+        given["reset"] = tuple(_words(given["reset"]))
+    if not callable(workload):
+        command = tuple(_words(workload or ""))
+        return find_minimum(ProgramRequest(command, **given), where, progress)
+    with scratch_folder() as folder:
+        stored = function_settings(workload, folder)
+        spec = json.dumps({"argument": stored["argument"]})
+        request = ProgramRequest((sys.executable, stored["script"], spec), **given)
+        return replace(find_minimum(request, where, progress), name=name_of(workload))
+
+
+def _words(command: str | Sequence[str]) -> list[str]:
+    words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
+    if not words:
+        raise UsageError("the command is empty", remedy=_REMEDY)
+    return words
 
 
 def minimum_so_far(request: MinimumRequest | ProgramRequest, folder: Path) -> Minimum | None:
@@ -107,19 +158,11 @@ def _search_of(request: MinimumRequest | ProgramRequest, guess: LimitGuess | Non
     size_bytes = parse_size(request.within) if request.within else None
     if isinstance(request, ProgramRequest):
         return _program_search(request, size_bytes)
-    scenario, pace = minimum_scenario(request), pace_of_phase(PHASES[request.phase])
-    made, slowdown = points(scenario), request.allowed_slowdown
-    goal = ProgramGoal(slowdown, None, request.confirm)
-    planner: SearchPlanner = (
-        BracketingPlanner(
-            *(made, slowdown, PHASES[request.phase], guess or LimitGuess(), request.confirm),
-            killed=request.killed,
-        )
-        if size_bytes is None
-        else WithinPlanner(
-            made, pace, compared=request.slowdown is not None, confirm=request.confirm
-        )
-    )
+    phase = PHASES[request.phase]
+    goal = SearchGoal(request.allowed_slowdown, None, request.confirm, request.killed)
+    rules = TrialRules(pace_of_phase(phase), unlimited=1 if goal.slowdown is None else 2)
+    scenario = minimum_scenario(request)
+    planner = LimitSearch(points(scenario), goal, rules, guess)
     return _Search(request.network, scenario, planner, goal, size_bytes=size_bytes)
 
 
@@ -129,20 +172,20 @@ def _program_search(request: ProgramRequest, size_bytes: int | None) -> _Search:
         parse_duration(text) if text else None
         for text in (request.timeout, request.budget, request.stop_after)
     )
-    goal = ProgramGoal(
-        *(request.allowed_slowdown, request.throughput, request.confirm, timeout_s, budget_s),
-        killed=request.killed,
-    )
-    compared = request.slowdown is not None or request.throughput is not None
-    planner: SearchPlanner = (
-        ProgramPlanner(points(scenario), goal)
-        if size_bytes is None
-        else (
-            WithinPlanner(
-                points(scenario), pace_of_program, compared=compared, confirm=goal.confirm
-            )
+    goal = SearchGoal(request.allowed_slowdown, request.throughput, request.confirm, request.killed)
+    if size_bytes is None:
+        rules = TrialRules(
+            pace_of_program,
+            unlimited=_UNLIMITED,
+            most_unlimited=_MOST_UNLIMITED,
+            timeout_s=timeout_s,
+            is_hurried=True,
+            budget_s=budget_s,
         )
-    )
+    else:
+        is_compared = goal.slowdown is not None or goal.throughput is not None
+        rules = TrialRules(pace_of_program, unlimited=2 if is_compared else 1)
+    planner = LimitSearch(points(scenario), goal, rules)
     return _Search(shlex.join(request.command), scenario, planner, goal, stop_after_s, size_bytes)
 
 
@@ -154,8 +197,8 @@ def _found(search: _Search, folder: Path) -> Minimum:
     ]
     check_unlimited(sweep, search.name, unlimited)
     check_throughput(search.name, unlimited, goal.throughput)
-    demand = demand_range(unlimited)
-    if demand is None:
+    demands = demands_of(unlimited)
+    if not demands:
         what = f"how much memory {search.name} needs is not known"
         raise WorkloadError(what, where=str(sweep.path), remedy="edgebench doctor")
     pace = median_pace(unlimited, planner.pace)
@@ -167,8 +210,9 @@ def _found(search: _Search, folder: Path) -> Minimum:
     return Minimum(
         name=search.name,
         folder=sweep.path,
-        demand_bytes=demand[1],
-        demand_least_bytes=demand[0],
+        demand_bytes=max(demands),
+        demand_least_bytes=min(demands),
+        demands_bytes=tuple(demands),
         unlimited_s=None if rates else pace,
         viable=viable_bracket(tried),
         fast=fast,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgebench.run.limit_bracket import LimitBracket, TriedLimit
-from edgebench.run.program_search import differs
+from edgebench.run.search import LimitBracket, TriedLimit, differs
 from edgebench.text import shortened
 from edgebench.throughput import per_second_words
-from edgebench.units import brief_size, format_duration, times_as_long
+from edgebench.units import brief_size, format_duration, format_times, times_as_long
 
 #: From this share of the demand on, a limit is the demand, as well as it is known.
 _ABOUT = 0.97
@@ -40,6 +39,7 @@ class Minimum:
             None: they don't, or it was not asked for.
         later_start_trials: how many trials at that limit say so.
         size_bytes: the only limit that was tried, to say whether it is enough; None: a search.
+        demands_bytes: what each unlimited trial needed, in the order of the trials.
         finished: whether all questions were answered; False: it was interrupted or out of time.
     """
 
@@ -61,6 +61,7 @@ class Minimum:
     later_start_s: float | None = None
     later_start_trials: int = 0
     size_bytes: int | None = None
+    demands_bytes: tuple[int, ...] = ()
     finished: bool = True
 
     @property
@@ -69,6 +70,19 @@ class Minimum:
         if self.size_bytes is None:
             return None
         return (self.viable if self.fast is None else self.fast).good is not None
+
+    @property
+    def has_varying_demand(self) -> bool:
+        """Whether the unlimited trials did not all need the same."""
+        return differs(self.demand_least_bytes, self.demand_bytes)
+
+    @property
+    def is_first_different(self) -> bool:
+        """Whether only the first unlimited trial had another demand than the others."""
+        later = self.demands_bytes[1:]
+        if len(later) < 2 or not self.has_varying_demand:
+            return False
+        return not differs(min(later), max(later))
 
     @property
     def sentence(self) -> str:
@@ -104,10 +118,21 @@ class Minimum:
         return f"<p><b>{escape(self.name)} {escape(self.sentence)}</b></p>{table if rows else ''}"
 
     def _demand_words(self) -> str:
+        """The demand; where it varies, why and what to reserve."""
+        if not self.has_varying_demand:
+            return f"needs {brief_size(self.needed_bytes)}"
+        reserve = f"reserve {brief_size(self.needed_bytes)}"
+        if self.is_first_different:
+            first, later = (
+                brief_size(self.demands_bytes[0]),
+                brief_size(max(self.demands_bytes[1:])),
+            )
+            return (
+                f"needed {first} in its first run and {later} in later ones, so a run changes "
+                f"what the next one needs: {reserve}"
+            )
         least, most = brief_size(self.demand_least_bytes), brief_size(self.demand_bytes)
-        if differs(self.demand_least_bytes, self.demand_bytes):
-            return f"needs {least.removesuffix(' MiB')} to {most}, different each time"
-        return f"needs {brief_size(self.needed_bytes)}"
+        return f"needs {least} to {most}, depending on the run: {reserve}"
 
     @property
     def needed_bytes(self) -> float:
@@ -169,7 +194,13 @@ class Minimum:
             # The next words say what happens below.
             stopped = bad.outcome == "timeout"
             return None if stopped else f"{fine} down to {brief_size(good.limit_bytes)}"
-        return f"{words} {_below(self.fast)}"
+        if self.fast.settled:
+            return f"{words} below {brief_size(good.limit_bytes)}"
+        # Between the two it is not known.
+        above = f"at {brief_size(good.limit_bytes)}"
+        if bad.slowdown and good.slowdown and self.throughput is None:
+            words, fine = f"takes {times_as_long(bad.slowdown)}", format_times(good.slowdown)
+        return f"{words} at {brief_size(bad.limit_bytes)}, {fine} {above}"
 
     def _end_words(self) -> str | None:
         """Where it is killed, or stopped since it takes too long."""
@@ -180,11 +211,13 @@ class Minimum:
         how = self._end(bad)
         if good is None:
             return f"{how} at {brief_size(bad.limit_bytes)}"
-        if differs(self.demand_least_bytes, self.demand_bytes):
-            return f"{how} in some trials {_below(self.viable)}"
-        if self.viable.settled and good.limit_bytes >= _ABOUT * self.needed_bytes:
+        least = brief_size(good.limit_bytes)
+        if self.has_varying_demand or not self.viable.settled:
+            # Between the two it is not known.
+            return f"{how} at {brief_size(bad.limit_bytes)}, finished at {least}"
+        if good.limit_bytes >= _ABOUT * self.needed_bytes:
             return f"{how} with less"
-        return f"{how} {_below(self.viable)}"
+        return f"{how} below {least}"
 
     def _end(self, one: TriedLimit) -> str:
         """How the trials at a limit ended that is too small."""
@@ -195,17 +228,6 @@ class Minimum:
         if self.unlimited_s is None or self.unlimited_per_s is not None:
             return f"not finished after {_seconds(one.stopped_s)}"
         return f"takes more than {times_as_long(one.stopped_s / self.unlimited_s)}"
-
-
-def _below(found: LimitBracket) -> str:
-    """``below 300 MiB``; both ends, where they are far apart."""
-    assert found.good
-    assert found.bad
-    good, bad = brief_size(found.good.limit_bytes), brief_size(found.bad.limit_bytes)
-    if found.settled:
-        return f"below {good}"
-    # Between the two it is not known.
-    return f"below {bad} to {good}"
 
 
 def _factor(slowdown: float | None) -> str:

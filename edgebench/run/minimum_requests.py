@@ -35,6 +35,17 @@ PHASES = {
     "prefill": "prefill",
     "decode": "decode",
 }
+#: What can be set of a program alone.
+PROGRAM_KEYS = (
+    "throughput",
+    "throughput_pattern",
+    "throughput_json",
+    "unit",
+    "files",
+    "stop_after",
+    "reset",
+    "budget",
+)
 #: The slowdown that is searched for where there is swap, if no other is asked for.
 USUAL_SLOWDOWN = 2.0
 

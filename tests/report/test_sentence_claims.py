@@ -45,7 +45,7 @@ from edgebench.report.tables import summary_table
 from edgebench.report.workload import workloads
 from edgebench.results.spread import spread_of
 from edgebench.results.summary import summarise
-from edgebench.run.limit_bracket import TriedLimit, viable_bracket
+from edgebench.run.search import TriedLimit, viable_bracket
 from edgebench.units import format_duration, format_size
 
 SAME = re.compile(

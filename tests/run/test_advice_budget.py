@@ -15,7 +15,7 @@ from edgebench.run.advice_candidates import PLAIN, candidates_of
 from edgebench.run.advice_planner import AdvicePlanner
 from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
 from edgebench.run.advice_trials import MEASURING, SCREENING, UNLIMITED, AdviceTrials
-from edgebench.run.limit_trials import pace_of_program
+from edgebench.run.pace import pace_of_program
 from edgebench.scenario.points import PlannedTrial
 
 #: A plain trial without and with the limit, seconds.

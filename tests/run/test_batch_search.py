@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.batch_search import BatchPlanner, LargestBatch, candidates
+from edgebench.run.batch import candidates
+from edgebench.run.search import BatchSearch, LargestBatch
 from edgebench.scenario.points import PlannedTrial, Point
 
 LIMIT = LimitSetting("1G", 1 << 30)
@@ -18,7 +19,7 @@ def searched(
 ) -> tuple[LargestBatch, list[PlannedTrial]]:
     """What is found where a batch's trial (its number from 0) fits so, and all that was planned."""
     made = [Point(f"p{n}", {"batch": n}, LIMIT) for n in candidates(most)]
-    planner = BatchPlanner(made)
+    planner = BatchSearch(made)
     planned, records = planner.first(), dict[str, TrialRecord]()
     new = planned
     while new:

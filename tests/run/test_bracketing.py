@@ -12,15 +12,27 @@ import pytest
 from edgebench.cli.minimum_output import found_words, outcome_words
 from edgebench.errors import UsageError
 from edgebench.records import KillReport
-from edgebench.run.limit_bracket import LimitBracket, slowdown_bracket, viable_bracket
-from edgebench.run.limit_search import BracketingPlanner, LimitGuess
 from edgebench.run.minimum import find_minimum
 from edgebench.run.minimum_requests import MinimumRequest, minimum_scenario
+from edgebench.run.pace import pace_of_phase
+from edgebench.run.search import (
+    LimitBracket,
+    LimitGuess,
+    LimitSearch,
+    SearchGoal,
+    TrialRules,
+    slowdown_bracket,
+    viable_bracket,
+)
 from edgebench.scenario.points import Point, points
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
 
 from planner_worlds import DEMAND, World, hinge
+
+#: As a search of a network has them: what is compared is made twice without a limit.
+RULES = TrialRules(pace_of_phase("round"), unlimited=2)
+ALONE = TrialRules(pace_of_phase("round"))
 
 
 def candidates(swap: str = "4G") -> list[Point]:
@@ -34,7 +46,7 @@ def search(
     """A search in a world that kills below ``edge`` of the demand and slows by the hinge."""
     made = candidates(swap)
     world = World(made, hinge, killed_below=edge)
-    planner = BracketingPlanner(made, slowdown, "round", guess)
+    planner = LimitSearch(made, SearchGoal(slowdown), RULES if slowdown else ALONE, guess)
     world.explore(planner)
     tried = planner.tried(world.planned, world.records)
     return world, viable_bracket(tried), slowdown_bracket(tried, slowdown or math.inf)
@@ -80,7 +92,7 @@ def test_with_enough_swap_only_what_is_asked_for_is_searched(guess: LimitGuess):
     worlds = {killed: World(made, hinge, killed_below=0.05) for killed in (False, True)}
     brackets = {}
     for killed, world in worlds.items():
-        planner = BracketingPlanner(made, factor, "round", guess, 3, killed=killed)
+        planner = LimitSearch(made, SearchGoal(factor, None, 3, killed), RULES, guess)
         world.explore(planner)
         tried = planner.tried(world.planned, world.records)
         brackets[killed] = slowdown_bracket(tried, factor)
@@ -95,7 +107,7 @@ def test_with_too_little_swap_it_is_killed_and_that_is_searched():
     """Swap that can't hold the demand: it is killed before it is slow, asked for or not."""
     made = candidates("100M")
     world = World(made, lambda share: 1.0, killed_below=0.75)
-    planner = BracketingPlanner(made, 2.0, "round", LimitGuess(), killed=False)
+    planner = LimitSearch(made, SearchGoal(2.0, killed=False), RULES)
     world.explore(planner)
     assert viable_bracket(planner.tried(world.planned, world.records)).settled
 
@@ -111,7 +123,7 @@ def test_nothing_is_fast_enough():
     """A factor that no limit meets: the search ends, and says so by having nothing good."""
     made = candidates()
     world = World(made, lambda share: 1.0 if share == math.inf else 2.0)
-    planner = BracketingPlanner(made, 1.5, "round", LimitGuess())
+    planner = LimitSearch(made, SearchGoal(1.5), RULES)
     world.explore(planner)
     found = slowdown_bracket(planner.tried(world.planned, world.records), 1.5)
     assert found.good is None
@@ -131,7 +143,7 @@ def test_a_kill_with_swap_free_is_not_enough_and_says_why():
     """Such a limit is not viable, and the answer tells how much swap was free."""
     made = candidates()
     world = World(made, hinge, killed_below=0.5)
-    planner = BracketingPlanner(made, None, "round", LimitGuess())
+    planner = LimitSearch(made, SearchGoal(), ALONE)
     world.explore(planner)
     free = KillReport(swap_allowed_bytes=4 << 30, swap_free_bytes=3 << 30)
     for name, record in world.records.items():

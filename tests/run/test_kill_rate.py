@@ -12,9 +12,17 @@ from scipy import stats
 
 from edgebench.records import TrialRecord
 from edgebench.results.kill_rate import KillRate, binomial_interval
-from edgebench.run.limit_bracket import PRECISION, LimitBracket, viable_bracket
-from edgebench.run.limit_search import BracketingPlanner, LimitGuess
 from edgebench.run.minimum_requests import MinimumRequest, minimum_scenario
+from edgebench.run.pace import pace_of_phase
+from edgebench.run.search import (
+    PRECISION,
+    LimitBracket,
+    LimitGuess,
+    LimitSearch,
+    SearchGoal,
+    TrialRules,
+    viable_bracket,
+)
 from edgebench.scenario.points import PlannedTrial, points
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
@@ -93,7 +101,8 @@ def search(confirm: int) -> tuple[World, LimitBracket]:
     """A search in that world."""
     made = points(minimum_scenario(MinimumRequest("lenet", swap="4G")))
     world = Sometimes(made, hinge, killed_below=0.5)
-    planner = BracketingPlanner(made, None, "round", LimitGuess(0.5 * DEMAND), confirm)
+    goal, rules = SearchGoal(confirm=confirm), TrialRules(pace_of_phase("round"))
+    planner = LimitSearch(made, goal, rules, LimitGuess(0.5 * DEMAND))
     world.explore(planner)
     return world, viable_bracket(planner.tried(world.planned, world.records))
 

@@ -14,13 +14,20 @@ from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.results import load
 from edgebench.results.trial_lines import trial_times
-from edgebench.run.limit_bracket import LimitBracket, TriedLimit, slowdown_bracket, viable_bracket
-from edgebench.run.limit_trials import start_of_rounds
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import ProgramRequest, program_scenario
 from edgebench.run.output_rate import OutputRate
-from edgebench.run.program_search import ProgramGoal, ProgramPlanner, demand_range
-from edgebench.run.within_search import WithinPlanner
+from edgebench.run.pace import pace_of_program, start_of_rounds
+from edgebench.run.search import (
+    LimitBracket,
+    LimitSearch,
+    SearchGoal,
+    TrialRules,
+    TriedLimit,
+    demand_range,
+    slowdown_bracket,
+    viable_bracket,
+)
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.units import MIB, brief_size
 
@@ -29,7 +36,7 @@ World = Callable[[float | None, int], float | None]
 
 
 def explore(
-    planner: ProgramPlanner | WithinPlanner, world: World, demands: list[int], swap: str = "none"
+    planner: LimitSearch, world: World, demands: list[int], swap: str = "none"
 ) -> tuple[list[PlannedTrial], dict[str, TrialRecord]]:
     """Run the planner to its end; unlimited trials need the demands in MiB, one after the other."""
     by_id = {point.id: point for point in planner_points(swap)}
@@ -61,9 +68,16 @@ def planner_points(swap: str = "none"):
     return points(program_scenario(ProgramRequest(("true",), swap=swap)))
 
 
-def search(world: World, demands: list[int], goal: ProgramGoal | None = None, swap: str = "none"):
+def search(
+    world: World,
+    demands: list[int],
+    goal: SearchGoal | None = None,
+    swap: str = "none",
+    budget_s: float | None = None,
+):
     """The planner, what it planned, and the records."""
-    planner = ProgramPlanner(planner_points(swap), goal or ProgramGoal())
+    rules = TrialRules(pace_of_program, 2, 4, is_hurried=True, budget_s=budget_s)
+    planner = LimitSearch(planner_points(swap), goal or SearchGoal(confirm=3), rules)
     return planner, *explore(planner, world, demands, swap)
 
 
@@ -91,7 +105,7 @@ def test_with_swap_it_finds_where_it_gets_slow_within_a_minute():
     def world(mib: float | None, _: int) -> float:
         return 3.0 * max(1.0, (412 / mib) ** 2.2) if mib else 3.0
 
-    goal = ProgramGoal(slowdown=2.0)
+    goal = SearchGoal(2.0, confirm=3)
     planner, planned, records = search(world, [412], goal, "2G")
     found = slowdown_bracket(planner.tried(planned, records), 2.0)
     assert found.bad.limit_bytes < 300.7 * MIB <= found.good.limit_bytes
@@ -111,8 +125,8 @@ def test_with_enough_swap_a_kill_is_searched_only_on_request():
 
     found = {}
     for killed in (False, True):
-        goal = ProgramGoal(slowdown=2.0, budget_s=3600, killed=killed)
-        planner, planned, records = search(world, [412], goal, "2G")
+        goal = SearchGoal(2.0, None, 3, killed)
+        planner, planned, records = search(world, [412], goal, "2G", 3600)
         tried = planner.tried(planned, records)
         assert slowdown_bracket(tried, 2.0).settled
         found[killed] = min(one.limit_bytes for one in tried)
@@ -137,7 +151,7 @@ def test_a_program_that_fails_is_run_once():
 def test_one_limit_is_tried_until_it_fails():
     """--within: once unlimited, then that limit; the first kill ends it."""
     made = points(program_scenario(ProgramRequest(("true",), within="300M")))
-    planner = WithinPlanner(made, lambda r: r.wall_s, compared=False, confirm=3)
+    planner = LimitSearch(made, SearchGoal(confirm=3), TrialRules(lambda r: r.wall_s))
     records: dict[str, TrialRecord] = {}
     planned = planner.first()
     while len(records) < len(planned):
@@ -148,6 +162,7 @@ def test_one_limit_is_tried_until_it_fails():
             outcome="oom-killed" if len(records) == 2 else "ok",
             started_utc="",
             wall_s=1.0,
+            demand_bytes=MIB,
         )
         planned = planned + planner.further(planned, records)
     assert len(planned) == 3
@@ -186,14 +201,42 @@ def ended(mib: float, outcome: str = "ok", slowdown: float | None = None, **more
         ),
         (
             answer(
-                LimitBracket(ended(530), ended(520, "oom-killed")), demand_bytes=530 * MIB
+                LimitBracket(ended(535), ended(520, "oom-killed")), demand_bytes=530 * MIB
             ),
-            "needs 412 to 530 MiB, different each time; killed in some trials below 530 MiB "
+            "needs 412 MiB to 530 MiB, depending on the run: reserve 535 MiB; "
+            "killed at 520 MiB, finished at 535 MiB (9 trials, 41 s)",
+        ),
+        (
+            answer(
+                LimitBracket(ended(7.5), ended(7.3, "oom-killed")), demand_bytes=254 * MIB,
+                demand_least_bytes=7 * MIB,
+                demands_bytes=(254 * MIB, 7 * MIB, 7 * MIB, 7 * MIB),
+            ),
+            "needed 254 MiB in its first run and 7.0 MiB in later ones, so a run changes what "
+            "the next one needs: reserve 254 MiB; killed at 7.3 MiB, finished at 7.5 MiB "
             "(9 trials, 41 s)",
         ),
         (
+            answer(
+                LimitBracket(ended(296, slowdown=1.8), ended(251, "oom-killed")),
+                fast=LimitBracket(ended(296, slowdown=1.8), ended(251, "oom-killed")),
+                slowdown=2.0,
+            ),
+            "needs 412 MiB; takes at most 2 times as long down to 296 MiB; killed at 251 MiB, "
+            "finished at 296 MiB (9 trials, 41 s)",
+        ),
+        (
+            answer(
+                LimitBracket(ended(250, slowdown=2.5), None),
+                fast=LimitBracket(ended(300, slowdown=1.8), ended(250, slowdown=2.5)),
+                slowdown=2.0,
+            ),
+            "needs 412 MiB; takes 2.5 times as long at 250 MiB, 1.8 times at 300 MiB; finished "
+            "at 250 MiB, the least limit tried (9 trials, 41 s)",
+        ),
+        (
             answer(LimitBracket(ended(200), ended(100, "timeout", stopped_s=15.0))),
-            "needs 412 MiB; takes more than 5 times as long below 100 MiB to 200 MiB "
+            "needs 412 MiB; takes more than 5 times as long at 100 MiB, finished at 200 MiB "
             "(9 trials, 41 s)",
         ),
         (

@@ -1,0 +1,521 @@
+"""The search for a least limit or a largest batch, by trials.
+
+It keeps two values: the hardest that was enough, and the easiest that was not. Each trial brings
+them nearer to each other. The planners are pure: the same records give the same next trial, so that
+an interrupted search can be resumed.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from edgebench.record_view import needed_bytes
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.results.kill_rate import KillRate
+from edgebench.run.pace import Pace, median_pace, phase_seconds, trials_by_point
+from edgebench.scenario.planner import Planner
+from edgebench.scenario.points import PlannedTrial, Point, demand_of, limits_of
+from edgebench.units import MIB
+
+_T = TypeVar("_T")
+
+#: A bracket is settled once its ends differ by at most this ratio.
+PRECISION = 1.05
+#: A slowdown so near to the factor (as a logarithm) counts only when it was seen so often.
+_NEAR, _CONFIRMED = 0.15, 2
+#: While only one end is known, the distance from the guess grows by this power.
+_GROWTH = 2.5
+#: Without a guess for what is slow: each limit is this part of the last one that was fast enough;
+#: above one that was too slow, so many times it.
+_DOWN, _UP = 0.7, 1.2
+#: What is tried between two ends keeps this share of their distance from either.
+_MARGIN = 0.2
+#: Where swap can take all of the demand, trials begin to fail somewhere below this part of it.
+_SWAPPED_SHARE = 0.15
+#: No limit above so many times the demand is tried for what is slow, or for what is viable.
+_SLOW_MOST, _VIABLE_MOST = 1.3, 4.0
+#: A trial at a limit may take so many times as long as without one, or so much of the factor; less
+#: once one was stopped.
+_STOP, _STOP_AGAIN = (5.0, 2.5), (3.0, 1.5)
+#: It may always take this much longer, so that a short program isn't stopped for noise.
+_STOP_EXTRA_S = 1.0
+#: What a search may take: as long as so many unlimited trials, and at least so many seconds.
+_BUDGET_TRIALS, _BUDGET_S = 12, 45.0
+#: Demands that differ by more than this share, and by more than the kernel's batches of pages.
+_DEMAND_SPREAD, _SAME_BYTES = 0.05, MIB
+
+
+@dataclass(frozen=True)
+class TriedLimit:
+    """What the trials at one limit came to.
+
+    Args:
+        limit_bytes: the limit.
+        outcome: ``ok`` if all finished, else the first other outcome.
+        slowdown: the median of the trials; None unless all finished.
+        trials: how many there were.
+        swap_free_bytes: the least swap that was free at kills which a lack of it can't explain;
+            None: there were none.
+        killed: how many of the trials were killed for memory.
+        rounds: how many rounds each trial has.
+        round_s: the median of the rounds that finished, seconds.
+        stopped_s: how long a trial ran that was stopped at its time limit; None: none was.
+    """
+
+    limit_bytes: float
+    outcome: str
+    slowdown: float | None
+    trials: int = 1
+    swap_free_bytes: int | None = None
+    killed: int = 0
+    rounds: int = 1
+    round_s: float | None = None
+    stopped_s: float | None = None
+
+    @property
+    def kill_rate(self) -> KillRate | None:
+        """How often the limit kills; None if a trial ended in neither way."""
+        if self.outcome not in ("ok", "oom-killed"):
+            return None
+        return KillRate(self.killed, self.trials, self.rounds, self.round_s)
+
+
+@dataclass(frozen=True)
+class LimitBracket:
+    """The least limit that was enough, and the largest below it that was not; None: not found."""
+
+    good: TriedLimit | None
+    bad: TriedLimit | None
+
+    @property
+    def settled(self) -> bool:
+        """Whether both ends are known and near enough."""
+        if self.good is None or self.bad is None:
+            return False
+        return self.good.limit_bytes / self.bad.limit_bytes <= PRECISION
+
+
+def find_ends(
+    tried: Sequence[_T], is_good: Callable[[_T], bool], ease: Callable[[_T], float]
+) -> tuple[_T | None, _T | None]:
+    """The hardest good one, and the easiest bad one.
+
+    A good one that is harder than a bad one was luck, and does not count.
+    """
+    bad = max((one for one in tried if not is_good(one)), key=ease, default=None)
+    good = [one for one in tried if is_good(one) and (bad is None or ease(one) > ease(bad))]
+    return min(good, key=ease, default=None), bad
+
+
+def nearest_between(
+    candidates: Iterable[float], low: float, high: float, aim: float
+) -> float | None:
+    """The candidate between two values that is nearest to the aim by ratio; None without any."""
+    between = [one for one in candidates if low < one < high]
+    return min(between, key=lambda one: abs(math.log(one / aim)), default=None)
+
+
+def plan_trial(
+    planned: Sequence[PlannedTrial], point: str, timeout_s: float | None = None
+) -> PlannedTrial:
+    """The next trial of a search: one of this point, in a block of its own."""
+    number, repeat = len(planned), sum(one.point_id == point for one in planned)
+    return PlannedTrial(f"{number + 1:04d}", point, number, repeat, timeout_s=timeout_s)
+
+
+def viable_bracket(tried: Sequence[TriedLimit]) -> LimitBracket:
+    """The least limit at which trials finish."""
+    return LimitBracket(*find_ends(tried, lambda one: one.outcome == "ok", _limit_bytes))
+
+
+def slowdown_bracket(tried: Sequence[TriedLimit], slowdown: float) -> LimitBracket:
+    """The least limit at which the slowdown is at most the factor."""
+
+    def is_fast(one: TriedLimit) -> bool:
+        return one.slowdown is not None and one.slowdown <= slowdown
+
+    return LimitBracket(*find_ends(tried, is_fast, _limit_bytes))
+
+
+def _limit_bytes(one: TriedLimit) -> float:
+    return one.limit_bytes
+
+
+def demand_range(unlimited: Sequence[TrialRecord]) -> tuple[int, int] | None:
+    """The least and the most that unlimited trials needed; None if none of them tells."""
+    sizes = demands_of(unlimited)
+    return (min(sizes), max(sizes)) if sizes else None
+
+
+def demands_of(unlimited: Sequence[TrialRecord]) -> list[int]:
+    """Bytes that each unlimited trial needed, of those that finished and tell it."""
+    sizes = (needed_bytes(r) or r.peak_bytes for r in unlimited if r.outcome == "ok")
+    return [size for size in sizes if size]
+
+
+def differs(least_bytes: float, most_bytes: float) -> bool:
+    """Whether two demands differ by more than noise."""
+    return most_bytes - least_bytes > max(_DEMAND_SPREAD * least_bytes, _SAME_BYTES)
+
+
+@dataclass(frozen=True)
+class SearchGoal:
+    """What is searched for, beside the least viable limit.
+
+    Args:
+        slowdown: the factor that it may be slower by; None: only viability.
+        throughput: the least that it must get done in a second, instead of a slowdown.
+        confirm: how many further trials the least viable limit must finish.
+        killed: whether the least viable limit is searched for, too, where a slowdown is asked for
+            and swap can hold all of the demand.
+    """
+
+    slowdown: float | None = None
+    throughput: float | None = None
+    confirm: int = 0
+    killed: bool = True
+
+    def factor(self, unlimited_pace: float | None) -> float | None:
+        """The slowdown that is allowed; below 1: even the unlimited trials are too slow."""
+        if self.throughput is not None:
+            return 1 / unlimited_pace / self.throughput if unlimited_pace else None
+        return self.slowdown
+
+
+@dataclass(frozen=True)
+class LimitGuess:
+    """Where to begin, in bytes, as far as a prediction tells.
+
+    Else it begins at the part of the demand that swap can't take, and goes down from the demand.
+    """
+
+    viable_bytes: float | None = None
+    slowdown_bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class TrialRules:
+    """How the trials of a kind of workload are made and read.
+
+    Args:
+        pace: the time that the slowdown is of.
+        unlimited: how many trials without a limit are made.
+        most_unlimited: as many, if their demands differ.
+        timeout_s: the time limit of a trial; None: the scenario's.
+        is_hurried: whether a trial at a limit is stopped at a few times the unlimited time (unless
+            ``timeout_s`` is given), and the search ends with its budget.
+        budget_s: of all trials together; None: derived from the unlimited time.
+    """
+
+    pace: Pace
+    unlimited: int = 1
+    most_unlimited: int = 1
+    timeout_s: float | None = None
+    is_hurried: bool = False
+    budget_s: float | None = None
+
+
+class LimitSearch(Planner):
+    """Searches the least limits of one workload, one trial after the other.
+
+    With a single candidate, that limit is tried until a trial fails or enough have finished.
+
+    Args:
+        points: one unlimited point, and the candidates.
+        goal: what is searched for.
+        rules: how trials are made and read.
+        guess: where to begin.
+    """
+
+    def __init__(
+        self,
+        points: Sequence[Point],
+        goal: SearchGoal,
+        rules: TrialRules,
+        guess: LimitGuess | None = None,
+    ) -> None:
+        self._points = {point.id: point for point in points}
+        (self._unlimited,) = [point for point in points if point.unlimited]
+        self._goal, self._rules, self._guess = goal, rules, guess or LimitGuess()
+        self._single = len(points) == 2
+        self.pace = rules.pace
+
+    def first(self) -> list[PlannedTrial]:
+        """One without a limit: if it fails, there is nothing to search for."""
+        return [plan_trial([], self._unlimited.id, self._rules.timeout_s)]
+
+    def further(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """The next trial; empty once the answers are known, or at the end of the time."""
+        by_point = trials_by_point(planned, records)
+        base_s = _wall_s(by_point.get(self._unlimited.id, [])) or 0.0
+        trials = [record for own in by_point.values() for record in own]
+        if self._rules.is_hurried and len(trials) >= self._rules.unlimited:
+            spent_s = sum((one.wall_s or 0.0) + (one.harness_s or 0.0) for one in trials)
+            budget_s = self._rules.budget_s or max(_BUDGET_S, _BUDGET_TRIALS * base_s)
+            if spent_s + 2 * base_s > budget_s:
+                return []
+        return self.open_question(planned, records)
+
+    def open_question(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """The next trial, whatever time is left; empty once the answers are known."""
+        rules = self._rules
+        unlimited = trials_by_point(planned, records).get(self._unlimited.id, [])
+        demand = demand_range(unlimited)
+        if any(record.outcome != "ok" for record in unlimited) or demand is None:
+            return []
+        if len(unlimited) < (rules.most_unlimited if differs(*demand) else rules.unlimited):
+            return [plan_trial(planned, self._unlimited.id, rules.timeout_s)]
+        factor = self._goal.factor(median_pace(unlimited, self.pace))
+        own_demand = self._own_demand(planned, records)
+        limited = (point for point in self._points.values() if not point.unlimited)
+        candidates = {limit_of(point, own_demand): point.id for point in limited}
+        tried = self.tried(planned, records)
+        wanted = self._next(_Question([*candidates], tried, demand[1], factor))
+        if wanted is None:
+            return []
+        timeout_s = rules.timeout_s or self._stop_s(tried, _wall_s(unlimited), factor)
+        return [plan_trial(planned, candidates[wanted], timeout_s)]
+
+    def tried(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[TriedLimit]:
+        """What was tried below a limit."""
+        demand = self._own_demand(planned, records)
+        by_point = trials_by_point(planned, records)
+        base = median_pace(by_point.pop(self._unlimited.id, []), self.pace)
+        return [
+            _tried_limit(limit_of(self._points[name], demand), own, base, self.pace)
+            for name, own in by_point.items()
+        ]
+
+    def _own_demand(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> int:
+        """What limits are shares of, as a sweep resolves them, in bytes."""
+        return demand_of(self._unlimited, self._points, planned, records) or 0
+
+    def _stop_s(
+        self, tried: Sequence[TriedLimit], base_s: float | None, factor: float | None
+    ) -> float | None:
+        """When a trial at a limit is stopped; None: at the scenario's time limit."""
+        if base_s is None or not self._rules.is_hurried:
+            return None
+        # Once one was slow enough to be stopped, others need to show no more than that.
+        is_again = any(one.outcome == "timeout" for one in tried)
+        least, of_factor = _STOP_AGAIN if is_again else _STOP
+        return max(base_s * max(least, of_factor * (factor or 1.0)), base_s + _STOP_EXTRA_S)
+
+    def _next(self, asked: _Question) -> float | None:
+        """Kills first where little or no swap makes them likely: such trials are short."""
+        is_swappable = swap_holds(self._unlimited.limits, asked.demand_bytes)
+        is_slow_asked = asked.factor is not None and asked.factor > 1
+        slow = self._next_slow(asked) if is_slow_asked else None
+        if is_slow_asked and is_swappable and not (self._goal.killed or self._single):
+            return slow
+        viable = self._next_viable(asked, is_swappable=is_swappable)
+        first, second = (slow, viable) if is_swappable else (viable, slow)
+        return second if first is None else first
+
+    def _next_slow(self, asked: _Question) -> float | None:
+        """Down in large steps until it is too slow, then between the two last limits."""
+        factor = asked.factor or 1.0
+        found = slowdown_bracket(asked.tried, factor)
+        if (near := _doubtful_limit(found, factor)) is not None:
+            return near
+        guess = self._guess.slowdown_bytes or _slow_guess(found, asked.demand_bytes)
+        return _next_limit(self._up_to(asked, _SLOW_MOST), found, guess, factor)
+
+    def _next_viable(self, asked: _Question, *, is_swappable: bool) -> float | None:
+        """From the demand, or from what swap can't take; then often enough at the same limit."""
+        found, demand_bytes = viable_bracket(asked.tried), asked.demand_bytes
+        swap, begin = self._unlimited.limits, demand_bytes
+        if swap.swap_kind != "none":
+            swap_bytes = demand_bytes if is_swappable else swap.swap_bytes or 0
+            begin = max(demand_bytes - swap_bytes, demand_bytes * _SWAPPED_SHARE)
+        guess = self._guess.viable_bytes or begin
+        wanted = _next_limit(self._up_to(asked, _VIABLE_MOST), found, guess)
+        if wanted is None and found.good and (found.bad or self._single):
+            # Until it has finished often enough; if it fails, it is not viable.
+            return found.good.limit_bytes if found.good.trials <= self._goal.confirm else None
+        return wanted
+
+    def _up_to(self, asked: _Question, times: float) -> list[float]:
+        """The candidates up to so many times the demand; the only one in any case."""
+        most = times * asked.demand_bytes
+        return [limit for limit in asked.candidates if self._single or limit <= most]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is known before the next limit is chosen; sizes in bytes."""
+
+    candidates: Sequence[float]
+    tried: Sequence[TriedLimit]
+    demand_bytes: float
+    factor: float | None
+
+
+def swap_holds(limits: LimitSetting, demand_bytes: float) -> bool:
+    """Whether the swap can hold all of a demand; the system's own is taken for enough."""
+    return limits.swap_kind != "none" and (limits.swap_bytes or demand_bytes) >= demand_bytes
+
+
+def limit_of(point: Point, demand_bytes: int) -> float:
+    """The point's limit in bytes, of a workload of that demand; 0 if it has none."""
+    return float(limits_of(point, demand_bytes).memory_bytes or 0)
+
+
+def _wall_s(trials: Sequence[TrialRecord]) -> float | None:
+    return median_pace(trials, lambda record: record.wall_s)
+
+
+def _tried_limit(
+    limit_bytes: float, own: Sequence[TrialRecord], base: float | None, pace: Pace
+) -> TriedLimit:
+    """What the trials at one limit came to; ``base`` is the unlimited pace."""
+    lost = next((record.outcome for record in own if record.outcome != "ok"), None)
+    seconds = None if lost else median_pace(own, pace)
+    free = [r.kill.swap_free_bytes for r in own if r.killed_with_swap_free and r.kill]
+    rounds = [s for one in own if (s := phase_seconds(one, "round")) is not None]
+    return TriedLimit(
+        limit_bytes,
+        lost or "ok",
+        seconds / base if seconds is not None and base else None,
+        len(own),
+        min((size for size in free if size is not None), default=None),
+        killed=sum(record.outcome == "oom-killed" for record in own),
+        rounds=int(own[0].settings.get("rounds") or 1),
+        round_s=statistics.median(rounds) if rounds else None,
+        stopped_s=max((r.wall_s or 0.0 for r in own if r.outcome == "timeout"), default=None),
+    )
+
+
+def _next_limit(
+    candidates: Sequence[float], found: LimitBracket, guess: float, slowdown: float | None = None
+) -> float | None:
+    """The candidate to try next; None if there is nothing more to learn among them."""
+    if found.settled:
+        return None
+    low = found.bad.limit_bytes if found.bad else 0.0
+    high = found.good.limit_bytes if found.good else math.inf
+    aim = guess if low < guess < high else _aim(found, guess, slowdown)
+    return nearest_between(candidates, low, high, aim)
+
+
+def _slow_guess(found: LimitBracket, demand_bytes: float) -> float:
+    """Where it may get slow: large steps down from the demand, and back up; 0: between the ends."""
+    if found.bad is None:
+        return _DOWN * (found.good.limit_bytes if found.good else demand_bytes)
+    return _UP * found.bad.limit_bytes if found.good is None else 0.0
+
+
+def _doubtful_limit(found: LimitBracket, slowdown: float) -> float | None:
+    """An end of a settled bracket that one trial alone, near the factor, made good or bad."""
+    for one in (found.good, found.bad) if found.settled else ():
+        near = one and one.slowdown and abs(math.log(one.slowdown / slowdown)) < _NEAR
+        if one and near and one.trials < _CONFIRMED:
+            return one.limit_bytes
+    return None
+
+
+def _aim(found: LimitBracket, guess: float, slowdown: float | None) -> float:
+    """The most likely answer, in bytes, once the guess was tried."""
+    if found.good and found.bad:
+        return _between(found.good, found.bad, slowdown)
+    known = found.good or found.bad
+    assert known is not None
+    # While only one side is known, the steps away from the guess grow.
+    ratio = math.pow(known.limit_bytes / guess, _GROWTH)
+    if found.good:
+        return min(guess * ratio, known.limit_bytes / PRECISION)
+    return max(guess * ratio, known.limit_bytes * PRECISION)
+
+
+def _between(good: TriedLimit, bad: TriedLimit, slowdown: float | None) -> float:
+    """The middle; or where the line through both slowdowns meets the factor."""
+    part = 0.5
+    if slowdown is not None and good.slowdown and bad.slowdown:
+        rise = math.log(bad.slowdown / good.slowdown)
+        part = math.log(slowdown / good.slowdown) / rise if rise > 0 else 0.5
+    part = min(max(part, _MARGIN), 1 - _MARGIN)
+    return math.exp(math.log(good.limit_bytes) * (1 - part) + math.log(bad.limit_bytes) * part)
+
+
+#: How often either end of the largest batch is seen, and the batch that is tried first.
+_SEEN, _FIRST_BATCH = 2, 8
+
+
+@dataclass(frozen=True)
+class TriedBatch:
+    """One batch that was tried; ``outcome`` is another than ``ok`` if any of its trials' was."""
+
+    batch: int
+    outcome: str
+    reason: str | None
+    trials: int
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class LargestBatch:
+    """The largest that fits, and the least above it that doesn't; None where there is none."""
+
+    fits: TriedBatch | None
+    too_large: TriedBatch | None
+
+
+class BatchSearch(Planner):
+    """Searches the largest batch below a limit: doubled until one fails, then bisected.
+
+    Args:
+        points: one a batch, all of one workload and at one limit.
+    """
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        self._points = {int(point.settings["batch"]): point.id for point in points}
+
+    def first(self) -> list[PlannedTrial]:
+        """A small batch, which most limits hold."""
+        return self._trial([], nearest_between(self._points, 0, math.inf, _FIRST_BATCH))
+
+    def further(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """The next batch to try; empty once both ends are known and confirmed."""
+        found = self.found(planned, records)
+        low = found.fits.batch if found.fits else 0
+        high = found.too_large.batch if found.too_large else math.inf
+        aim = 2.0 * low if math.isinf(high) else math.sqrt(max(low, 1) * high)
+        wanted = nearest_between(self._points, low, high, aim)
+        if wanted is None:
+            ends = (found.fits, found.too_large)
+            wanted = next((one.batch for one in ends if one and one.trials < _SEEN), None)
+        return self._trial(planned, wanted)
+
+    def found(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> LargestBatch:
+        """What is known so far."""
+        by_point = trials_by_point(planned, records)
+        batches = ((batch, by_point.get(point)) for batch, point in self._points.items())
+        tried = [_tried_batch(batch, own) for batch, own in batches if own]
+        ends = find_ends(tried, lambda one: one.outcome == "ok", lambda one: -one.batch)
+        return LargestBatch(*ends)
+
+    def _trial(self, planned: Sequence[PlannedTrial], batch: float | None) -> list[PlannedTrial]:
+        return [] if batch is None else [plan_trial(planned, self._points[int(batch)])]
+
+
+def _tried_batch(batch: int, own: Sequence[TrialRecord]) -> TriedBatch:
+    lost = next((record for record in own if record.outcome != "ok"), None)
+    peaks = [record.peak_bytes for record in own if record.peak_bytes is not None]
+    outcome, reason = (lost.outcome, lost.reason) if lost else ("ok", None)
+    return TriedBatch(batch, outcome, reason, len(own), max(peaks, default=None))
