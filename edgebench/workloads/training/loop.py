@@ -14,12 +14,16 @@ from edgebench.errors import WorkloadError
 from edgebench.layers.own_function import refuse_changed_files
 from edgebench.workloads.memory_settings import collected_rounds, heap_trimmer
 from edgebench.workloads.recorder import Phases, Recorder
-from edgebench.workloads.training.backend import CountOfRight, counted
 from edgebench.workloads.training.names import BACKENDS, GRAPH
 from edgebench.workloads.training.own_code import NETWORK, own_data, own_reference
 
 if TYPE_CHECKING:
-    from edgebench.workloads.training.backend import Backend, CompiledNetwork, TrainedNetwork
+    from edgebench.workloads.training.backend import (
+        Backend,
+        CompiledNetwork,
+        CountOfRight,
+        TrainedNetwork,
+    )
     from edgebench.workloads.training.dataset import DataSet, Examples, Rows
 
 
@@ -167,6 +171,9 @@ class TrainingLoop:
 
     def _gradients(self, rows: Rows, phases: Phases) -> tuple[float, list[CountOfRight]]:
         """The gradients of all parts of the batch; its loss, and what counts right labels."""
+        # Lazy: it imports NumPy, which belongs to the import phase.
+        from edgebench.workloads.training.backend import counted
+
         parts = self.settings["accumulation"]
         size, loss = len(rows) // parts, 0.0
         counts: list[CountOfRight] = []
