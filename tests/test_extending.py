@@ -61,16 +61,19 @@ ADDED = {
     "remedy": (
         "edgebench.remedies",
         """
-        from edgebench.remedies.base import GlibcRemedy, registered_remedy
+        from edgebench.remedies.base import Remedy, with_settings
 
-
-        @registered_remedy
-        class Nothing(GlibcRemedy):
-            name = "nothing"
-            title = "does nothing"
-            costs = "nothing"
-            source = "nowhere"
-            variables = (("NOTHING", "1"),)
+        REMEDIES = (
+            Remedy(
+                name="nothing",
+                group="runtime",
+                title="does nothing",
+                costs="nothing",
+                source="nowhere",
+                unfit=lambda target: None,
+                setting=with_settings("pass", gc="default"),
+            ),
+        )
         """,
         "from edgebench.remedies import all_remedies;"
         " print('nothing' in [remedy.name for remedy in all_remedies()])",

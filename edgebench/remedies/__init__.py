@@ -1,6 +1,6 @@
 """Remedies: what makes a workload faster under a memory limit, or makes it fit.
 
-A new one is one class in a module of this package, under ``@registered_remedy``.
+A new remedy is an entry in the ``REMEDIES`` of a module of this package.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from edgebench.remedies.base import REMEDIES, Remedy
+from edgebench.remedies import base
+from edgebench.remedies.base import Remedy
 
 __all__ = ["Remedy", "all_remedies"]
 
 
 def all_remedies() -> list[Remedy]:
-    """Every remedy of every module here: what is easiest to set comes first."""
-    for module in sorted(found.name for found in pkgutil.iter_modules(__path__)):
-        importlib.import_module(f"{__name__}.{module}")
-    return sorted((one() for one in REMEDIES), key=lambda one: (one.effort, one.name))
+    """The remedies of every module of this package; those that are easiest to set come first."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
+    found = [remedy for module in modules if module is not base for remedy in module.REMEDIES]
+    return sorted(found, key=lambda remedy: (remedy.effort, remedy.name))

@@ -1,12 +1,10 @@
-"""What a remedy is, how it is set, and the register that each one puts itself into."""
+"""What a remedy is: its facts, which workloads it fits, how it is set."""
 
 from __future__ import annotations
 
-import platform
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 from edgebench.layers.names import STREAM
 from edgebench.workloads.engines.engine import WHOLE
@@ -88,92 +86,53 @@ class RemedySetting:
         )
 
 
-class Remedy(ABC):
+@dataclass(frozen=True)
+class Remedy:
     """Something that may help under a memory limit.
 
-    ``group`` is what it is about: two of one group are never tried at once.
-    ``title`` says what it does, ``costs`` what it costs where memory is no limit, ``source`` where
-    both are written. ``changes`` says what it may change in results beside time and memory; empty:
-    nothing, so that outputs must stay the same to the last bit. ``lossy``: it changes them by its
-    nature. ``promise``: what has more of it is tried sooner, as time may be short: from searches.
-    ``tolerance``: how far outputs of inference may be off if it changes them, as a part of them.
-    ``by_hand`` is the command for what changes the whole machine and can't be tried.
+    Args:
+        name: as it is typed.
+        group: what it is about; two remedies of one group are never tried together.
+        title: what it does.
+        costs: its cost where memory is no limit.
+        source: where both are documented.
+        unfit: why it can't help this workload; None: it can be tried.
+        setting: how it is set for a workload that it fits.
+        effort: what it takes to set it.
+        changes: what may change in results beside time and memory; empty: nothing, so outputs
+            must be bit-equal.
+        lossy: it changes results by its nature.
+        promise: remedies with a higher value are tried sooner, as time may be short. The values
+            come from earlier searches.
+        tolerance: the relative error that outputs of inference may have, if it changes them.
+        by_hand: the command for what changes the whole machine and can't be tried.
     """
 
-    name: ClassVar[str]
-    group: ClassVar[str]
-    title: ClassVar[str]
-    costs: ClassVar[str]
-    source: ClassVar[str]
-    effort: ClassVar[int] = FLAG
-    changes: ClassVar[str] = ""
-    lossy: ClassVar[bool] = False
-    promise: ClassVar[int] = 0
-    tolerance: ClassVar[float] = 1e-3
-    by_hand: ClassVar[str] = ""
-
-    @abstractmethod
-    def unfit(self, target: RemedyTarget) -> str | None:
-        """Why it is nothing for this workload; None: it can be tried."""
-
-    @abstractmethod
-    def setting(self, target: RemedyTarget) -> RemedySetting:
-        """How it is set for this workload."""
+    name: str
+    group: str
+    title: str
+    costs: str
+    source: str
+    unfit: Callable[[RemedyTarget], str | None]
+    setting: Callable[[RemedyTarget], RemedySetting]
+    effort: int = FLAG
+    changes: str = ""
+    lossy: bool = False
+    promise: int = 0
+    tolerance: float = 1e-3
+    by_hand: str = ""
 
 
-class VariableRemedy(Remedy):
-    """A remedy that is an environment variable or several of them."""
+def with_settings(line: str, **settings: object) -> Callable[[RemedyTarget], RemedySetting]:
+    """A setting of edgebench's own workloads, of which only what differs is set.
 
-    group = "allocator"
-    variables: ClassVar[tuple[tuple[str, str], ...]]
-
-    def unfit(self, target: RemedyTarget) -> str | None:
-        """Whoever has set one of them has decided."""
-        known = [name for name, _ in self.variables if name in target.environment]
-        return f"{known[0]} is set already" if known else None
-
-    def setting(self, target: RemedyTarget) -> RemedySetting:
-        """The variables."""
-        return RemedySetting(env=dict(self.variables))
-
-
-class GlibcRemedy(VariableRemedy):
-    """A variable that glibc's allocator reads when a process starts."""
-
-    def unfit(self, target: RemedyTarget) -> str | None:
-        """Another C library, or another allocator in its place, does not read it."""
-        if platform.libc_ver()[0] != "glibc":
-            return "the C library is not glibc"
-        if "LD_PRELOAD" in target.environment:
-            return "LD_PRELOAD may have put another allocator in place of glibc's"
-        return super().unfit(target)
-
-
-class KernelRemedy(Remedy):
-    """A setting of the whole machine: root alone may change it, and it is tried with --kernel only.
-
-    ``file`` and ``value``: what is written where.
+    Args:
+        line: what does the same in a program of one's own.
+        settings: keys of a scenario and their values.
     """
 
-    group = "kernel"
-    file: ClassVar[str] = ""
-    value: ClassVar[str] = ""
+    def setting(target: RemedyTarget) -> RemedySetting:
+        own = {key: value for key, value in settings.items() if target.settings.get(key) != value}
+        return RemedySetting(settings=own, code=(line,))
 
-    def unfit(self, target: RemedyTarget) -> str | None:
-        """What swap is used for is of no use without swap."""
-        return "there is no swap" if target.swap_kind == "none" else None
-
-    def setting(self, target: RemedyTarget) -> RemedySetting:
-        """The file's value; nothing of what is set by hand alone."""
-        return RemedySetting(kernel={self.file: self.value} if self.file else {})
-
-
-#: All remedies of the modules that were imported so far.
-REMEDIES: list[type[Remedy]] = []
-RemedyType = TypeVar("RemedyType", bound=type[Remedy])
-
-
-def registered_remedy(remedy: RemedyType) -> RemedyType:
-    """Register a remedy's class."""
-    REMEDIES.append(remedy)
-    return remedy
+    return setting
