@@ -27,7 +27,16 @@ STAND_ALONE = ("cgroups/join.py", "cgroups/sampler.py")
 #: Names that several modules may define, since they are called in the same way: programs; figures;
 #: backends that train a network. `edgebench.load` is that of results/, `measure` and `minimum` are
 #: functions as well as verbs.
-INTERFACES = {"main", "figures", "build", "import_runtime", "load", "measure", "minimum"}
+INTERFACES = {
+    "main",
+    "figures",
+    "build",
+    "import_runtime",
+    "load",
+    "measure",
+    "minimum",
+    "REMEDIES",
+}
 #: What only notebooks call.
 FOR_NOTEBOOKS = {"draw"}
 #: A longer module holds more than one notion.
