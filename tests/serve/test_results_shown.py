@@ -20,7 +20,6 @@ from edgebench.errors import ResultsError
 from edgebench.report.answers import LAYERS
 from edgebench.results.layout import (
     ADVICE,
-    COLUMNS,
     COMPLETE,
     ENVIRONMENT,
     LIVE,
@@ -166,7 +165,7 @@ def test_what_is_no_file_keeps_nothing_else_from_being_shown(tmp_path: Path, pla
     whole = make(tmp_path, Shape(repeats=1))
     planted = whole.with_name("20990101T000000Z-planted-000000")
     shutil.copytree(whole, planted)
-    for name in (LIVE, RESOLVED, ENVIRONMENT, NETWORKS, SCENARIO, COLUMNS, ADVICE):
+    for name in (LIVE, RESOLVED, ENVIRONMENT, NETWORKS, SCENARIO, ADVICE):
         (planted / name).unlink(missing_ok=True)
         put(plant, planted / name)
     for file in [*(planted / "samples").iterdir(), *(planted / "events").iterdir()]:

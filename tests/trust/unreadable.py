@@ -111,7 +111,7 @@ PLANTS: dict[str, Callable[[Path, World], None]] = {
 #: The names in a results folder that are planted at, a trial's files once each.
 NAMES = (
     *(layout.TRIALS, layout.SCENARIO, layout.RESOLVED, layout.ENVIRONMENT, layout.NETWORKS),
-    *(layout.COMPLETE, layout.LIVE, layout.ADVICE, layout.COLUMNS),
+    *(layout.COMPLETE, layout.LIVE, layout.ADVICE),
     *(f"{layout.SAMPLES}/{_TRIAL}.npz", f"{layout.EVENTS}/{_TRIAL}.jsonl.gz"),
     *(f"{layout.READINGS}/{_TRIAL}.json.gz", f"{layout.LOGS}/{_TRIAL}.log"),
     *(layout.SAMPLES, layout.EVENTS, "fits"),
