@@ -94,7 +94,9 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/how-to/your-own-model.md": ("3x224x224", "numbers from 0 to 1;"),
     "docs/decisions/0083-page-lists-are-simulated.md": ("slowed 1.5 times or more fell",),
     "docs/decisions/0078-a-board-is-a-preset.md": ("256 MiB for a system",),
-    "docs/decisions/0005-what-demand-is.md": ("every 10 ms by default",),
+    "docs/decisions/0005-what-demand-is.md": (
+        *("every 10 ms by default", "at most 2 % of the trial's time", "within some 50 ms"),
+    ),
     "docs/decisions/0004-the-sampler-is-a-process-of-its-own.md": ("up to 1,000 times a second",),
     "docs/decisions/0020-the-dashboard-reads-what-is-written-anyway.md": ("(MIT, 51 kB)",),
     "docs/decisions/0031-repeats-share-what-they-tell-of-spread.md": (
@@ -135,7 +137,6 @@ PAGES: dict[str, tuple[str, ...]] = {
     ),
     "docs/reference/scenarios.md": (
         "at 80 % and 60 % of what",
-        "(0.05: 5 % of",
         "30 minutes at the most",
     ),
     "docs/boards.md": ("that is 1.5 or more", "The aim was 15 %", "trials below 60 %"),

@@ -31,6 +31,7 @@ MIB = 1 << 20
 KIND = "made-up layers"
 SIZES_MIB = (1, 8, 64, 256)
 _HELD_S = 0.002
+_UNCHANGED_S = 1.0
 #: Bytes of a page table's entry for each page that is held (x86-64, aarch64).
 _ENTRY = 8
 
@@ -76,7 +77,7 @@ def made_trial(
         0,
         {"kind": KIND, "sizes_mib": sizes},
         LimitSetting(),
-        60,
+        200,
         strategy=strategy,
     )
     record = run_trial(setup, request, files)
@@ -132,10 +133,15 @@ def usage_bytes(descriptor: int) -> int:
 
 
 def wait_until_given_back(descriptor: int, size_bytes: int) -> None:
-    """The kernel frees the page tables of the layer before after a while."""
-    end = time.monotonic() + 200
-    while usage_bytes(descriptor) > size_bytes + MIB // 16 and time.monotonic() < end:
+    """The kernel frees the page tables of the layer before after a while.
+
+    What it has charged ahead for its CPUs stays: then nothing changes any more.
+    """
+    used, since = usage_bytes(descriptor), time.monotonic()
+    while used > size_bytes + MIB // 16 and time.monotonic() < since + _UNCHANGED_S:
         time.sleep(0.01)
+        if (now := usage_bytes(descriptor)) != used:
+            used, since = now, time.monotonic()
 
 
 def main(words: list[str]) -> None:
