@@ -11,6 +11,7 @@ import click
 from edgebench.cli.completion import offer_sweeps
 from edgebench.cli.options import json_option
 from edgebench.cli.output import make_console, print_json, print_next, typed_path
+from edgebench.errors import UsageError
 
 if TYPE_CHECKING:
     from edgebench.results.live.sweep import SweepState, SweepTail
@@ -50,6 +51,11 @@ def watch(
     Without RESULTS, that of the folder results. If none is running, the newest is shown. It ends
     with the sweep. Ctrl-C stops only the watching; the sweep continues.
     """
+    if replay and (once or as_json):
+        flag = "--once" if once else "--json"
+        raise UsageError(f"{flag} is not for --replay", remedy=f"leave out {flag} or --replay")
+    if page and not replay:
+        raise UsageError("--page is for --replay only", remedy="edgebench serve, or add --replay")
     if replay:
         from edgebench.cli.playback import play_back
 

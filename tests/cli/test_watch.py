@@ -23,6 +23,7 @@ from terminal import Terminal
 
 from edgebench.cli.watch import watch
 from edgebench.cli.watch_view import view
+from edgebench.errors import UsageError
 from edgebench.measures.machine.system_memory import read_system
 from edgebench.records import LimitSetting
 from edgebench.results.live.sweep import SweepState
@@ -213,3 +214,11 @@ def test_a_running_sweep_is_watched_and_not_disturbed(tmp_path: Path):
     assert "memory" in first.text
     assert "sh -c" in first.text
     assert list(results.glob("*/*/complete.json"))
+
+
+@pytest.mark.parametrize("words", [("--replay", "--json"), ("--replay", "--once"), ("--page",)])
+def test_flags_that_do_not_go_together_are_refused(words: tuple[str, ...]):
+    """Instead of being ignored; with the flag to leave out or to add."""
+    refused = look(*words).exception
+    assert isinstance(refused, UsageError)
+    assert "--replay" in str(refused)
