@@ -13,6 +13,9 @@ from edgebench.cgroups.kernel_values import KIND, kernel_values
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.errors import MachineError
 
+#: All of these tests write the same file of the one kernel.
+pytestmark = pytest.mark.exclusive
+
 FILE = Path("/proc/sys/vm/page-cluster")
 _DIE = """
 import os, signal, sys
@@ -51,7 +54,6 @@ def test_a_value_is_set_and_put_back(folder: Path):
         assert FILE.read_text() == before
 
 
-@pytest.mark.process
 @pytest.mark.root
 def test_a_crash_leaves_a_value_that_the_next_start_puts_back(folder: Path):
     """A harness that is killed in the middle: said in one sentence, once."""
@@ -66,7 +68,6 @@ def test_a_crash_leaves_a_value_that_the_next_start_puts_back(folder: Path):
     assert clear_leftovers(folder) == []
 
 
-@pytest.mark.exclusive
 @pytest.mark.root
 @pytest.mark.promise("A value of the kernel that several harnesses change is put back by the last.")
 @pytest.mark.parametrize("is_killed", [False, True])

@@ -65,10 +65,15 @@ def records(root: Path) -> list[dict[str, Any]]:
 
 
 def leftovers() -> list[Path]:
-    """Cgroups of harnesses that have ended; whoever measures beside us still has theirs."""
+    """Cgroups of harnesses that have ended, where these tests run: other workers have theirs."""
     own = Path("/proc/self/cgroup").read_text()
-    found = [p for p in Path("/sys/fs/cgroup").glob("**/edgebench-*") if p.name not in own]
-    return [p for p in found if not Path("/proc", p.name.split("-")[1]).exists()]
+    found = [
+        path
+        for path in Path("/sys/fs/cgroup").glob("**/edgebench-*")
+        if all(name in own for name in path.parent.parts if name.startswith("edgebench-"))
+    ]
+    gone = [p for p in found if p.name not in own]
+    return [p for p in gone if not Path("/proc", p.name.split("-")[1]).exists()]
 
 
 def stopped_anywhere(
