@@ -33,7 +33,7 @@ from edgebench.results.kill_rate import how_watched
 from edgebench.results.stages import START, STEADY
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.trial_lines import TIMES, trial_times
-from edgebench.results.workload_labels import workload_label
+from edgebench.results.workload_key import workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
 
 #: Changes up to this share are ignored. Half of the least change that the default repeats must

@@ -9,7 +9,7 @@ from edgebench.errors import ResultsError, UsageError
 from edgebench.results.spread import Spread
 from edgebench.results.summary import PointSummary, summarise
 from edgebench.results.sweep_reader import Sweep
-from edgebench.results.workload_labels import workload_key
+from edgebench.results.workload_key import WorkloadKey
 
 _WORST = float("inf")
 
@@ -71,12 +71,14 @@ def device_rows(sweeps: Sequence[Sweep]) -> list[DevicesRow]:
             f"all these sweeps are of one device: {', '.join(devices)}",
             remedy="name the sweeps of several, or a folder that holds them: results",
         )
-    rows: dict[tuple[object, ...], DevicesRow] = {}
+    rows: dict[tuple[WorkloadKey, str], DevicesRow] = {}
     for sweep in sweeps:
         for point in summarise(sweep):
             own = DevicesRow(point.workload, point.limits.label, (_point(sweep.device, point),))
-            row = rows.setdefault(_key(point), replace(own, points=()))
-            rows[_key(point)] = replace(row, points=(*row.points, *own.points))
+            # A share's bytes follow from the device's own demand, so the label pairs them.
+            key = point.key, point.limits.label
+            row = rows.setdefault(key, replace(own, points=()))
+            rows[key] = replace(row, points=(*row.points, *own.points))
     shared = [row for row in rows.values() if len(row.points) > 1]
     if not shared:
         raise ResultsError(
@@ -85,11 +87,6 @@ def device_rows(sweeps: Sequence[Sweep]) -> list[DevicesRow]:
             remedy="run one scenario on each: edgebench fleet run SCENARIO",
         )
     return shared
-
-
-def _key(point: PointSummary) -> tuple[object, ...]:
-    # A share's bytes follow from the device's own demand, so the label pairs them.
-    return workload_key(point.settings), replace(point.limits, memory_bytes=None)
 
 
 def _point(device: str, point: PointSummary) -> DevicePoint:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from edgebench.errors import ResultsError, UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.in_turn import in_turn_of
 from edgebench.results.sweep_reader import Sweep
-from edgebench.results.workload_labels import workload_key, workload_label
+from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.storage_speed import AS_IS, storage_words
 
 COLLECTOR_REMEDY = (
@@ -96,17 +96,17 @@ def _points_in_turn(a: Sweep, b: Sweep) -> tuple[_Points, _Points] | None:
 def _points(sweep: Sweep, any_storage: bool) -> _Points:
     points: dict[Hashable, list[TrialRecord]] = {}
     for record in sweep.records:
+        key = WorkloadKey.of(record.settings, record.limits)
+        key = key.but_for(("storage",)) if any_storage else key
         # A share's bytes follow from that sweep's own demand, so the label pairs them.
-        limits = replace(record.limits, memory_bytes=None)
-        limits = replace(limits, storage=AS_IS) if any_storage else limits
-        points.setdefault((workload_key(record.settings), limits), []).append(record)
+        points.setdefault((key, record.limits.label), []).append(record)
     return points
 
 
 def _but_for_gc(a: Sweep, b: Sweep) -> bool:
     """Whether a workload of both differs in its use of the garbage collector alone."""
     keys = [
-        {workload_key({**record.settings, "gc": None}) for record in sweep.records}
+        {WorkloadKey.of({**record.settings, "gc": None}, record.limits) for record in sweep.records}
         for sweep in (a, b)
     ]
     return bool(keys[0] & keys[1])

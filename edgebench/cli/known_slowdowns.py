@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgebench.report.workload import brief_names, other_limits_label
 from edgebench.results.trial_lines import trial_times
-from edgebench.results.workload_labels import workload_key, workload_label
+from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.text import printable
 from edgebench.units import parse_share
 
@@ -48,10 +48,10 @@ class PointSoFar:
 
 @dataclass
 class WorkloadSoFar:
-    """One workload with its points by the limits' labels; ``key``: of what it executes."""
+    """One workload with its points by the limits' labels; ``key``: what it executes."""
 
     label: str
-    key: str
+    key: WorkloadKey
     points: dict[str, PointSoFar] = field(default_factory=dict)
 
 
@@ -66,7 +66,8 @@ class KnownSlowdowns:
         """The point of a trial; a new one is added."""
         label = workload_name(request)
         if label not in self._workloads:
-            key = workload_key({**request.settings, "version": request.version})
+            settings = {**request.settings, "version": request.version}
+            key = WorkloadKey.of(settings, request.limits).any_swap
             self._workloads[label] = WorkloadSoFar(label, key)
             self.names = brief_names(self._workloads)
         points = self._workloads[label].points

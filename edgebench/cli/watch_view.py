@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from edgebench.results.workload_labels import workload_label
+from edgebench.results.workload_key import workload_label
 from edgebench.text import printable
 from edgebench.units import format_duration, format_size
 

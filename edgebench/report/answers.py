@@ -12,8 +12,6 @@ from edgebench.report.memory_sentences import fit_sentences
 from edgebench.report.more_memory import more_memory_sentences
 from edgebench.report.sentences import slowdown_sentences, viability_sentences
 from edgebench.report.workload import WorkloadPoints
-from edgebench.results.sweep_reader import settings_columns
-from edgebench.storage_speed import AS_IS
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
@@ -21,13 +19,6 @@ if TYPE_CHECKING:
 
 FITS, SLOW = "Does it fit?", "How slow is it?"
 LAYERS, MORE = "Which layers cause the slowdown?", "How much does more memory help?"
-#: The settings that identify a workload, beside its network or command.
-_SETTINGS = (
-    *("kind", "schedule", "loader", "batch", "image", "rounds", "warm", "threads", "workers"),
-    *("gc", "engine", "arena", "memory_pattern", "optimization", "prepacking", "xnnpack"),
-    *("onednn", "xla"),
-)
-_LIMITS = ("swap_kind", "swap_bytes", "cores", "cpu_quota", "storage", "board", "accelerator_bytes")
 
 
 def measured_answers(workload: WorkloadPoints) -> list[ReportAnswer]:
@@ -50,7 +41,7 @@ def all_answers(
 
     fit, slow, more = measured_answers(workload)
     for one in fits:
-        if one.curve.phase == "total" and is_of(workload, one.curve.settings, "pipeline"):
+        if one.curve.phase == "total" and one.curve.workload == workload.key.id:
             slow.sentences.extend(model_sentences(one))
     caused = layer_sentences(workload, layers, networks)
     return [fit, slow, ReportAnswer(LAYERS, caused), more]
@@ -87,17 +78,3 @@ def _cause_sentences(table: LayerCostTable | None) -> list[str]:
             *warning_sentences(replace(table, noise=[], collections_s=[])),
         )
     ]
-
-
-def is_of(workload: WorkloadPoints, settings: Mapping[str, Any], network: str) -> bool:
-    """Whether these settings of a frame, without missing ones, are this workload's.
-
-    ``network`` is the setting that names its network: ``network``, or ``pipeline``.
-    """
-    columns = settings_columns(workload.settings)
-    own = {name: columns.get(name) for name in _SETTINGS}
-    own |= {name: getattr(workload.limits, name) for name in _LIMITS}
-    own |= {network: columns.get("network"), "command": columns.get("command")}
-    # Curves have no setting for storage as it is.
-    known = {"storage": AS_IS, **settings}
-    return all(known.get(name) == value for name, value in own.items())

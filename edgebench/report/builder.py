@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import ResultsError
-from edgebench.report.answers import all_answers, is_of
+from edgebench.report.answers import all_answers
 from edgebench.report.content import Chapter, Report
 from edgebench.report.memory_sentences import fit_sentences
 from edgebench.report.more_memory import largest_saving
@@ -172,7 +172,7 @@ def _chapter(
 
 
 def _table_of(workload: WorkloadPoints, tables: Iterable[LayerCostTable]) -> LayerCostTable | None:
-    return next((t for t in tables if is_of(workload, t.settings, "network")), None)
+    return next((t for t in tables if t.workload == workload.key.id), None)
 
 
 def _noise(points: Iterable[WorkloadPoints]) -> list[str]:

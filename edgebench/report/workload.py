@@ -15,7 +15,7 @@ from edgebench.results.spread import Spread
 from edgebench.results.stages import START, STEADY
 from edgebench.results.summary import PointSummary
 from edgebench.results.sweep_reader import settings_columns
-from edgebench.results.workload_labels import workload_key, workload_label
+from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.storage_speed import AS_IS, storage_words
 from edgebench.units import format_duration, format_limit, format_size
 
@@ -32,6 +32,11 @@ class WorkloadPoints:
     name: str
     settings: dict[str, Any]
     points: tuple[PointSummary, ...]
+
+    @property
+    def key(self) -> WorkloadKey:
+        """What sets it apart from all others."""
+        return self.points[0].key
 
     @cached_property
     def unlimited(self) -> PointSummary | None:
@@ -101,9 +106,9 @@ class WorkloadPoints:
 
 def workloads(points: Iterable[PointSummary]) -> list[WorkloadPoints]:
     """Every workload of a sweep, in the order of its points, each with a name of its own."""
-    groups: dict[tuple[Any, ...], list[PointSummary]] = {}
+    groups: dict[WorkloadKey, list[PointSummary]] = {}
     for point in points:
-        groups.setdefault(_key(point), []).append(point)
+        groups.setdefault(point.key, []).append(point)
     names = _names([group[0] for group in groups.values()])
     return [
         WorkloadPoints(name, group[0].settings, tuple(sorted(group, key=_order)))
@@ -183,20 +188,6 @@ def other_limits_label(limits: LimitSetting) -> str:
     own = limits.accelerator_bytes
     words += [] if own is None else [f"accelerator {format_size(own)}"]
     return "".join(f" · {word}" for word in words)
-
-
-def _key(point: PointSummary) -> tuple[Any, ...]:
-    at = point.limits
-    return (
-        workload_key(point.settings),
-        at.swap_kind,
-        at.swap_bytes,
-        at.cores,
-        at.cpu_quota,
-        at.storage,
-        at.board,
-        at.accelerator_bytes,
-    )
 
 
 def _order(point: PointSummary) -> float:

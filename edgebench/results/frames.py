@@ -17,9 +17,11 @@ from edgebench.records import PhaseSum, TrialRecord
 from edgebench.results.columns import PARTS
 from edgebench.results.stages import STEADY, round_stages
 from edgebench.results.sweep_reader import Sweep, settings_columns
+from edgebench.results.workload_key import HELD
 
 #: Which trial it is.
-IDENTITY = ("sweep", "device", "trial", "point", "block", "repeat")
+#: ``workload`` is :attr:`edgebench.results.workload_key.WorkloadKey.id`.
+IDENTITY = ("sweep", "device", "workload", "trial", "point", "block", "repeat")
 #: Settings of training alone.
 TRAINING = (
     *("framework", "compiled", "data", "shape", "depth", "width", "activation", "optimizer"),
@@ -50,10 +52,9 @@ SETTINGS = (
     *GENERATION,
 )
 #: The limits asked for.
-LIMITS = (
-    *("limit_label", "memory_bytes", "swap_kind", "swap_bytes", "cores", "cpu_quota"),
-    *("storage", "board", "accelerator_bytes"),
-)
+LIMITS = ("limit_label", "memory_bytes", *HELD)
+#: What sets workloads apart, as columns: their settings, and the limits other than memory.
+DISTINCT = (*SETTINGS, *HELD)
 #: Settings, limits and outcome that rows of phases and layers carry over from their trial.
 CARRIED = (*LIMITS, "limit_bytes", "outcome", "saturated", "demand_bytes", "workload_demand_bytes")
 _NOT_COLUMNS = {
@@ -75,6 +76,7 @@ TEXTS = {
     *(
         "sweep",
         "device",
+        "workload",
         "trial",
         "point",
         "limit_label",

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgebench.results.spread import ratio_of
 from edgebench.results.stages import STEADY
-from edgebench.results.workload_labels import workload_key
 from edgebench.throughput import THROUGHPUT
 
 if TYPE_CHECKING:
-    from edgebench.records import LimitSetting
     from edgebench.results.summary import PointSummary
 
 
@@ -38,23 +36,13 @@ def with_slowdowns(point: PointSummary, points: Sequence[PointSummary]) -> Point
     return replace(made, energy_ratio=energy)
 
 
-def _held(at: LimitSetting) -> tuple[Any, ...]:
-    """What of the limits is the same of twins: what storage costs is no slowdown of the limit."""
-    return at.cores, at.cpu_quota, at.storage, at.board, at.accelerator_bytes
-
-
 def unlimited_twin(point: PointSummary, points: Sequence[PointSummary]) -> PointSummary | None:
-    """The same workload, cores, storage and board, without a limit; the same swap if there is."""
-    key, held = workload_key(point.settings), _held(point.limits)
+    """The same workload without a limit, with the same swap if there is."""
+    key = point.key
     twins = [
         p
         for p in points
-        if p.limits.memory_bytes is None
-        and p.limits.label == "max"
-        and _held(p.limits) == held
-        and p.times_s
-        and workload_key(p.settings) == key
+        if p.limits.label == "max" and p.times_s and p.key.any_swap == key.any_swap
     ]
-    swap = (point.limits.swap_kind, point.limits.swap_bytes)
-    same_swap = [p for p in twins if (p.limits.swap_kind, p.limits.swap_bytes) == swap]
+    same_swap = [p for p in twins if p.key == key]
     return next(iter([*same_swap, *twins]), None)

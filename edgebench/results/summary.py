@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from edgebench.kills import ended_in
@@ -28,7 +29,7 @@ from edgebench.results.spread import Ratio, Spread, spread_of
 from edgebench.results.stages import START, STEADY
 from edgebench.results.sweep_reader import Sweep, timed_in
 from edgebench.results.working_sets import working_sets
-from edgebench.results.workload_labels import workload_label
+from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration
 
@@ -82,6 +83,11 @@ class PointSummary:
     energy: PointEnergy | None = None
     energy_ratio: Ratio | None = None
     steady_relative: Spread | None = None
+
+    @cached_property
+    def key(self) -> WorkloadKey:
+        """What it runs; points with the same differ in their memory limit alone."""
+        return WorkloadKey.of(self.settings, self.limits)
 
     @property
     def ratio(self) -> Ratio | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from edgebench.records import limit_setting
+from edgebench.records import LimitSetting, limit_setting
 from edgebench.results.columns import NUMBERS, PARTS, Texts
 from edgebench.results.columns import TEXTS as TEXTS_OF_LINES
 from edgebench.results.frames import LIMITS, ROUND_TIMES, TEXTS, TRIAL_COLUMNS, TRUTHS
 from edgebench.results.sweep_reader import Sweep, settings_columns
-from edgebench.results.workload_labels import workload_key
+from edgebench.results.workload_key import WorkloadKey, workloads_of
 
 #: The texts that stand in the frame as they are.
 _AS_THEY_ARE = set(TEXTS_OF_LINES) - {"settings", "limits", "warnings"}
@@ -97,9 +97,7 @@ class _Source:
 
     @cached_property
     def _limits(self) -> Choice:
-        return Choice.of(
-            self._table.texts["limits"], lambda text: asdict(limit_setting(json.loads(text)))
-        )
+        return Choice.of(self._table.texts["limits"], lambda text: limit_setting(json.loads(text)))
 
     def names(self) -> set[str]:
         """The columns that not all sweeps have."""
@@ -114,7 +112,9 @@ class _Source:
             return Choice.constant(getattr(self._sweep, "name" if name == "sweep" else name), rows)
         if name in LIMITS:
             key = name.removeprefix("limit_")
-            return Choice(self._limits.codes, [one[key] for one in self._limits.values])
+            return Choice(self._limits.codes, [getattr(one, key) for one in self._limits.values])
+        if name == "workload":
+            return self._workloads()
         if name == "page_cache":
             return self._page_cache()
         if name == "warnings":
@@ -130,11 +130,16 @@ class _Source:
             return Choice(np.full(rows, -1, dtype=np.int32), [])
         return Choice(self._settings.codes, [one.get(name) for one in self._set])
 
-    def workloads(self) -> NDArray[np.int64]:
-        """The same number for trials that ran the same, wherever their weights lay."""
-        keys = list(map(workload_key, self._settings.values))
+    def programs(self) -> NDArray[np.int64]:
+        """The same number for trials that ran the same, whatever their limits."""
+        nothing = LimitSetting()
+        keys = [WorkloadKey.of(one, nothing) for one in self._settings.values]
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         return np.array([numbers[key] for key in keys], dtype=np.int64)[self._settings.codes]
+
+    def _workloads(self) -> Choice:
+        codes, keys = workloads_of(self._table)
+        return Choice(np.array(codes, dtype=np.int32), [key.id for key in keys])
 
     def _started(self) -> Choice:
         texts = self._table.texts["started_utc"]
@@ -201,7 +206,7 @@ def _stacked(pieces: Sequence[Column], dtype: str) -> NDArray[Any]:
 
 def _workload_demand(demand: pd.Series[Any], sources: Sequence[_Source]) -> pd.Series[Any]:
     """Median demand of the unlimited trials of the same sweep and settings, whatever they are."""
-    keys = [one.workloads() for one in sources]
+    keys = [one.programs() for one in sources]
     sweeps = np.repeat(np.arange(len(keys)), [len(key) for key in keys])
     workloads = np.concatenate([np.empty(0, np.int64), *keys])
     return demand.groupby([sweeps, workloads]).transform("median")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from edgebench.measures.machine.noise import spread_warnings
 from edgebench.records import CONFINEMENT, Outcome, TrialRecord
-from edgebench.results.workload_labels import workload_label
+from edgebench.results.workload_key import workload_label
 from edgebench.scenario.points import Point
 
 

@@ -12,7 +12,7 @@ from edgebench.measures.machine.environment import device_name
 from edgebench.records import TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.live_file import remove_live_trial
-from edgebench.results.workload_labels import workload_label
+from edgebench.results.workload_key import workload_label
 from edgebench.run.recorded_trials import RecordedTrials, StoredRecords
 from edgebench.run.scenario_trials import ScenarioTrials, needs_demand
 from edgebench.run.sweep_folder import PlannedSweep, open_sweep_folder, planned_trials

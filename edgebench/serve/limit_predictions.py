@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import EdgebenchError
-from edgebench.report.answers import LAYERS, SLOW, is_of, layer_sentences
+from edgebench.report.answers import LAYERS, SLOW, layer_sentences
 from edgebench.report.model_sentences import model_sentences
 from edgebench.report.workload import WorkloadPoints, workloads
 from edgebench.results.results import load
@@ -91,14 +91,9 @@ def _workload(
     fits: Sequence[CurveFits],
     networks: Mapping[str, Any],
 ) -> dict[str, Any]:
-    layers = next((t for t in costs if is_of(one, t.settings, "network")), None)
-    said = [
-        words
-        for f in fits
-        if is_of(one, f.curve.settings, "pipeline")
-        for words in model_sentences(f)
-    ]
-    found = next((p for p in made if is_of(one, p.subject.settings, "pipeline")), None)
+    layers = next((t for t in costs if t.workload == one.key.id), None)
+    said = [words for f in fits if f.curve.workload == one.key.id for words in model_sentences(f)]
+    found = next((p for p in made if p.subject.workload == one.key.id), None)
     return {
         "name": one.name,
         "answers": {SLOW: said, LAYERS: layer_sentences(one, layers, networks)},

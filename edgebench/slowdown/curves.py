@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,14 @@ import pandas as pd
 
 from edgebench.errors import ResultsError
 from edgebench.kills import LOST
-from edgebench.results.frames import ENGINE, GENERATION, TRAINING
+from edgebench.results.frames import DISTINCT
 from edgebench.results.once import once_for_results
 from edgebench.results.stages import START, STEADY
 from edgebench.results.working_sets import median_working_set
+from edgebench.results.workload_key import workloads_of
 from edgebench.slowdown.allocator_variables import with_variables
 from edgebench.slowdown.trial_seconds import seconds_by_trial
-from edgebench.slowdown.unlimited_twins import UnlimitedTwins, numbered
+from edgebench.slowdown.unlimited_twins import UnlimitedTwins
 from edgebench.storage_speed import AS_IS
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration
@@ -37,18 +38,12 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Settings that make two trials comparable when all but the memory limit is equal.
-_WORKLOAD = (
-    *("sweep", "device", "kind", "pipeline", "schedule", "loader", "batch", "image", "rounds"),
-    *("warm", "threads", "workers", "page_cache", "gc", "command", "cores", "cpu_quota"),
-    *("storage", "board", "accelerator_bytes", *ENGINE, *TRAINING, *GENERATION),
-)
+#: What a curve's settings are, as columns; ``pipeline`` is all networks of a trial.
+_SETTINGS = ["sweep", "device", "pipeline", *(name for name in DISTINCT if name != "network")]
 #: Kinds of workload with rounds; a training's are its steps.
 WITH_ROUNDS = ("inference", "training")
-_SWAP = ("swap_kind", "swap_bytes")
-_KEYS = [*_WORKLOAD, *_SWAP, "network", "phase"]
-#: The same as columns of the trials frame, where ``network`` is the whole pipeline.
-_OF_TRIAL = (*(name for name in _WORKLOAD if name != "pipeline"), "network", *_SWAP)
+#: Rows of equal values here differ in their memory limit alone.
+_KEYS = ["sweep", "device", "workload", "network", "phase"]
 ONLY_UNLIMITED_REMEDY = 'add limits to the scenario, as memory = ["max", "75%", "50%"], and run it'
 ALL_KILLED_REMEDY = "run it with swap or at larger limits: see [limits] in the scenario"
 NO_UNLIMITED_REMEDY = "let the sweep finish: type the same edgebench run again"
@@ -63,7 +58,8 @@ class Curve:
     ``settings`` is all that sets this curve apart from others, ``demand_bytes`` the measured
     demand of the unlimited trials. ``walked``: its limits are those of a living process, whose idle
     runtime has long been written out. ``working_set_bytes``: what its steady rounds need, where a
-    walk watched that.
+    walk watched that. ``workload`` is the id of its trials'
+    :class:`~edgebench.results.workload_key.WorkloadKey`; empty where there are no trials.
     """
 
     network: str
@@ -76,6 +72,7 @@ class Curve:
     lost_bytes: dict[str, tuple[float, ...]] = field(default_factory=dict)
     walked: bool = False
     working_set_bytes: float | None = None
+    workload: str = ""
 
     @cached_property
     def unlimited_s(self) -> float:
@@ -121,7 +118,7 @@ class Curve:
         return str(self.settings.get("pipeline") or self.network)
 
     @property
-    def workload(self) -> str:
+    def trials_key(self) -> str:
         """The network and the settings, without the phase: equal for curves of the same trials."""
         return json.dumps([self.workload_network, self.settings], sort_keys=True, default=str)
 
@@ -193,7 +190,7 @@ def curves(results: Results) -> list[Curve]:
         ResultsError: there is none, with the reason.
     """
     times = seconds_by_trial(results)
-    made = with_variables(_curves(times, results.trials), results)
+    made = with_variables(_curves(times, results), results)
     if not made:
         _say_why_none(results)
     return made
@@ -203,41 +200,47 @@ def curves(results: Results) -> list[Curve]:
 def unlimited_curves(results: Results) -> list[Curve]:
     """Every curve of a workload with rounds that finished without a limit and below none."""
     times = seconds_by_trial(results)
-    twins = UnlimitedTwins(times[times["kind"].isin(WITH_ROUNDS)], _KEYS, _SWAP)
-    found = (_curve(group, rows[:0], rows) for group, rows in twins.alone())
+    with_rounds = times[times["kind"].isin(WITH_ROUNDS)]
+    twins = UnlimitedTwins(with_rounds, _KEYS, _any_swap(results))
+    found = (_curve(rows[:0], rows, rows) for rows in twins.alone())
     return with_variables(found, results)
 
 
-def _curves(times: pd.DataFrame, trials: pd.DataFrame) -> Iterator[Curve]:
+def _any_swap(results: Results) -> dict[str, str]:
+    keys = (key for sweep in results.sweeps for key in workloads_of(sweep.columns)[1])
+    return {key.id: key.any_swap.id for key in keys}
+
+
+def _curves(times: pd.DataFrame, results: Results) -> Iterator[Curve]:
     limited = times[times["memory_bytes"].notna()]
-    twins, of_trial = UnlimitedTwins(times, _KEYS, _SWAP), numbered(trials, _OF_TRIAL)
-    places = dict(zip(zip(trials["sweep"], trials["trial"], strict=True), of_trial, strict=True))
-    for values, rows in limited.groupby(_KEYS, dropna=False, sort=False):
-        group = cast("tuple[Any, ...]", values)
+    twins = UnlimitedTwins(times, _KEYS, _any_swap(results))
+    every_trial = dict(list(results.trials.groupby(["sweep", "workload"], sort=False)))
+    for _, rows in limited.groupby(_KEYS, dropna=False, sort=False):
         unlimited = twins.of(rows)
         # A convolution is of no network.
         if unlimited.empty or pd.isna(rows["network"].iloc[0]):
             continue
-        alike = of_trial == places[rows["sweep"].iloc[0], rows["trial"].iloc[0]]
-        every = trials[alike]
+        every = every_trial[rows["sweep"].iloc[0], rows["workload"].iloc[0]]
         ordered = rows.sort_values(["memory_bytes", "trial"])
-        made = _curve(group, ordered, unlimited, lost_limits(every))
+        made = _curve(ordered, unlimited, rows, lost_limits(every))
         walked, needs = bool((every["walk_step"] > 0).any()), median_working_set(every)
         yield replace(made, walked=walked, working_set_bytes=needs)
 
 
 def _curve(
-    group: tuple[Any, ...],
     limited: pd.DataFrame,
     unlimited: pd.DataFrame,
+    rows: pd.DataFrame,
     lost: dict[str, tuple[float, ...]] | None = None,
 ) -> Curve:
+    """A curve; ``rows`` are those whose settings it has."""
     demand = unlimited["workload_demand_bytes"].median()
-    known = {k: v for k, v in zip(_KEYS, group, strict=True) if not pd.isna(v)}
-    network, phase = known.pop("network"), known.pop("phase")
+    first = rows.iloc[0]
+    known = {str(k): v for k, v in first[_SETTINGS].dropna().items()}
     return Curve(
-        network=network,
-        phase=phase,
+        network=first["network"],
+        phase=first["phase"],
+        workload=first["workload"],
         # Results from before storage could be held stay what they were.
         settings={k: v for k, v in known.items() if (k, v) != ("storage", AS_IS)},
         limit_bytes=limited["memory_bytes"].to_numpy(dtype=np.float64),

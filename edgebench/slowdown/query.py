@@ -101,6 +101,11 @@ class QueriedWorkload:
         return self.curves[0].workload_network
 
     @property
+    def workload(self) -> str:
+        """The id of its trials' key; empty where it has none."""
+        return self.curves[0].workload
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Its settings."""
         return self.curves[0].settings
@@ -134,7 +139,7 @@ def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorklo
     groups: dict[str, list[Curve]] = {}
     for curve in data.curves:
         if query.fits(curve):
-            groups.setdefault(curve.workload, []).append(curve)
+            groups.setdefault(curve.trials_key, []).append(curve)
     found = [QueriedWorkload(tuple(_in_order(group))) for group in groups.values()]
     if found:
         # Of workloads that ran both below limits and not, the first are asked about.

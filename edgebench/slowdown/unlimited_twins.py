@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,20 +10,22 @@ import pandas as pd
 
 
 class UnlimitedTwins:
-    """Unlimited times, by what they have in common with limited ones: with the swap if they can.
+    """Unlimited times of the same workload as limited ones: with the same swap if there are some.
 
-    ``keys`` are the columns that make two trials comparable, ``swap`` those of them that may differ
-    where no unlimited trial has the same.
+    Args:
+        times: one row per trial, network and phase.
+        keys: the columns that make two rows comparable; one is ``workload``.
+        any_swap: a workload's id → that of all that differ from it in their swap alone.
     """
 
-    def __init__(self, times: pd.DataFrame, keys: Sequence[str], swap: Sequence[str]) -> None:
+    def __init__(
+        self, times: pd.DataFrame, keys: Sequence[str], any_swap: Mapping[str, str]
+    ) -> None:
         self._keys = list(keys)
         self._unlimited = times[times["memory_bytes"].isna()]
         self._limited = times[times["memory_bytes"].notna()]
-        self._numbers = [
-            pd.Series(numbered(times, columns), times.index)
-            for columns in (keys, [key for key in keys if key not in swap])
-        ]
+        alike = times.assign(workload=times["workload"].map(any_swap))
+        self._numbers = [pd.Series(numbered(rows, keys), rows.index) for rows in (times, alike)]
 
     def of(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Those of limited rows that are alike in all keys."""
@@ -36,13 +37,13 @@ class UnlimitedTwins:
                 break
         return alike
 
-    def alone(self) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-        """Those that no limited row is alike to, whatever the swap; by the values of all keys."""
+    def alone(self) -> Iterator[pd.DataFrame]:
+        """Those that no limited row is alike to, whatever the swap; alike ones together."""
         numbers = self._numbers[-1]
         own = numbers.loc[self._unlimited.index]
         rest = self._unlimited[~own.isin(numbers.loc[self._limited.index])]
-        for values, rows in rest.groupby(self._keys, dropna=False, sort=False):
-            yield cast("tuple[Any, ...]", values), rows
+        for _, rows in rest.groupby(self._keys, dropna=False, sort=False):
+            yield rows
 
 
 def numbered(frame: pd.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.int64]:

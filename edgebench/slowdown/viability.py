@@ -19,7 +19,6 @@ import pandas as pd
 
 from edgebench.kills import OBSERVER_EFFECT, TOO_TIGHT
 from edgebench.layers.names import family_of
-from edgebench.results.frames import SETTINGS
 from edgebench.slowdown.context import context_of
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 #: Network → the rows of its layer table.
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
-#: The limits beside memory that set workloads apart.
-_WITH = ("swap_kind", "swap_bytes", "storage", "board")
 #: The prior of edge and sharpness, with their standard deviations (of the sharpness's logarithm).
 _EDGE, _EDGE_SPREAD = 0.0, 0.1
 _SHARPNESS, _SHARPNESS_SPREAD = 0.02, 0.7
@@ -46,7 +43,7 @@ class ViabilityTrial:
     """
 
     network: str
-    workload: tuple[Any, ...]
+    workload: tuple[str, str]
     limit_bytes: float
     swap_bytes: float
     need_bytes: float
@@ -170,7 +167,7 @@ def _trial(row: dict[Any, Any], tables: Tables) -> ViabilityTrial | None:
     mapped = mapped_bytes(tables, row["network"], row["schedule"]) if row["loader"] == "mmap" else 0
     return ViabilityTrial(
         network=row["network"],
-        workload=tuple(str(row[key]) for key in ("sweep", *SETTINGS, *_WITH)),
+        workload=(str(row["sweep"]), str(row["workload"])),
         limit_bytes=float(limit),
         swap_bytes=float(swap),
         need_bytes=float(demand) - mapped,

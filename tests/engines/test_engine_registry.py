@@ -13,7 +13,7 @@ import pytest
 from edgebench.errors import MachineError
 from edgebench.layers.names import SCHEDULES as BY_LAYER
 from edgebench.results.frames import ENGINE
-from edgebench.results.workload_labels import workload_label
+from edgebench.results.workload_key import workload_label
 from edgebench.workloads.engines.engine import ENGINES
 from edgebench.workloads.engines.file_preparation import manifest_of_files
 from edgebench.workloads.engines.registry import all_engines, engine_of, engines_for, file_engine

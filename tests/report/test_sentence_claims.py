@@ -181,7 +181,7 @@ def test_a_pass_of_layers_is_told_as_far_as_repeats_carry(free: list[float], slo
         return
     unlimited, at = (PassTimes(*about) for about in (layer_pass(None, free), layer_pass(100, slow)))
     cost = pass_cost(at, unlimited)
-    table = LayerCostTable("s", "n", {}, unlimited, [], [cost], [], None, None, [])
+    table = LayerCostTable("s", "w", "n", {}, unlimited, [], [cost], [], None, None, [])
     said = cause_sentence(table, cost)
     check_pass(said, [Point(None, free, []), Point(100, slow, [])])
 

@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from edgebench.results.results import Results
 
 NO_LAYERS_REMEDY = "layers come of networks: edgebench layers NETWORK"
-#: What distinguishes two workloads of a sweep, beside their settings.
-_DISTINCT = (
-    *("swap_kind", "swap_bytes", "cores", "cpu_quota", "storage", "board", "accelerator_bytes"),
-)
 #: The phases that make a pass.
 PHASES = ("load", "first", "execute")
 #: What identifies one layer at one limit.
@@ -81,14 +77,11 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
 
 
 def _workloads(trials: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    import pandas as pd
+    from edgebench.results.frames import DISTINCT
 
-    from edgebench.results.frames import SETTINGS
-
-    keys = ["sweep", *SETTINGS, *_DISTINCT]
-    for values, rows in trials.groupby(keys, dropna=False, sort=False):
-        found: tuple[Any, ...] = tuple(values)
-        yield {k: v for k, v in zip(keys, found, strict=True) if not pd.isna(v)}, rows
+    for _, rows in trials.groupby(["sweep", "workload"], sort=False):
+        settings = rows.iloc[0][["sweep", *DISTINCT]].dropna()
+        yield {str(k): v for k, v in settings.items()}, rows
 
 
 def _of(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
@@ -127,6 +120,7 @@ def _table(
     ]
     return LayerCostTable(
         sweep=str(settings["sweep"]),
+        workload=str(trials["workload"].iloc[0]),
         network=name,
         settings={key: value for key, value in settings.items() if key != "sweep"},
         unlimited=whole,

@@ -199,6 +199,7 @@ class UnfinishedLimit:
 class LayerCostTable:
     """One workload's layers, unlimited and at each limit.
 
+    ``workload`` is the id of its :class:`~edgebench.results.workload_key.WorkloadKey`.
     ``layers`` are in the order of their calls, ``costs`` from the widest limit to the tightest.
     ``base_bytes`` is the runtime's footprint, ``demand_bytes`` the whole trial's, both unlimited.
     ``noise`` has a line per trial whose numbers are uncertain. ``collections_s`` is what
@@ -206,6 +207,7 @@ class LayerCostTable:
     """
 
     sweep: str
+    workload: str
     network: str
     settings: dict[str, Any]
     unlimited: PassTimes

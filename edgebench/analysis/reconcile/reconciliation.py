@@ -14,7 +14,7 @@ from edgebench.measures.registry import strategy_of, with_own_trial
 from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.trial_readings import SpanKey, TrialReadings, read_trial
-from edgebench.results.workload_labels import workload_label
+from edgebench.results.workload_key import workload_label
 from edgebench.spans import Span
 
 #: Phases whose layers have ledgers of their own.

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from edgebench.boards.board import emulation_words
 from edgebench.report.figures import style
 from edgebench.results.derived import file_stem
-from edgebench.results.frames import ENGINE, GENERATION, TRAINING
+from edgebench.results.frames import DISTINCT
 from edgebench.storage_speed import AS_IS
 from edgebench.units import MIB, format_size
 from edgebench.workloads.training.names import PYTORCH
@@ -36,11 +36,7 @@ _TOLD = {
     "cpu_quota": "{:g} CPUs",
 }
 #: What sets workloads apart, but for networks and schedules.
-SETTINGS = (
-    *("loader", "batch", "image", "rounds", "warm", "threads", "workers", "page_cache"),
-    *("gc", "command", "cores", "cpu_quota", "swap_kind", "swap_bytes", "storage", "board"),
-    *("accelerator_bytes", *ENGINE, *TRAINING, *GENERATION),
-)
+SETTINGS = tuple(name for name in DISTINCT if name not in ("kind", "network", "schedule"))
 
 
 class NamedFigure(NamedTuple):

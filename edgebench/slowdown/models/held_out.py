@@ -114,11 +114,11 @@ def limit_folds(curves: Sequence[Curve]) -> Iterator[Fold]:
     """One fold a rank: of every workload, the limit of that rank is left out."""
     limits_of: dict[str, list[float]] = {}
     for curve in curves:
-        limits_of.setdefault(curve.workload, []).extend(curve.limits)
+        limits_of.setdefault(curve.trials_key, []).extend(curve.limits)
     ranked = {key: sorted(set(limits)) for key, limits in limits_of.items()}
     for rank in range(max((len(limits) for limits in ranked.values()), default=0)):
         gone = {key: limits[rank] for key, limits in ranked.items() if rank < len(limits)}
-        pairs = [(curve, gone.get(curve.workload)) for curve in curves]
+        pairs = [(curve, gone.get(curve.trials_key)) for curve in curves]
         known = [curve if limit is None else curve.without(limit) for curve, limit in pairs]
         test = [_held_out_point(curve, limit) for curve, limit in pairs]
         yield Fold(

@@ -1,0 +1,133 @@
+"""What was run: which trials are alike but for their memory limit, and what they are called."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+from edgebench.records import LimitSetting, limit_setting
+from edgebench.results.columns import ColumnTable
+from edgebench.results.sweep_reader import settings_columns
+from edgebench.workloads.memory_settings import DEFAULT
+
+#: The limits in which trials of one workload differ.
+MEMORY = ("label", "memory_bytes")
+#: All other limits: trials that differ in one are of different workloads.
+HELD = tuple(field.name for field in fields(LimitSetting) if field.name not in MEMORY)
+#: Swap: an unlimited trial with another one still tells what no limit costs.
+SWAP = ("swap_kind", "swap_bytes")
+#: Setting of training or an engine → its usual value, not in the label; the words for another.
+_USUAL: dict[str, tuple[Any, str]] = {
+    "learning_rate": (None, "rate {:g}"),
+    "data": (None, "{}"),
+    "shape": (None, "{}"),
+    "framework": ("pytorch", "{}"),
+    "compiled": (False, "compiled"),
+    "depth": (None, "{} deep"),
+    "width": (None, "{} wide"),
+    "activation": ("relu", "{}"),
+    "accumulation": (1, "in {} parts"),
+    "precision": ("float32", "{}"),
+    "checkpointing": (False, "checkpointing"),
+    "trained": ("all", "trained {}"),
+    "start": ("scratch", "from {}"),
+    "arena": (True, "no arena"),
+    "memory_pattern": (True, "no memory pattern"),
+    "optimization": ("all", "optimization {}"),
+    "prepacking": (True, "no prepacking"),
+    "xnnpack": (True, "no XNNPACK"),
+    "prompt": (None, "prompt {}"),
+    "new_tokens": (None, "{} new tokens"),
+    "onednn": (True, "no oneDNN"),
+    "xla": (False, "XLA"),
+    "accelerator": (None, "{}"),
+    "threads": (None, "{} threads"),
+    "malloc_trim": (False, "malloc_trim"),
+    "interop_threads": (None, "{} inter-op threads"),
+    "huge_pages": (True, "no huge pages"),
+    "page_advice": (None, "{}"),
+    "remedy": (None, "{}"),
+}
+
+
+@dataclass(frozen=True)
+class WorkloadKey:
+    """What was run, and below which limits other than memory.
+
+    Trials of a sweep with equal keys differ in their memory limit alone. ``settings`` is canonical
+    JSON of the workload's settings without the place of its weights; ``limits`` has no memory.
+    """
+
+    settings: str
+    limits: LimitSetting
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], limits: LimitSetting) -> WorkloadKey:
+        """The key of a trial or point with these settings and limits."""
+        kept = {k: v for k, v in settings.items() if k != "weights" and v is not None}
+        # Older records do not say that the collector was on.
+        if kept.get("gc") == DEFAULT:
+            del kept["gc"]
+        text = json.dumps(kept, sort_keys=True, default=str)
+        return cls(text, but_for(limits, MEMORY))
+
+    @cached_property
+    def id(self) -> str:
+        """Twelve hexadecimal digits, the same in every sweep."""
+        limits = {name: getattr(self.limits, name) for name in HELD}
+        told = {name: value for name, value in limits.items() if value is not None}
+        text = self.settings + json.dumps(told, sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+    @property
+    def any_swap(self) -> WorkloadKey:
+        """The same for workloads that differ in their swap alone."""
+        return self.but_for(SWAP)
+
+    def but_for(self, names: tuple[str, ...]) -> WorkloadKey:
+        """The same for workloads that differ in these limits alone."""
+        return replace(self, limits=but_for(self.limits, names))
+
+
+def but_for(limits: LimitSetting, names: tuple[str, ...]) -> LimitSetting:
+    """The limits, with these as if they were not asked for."""
+    return replace(limits, **{name: getattr(_NOTHING, name) for name in names})
+
+
+_NOTHING = LimitSetting()
+
+
+def workloads_of(table: ColumnTable) -> tuple[list[int], list[WorkloadKey]]:
+    """For each record of a sweep's columns which of these keys it has; and the keys."""
+    settings, limits = table.texts["settings"], table.texts["limits"]
+    # Many records, few pairs.
+    pairs: dict[tuple[int, int], int] = {}
+    both = zip(settings.codes, limits.codes, strict=True)
+    codes = [pairs.setdefault(pair, len(pairs)) for pair in both]
+    made = [
+        WorkloadKey.of(json.loads(settings.words[one]), limit_setting(json.loads(limits.words[at])))
+        for one, at in pairs
+    ]
+    return codes, made
+
+
+def workload_label(settings: Mapping[str, Any]) -> str:
+    """``alexnet · linear · copy · batch 1``."""
+    columns = settings_columns(settings)
+    named = [columns.get(key) for key in ("network", "schedule", "loader", "optimizer", "command")]
+    words = [str(word) for word in named if word]
+    words += [f"{key} {columns[key]}" for key in ("kernel", "stack", "draw") if key in columns]
+    if columns.get("batch") is not None:
+        words.append(f"batch {columns['batch']}")
+    words += [
+        how.format(columns[name])
+        for name, (usual, how) in _USUAL.items()
+        if columns.get(name) not in (None, usual)
+    ]
+    if settings.get("gc") == DEFAULT:
+        words.append("gc default")
+    return " · ".join(words) or str(columns.get("kind", "workload"))
