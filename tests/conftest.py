@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from needs import GUARD, NOT_PURE, is_pure
 from shared_sweeps import shared_sweep as shared_sweep
-from worker_cgroups import join, make_cgroup, remove_cgroups
+from worker_places import join, make_cgroup, make_state, remove_places, use_state
 
 from edgebench.errors import EdgebenchError
 
@@ -100,19 +100,22 @@ def pytest_configure(config: pytest.Config) -> None:
     for number in (signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    join(getattr(config, "workerinput", {}).get("cgroup", ()))
+    given = getattr(config, "workerinput", {})
+    join(given.get("cgroup", ()))
+    use_state(given.get("state"))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Each worker of xdist gets a cgroup of its own, where its tests make theirs."""
+    """Each worker of xdist gets a cgroup of its own, and a folder for what its harnesses claim."""
     node.workerinput["cgroup"] = make_cgroup(node.gateway.id)
+    node.workerinput["state"] = make_state(node.gateway.id)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
     """What this process made for its workers goes."""
-    remove_cgroups()
+    remove_places()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

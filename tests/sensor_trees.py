@@ -5,8 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
+from edgebench.measures.machine.sensors import search, sensor
 from edgebench.measures.machine.sensors.sensor import SensorReader, Sensors
 from edgebench.measures.machine.system_files import SystemFiles
+from edgebench.run import sensor_watch
 
 TREES = Path(__file__).parent / "trees"
 BOARDS = sorted(path.name for path in TREES.iterdir() if path.is_dir())
@@ -34,12 +38,20 @@ class Tree:
             opened.truncate()
 
 
+def be_patient(patch: pytest.MonkeyPatch) -> None:
+    """A sensor that answers is not given up because the machine is busy."""
+    patch.setattr(search, "_PATIENCE_S", 200.0)
+    patch.setattr(sensor, "_COMMAND_PATIENCE_S", 200.0)
+    patch.setattr(sensor_watch, "_FIRST_PATIENCE_S", 200.0)
+    patch.setattr(sensor_watch, "_LAST_PATIENCE_S", 200.0)
+
+
 def numbers_of(found: Sensors) -> dict[str, int]:
     """Each column's number now."""
     told = {}
-    for sensor in found.sensors:
-        reader = SensorReader(sensor)
-        told[sensor.column] = reader.read()
+    for one in found.sensors:
+        reader = SensorReader(one)
+        told[one.column] = reader.read()
         reader.close()
     return told
 

@@ -58,7 +58,7 @@ class Terminal:
         self.read(seconds)
         os.close(self._ours)
         try:
-            return self.process.wait(30)
+            return self.process.wait(200)
         finally:
             self.process.kill()
             self.process.wait()

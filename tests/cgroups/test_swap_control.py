@@ -190,9 +190,9 @@ def test_swap_of_our_own_needs_a_size(control: SwapControl) -> None:
 
 def test_none_is_nothing_at_all(control: SwapControl) -> None:
     """The kind `none` sets nothing up and takes nothing of the machine's away."""
-    before = swaps()
+    before = of_others()
     assert control.use("none") == SwapState("none", None, None)
-    assert swaps().keys() == before.keys()
+    assert of_others() == before
 
 
 @pytest.mark.parametrize("there", [True, False])

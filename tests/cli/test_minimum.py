@@ -66,7 +66,8 @@ def test_a_program_that_never_ends(tmp_path: Path):
     script.write_text("#!/bin/sh\nwhile :; do echo tick; sleep 0.05; done\n")
     script.chmod(0o755)
     found = answer(tmp_path, "--for", "1s", "--confirm", "0", "--", "./ticks.sh")
-    assert 2 < found["unlimited_per_s"] < 40
+    # At most one for each 0.05 s.
+    assert 0 < found["unlimited_per_s"] <= 20
     assert found["viable"]["good"]["outcome"] == "ok"
 
 
@@ -164,14 +165,14 @@ def test_ctrl_c_says_what_is_known_and_the_same_command_continues(tmp_path: Path
     process = subprocess.Popen(
         words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     lines = 0
     while lines < 2 and time.monotonic() < deadline:
         files = [*tmp_path.glob("results/*/*/trials.jsonl")]
         lines = sum(len(file.read_text().splitlines()) for file in files)
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=200)
     assert process.returncode == 130
     assert "needs " in out
     assert "the same command continues this search" in err

@@ -192,19 +192,19 @@ def test_a_running_sweep_is_watched_and_not_disturbed(tmp_path: Path):
     command = [sys.executable, "-m", "edgebench", *words]
     sweep = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 200
         while not list(results.glob("*/*/live.json")) and time.monotonic() < deadline:
             time.sleep(0.1)
         first = Terminal(["watch", str(results)], 50)
-        first.read(60, until="memory")
+        first.read(200, until="memory")
         first.process.send_signal(signal.SIGINT)
         assert first.close() == 0, first.text
         assert "stopped watching; the sweep continues" in first.text
         second = Terminal(["watch", str(results)], 100)
-        second.read(60, until="memory")
+        second.read(200, until="memory")
         go_on.touch()
         assert second.close() == 0, second.text
-        assert sweep.wait(60) == 0, sweep.communicate()[1]
+        assert sweep.wait(200) == 0, sweep.communicate()[1]
     finally:
         go_on.touch()
         with contextlib.suppress(ProcessLookupError):

@@ -80,7 +80,7 @@ class Board:
     def known(self) -> str:
         """Its line for ``known_hosts``, once it answers."""
         command = ["ssh-keyscan", "-t", "ed25519", "-p", str(self.port), self.address]
-        ends = time.monotonic() + 30
+        ends = time.monotonic() + 240
         while time.monotonic() < ends:
             said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
             if said:

@@ -41,7 +41,7 @@ class Watched:
         told = Event()
         # Behind the tasks' own, since they are called in turn.
         self._futures[-1].add_done_callback(lambda _: told.set())
-        assert told.wait(30)
+        assert told.wait(240)
 
     def take(self, answer: Any) -> None:
         """An answer."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sensor_trees import be_patient
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sensor that answers is not given up because the machine is busy."""
-    sensors = "edgebench.measures.machine.sensors"
-    monkeypatch.setattr(f"{sensors}.search._PATIENCE_S", 200.0)
-    monkeypatch.setattr(f"{sensors}.sensor._COMMAND_PATIENCE_S", 200.0)
+    """No sensor is given up because the machine is busy."""
+    be_patient(monkeypatch)

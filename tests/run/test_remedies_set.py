@@ -85,6 +85,7 @@ def read_ahead() -> Path:
 
 
 @pytest.mark.root
+@pytest.mark.exclusive
 def test_a_value_of_the_kernel_is_there_in_its_trial_alone(tmp_path: Path, read_ahead: Path):
     """The program prints what it reads from the kernel's file below the limit."""
     before = read_ahead.read_text()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sensor_trees import Tree
+from sensor_trees import Tree, be_patient
 
 from edgebench.measures.machine.sensors.search import find_sensors
 from edgebench.results.results import Results, load
@@ -30,6 +30,12 @@ class Quiet:
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sensor is given up because the machine is busy."""
+    be_patient(monkeypatch)
 
 
 @pytest.fixture

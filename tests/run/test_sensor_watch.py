@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sensor_trees import Tree
+from sensor_trees import Tree, be_patient
 
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
@@ -20,6 +20,7 @@ from edgebench.measures.machine.sensors.search import find_sensors
 from edgebench.measures.machine.sensors.sensor import FAN, Sensor, SensorReader, Sensors
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.layer_frames import sample_table
+from edgebench.run import sensor_watch
 from edgebench.run.sensor_watch import SensorBank, SensorWatch
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
@@ -29,6 +30,12 @@ RAPL = "class/powercap/intel-rapl:0/energy_uj"
 DRAM = "class/powercap/intel-rapl:0:2/energy_uj"
 ORIN = "class/hwmon/hwmon1/curr1_input"
 START_UJ = 41267482910
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sensor is given up because the machine is busy."""
+    be_patient(monkeypatch)
 
 
 def bank_of(tree: Tree) -> SensorBank:
@@ -121,7 +128,9 @@ def test_a_sensor_that_blocks_ends_with_its_trial(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(SensorReader, "read", stuck)
     try:
-        with SensorWatch(bank) as watch:
+        with monkeypatch.context() as hurried, SensorWatch(bank) as watch:
+            # However long, it does not answer.
+            hurried.setattr(sensor_watch, "_LAST_PATIENCE_S", 0.1)
             while len(turns) <= 3:
                 time.sleep(0.01)
         assert watch.readings is not None

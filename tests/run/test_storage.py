@@ -215,6 +215,8 @@ def test_a_disk_in_memory_is_held_and_recorded(in_memory: Session, tmp_path: Pat
     held = storage.hold("read=20MB/s,disk=ram", StoragePlaces((copied,), (Path(sys.prefix),)))
     assert held.report
     assert (held.report.ram, held.report.read_bps) == (True, 20_000_000)
+    if sys.prefix in held.report.not_held:
+        pytest.skip(held.report.not_held[sys.prefix])
     swap, machine = held.report.disks
     assert swap["name"].startswith("loop")
     assert swap["place"] == str(storage.swap.state.device)
