@@ -38,7 +38,7 @@ from edgebench.records import TrialRecord
 from edgebench.results.results import load
 from edgebench.results.trial_lines import trial_times
 from edgebench.run.sweep import SweepOptions, run_sweep
-from edgebench.scenario.planner import GridPlanner
+from edgebench.scenario.planner import grid_planner
 from edgebench.scenario.points import Point, points
 from edgebench.scenario.scenario import Scenario, scenario_of
 from edgebench.storage_speed import parse_storage
@@ -130,7 +130,7 @@ def needs_of(network: str, results: Path, progress: Any) -> Needs:
     limit = f"{round(weights / MIB)}M"
     scenario = scenario_of(tables(network, STREAM, [limit]))
     held = [point for point in points(scenario) if not point.unlimited]
-    planner = GridPlanner(held, PROBES, SEED)
+    planner = grid_planner(held, PROBES, SEED)
     made = run_sweep(scenario, SweepOptions(results), progress, planner, held)
     (sweep,) = load(made.folder).sweeps
     kept = [r.notes["kept_weights_bytes"] for r in sweep.records if r.outcome == "ok"]
@@ -206,7 +206,7 @@ def one_network(network: str, repeats: int, results: Path, progress: Any) -> dic
         scenarios[ACCELERATE] = scenario_of(offloaded(network, memory, folder))
     made = all_points(scenarios)
     every = [point for _, point in made.values()]
-    planner = GridPlanner(every, repeats, SEED)
+    planner = grid_planner(every, repeats, SEED)
     folder = run_sweep(scenarios[STREAM], SweepOptions(results), progress, planner, every).folder
     (sweep,) = load(folder).sweeps
     return {

@@ -92,7 +92,7 @@ def _walks() -> Iterator[Claim]:
     from edgebench.run.walk_control import MOST_ROUNDS
     from edgebench.run.walk_records import _DRIFT
     from edgebench.run.walked_limits import _CHARGED_PAGES
-    from edgebench.scenario.limit_axes import CLIFF_TARGET
+    from edgebench.scenario.limits import CLIFF_TARGET
 
     yield says("is `target` of the limit ({} % by default)", _whole(100 * CLIFF_TARGET))
     yield says("up to the last one, lie within {} % of", _whole(100 * TOLERANCE))

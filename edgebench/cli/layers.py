@@ -26,7 +26,6 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import UsageError
 from edgebench.extras import need
-from edgebench.scenario.plans import GRID, WALK
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.peaks import LayerPeakTable
@@ -74,9 +73,9 @@ _CHOOSING = ("schedule", "loader", "batch")
 )
 @click.option(
     "--plan",
-    type=click.Choice((GRID, WALK)),
-    default=GRID,
-    help="Fresh trials at each limit, or a living process whose limit moves.",
+    metavar="PLAN",
+    default="grid",
+    help="Fresh trials at each limit (grid), or a living process whose limit moves (walk).",
 )
 @options.results_option
 @click.option(
@@ -169,11 +168,11 @@ def _measure(asked: dict[str, Any]) -> SweepSummary:
         raise UsageError("no network is named", remedy=remedy)
     from edgebench.cli.progress import shown_progress
     from edgebench.run.sweep import SweepOptions, run_sweep
-    from edgebench.scenario.flag_scenario import LayerRequest, layer_scenario
+    from edgebench.scenario.flag_scenario import layer_scenario
     from edgebench.scenario.points import libraries, points
 
     settings = {name: value for name, value in asked.items() if name != "results"}
-    scenario = layer_scenario(LayerRequest(**settings))
+    scenario = layer_scenario(**settings)
     # All at once and first, not after minutes of measuring.
     need("pandas", *(name for point in points(scenario) for name in libraries(point.settings)))
     with shown_progress() as progress:

@@ -13,7 +13,6 @@ from click.core import ParameterSource
 from edgebench.cli.board_option import board_option
 from edgebench.cli.completion import offer_sweeps
 from edgebench.errors import UsageError
-from edgebench.scenario.plans import PLANS
 from edgebench.storage_speed import AS_IS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -50,8 +49,8 @@ other_storage_option = click.option(
 )
 other_plan_option = click.option(
     "--plan",
-    type=click.Choice(PLANS),
-    help="Follow this plan instead of the scenario's: fresh trials at all limits, or a walk.",
+    metavar="PLAN",
+    help="Follow this plan instead of the scenario's: grid (fresh trials at all limits), or walk.",
 )
 memory_option = click.option(
     "--memory", multiple=True, help="Limit, as 200M or 75% (of demand); may be repeated."

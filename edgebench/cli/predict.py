@@ -106,7 +106,7 @@ def _moved(
 
 def _limits(asked: dict[str, Any], memory: str | None) -> list[str]:
     """The given limits and those of the given range; without any, a board's or the usual range."""
-    from edgebench.scenario.memory_range import MemoryRange
+    from edgebench.scenario.limits import MemoryRange
 
     given = list(asked["memory"])
     ranged = [asked["start"], asked["stop"], asked["steps"]]

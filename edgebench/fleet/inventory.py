@@ -18,8 +18,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from edgebench.errors import InventoryError
 from edgebench.processes import installed_program, own_program
 from edgebench.safe_reading import read_text
-from edgebench.scenario.faults import faults_of
-from edgebench.scenario.keys import Seconds, TomlTable
+from edgebench.scenario.faults import faults_of, file_error_words
+from edgebench.scenario.keys import Seconds, TomlTable, key
 
 if sys.version_info >= (3, 11):
     from typing import Self
@@ -41,12 +41,10 @@ _LOCAL = ("127.0.0.1", "localhost", "[::1]", "::1")
 class HostKeys(TomlTable):
     """One machine. Without ``ssh`` and ``local`` somebody else starts its worker."""
 
-    ssh: str | None = Field(default=None, examples=['"pi@192.168.1.21"'])
-    local: bool = Field(default=False, examples=["true"])
-    python: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, examples=['"/opt/venv/bin/python"']
-    )
-    board: str | None = Field(default=None, examples=['"Raspberry Pi 4"'])
+    ssh: str | None = key(None, '"pi@192.168.1.21"')
+    local: bool = key(False, "true")
+    python: Annotated[str, Field(min_length=1)] | None = key(None, '"/opt/venv/bin/python"')
+    board: str | None = key(None, '"Raspberry Pi 4"')
     labels: tuple[str, ...] = Field(default=(), examples=['["pi4"]'], strict=False)
 
     @field_validator("ssh")
@@ -91,21 +89,21 @@ class HostKeys(TomlTable):
 class TlsKeys(TomlTable):
     """Files in PEM format, as Dask's security has them; relative paths start at the inventory."""
 
-    ca: str = Field(examples=['"ca.pem"'])
-    cert: str = Field(examples=['"cert.pem"'])
-    key: str = Field(examples=['"key.pem"'])
+    ca: str = key(..., '"ca.pem"')
+    cert: str = key(..., '"cert.pem"')
+    key: str = key(..., '"key.pem"')
 
 
 class Inventory(TomlTable):
     """What one file says; attributes carry their unit where the key has none."""
 
-    schema_version: int = Field(alias="schema", examples=["1"])
-    name: str = Field(default="fleet", examples=['"lab"'])
-    scheduler: str = Field(default=OWN_ADDRESS, examples=['"tls://192.168.1.5:8786"'])
-    heartbeat_s: Seconds = Field(default=30.0, alias="heartbeat", examples=['"30s"'])
-    lost_after_s: Seconds = Field(default=180.0, alias="lost_after", examples=['"3min"'])
+    schema_version: int = key(..., "1", alias="schema")
+    name: str = key("fleet", '"lab"')
+    scheduler: str = key(OWN_ADDRESS, '"tls://192.168.1.5:8786"')
+    heartbeat_s: Seconds = key(30.0, '"30s"', alias="heartbeat")
+    lost_after_s: Seconds = key(180.0, '"3min"', alias="lost_after")
     tls: TlsKeys | None = None
-    hosts: dict[str, HostKeys] = Field(examples=["a table for each machine: [hosts.pi-1]"])
+    hosts: dict[str, HostKeys] = key(..., "a table for each machine: [hosts.pi-1]")
 
     @field_validator("schema_version")
     @classmethod
@@ -209,10 +207,10 @@ def load_inventory(path: Path) -> Inventory:
         return Inventory.model_validate(_with_paths(data, path.resolve().parent))
     except ValidationError as error:
         faults = faults_of(error, Inventory, data, text)
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        lines = "\n".join([f"{count} in {path}", *(f"  {fault}" for fault in faults)])
         remedy = "correct the lines above, then type: edgebench fleet status"
-        raise InventoryError(lines, where=str(path), remedy=remedy) from error
+        raise InventoryError(
+            file_error_words(faults, path), where=str(path), remedy=remedy
+        ) from error
 
 
 def _with_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:

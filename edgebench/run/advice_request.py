@@ -12,7 +12,7 @@ from edgebench.scenario.flag_scenario import (
     requested_limits,
     scenario_from_flags,
 )
-from edgebench.scenario.plans import GRID
+from edgebench.scenario.limits import GRID
 from edgebench.scenario.points import Point, points
 from edgebench.scenario.scenario import Scenario, load_scenario
 from edgebench.storage_speed import AS_IS

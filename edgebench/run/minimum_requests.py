@@ -15,7 +15,7 @@ from edgebench.scenario.flag_scenario import (
     requested_limits,
     scenario_from_flags,
 )
-from edgebench.scenario.network_keys import schedules_of
+from edgebench.scenario.inference import schedules_of
 from edgebench.scenario.scenario import Scenario
 from edgebench.storage_speed import AS_IS
 from edgebench.units import MIB, parse_swap

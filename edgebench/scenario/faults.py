@@ -1,15 +1,18 @@
-"""Faults of a scenario: what is wrong, at which key and line, and how to correct it."""
+"""Faults of a scenario: what is wrong, at which key and line or flag, and how to correct it."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from edgebench.errors import UsageError
 from edgebench.scenario.keys import tag_of
 from edgebench.text import did_you_mean
 
@@ -26,6 +29,26 @@ _SHOULD_BE = {
     "string_pattern_mismatch": "names folders: only a-z, 0-9 and '-', 64 at most",
     "finite_number": "should be a finite number",
 }
+#: Key of a scenario → the argument or flag that sets it, of any verb.
+FLAGS = {
+    "workload.network": "NETWORK",
+    "workload.command": "COMMAND",
+    **{
+        f"workload.{key}": f"--{key.replace('_', '-')}"
+        for key in (
+            *("schedule", "loader", "batch", "image", "input", "rounds", "threads", "prompt"),
+            *("new_tokens", "optimizer", "precision", "checkpointing", "shape", "steps", "loss"),
+            *("data", "classes", "throughput_pattern", "throughput_json", "unit"),
+        )
+    },
+    "workload.stop_after": "--for",
+    "workload.files": "--file",
+    "repeats": "--repeats",
+    "timeout": "--timeout",
+    **{f"limits.{key}": f"--{key}" for key in ("memory", "swap", "storage", "board", "plan")},
+}
+#: Where a fault of several keys is: on the command line there is no such place.
+_TABLES = ("the file", "workload", "limits")
 _HEADER = re.compile(r"^\s*\[{1,2}\s*([^\[\]]+?)\s*\]{1,2}\s*(?:#.*)?$")
 _KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0-9_"'-]+)*)\s*=""")
 
@@ -33,16 +56,78 @@ Path = tuple["str | int", ...]
 
 
 @dataclass(frozen=True)
+class Named:
+    """A key that a sentence names; with a value, how to write it."""
+
+    key: str
+    value: object = None
+
+    def __str__(self) -> str:
+        shown = json.dumps(self.value)
+        return self.key if self.value is None else f"{self.key} = {shown}"
+
+    def typed(self, flags: Mapping[str, str]) -> str:
+        """The same on the command line, with the flags by the keys' names."""
+        if (flag := flags.get(self.key)) is None or self.value is None:
+            return flag or str(self)
+        values = self.value if isinstance(self.value, list) else [self.value]
+        return " ".join(f"{flag} {shlex.quote(str(one))}" for one in values)
+
+
+class KeysError(ValueError):
+    """What is wrong with several keys together, in words and the keys that they name."""
+
+    def __init__(self, *parts: str | Named) -> None:
+        super().__init__("".join(map(str, parts)))
+        self.parts = parts
+
+
+def refuse_both(one: str, other: str) -> KeysError:
+    """Two keys of which only one can be given."""
+    return KeysError(Named(one), " and ", Named(other), " can't both be given; leave one out")
+
+
+@dataclass(frozen=True)
 class Fault:
-    """One thing wrong. ``key`` is its path in the file, as ``limits.memory[2]``."""
+    """One thing wrong. ``key`` is its path in the file, as ``limits.memory[2]``.
+
+    ``corrected``: whether the sentence says what to write instead.
+    """
 
     key: str
     line: int | None
-    says: str
+    parts: tuple[str | Named, ...]
+    corrected: bool
+
+    @property
+    def says(self) -> str:
+        """The sentence, in the words of a file."""
+        return "".join(map(str, self.parts))
 
     def __str__(self) -> str:
         line = f"line {self.line}, " if self.line else ""
         return f"{line}{self.key}: {self.says}"
+
+    def typed(self, flags: Mapping[str, str] = FLAGS) -> str:
+        """The sentence with the flags that set the keys."""
+        names = {key.rpartition(".")[2]: flag for key, flag in flags.items() if flag[0] == "-"}
+        says = "".join(p.typed(names) if isinstance(p, Named) else p for p in self.parts)
+        # Of a list's item the list's flag.
+        place = flags.get(self.key.partition("[")[0], self.key)
+        return says if place in _TABLES else f"{place}: {says}"
+
+
+def flag_error(faults: Iterable[Fault], verb: str, flags: Mapping[str, str] = FLAGS) -> UsageError:
+    """The error that says them in flags; the help is named unless each says what to write."""
+    found = list(faults)
+    remedy = None if all(one.corrected for one in found) else f"edgebench {verb} --help"
+    return UsageError("\n".join(one.typed(flags) for one in found), remedy=remedy)
+
+
+def file_error_words(faults: Sequence[Fault], path: object) -> str:
+    """All faults of a file, a line each."""
+    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    return "\n".join([f"{count} in {path}", *(f"  {fault}" for fault in faults)])
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], data: Any, text: str) -> list[Fault]:
@@ -51,10 +136,9 @@ def faults_of(error: ValidationError, model: type[BaseModel], data: Any, text: s
     faults = []
     for details in error.errors(include_url=False):
         path = _path(details["loc"], data)
-        says = _says(details, model)
         words = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-        key = words.lstrip(".") or "the file"
-        faults.append(Fault(key, lines.of(path, details.get("input")), says))
+        line = lines.of(path, details.get("input"))
+        faults.append(Fault(words.lstrip(".") or "the file", line, *_says(details, model)))
     return sorted(faults, key=lambda fault: fault.line or 0)
 
 
@@ -74,23 +158,24 @@ def _path(loc: Sequence[str | int], data: Any) -> Path:
     return tuple(path)
 
 
-def _says(details: ErrorDetails, model: type[BaseModel]) -> str:
+def _says(details: ErrorDetails, model: type[BaseModel]) -> tuple[tuple[str | Named, ...], bool]:
+    """The parts of the sentence, and whether it says what to write."""
     kind, value = details["type"], details.get("input")
     fields = _fields_of(model, details["loc"])
     name = str(details["loc"][-1]) if details["loc"] else ""
+    if kind == "value_error":
+        error = details["ctx"]["error"]
+        return error.parts if isinstance(error, KeysError) else (str(error),), True
     if kind == "extra_forbidden":
         guess = did_you_mean(name, fields)
-        return "no such key; " + (
-            f"did you mean {guess!r}?" if guess else f"the keys here are {', '.join(fields)}"
-        )
+        known = f"did you mean {guess!r}?" if guess else f"the keys here are {', '.join(fields)}"
+        return (f"no such key; {known}",), True
     if kind == "missing":
         wanted = f"{name} = {fields[name]}" if fields.get(name) else f"a [{name}] table"
-        return f"is missing; write {wanted}"
-    if kind == "value_error":
-        return str(details["ctx"]["error"])
+        return (f"is missing; write {wanted}",), True
     should = _SHOULD_BE.get(kind) or details["msg"].replace("Input should", "should", 1)
     example = fields.get(next((p for p in reversed(details["loc"]) if p in fields), ""))
-    return f"{value!r} {should}" + (f"; for example {example}" if example else "")
+    return (f"{value!r} {should}" + (f"; for example {example}" if example else ""),), bool(example)
 
 
 def _fields_of(model: type[BaseModel], loc: Sequence[str | int]) -> dict[str, str]:
@@ -111,14 +196,15 @@ def _tables_at(tables: list[type[BaseModel]], part: str | int) -> list[type[Base
         inner
         for name, info in infos
         if part == (info.alias or name)
-        for inner in _tables_in(info.annotation)
+        for inner in tables_in(info.annotation)
     ]
 
 
-def _tables_in(annotation: Any) -> list[type[BaseModel]]:
+def tables_in(annotation: Any) -> list[type[BaseModel]]:
+    """The tables that a key of this type can hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [table for part in get_args(annotation) for table in _tables_in(part)]
+    return [table for part in get_args(annotation) for table in tables_in(part)]
 
 
 class _Lines:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from pydantic import ValidationError
 
-from edgebench.scenario.faults import faults_of
-from edgebench.scenario.flag_words import flag_error
+from edgebench.scenario.faults import faults_of, flag_error
 from edgebench.scenario.keys import network_name
-from edgebench.scenario.plans import GRID, WALK
+from edgebench.scenario.limits import GRID, WALK
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
-from edgebench.storage_speed import AS_IS, parse_storage
+from edgebench.storage_speed import parse_storage
 
 
 def scenario_from_flags(
@@ -62,41 +60,28 @@ def requested_limits(request: object, memory: Sequence[str]) -> dict[str, Any]:
     return {"memory": memory, **{key: value for key, value in named.items() if value is not None}}
 
 
-@dataclass(frozen=True)
-class LayerRequest:
-    """What ``edgebench layers`` measures. Limits, swap and storage as people write them."""
+def layer_scenario(
+    network: str,
+    memory: Sequence[str] = (),
+    *,
+    repeats: int | None = None,
+    plan: str = GRID,
+    **given: Any,
+) -> Scenario:
+    """The scenario that ``edgebench layers`` measures, from the values of its flags.
 
-    network: str
-    memory: Sequence[str] = ()
-    swap: str = "none"
-    storage: str = AS_IS
-    board: str | None = None
-    schedule: str = "bulk"
-    loader: str = "copy"
-    batch: int = 1
-    image: int | None = None
-    input: str | dict[str, str] | None = None
-    threads: int | None = None
-    rounds: int = 1
-    repeats: int | None = None
-    plan: str = GRID
-
-    @property
-    def used_repeats(self) -> int:
-        """As asked for; else three trials at each limit, or one walk, which has many rounds."""
-        return self.repeats if self.repeats is not None else 1 if self.plan == WALK else 3
-
-
-def layer_scenario(request: LayerRequest) -> Scenario:
-    """The scenario that measures it; the unlimited point is always among its points.
+    The unlimited point is always among its points. Without ``repeats``, three trials at each limit,
+    or one walk, which has many rounds.
 
     Raises:
         UsageError: a value is not possible; names the flag that sets it.
     """
-    workload = inference_workload(request, rounds=request.rounds, threads=request.threads)
-    memory = ["max", *(limit for limit in request.memory if limit != "max")]
-    limits = {**requested_limits(request, memory), "plan": request.plan}
-    return scenario_from_flags("layers", workload, limits, repeats=request.used_repeats)
+    places = {name: given.pop(name, None) for name in ("swap", "storage", "board")}
+    limits = {name: value for name, value in places.items() if value is not None}
+    limits |= {"memory": ["max", *(limit for limit in memory if limit != "max")], "plan": plan}
+    workload = {"kind": "inference", "network": network, "schedule": "bulk", **given}
+    repeats = repeats if repeats is not None else 1 if plan == WALK else 3
+    return scenario_from_flags("layers", workload, limits, repeats=repeats)
 
 
 def with_storage(scenario: Scenario, label: str) -> Scenario:

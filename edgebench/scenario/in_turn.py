@@ -8,35 +8,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from edgebench.errors import UsageError
-from edgebench.records import TrialRecord
-from edgebench.scenario.plans import GRID
+from edgebench.scenario.limits import GRID
+from edgebench.scenario.planner import FixedPlanner
 from edgebench.scenario.points import PlannedTrial, Point, own_trials, plan, points
 
 if TYPE_CHECKING:
     from edgebench.scenario.scenario import Scenario
 
 Version: TypeAlias = Literal["old", "new"]
-
-
-@dataclass(frozen=True)
-class VersionPlanner:
-    """One version's trials, all planned at first, in the order that both versions share."""
-
-    trials: Sequence[PlannedTrial]
-
-    def first(self) -> list[PlannedTrial]:
-        """All trials."""
-        return list(self.trials)
-
-    def further(
-        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
-    ) -> list[PlannedTrial]:
-        """None."""
-        return []
 
 
 def check_in_turn(old: Scenario, new: Scenario) -> None:
@@ -109,7 +92,7 @@ def _alike(one: Point, other: Point) -> int:
     return sum(key in theirs and theirs[key] == value for key, value in ours.items())
 
 
-def planners_in_turn(old: Scenario, new: Scenario) -> tuple[VersionPlanner, VersionPlanner]:
+def planners_in_turn(old: Scenario, new: Scenario) -> tuple[FixedPlanner, FixedPlanner]:
     """A planner for each version; within a block, partners come in the same order."""
     of_old, of_new = points(old), points(new)
     pairs = paired_points(of_old, of_new)
@@ -120,8 +103,8 @@ def planners_in_turn(old: Scenario, new: Scenario) -> tuple[VersionPlanner, Vers
     timed_new = plan(of_new, new.repeats, new.seed, first)
     timed_old = _following(of_old, timed_new, {b: a for a, b in pairs.items()})
     return (
-        VersionPlanner(timed_old + own_trials(of_old, timed_old, old.strategies)),
-        VersionPlanner(timed_new + own_trials(of_new, timed_new, new.strategies)),
+        FixedPlanner(timed_old + own_trials(of_old, timed_old, old.strategies)),
+        FixedPlanner(timed_new + own_trials(of_new, timed_new, new.strategies)),
     )
 
 

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 
 from edgebench.errors import UsageError
 from edgebench.layers.names import NETWORKS
-from edgebench.scenario.faults import faults_of
-from edgebench.scenario.flag_words import flag_error
+from edgebench.scenario.faults import faults_of, flag_error
 from edgebench.scenario.scenario import SCHEMA, Scenario
 from edgebench.workloads.training.names import SHAPES, SYNTHETIC, USUAL_SHAPE
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from edgebench.records import TrialRecord
-from edgebench.scenario.plans import WALK
+from edgebench.scenario.limits import WALK
 from edgebench.scenario.points import PlannedTrial, Point, own_trials, plan
-from edgebench.scenario.walk_planner import WalkPlanner
+from edgebench.working_set import NOT_REACHED
 
 if TYPE_CHECKING:
     from edgebench.scenario.scenario import Scenario
@@ -28,18 +29,14 @@ class Planner(Protocol):
 
 
 @dataclass(frozen=True)
-class GridPlanner:
-    """Every point, ``repeats`` times, then each strategy's own trials: all is planned at first."""
+class FixedPlanner:
+    """All trials are planned at first."""
 
-    points: Sequence[Point]
-    repeats: int
-    seed: int
-    strategies: Sequence[str] = ()
+    trials: Sequence[PlannedTrial]
 
     def first(self) -> list[PlannedTrial]:
         """All trials."""
-        timed = plan(self.points, self.repeats, self.seed)
-        return timed + own_trials(self.points, timed, self.strategies)
+        return list(self.trials)
 
     def further(
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
@@ -48,10 +45,128 @@ class GridPlanner:
         return []
 
 
+def grid_planner(
+    points: Sequence[Point], repeats: int, seed: int, strategies: Sequence[str] = ()
+) -> FixedPlanner:
+    """Every point, ``repeats`` times, then each strategy's own trials."""
+    timed = plan(points, repeats, seed)
+    return FixedPlanner(timed + own_trials(points, timed, strategies))
+
+
 def planner_of(scenario: Scenario, points: Sequence[Point]) -> Planner:
     """The planner that a scenario asks for."""
     limits, strategies = scenario.limits, scenario.strategies
     common = points, scenario.repeats, scenario.seed
     if limits.plan == WALK:
         return WalkPlanner(*common, strategies, limits.starts)
-    return GridPlanner(*common, strategies)
+    return grid_planner(*common, strategies)
+
+
+#: Walks of a workload beyond the scenario's repeats, while the last one was killed.
+MOST_AGAIN = 1
+
+
+@dataclass(frozen=True)
+class WalkPlanner:
+    """``repeats`` walks of each workload, and a fresh trial for the start at some of its limits.
+
+    A workload whose last walk was killed on the way down is walked ``MOST_AGAIN`` more times at
+    most, above that limit. One of which no walk came to its end is walked once more, without any
+    limit: only the end of a walk shows the working set.
+
+    ``starts`` are these limits' labels; None: at all.
+
+    The unlimited trial that comes first shows the demand of which limits may be shares: under a
+    walk the statistics that tell it are not read, since that may prevent a kill.
+    """
+
+    points: Sequence[Point]
+    repeats: int
+    seed: int
+    strategies: Sequence[str] = ()
+    starts: Sequence[str] | None = None
+
+    def first(self) -> list[PlannedTrial]:
+        """Every workload once, unlimited."""
+        return self._block([p for p in self.points if p.unlimited], 0, 0, 1)
+
+    def further(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """The walks, fresh trials among the first of them; then each strategy's own trials."""
+        if any(one.walk for one in planned):
+            if any(one.strategy for one in planned):
+                return []
+            again = self._after_kills(planned, records) or self._unlimited(planned, records)
+            return again or own_trials(self.points, planned, self.strategies)
+        made: list[PlannedTrial] = []
+        for repeat in range(self.repeats):
+            fresh = [p for p in self.points if self._starts(p)] if repeat == 0 else []
+            number = len(planned) + len(made) + 1
+            made += self._block(fresh, repeat + 1, repeat, number, walked=True)
+        return made
+
+    def _after_kills(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """One more walk of each workload whose last one was killed."""
+        killed = {
+            one.walk.walk
+            for one in records.values()
+            if one.walk and one.direction == "down" and one.outcome == "oom-killed"
+        }
+        most = self.repeats + MOST_AGAIN
+        return self._again(planned, lambda own: own[-1].trial in killed and len(own) < most)
+
+    def _unlimited(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """A walk that stays without a limit, of each workload of which none came to its end."""
+
+        def is_unseen(own: Sequence[PlannedTrial]) -> bool:
+            firsts = [records[one.trial] for one in own if one.trial in records]
+            # One that fails without a limit would fail again.
+            ran = [one for one in firsts if one.walk and one.outcome == "ok"]
+            unseen = all(one.missing.get("working_set") == NOT_REACHED for one in ran)
+            return bool(ran) and unseen and not any(one.unlimited for one in own)
+
+        made = self._again(planned, is_unseen)
+        return [replace(one, unlimited=True) for one in made]
+
+    def _again(
+        self, planned: Sequence[PlannedTrial], wanted: Callable[[Sequence[PlannedTrial]], bool]
+    ) -> list[PlannedTrial]:
+        """One more walk of each workload of whose walks that is so."""
+        made: list[PlannedTrial] = []
+        for point in (p for p in self.points if p.unlimited):
+            own = [one for one in planned if one.walk and one.point_id == point.id]
+            if wanted(own):
+                name = f"{len(planned) + len(made) + 1:04d}"
+                made.append(PlannedTrial(name, point.id, len(own) + 1, len(own), walk=True))
+        return made
+
+    def _starts(self, point: Point) -> bool:
+        """Whether a fresh trial shows the start at that limit."""
+        return not point.unlimited and has_start(point, self.starts)
+
+    def _block(
+        self, fresh: Sequence[Point], block: int, repeat: int, number: int, walked: bool = False
+    ) -> list[PlannedTrial]:
+        """Fresh trials, and a walk of every workload, in an order drawn from the seed."""
+        walks = [p for p in self.points if p.unlimited] if walked else []
+        pairs = [(point, False) for point in fresh] + [(point, True) for point in walks]
+        order = random.Random(f"{self.seed} {block}").sample(pairs, len(pairs))
+        return [
+            PlannedTrial(f"{place:04d}", point.id, block, repeat, walk=walk)
+            for place, (point, walk) in enumerate(order, start=number)
+        ]
+
+
+def has_start(point: Point, starts: Sequence[str] | None) -> bool:
+    """Whether a plan of walks with these starts has a fresh trial of the point."""
+    return point.unlimited or starts is None or point.limits.label in starts
+
+
+def walks(points: Sequence[Point], repeats: int) -> int:
+    """How many of them are walks."""
+    return sum(point.unlimited for point in points) * repeats

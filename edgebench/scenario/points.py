@@ -130,10 +130,6 @@ def _fitting(settings: Mapping[str, Any], limits: Sequence[LimitSetting]) -> Seq
 def points_digest(made: Iterable[Point]) -> str:
     """What tells points from others: a hash of all that they say."""
     said = [asdict(point) for point in made]
-    for point in said:
-        # A later key: without it a point is what it was before.
-        if point["limits"]["accelerator_bytes"] is None:
-            del point["limits"]["accelerator_bytes"]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 

@@ -20,11 +20,11 @@ from edgebench.layers.references import CODE, ModelReference
 from edgebench.measures.machine.cuda_presence import why_no_cuda
 from edgebench.measures.registry import with_own_trial
 from edgebench.processes import find_program
-from edgebench.scenario.command_keys import CommandWorkload
-from edgebench.scenario.plans import WALK
+from edgebench.scenario.limits import WALK
+from edgebench.scenario.planner import has_start, walks
 from edgebench.scenario.points import Point, has_own_trial, libraries, points
 from edgebench.scenario.scenario import Scenario
-from edgebench.scenario.walk_planner import has_start, walks
+from edgebench.scenario.workloads import CommandWorkload
 from edgebench.storage_speed import AS_IS, AS_IS_REMEDY, parse_storage
 from edgebench.units import format_size
 

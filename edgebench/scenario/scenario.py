@@ -12,27 +12,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, WrapValidator, model_validator
 
 from edgebench.errors import ScenarioError, UsageError
 from edgebench.layers.disk import digest
+from edgebench.layers.names import STREAM
 from edgebench.measures.registry import with_own_trial
 from edgebench.measures.strategies.sampled import STATISTICS
 from edgebench.measures.strategy import StrategyOptions
 from edgebench.safe_reading import read_text
-from edgebench.scenario.accelerator_keys import asks_for_accelerator
-from edgebench.scenario.command_keys import LATER_KEYS
-from edgebench.scenario.faults import Fault, faults_of
-from edgebench.scenario.flag_words import flag_words
-from edgebench.scenario.keys import Count, Seconds, TomlTable
-from edgebench.scenario.limit_axes import LimitAxes
-from edgebench.scenario.measurement_keys import BackgroundKeys, MemoryKeys, SamplerKeys
-from edgebench.scenario.network_keys import meaning_before_engines
-from edgebench.scenario.plans import check_plan, with_plan
+from edgebench.scenario.faults import Fault, KeysError, Named, faults_of, file_error_words
+from edgebench.scenario.inference import InferenceWorkload
+from edgebench.scenario.keys import (
+    Axis,
+    Count,
+    Seconds,
+    Size,
+    TomlTable,
+    asks_for_accelerator,
+    key,
+    one_of,
+)
+from edgebench.scenario.limits import PLAN_KEYS, WALK, LimitAxes
 from edgebench.scenario.points import check_libraries
 from edgebench.scenario.search import Search
 from edgebench.scenario.shipped import find_scenario
-from edgebench.scenario.workload_keys import InferenceWorkload, Workload
+from edgebench.scenario.workloads import Workload
 from edgebench.workloads.training.names import SCRATCH
 
 if sys.version_info >= (3, 11):
@@ -45,26 +50,84 @@ else:
 
 #: Version of the file's format.
 SCHEMA = 1
-#: The only one of its keys that a flag of `run` and `check` replaces before it is checked.
+#: The only one of its keys that a flag of `run` replaces before it is checked.
 _PLAN_FLAG = {"limits.plan": "--plan"}
+#: Kinds of workload with rounds between which a walk can move the limit.
+_WALKED_KINDS = ("inference", "training")
+
+#: Settings of a point: what runs in the background of its trials, outside their cgroups.
+BACKGROUND, INTERVALS = "background_bytes", "system_intervals_s"
+
+#: A dump takes half a second: with smaller steps a trial would do nothing else.
+_LEAST_DUMP = 1 << 20
+
+
+class BackgroundKeys(TomlTable):
+    """A background load that takes and frees memory; how often the system's memory is read."""
+
+    background: Axis[
+        Annotated[Size, WrapValidator(lambda value, size: 0 if value == "none" else size(value))]
+    ] = key((0,), '["none", "512M"]')
+    system_intervals_s: Axis[Annotated[Seconds, Field(ge=0.01, le=3600)]] | None = key(
+        None, '["5s", "100ms"]', alias="system_memory"
+    )
+
+    def settings(self) -> Iterator[dict[str, Any]]:
+        """What each value of its axis adds to a point's settings; nothing where none is asked."""
+        reads = {INTERVALS: list(self.system_intervals_s)} if self.system_intervals_s else {}
+        for size in self.background:
+            quiet = size == 0 and len(self.background) == 1
+            yield reads if quiet else {**reads, BACKGROUND: size}
+
+
+class SamplerKeys(TomlTable):
+    """How often the cgroup's accounting is read from outside, and whether sensors are.
+
+    With an interval it is always read so often; without one every millisecond while it changes.
+    """
+
+    interval_s: Annotated[Seconds, Field(ge=0.0001, le=60)] | None = key(
+        None, '"1ms"', alias="interval"
+    )
+    stat_interval_s: Annotated[Seconds, Field(ge=0.0001, le=60)] | None = key(
+        None, '"10ms"', alias="stat_interval"
+    )
+    sensors: bool = key(True, "false")
+
+    @model_validator(mode="after")
+    def _stat_is_slower(self) -> Self:
+        least_s = 0.001 if self.interval_s is None else self.interval_s
+        if self.stat_interval_s is not None and self.stat_interval_s < least_s:
+            raise ValueError("stat_interval is shorter than interval; make it at least as long")
+        return self
+
+
+class MemoryKeys(TomlTable):
+    """Which memory strategies run beside those that always do; each has its own trials."""
+
+    strategies: Axis[Annotated[str, one_of("strategy", lambda: tuple(with_own_trial()))]] = key(
+        (), '["process", "torch"]'
+    )
+    timeout_s: Seconds | None = key(None, '"10m"', alias="timeout")
+    dump_every_bytes: Annotated[Size, Field(ge=_LEAST_DUMP)] = key(
+        StrategyOptions.dump_every_bytes, '"8M"', alias="dump_every"
+    )
 
 
 class Scenario(TomlTable):
     """What one file says; attributes carry their unit (``timeout_s``) where the key has none."""
 
-    schema_version: int = Field(alias="schema", examples=["1"])
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")] = Field(
-        examples=['"my-board"']
-    )
-    description: str = Field(default="", examples=['"What this is about"'])
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(default=1, examples=["1"])
-    repeats: Annotated[Count, Field(le=10_000)] = Field(default=3, examples=["3"])
-    timeout_s: Seconds = Field(default=600.0, alias="timeout", examples=['"10m"'])
+    schema_version: int = key(..., "1", alias="schema")
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")] = key(..., '"my-board"')
+    description: str = key("", '"What this is about"')
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = key(1, "1")
+    repeats: Annotated[Count, Field(le=10_000)] = key(3, "3")
+    timeout_s: Seconds = key(600.0, '"10m"', alias="timeout")
     workload: Workload
-    limits: LimitAxes = Field(default=LimitAxes())
-    sampler: SamplerKeys = Field(default=SamplerKeys())
-    memory: MemoryKeys = Field(default=MemoryKeys())
-    around: BackgroundKeys = Field(default=BackgroundKeys())
+    limits: LimitAxes = key(LimitAxes())
+    sampler: SamplerKeys = key(SamplerKeys())
+    memory: MemoryKeys = key(MemoryKeys())
+    around: BackgroundKeys = key(BackgroundKeys())
     search: Search | None = None
     _text: str = PrivateAttr("")
 
@@ -76,8 +139,8 @@ class Scenario(TomlTable):
                 f"strategy {inside[0]!r} looks from inside edgebench's own worker, and a command "
                 "has none; leave it out of [memory] strategies"
             )
-        schedules = getattr(self.workload, "schedule", None) or ()
-        check_plan(self.limits.plan, self.workload.kind, schedules)
+        if self.limits.plan == WALK:
+            self._check_walk()
         asked = getattr(self.workload, "accelerator", None)
         if self.limits.accelerator_memory and not asks_for_accelerator(asked):
             raise ValueError(
@@ -85,6 +148,15 @@ class Scenario(TomlTable):
                 'accelerator = "cuda" in [workload], or leave it out'
             )
         return self
+
+    def _check_walk(self) -> None:
+        kind = self.workload.kind
+        if kind not in _WALKED_KINDS:
+            words = f'a workload of kind "{kind}" has no rounds to walk; leave '
+            raise KeysError(words, Named("plan"), " out")
+        if STREAM in (getattr(self.workload, "schedule", None) or ()):
+            words = f'in a walk the limit moves, and the schedule "{STREAM}" goes by one; leave '
+            raise KeysError(words, Named("plan"), " out")
 
     @model_validator(mode="after")
     def _every_draw_is_valid(self) -> Self:
@@ -133,24 +205,13 @@ class Scenario(TomlTable):
         Raises:
             WorkloadError: one of them can't be read.
         """
-        # Without keys that came later it means what it meant before there were any.
-        unsaid: dict[str, Any] = {"description": True}
-        if not self.memory.strategies:
-            unsaid["memory"] = True
-        elif self.memory.dump_every_bytes == StrategyOptions.dump_every_bytes:
-            unsaid["memory"] = {"dump_every_bytes"}
-        unsaid |= {"sampler": {"sensors"}} if self.sampler.sensors else {}
-        if self.around == BackgroundKeys():
-            unsaid["around"] = True
-        unsaid |= {"limits": self.limits.unsaid()} | ({} if self.search else {"search": True})
-        if self.workload.kind == "command":
-            unsaid["workload"] = {key for key in LATER_KEYS if not getattr(self.workload, key)}
-        meaning = self.model_dump(mode="json", exclude=unsaid)
-        meaning["workload"] = meaning_before_engines(meaning["workload"])
+        unused = {"description", *(() if self.memory.strategies else ("memory",))}
+        meaning = self.model_dump(mode="json", exclude=unused, exclude_defaults=True)
+        if self.limits.board:
+            # What is given is not the board's, even where it is the same as the default.
+            meaning["given"] = sorted(self.limits.model_fields_set)
         if networks:
             meaning["networks"] = dict(networks)
-        # A sweep that began when every trial's memory.stat was read must not be resumed otherwise.
-        meaning["statistics_under_limits"] = "own trials"
         # What parameters come from: of inference by network, of training an axis.
         files = {
             *getattr(self.workload, "checkpoint", {}).values(),
@@ -177,17 +238,31 @@ def load_scenario(source: str | Path, plan: str | None = None) -> Scenario:
         remedy = "text needs quotes, lists need [ ]; then type the same again"
         raise ScenarioError(f"not TOML: {error}", where=str(path), remedy=remedy) from error
     _refuse_newer(data, path)
-    given, text = with_plan(data, text, plan) if plan else (data, text)
+    given, text = _with_plan(data, text, plan) if plan else (data, text)
     try:
         scenario = _valid(given, path)
     except ValidationError as error:
         faults = faults_of(error, Scenario, given, text)
         if plan and _is_valid(data, path):
-            words = f"--plan {plan}: {flag_words(faults, _PLAN_FLAG)}"
+            words = f"--plan {plan}: " + "; ".join(one.typed(_PLAN_FLAG) for one in faults)
             raise UsageError(words, where=str(path), remedy=f"edgebench run {path}") from error
         raise _refused(faults, path) from error
     scenario._text = text
     return scenario
+
+
+def _with_plan(tables: Mapping[str, Any], text: str, plan: str) -> tuple[dict[str, Any], str]:
+    """A scenario's tables and text with that plan; its limits have no keys of other plans.
+
+    A comment at the top of the text says so.
+    """
+    given = tables.get("limits", {})
+    # What is no table is refused where the scenario is checked.
+    if not isinstance(given, Mapping):
+        return dict(tables), text
+    kept = {name: value for name, value in given.items() if PLAN_KEYS.get(name, plan) == plan}
+    note = f"# Run with --plan {plan}, not with the plan below.\n"
+    return {**tables, "limits": {**kept, "plan": plan}}, note + text
 
 
 def _valid(tables: Mapping[str, Any], path: Path) -> Scenario:
@@ -243,7 +318,5 @@ def _refuse_newer(data: dict[str, Any], path: Path) -> None:
 
 
 def _refused(faults: Sequence[Fault], path: Path) -> ScenarioError:
-    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-    lines = [f"{count} in {path}", *(f"  {fault}" for fault in faults)]
     remedy = f"correct the lines above, then type: edgebench run {path} --dry-run"
-    return ScenarioError("\n".join(lines), where=str(path), remedy=remedy)
+    return ScenarioError(file_error_words(faults, path), where=str(path), remedy=remedy)

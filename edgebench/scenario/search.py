@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError, model_validator
 
-from edgebench.scenario.keys import Count, TomlTable, one_of, tag_of
+from edgebench.scenario.keys import Count, TomlTable, key, one_of, tag_of
 from edgebench.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ WorkloadT = TypeVar("WorkloadT", bound=BaseModel)
 class Range(TomlTable):
     """Any number between two; a whole one if both are whole."""
 
-    low: int | float = Field(examples=["0.0001"])
-    high: int | float = Field(examples=["0.1"])
-    scale: Annotated[str, one_of("scale", SCALES)] = Field(default="linear", examples=['"log"'])
+    low: int | float = key(..., "0.0001")
+    high: int | float = key(..., "0.1")
+    scale: Annotated[str, one_of("scale", SCALES)] = key("linear", '"log"')
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -48,7 +48,7 @@ class Range(TomlTable):
 class Choices(TomlTable):
     """One of these values, each as likely as any other."""
 
-    choices: tuple[Any, ...] = Field(examples=['["sgd", "adam"]'])
+    choices: tuple[Any, ...] = key(..., '["sgd", "adam"]')
 
     @model_validator(mode="before")
     @classmethod
@@ -77,9 +77,9 @@ Drawn = Annotated[
 class Search(TomlTable):
     """So many random draws of these settings; each draw's settings are points like any other."""
 
-    draws: Annotated[Count, Field(le=10_000)] = Field(examples=["11"])
-    axes: Annotated[dict[str, Drawn], Field(min_length=1)] = Field(
-        examples=['{batch = {low = 16, high = 256, scale = "log"}}']
+    draws: Annotated[Count, Field(le=10_000)] = key(..., "11")
+    axes: Annotated[dict[str, Drawn], Field(min_length=1)] = key(
+        ..., '{batch = {low = 16, high = 256, scale = "log"}}'
     )
 
     def workloads(self, workload: WorkloadT, seed: int) -> Iterator[WorkloadT]:
@@ -102,8 +102,8 @@ class Search(TomlTable):
 
     def _check_keys(self, workload: BaseModel) -> None:
         known = [info.alias or name for name, info in type(workload).model_fields.items()]
-        for key in self.axes:
-            if key not in known:
-                guess = did_you_mean(key, known)
+        for name in self.axes:
+            if name not in known:
+                guess = did_you_mean(name, known)
                 hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(known)}"
-                raise ValueError(f"the workload has no key {key!r} to draw; {hint}")
+                raise ValueError(f"the workload has no key {name!r} to draw; {hint}")

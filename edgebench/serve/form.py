@@ -7,14 +7,14 @@ Keys that the form does not show are refused. So no path and no command gets thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from edgebench.boards.board import board_names
-from edgebench.scenario.faults import faults_of
+from edgebench.scenario.faults import faults_of, tables_in
 from edgebench.scenario.preview import preview, this_machine
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
 from edgebench.serve.form_files import FormFiles, UnnamedFileError, as_list
@@ -27,7 +27,7 @@ def form_tables(files: FormFiles) -> dict[str, Any]:
     """Every table of a scenario with its keys; for the workload, one table for each kind."""
     fields = Scenario.model_fields
     shown = {}
-    for model in _models(fields[_WORKLOAD].annotation):
+    for model in tables_in(fields[_WORKLOAD].annotation):
         kind = str(example_of(model.model_fields["kind"]))
         keys = files.keys(kind, keys_of(model))
         shown[kind] = [asdict(key) for key in keys if key.name != "kind"]
@@ -36,7 +36,7 @@ def form_tables(files: FormFiles) -> dict[str, Any]:
         info.alias or name: [asdict(key) for key in keys_of(model)]
         for name, info in fields.items()
         if name != _WORKLOAD
-        for model in _models(info.annotation)
+        for model in tables_in(info.annotation)
         if _can_be_filled_in(model)
     }
     return {_WORKLOAD: shown, _TOP: [asdict(key) for key in keys_of(Scenario)], **rest}
@@ -104,14 +104,6 @@ def _strange_keys(sent: Mapping[str, Any], known: Mapping[str, Any]) -> list[str
 
 def _is_plain(value: Any) -> bool:
     return all(isinstance(one, str | int | float) for one in as_list(value))
-
-
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The tables that a key of this type can hold."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _models(part)
 
 
 def _can_be_filled_in(model: type[BaseModel]) -> bool:

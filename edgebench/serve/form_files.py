@@ -15,7 +15,6 @@ from typing import Any
 from edgebench.layers.names import CONFIGURATIONS
 from edgebench.layers.references import FILE_KINDS, TRANSFORMERS
 from edgebench.scenario.keys import CHECKPOINT_SUFFIXES
-from edgebench.scenario.training_keys import KIND
 from edgebench.serve.form_keys import Key
 from edgebench.workloads.training.names import DATA_SETS, FROM_FOLDER, SCRATCH, VISION_FILES
 
@@ -43,7 +42,7 @@ class FormFiles:
 
     def keys(self, kind: str, keys: Sequence[Key]) -> list[Key]:
         """A workload's keys; those of training with the data sets and checkpoints at hand."""
-        if kind != KIND:
+        if kind != "training":
             return [_with_generators(key) if key.name == "network" else key for key in keys]
         sets = tuple(name for name in DATA_SETS if name not in FROM_FOLDER or self._has(name))
         fitted = [replace(key, choices=sets) if key.name == "data" else key for key in keys]

@@ -17,9 +17,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from edgebench.boards.board import board_names
-from edgebench.scenario.keys import LimitLabel, OneOf, Seconds, Size
-from edgebench.scenario.limit_axes import BoardName, StorageLabel, SwapKeys
-from edgebench.scenario.training_values import PartLabel, ShapeLabel
+from edgebench.scenario.keys import LimitLabel, OneOf, PartLabel, Seconds, ShapeLabel, Size
+from edgebench.scenario.limits import BoardName, StorageLabel, SwapKeys
 
 #: Types of text, by the validator in their annotation.
 _BY_CHECK = {

@@ -201,7 +201,7 @@ def test_a_command_has_no_worker_to_look_from(tmp_path: Path) -> None:
 
 
 def test_a_scenario_without_the_table_is_the_one_it_was(tmp_path: Path) -> None:
-    """Its fingerprint is not changed by a table that asks for nothing: old sweeps are resumed."""
+    """Its fingerprint is not changed by a table that asks for nothing."""
     fingerprints = []
     asked = "strategies = {strategies}\n"
     for cut in (f'[memory]\n{asked}timeout = "{{timeout}}"', asked):
@@ -212,7 +212,7 @@ def test_a_scenario_without_the_table_is_the_one_it_was(tmp_path: Path) -> None:
 
 
 def test_dumps_are_as_far_apart_as_the_scenario_says(tmp_path: Path) -> None:
-    """A key of its own; left out, the fingerprint is what it was before there was one."""
+    """A key of its own; the default, written out, is the same sweep."""
     plain = SCENARIO.format(strategies='["tcmalloc"]', timeout="1s")
     found = []
     for line in ("", 'dump_every = "32M"', 'dump_every = "8M"'):

@@ -16,7 +16,7 @@ from edgebench.remedies import all_remedies
 from edgebench.results.results import load
 from edgebench.run.advice_candidates import BY_HAND, candidates_of, remedy_target
 from edgebench.run.sweep import SweepOptions, run_sweep
-from edgebench.scenario.planner import GridPlanner
+from edgebench.scenario.planner import grid_planner
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario, scenario_of
 
@@ -56,7 +56,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrialRecord]:
     held = {name: points(scenario({**NETWORK, **more}))[1] for name, more in own.items()}
     chosen = [replace(point, id=name) for name, point in held.items()]
     options = SweepOptions(tmp_path_factory.mktemp("tried"), "here")
-    planner = GridPlanner(chosen, 1, 1)
+    planner = grid_planner(chosen, 1, 1)
     made = load(run_sweep(scenario(NETWORK), options, Quiet(), planner, chosen).folder)
     records = {record.point: record for record in made.sweeps[0].records}
     assert {record.outcome for record in records.values()} == {"ok"}
@@ -97,7 +97,7 @@ def test_a_value_of_the_kernel_is_there_in_its_trial_alone(tmp_path: Path, read_
     ((file, value),) = found.setting.kernel.items()
     assert (file, value) != (str(read_ahead), before.strip())
     chosen = [candidates[0].limited, found.limited]
-    planner = GridPlanner(chosen, 1, 1)
+    planner = grid_planner(chosen, 1, 1)
     folder = run_sweep(made, SweepOptions(tmp_path, "here"), Quiet(), planner, chosen).folder
     records = {r.settings.get("remedy"): r for r in load(folder).sweeps[0].records}
     assert records[None].throughput_per_s == float(before)

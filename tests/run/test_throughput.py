@@ -24,7 +24,7 @@ from edgebench.run.output_rate import OutputRate
 from edgebench.run.session import open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
-from edgebench.scenario.command_keys import CommandWorkload
+from edgebench.scenario.workloads import CommandWorkload
 from edgebench.slowdown.curves import curves
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 

@@ -16,7 +16,7 @@ from edgebench.results.stages import round_stages
 from edgebench.results.steady import steadiness
 from edgebench.results.summary import summarise
 from edgebench.run.walk_control import MOST_ROUNDS
-from edgebench.scenario.walk_planner import MOST_AGAIN
+from edgebench.scenario.planner import MOST_AGAIN
 from edgebench.slowdown.curves import curves
 from edgebench.slowdown.upward import upward_seconds, upward_slowdown
 from tests.own_path import python_path

@@ -42,12 +42,11 @@ def test_a_limit_of_it_is_no_axis_of_the_processor(text: str, tmp_path: Path):
     assert sizes.count((None, None)) == sizes.count(("cuda", 4 << 30))
 
 
-def test_a_scenario_without_one_means_what_it_meant(tmp_path: Path):
-    """So an unfinished sweep of an earlier version goes on."""
+def test_an_accelerator_makes_another_sweep(tmp_path: Path):
+    """Another accelerator, or a limit of it, is another sweep."""
     plain = load_text(tmp_path, INFERENCE)
     said = load_text(tmp_path, with_key(INFERENCE, "workload", BOTH))
     assert plain.fingerprint() != said.fingerprint()
-    assert "accelerator" not in repr(plain.limits.model_dump(exclude=plain.limits.unsaid()))
     made = points(plain)
     held = [replace(p, limits=replace(p.limits, accelerator_bytes=1 << 30)) for p in made]
     assert points_digest(made) != points_digest(held)

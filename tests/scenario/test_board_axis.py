@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from edgebench.boards.board import find_board
-from edgebench.scenario.limit_axes import LimitAxes
+from edgebench.scenario.limits import LimitAxes
 from edgebench.scenario.scenario import scenario_of
 from edgebench.units import MIB
 
@@ -67,7 +67,7 @@ def test_an_unknown_board_is_refused():
 
 
 def test_a_scenario_without_a_board_means_what_it_meant():
-    """Its fingerprint is that of before there were boards; another board is another sweep."""
+    """A default written out is the same sweep; another board is another one."""
     tables = {"schema": 1, "name": "made", "workload": {"kind": "inference", "network": "lenet"}}
     plain, boards = (
         [scenario_of({**tables, "limits": one}).fingerprint() for one in given]

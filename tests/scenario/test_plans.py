@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from edgebench.cli.run import run
 from edgebench.errors import ScenarioError, UsageError
-from edgebench.scenario.flag_scenario import LayerRequest, layer_scenario
+from edgebench.scenario.flag_scenario import layer_scenario
 from edgebench.scenario.in_turn import check_in_turn
 from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import points
@@ -86,8 +86,8 @@ def test_another_plan_is_one_flag_away(tmp_path: Path) -> None:
 
 def test_layers_are_walked_once_or_tried_three_times() -> None:
     """A walk has many rounds at each limit."""
-    walked = layer_scenario(LayerRequest("lenet", ("60%",), plan="walk"))
+    walked = layer_scenario("lenet", ("60%",), plan="walk")
     assert (walked.limits.plan, walked.repeats) == ("walk", 1)
-    tried = layer_scenario(LayerRequest("lenet", ("60%",)))
+    tried = layer_scenario("lenet", ("60%",))
     assert (tried.limits.plan, tried.repeats) == ("grid", 3)
-    assert layer_scenario(LayerRequest("lenet", ("60%",), plan="walk", repeats=2)).repeats == 2
+    assert layer_scenario("lenet", ("60%",), plan="walk", repeats=2).repeats == 2

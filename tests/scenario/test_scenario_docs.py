@@ -8,14 +8,11 @@ from pathlib import Path
 from pydantic import BaseModel
 from scenario_making import COMMAND, CONVOLUTION, INFERENCE, TRAINING, load_text, with_key
 
-from edgebench.scenario.command_keys import CommandWorkload
-from edgebench.scenario.limit_axes import LimitAxes, SwapKeys
-from edgebench.scenario.measurement_keys import BackgroundKeys, MemoryKeys, SamplerKeys
-from edgebench.scenario.memory_range import MemoryRange
-from edgebench.scenario.scenario import Scenario
+from edgebench.scenario.limits import LimitAxes, MemoryRange, SwapKeys
+from edgebench.scenario.scenario import BackgroundKeys, MemoryKeys, SamplerKeys, Scenario
 from edgebench.scenario.search import Choices, Range, Search
-from edgebench.scenario.training_keys import TrainingWorkload
-from edgebench.scenario.workload_keys import ConvolutionWorkload, InferenceWorkload
+from edgebench.scenario.training import TrainingWorkload
+from edgebench.scenario.workloads import CommandWorkload, ConvolutionWorkload, InferenceWorkload
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "scenarios.md").read_text()
 TABLES: dict[str, type[BaseModel]] = {

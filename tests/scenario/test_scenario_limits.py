@@ -14,8 +14,7 @@ from pydantic import ValidationError
 from scenario_making import COMMAND, INFERENCE, load_text, refusal, with_key
 
 from edgebench.records import LimitSetting
-from edgebench.scenario.limit_axes import LimitAxes
-from edgebench.scenario.memory_range import MemoryRange
+from edgebench.scenario.limits import LimitAxes, MemoryRange
 from edgebench.units import parse_share, parse_size
 
 SIZES = st.integers(1, 4096).map("{}M".format)
@@ -193,7 +192,7 @@ def test_a_grid_has_no_target(tmp_path: Path) -> None:
 
 
 def test_a_grid_means_what_it_always_meant(tmp_path: Path) -> None:
-    """A sweep that began before there were plans is taken up again: its fingerprint holds."""
+    """The default, written out, is the same sweep."""
     before = load_text(tmp_path, INFERENCE).fingerprint()
     assert (
         load_text(tmp_path, with_key(INFERENCE, "limits", 'plan = "grid"')).fingerprint() == before

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from edgebench.cli import VERBS
 from edgebench.errors import UsageError
-from edgebench.scenario.flag_scenario import LayerRequest, layer_scenario
-from edgebench.scenario.limit_axes import LimitAxes
+from edgebench.scenario.flag_scenario import layer_scenario
+from edgebench.scenario.limits import LimitAxes
 from edgebench.serve.form import check_form
 from edgebench.serve.form_files import FormFiles
 from edgebench.units import parse_swap
@@ -115,7 +115,7 @@ def test_every_verb_takes_it(verb: str, word: str, monkeypatch: pytest.MonkeyPat
 
 def test_layers_hands_on_any_words_of_swap():
     """Its scenario reads them."""
-    assert layer_scenario(LayerRequest("lenet", swap="zram:1G")).limits.swap.kind == ("zram",)
+    assert layer_scenario("lenet", swap="zram:1G").limits.swap.kind == ("zram",)
 
 
 def _swaps(one: Any) -> list[str]:

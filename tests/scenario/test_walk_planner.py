@@ -9,8 +9,8 @@ from scenario.planner_worlds import MIB, World, points_of
 from edgebench.records import TrialRecord
 from edgebench.run.walked_limits import killed_limit
 from edgebench.run.working_set_round import NOT_MARKED
+from edgebench.scenario.planner import MOST_AGAIN, WalkPlanner
 from edgebench.scenario.points import PlannedTrial
-from edgebench.scenario.walk_planner import MOST_AGAIN, WalkPlanner
 from edgebench.walk_report import WalkReport
 from edgebench.working_set import NOT_REACHED, WorkingSet
 

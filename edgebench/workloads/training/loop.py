@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
     """Import the runtime, build the network, and train it step by step; a step is a round.
 
-    Settings: those of :class:`edgebench.scenario.training_keys.TrainingWorkload`.
+    Settings: those of :class:`edgebench.scenario.training.TrainingWorkload`.
 
     Raises:
         WorkloadError: a network or data set that can't be had, images the network can't take, a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from edgebench.boards.board import Board, find_board
 from edgebench.errors import UsageError
 from edgebench.records import LimitSetting
-from edgebench.scenario.accelerator_keys import AcceleratorLimit
+from edgebench.scenario.faults import KeysError, Named
 from edgebench.scenario.keys import (
     Axis,
     Count,
@@ -19,21 +20,76 @@ from edgebench.scenario.keys import (
     Size,
     TomlTable,
     distinct,
+    key,
     one_of,
     tag_of,
+    worded,
 )
-from edgebench.scenario.memory_range import MemoryRange
-from edgebench.scenario.plans import PLAN_KEYS, PLANS, WALK
 from edgebench.storage_speed import AS_IS, parse_storage, storage_of
-from edgebench.units import SWAP_KINDS, parse_share, parse_size, parse_swap
+from edgebench.units import MIB, SWAP_KINDS, parse_share, parse_size, parse_swap
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+#: Plans: fresh trials at all limits; a living process that is moved through them.
+GRID, WALK = "grid", "walk"
+#: The keys that only this plan has.
+PLAN_KEYS = {"target": WALK, "starts": WALK}
+SPACINGS = ("log", "linear")
 #: Kinds of swap that are made for a sweep, so somebody must say how large.
 _SIZED_SWAP = ("file", "zram")
 #: How well a walk is to know where slowdown changes most, as a share of the limit.
 CLIFF_TARGET = 0.02
+#: CUDA's allocator takes pieces of 2 MiB: with less nothing at all can be held.
+_LEAST_ACCELERATOR_BYTES = 2 * MIB
+
+
+class MemoryRange(TomlTable):
+    """Limits from one to another, all sizes or all shares: ``{from = "100%", to = "25%", …}``."""
+
+    start: LimitLabel = key(..., '"100%"', alias="from")
+    stop: LimitLabel = key(..., '"25%"', alias="to")
+    steps: Annotated[int, Field(ge=2, le=100)] = key(..., "6")
+    spacing: Annotated[str, one_of("spacing", SPACINGS)] = key("log", '"log"')
+
+    @model_validator(mode="after")
+    def _ends_fit(self) -> Self:
+        if "max" in (self.start, self.stop):
+            raise ValueError(
+                'a range goes from one size or share to another; "max" is always added'
+            )
+        if (parse_share(self.start) is None) != (parse_share(self.stop) is None):
+            raise ValueError("from and to must both be sizes or both be shares")
+        if self._number(self.start) == self._number(self.stop):
+            raise ValueError("from and to are the same limit; give two that differ")
+        labels = self.labels()
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"{self.steps} steps lie too close together; ask for fewer steps")
+        return self
+
+    @staticmethod
+    def _number(label: str) -> float:
+        share = parse_share(label)
+        return share if share is not None else float(parse_size(label) or 0)
+
+    def labels(self) -> tuple[str, ...]:
+        """Every limit of the range, ends included, as a scenario would write it."""
+        first, last = self._number(self.start), self._number(self.stop)
+        parts = [n / (self.steps - 1) for n in range(self.steps)]
+        if self.spacing == "log":
+            values = [first * math.exp(part * math.log(last / first)) for part in parts]
+        else:
+            values = [first + part * (last - first) for part in parts]
+        inner = [self._label(value) for value in values[1:-1]]
+        return (self.start, *inner, self.stop)
+
+    def _label(self, value: float) -> str:
+        if parse_share(self.start) is not None:
+            return f"{value * 100:.1f}".removesuffix(".0") + "%"
+        if value >= 16 * MIB:
+            return f"{round(value / MIB)}M"
+        # Small limits step by 64 KiB, the largest page that Linux machines use.
+        return f"{round(value / 65536) * 64}K"
 
 
 def _by_shape(value: object) -> str:
@@ -64,8 +120,8 @@ class SwapKeys(TomlTable):
 
     kind: Axis[
         Annotated[str, one_of("swap kind", SWAP_KINDS), BeforeValidator(_no_swap_in_words)]
-    ] = Field(examples=['"file"', '["none", "file"]'])
-    size: Size | None = Field(default=None, examples=['"2G"'])
+    ] = key(..., '"file"', '["none", "file"]')
+    size: Size | None = key(None, '"2G"')
 
     @model_validator(mode="after")
     def _sized(self) -> Self:
@@ -89,35 +145,48 @@ def _swap_in_short(value: Any) -> Any:
         raise ValueError(f'it needs a size; write "{value}:2G"')
     if not isinstance(value, (str, int)):
         return value
-    try:
+    with worded():
         kind, size = parse_swap(value)
-    except UsageError as error:
-        raise ValueError(f"{error.what}; {error.remedy}") from error
     return {"kind": kind} if size is None else {"kind": kind, "size": size}
 
 
 def _storage_label(value: object) -> str:
     """The one spelling of a storage speed, of text or of a table."""
-    try:
-        if isinstance(value, Mapping):
-            return storage_of(value).label
-        return parse_storage(str(value)).label
-    except UsageError as error:
-        raise ValueError(f"{error.what}; {error.remedy}") from error
+    with worded():
+        speed = storage_of(value) if isinstance(value, Mapping) else parse_storage(str(value))
+        return speed.label
 
 
 def _board_name(value: object) -> str:
-    try:
+    with worded():
         find_board(str(value))
-    except UsageError as error:
-        raise ValueError(f"{error.what}; {error.remedy}") from error
     return str(value)
+
+
+def _accelerator_limit(value: object) -> int | None:
+    """Bytes; None for ``max``."""
+    if not isinstance(value, (int, str)) or isinstance(value, bool):
+        raise ValueError(f'{value!r} is no size; write "4G", or "max"')
+    text = str(value).strip()
+    with worded():
+        share = parse_share(text)
+        size = parse_size(text) if share is None else None
+    if share is not None:
+        raise ValueError(
+            f"{text!r}: shares are of the host's demand, and an accelerator's is another one; "
+            'write a size, as "4G"'
+        )
+    if size is not None and size < _LEAST_ACCELERATOR_BYTES:
+        raise ValueError(f'{text!r} is {size} bytes, less than CUDA takes at once; write "64M"')
+    return size
 
 
 #: A board's name, or the path of its file.
 BoardName = Annotated[str, BeforeValidator(_board_name)]
 #: Storage as it is, or held to speeds; kept in its one spelling.
 StorageLabel = Annotated[str, BeforeValidator(_storage_label)]
+#: The most that torch's allocator may take of an accelerator's memory; None for ``max``.
+AcceleratorLimit = Annotated[int | None, BeforeValidator(_accelerator_limit)]
 MemoryAxis = Annotated[
     Annotated[MemoryRange, Tag(tag_of(MemoryRange))]
     | Annotated[Axis[LimitLabel], AfterValidator(_distinct_limits), Tag("<list>")],
@@ -131,44 +200,34 @@ class LimitAxes(TomlTable):
     A board sets those of them that are not given.
     """
 
-    board: Axis[BoardName] | None = Field(
-        default=None, examples=['"raspberry-pi-4-4g"', '["raspberry-pi-4-4g", "jetson-nano-4g"]']
+    board: Axis[BoardName] | None = key(
+        None, '"raspberry-pi-4-4g"', '["raspberry-pi-4-4g", "jetson-nano-4g"]'
     )
-    memory: MemoryAxis = Field(default=("max",), examples=['["max", "75%", "150M"]'])
-    swap: Annotated[SwapKeys, BeforeValidator(_swap_in_short)] = Field(
-        default=SwapKeys.model_validate({"kind": "none"}),
-        examples=['"2G"', '{kind = ["none", "file"], size = "2G"}'],
+    memory: MemoryAxis = key(("max",), '["max", "75%", "150M"]')
+    swap: Annotated[SwapKeys, BeforeValidator(_swap_in_short)] = key(
+        SwapKeys.model_validate({"kind": "none"}), '"2G"', '{kind = ["none", "file"], size = "2G"}'
     )
-    cores: Axis[Count] | None = Field(default=None, examples=["2", "[1, 2]"])
-    cpu_quota: Axis[Annotated[float, Field(ge=0.01, le=4096)]] | None = Field(
-        default=None, examples=["1.5"]
+    cores: Axis[Count] | None = key(None, "2", "[1, 2]")
+    cpu_quota: Axis[Annotated[float, Field(ge=0.01, le=4096)]] | None = key(None, "1.5")
+    storage: Axis[StorageLabel] = key(
+        (AS_IS,),
+        '{read = "90MB/s", write = "30MB/s", read_iops = 2000, write_iops = 500}',
+        '["as-is", "sd-a1"]',
     )
-    storage: Axis[StorageLabel] = Field(
-        default=(AS_IS,),
-        examples=[
-            '{read = "90MB/s", write = "30MB/s", read_iops = 2000, write_iops = 500}',
-            '["as-is", "sd-a1"]',
-        ],
-    )
-    accelerator_memory: Axis[AcceleratorLimit] | None = Field(
-        default=None, examples=['["max", "4G"]']
-    )
-    plan: Annotated[str, one_of("plan", PLANS)] = Field(default="grid", examples=['"walk"'])
-    target: Annotated[float, Field(ge=0.002, le=0.5)] | None = Field(
-        default=None, examples=["0.02"]
-    )
-    starts: Axis[LimitLabel] | None = Field(default=None, examples=['["60%"]'])
+    accelerator_memory: Axis[AcceleratorLimit] | None = key(None, '["max", "4G"]')
+    plan: Annotated[str, one_of("plan", (GRID, WALK))] = key(GRID, '"walk"')
+    target: Annotated[float, Field(ge=0.002, le=0.5)] | None = key(None, "0.02")
+    starts: Axis[LimitLabel] | None = key(None, '["60%"]')
 
     @model_validator(mode="after")
     def _planned(self) -> Self:
-        for key, plan in PLAN_KEYS.items():
-            if getattr(self, key) is not None and self.plan != plan:
-                raise ValueError(
-                    f'a plan of kind "{self.plan}" has no {key}; leave it out, or write '
-                    f'plan = "{plan}"'
-                )
+        for name, plan in PLAN_KEYS.items():
+            if getattr(self, name) is not None and self.plan != plan:
+                words = f'a plan of kind "{self.plan}" has no {name}; leave it out, or write '
+                raise KeysError(words, Named("plan", plan))
         if self.plan == WALK and len(self.memory_labels()) == 1:
-            raise ValueError('a walk needs limits to go to; write memory = ["80%", "60%", "40%"]')
+            words = "a walk needs limits to go to; write "
+            raise KeysError(words, Named("memory", ["80%", "60%", "40%"]))
         if unknown := [label for label in self.starts or () if label not in self.memory_labels()]:
             known = ", ".join(self.memory_labels()[1:])
             raise ValueError(f"starts names {unknown[0]}, which is none of memory's: {known}")
@@ -178,14 +237,6 @@ class LimitAxes(TomlTable):
     def cliff_target(self) -> float:
         """How well a walk is to know where slowdown changes most, as a share of the limit."""
         return CLIFF_TARGET if self.target is None else self.target
-
-    def unsaid(self) -> set[str]:
-        """Later keys that say nothing here, so that a scenario means what it meant before them."""
-        later = {"plan"} if self.plan == "grid" else set()
-        later |= {key for key in ("target", "starts") if getattr(self, key) is None}
-        later |= set() if self.accelerator_memory else {"accelerator_memory"}
-        later |= {"storage"} if self.storage == (AS_IS,) else set()
-        return later | ({"board"} - self.model_fields_set)
 
     def memory_labels(self, board: Board | None = None) -> tuple[str, ...]:
         """Every memory limit as written, or what a board has; ``max`` is always the first."""

@@ -1,0 +1,285 @@
+"""The ``[workload]`` table of kind ``inference``: networks, their engines and how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, model_validator
+
+from edgebench.layers.names import (
+    ADMISSION,
+    GENERATE,
+    LOADERS,
+    PAGE_ADVICE,
+    SCHEDULES,
+    STREAM,
+    WEIGHT_PRECISIONS,
+)
+from edgebench.layers.references import KNOWN, ModelReference, parse_reference
+from edgebench.scenario.faults import KeysError, Named, refuse_both
+from edgebench.scenario.keys import (
+    KINDS,
+    AcceleratorAxis,
+    Axis,
+    BatchAxis,
+    Checkpoint,
+    CollectorAxis,
+    Count,
+    InputKey,
+    NetworkName,
+    Threads,
+    TomlTable,
+    accelerator_settings,
+    asks_for_accelerator,
+    combinations,
+    key,
+    network_name,
+    one_of,
+    process_settings,
+)
+from edgebench.text import did_you_mean
+from edgebench.workloads.engines.engine import WHOLE, Engine
+from edgebench.workloads.engines.onnxruntime.runtime import LEVELS
+from edgebench.workloads.engines.registry import TORCH, all_engines, engines_for, file_engine
+from edgebench.workloads.memory_settings import FROZEN
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: Tokens of a prompt if nobody says how many.
+PROMPT = 128
+PAGE_CACHES = ("cold", "warm")
+
+
+class InferenceWorkload(TomlTable):
+    """Networks loaded and executed layer by layer, or as a whole.
+
+    Of an engine's options, None leaves it as the engine has it.
+    """
+
+    kind: Annotated[str, one_of("workload kind", KINDS)] = key(..., '"inference"')
+    network: Axis[NetworkName] | None = key(None, '["alexnet", "resnet18"]')
+    pipeline: Axis[NetworkName] | None = key(None, '["alexnet", "resnet18"]')
+    input: InputKey = key(None, '{input_ids = "int64 1x128 <32000"}')
+    prompt: Axis[Annotated[int, Field(ge=1, le=1 << 20)]] | None = key(None, "[32, 128]")
+    new_tokens: Axis[Annotated[int, Field(ge=2, le=1 << 20)]] | None = key(None, "16")
+    engine: Axis[Annotated[str, one_of("engine", lambda: tuple(all_engines()))]] | None = key(
+        None, '"torch"'
+    )
+    arena: Axis[bool] | None = key(None, "[true, false]")
+    memory_pattern: Axis[bool] | None = key(None, "[true, false]")
+    optimization: Axis[Annotated[str, one_of("level of optimization", tuple(LEVELS))]] | None = key(
+        None, '"all"'
+    )
+    prepacking: Axis[bool] | None = key(None, "[true, false]")
+    xnnpack: Axis[bool] | None = key(None, "[true, false]")
+    onednn: Axis[bool] | None = key(None, "[true, false]")
+    xla: Axis[bool] | None = key(None, "[true, false]")
+    malloc_trim: bool | None = key(None, "true")
+    accelerator: AcceleratorAxis | None = key(None, '["none", "cuda"]')
+    interop_threads: Threads = key(None, "1")
+    huge_pages: bool | None = key(None, "false")
+    precision: Annotated[str, one_of("precision", WEIGHT_PRECISIONS)] | None = key(
+        None, '"bfloat16"'
+    )
+    page_advice: Annotated[str, one_of("advice", PAGE_ADVICE)] | None = key(None, '"cold"')
+    schedule: Axis[Annotated[str, one_of("schedule", (*SCHEDULES, WHOLE))]] | None = key(
+        None, '"linear"'
+    )
+    loader: Axis[Annotated[str, one_of("loader", LOADERS)]] = key(("copy",), '"copy"')
+    batch: BatchAxis = key((1,), "1")
+    image: Annotated[int, Field(ge=16, le=8192)] | None = key(None, "224")
+    rounds: Count = key(1, "2")
+    warm: Annotated[int, Field(ge=0)] = key(2, "2")
+    threads: Axis[Annotated[int, Field(ge=1, le=1024)]] | None = key(None, "2")
+    workers: Annotated[int, Field(ge=1, le=64)] = key(2, "2")
+    page_cache: Annotated[str, one_of("page-cache state", PAGE_CACHES)] = key("cold", '"cold"')
+    gc: CollectorAxis = key((FROZEN,), '"frozen"')
+    checkpoint: dict[str, Checkpoint] = key({}, '{alexnet = "alexnet.safetensors"}')
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.network is None and self.pipeline is None:
+            raise ValueError('which network? write network = "alexnet", or pipeline = [...]')
+        for one, other in (("network", "pipeline"), ("input", "image")):
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise refuse_both(one, other)
+        self._check_names()
+        self._check_generation()
+        engines = self._checked_engines()
+        self._check_accelerator(engines)
+        self._check_weights()
+        return self
+
+    def _check_names(self) -> None:
+        """No two networks have the same name in results, and each checkpoint is of one of them."""
+        named = {one.name: one for one in self._references()}
+        twice = [one.name for one in self._references() if named[one.name] != one]
+        if twice:
+            raise ValueError(f"two networks are called {twice[0]}; rename a file or a folder")
+        known = self.networks()
+        for name in self.checkpoint:
+            if name not in known:
+                guess = did_you_mean(name, known)
+                hint = f"did you mean {guess!r}?" if guess else f"it runs {', '.join(known)}"
+                raise ValueError(f"a checkpoint for {name!r}, which it does not run; {hint}")
+
+    def _check_generation(self) -> None:
+        """The keys of text generation fit the others."""
+        if self.new_tokens is None:
+            if self.prompt is not None:
+                raise KeysError(Named("prompt"), " needs ", Named("new_tokens", 16))
+            return
+        if any(name != TORCH for network in self.networks() for name in engines_for(network)):
+            raise ValueError("text is generated in PyTorch alone, not from files")
+        for name in ("schedule", "input"):
+            if getattr(self, name) is not None:
+                raise refuse_both(name, "new_tokens")
+
+    def _checked_engines(self) -> list[Engine]:
+        """The engines of all the networks; those of a pipeline run in one process.
+
+        Raises:
+            ValueError: a network has none, or none has an option or a schedule that is given.
+        """
+        found: dict[str, Engine] = {}
+        for network in self.networks():
+            own = self.engines_of(network)
+            if not own:
+                able = " or ".join(all_engines()[name].title for name in engines_for(network))
+                raise ValueError(f"{network} is executed by {able} alone; leave engine out")
+            found.update({engine.name: engine for engine in own})
+        if self.pipeline and len(found) > 1:
+            titles = " and ".join(engine.title for engine in found.values())
+            raise ValueError(f"a pipeline runs in one engine, and these need {titles}")
+        for axis in dict.fromkeys(a for engine in all_engines().values() for a in engine.axes):
+            if getattr(self, axis) is not None and not any(axis in e.axes for e in found.values()):
+                titles = " or ".join(e.title for e in all_engines().values() if axis in e.axes)
+                raise ValueError(f"{axis} is an option of {titles}, which no network here uses")
+        for engine in found.values():
+            lacking = [name for name in self.schedule or () if name not in engine.schedules]
+            if engine.by_layer and lacking:
+                known = ", ".join(engine.schedules)
+                raise ValueError(f"{engine.title} has no schedule {lacking[0]!r}; it has {known}")
+        return list(found.values())
+
+    def _check_accelerator(self, engines: Sequence[Engine]) -> None:
+        """Networks can be executed on the accelerators."""
+        if not asks_for_accelerator(self.accelerator):
+            return
+        if other := next((engine.title for engine in engines if engine.name != TORCH), None):
+            raise ValueError(
+                f"only PyTorch runs on an accelerator here, and {other} is used too; leave "
+                "accelerator or the other network out"
+            )
+        if self.new_tokens is not None:
+            raise ValueError("text is generated on the processor alone; leave accelerator out")
+        for name in (STREAM, ADMISSION):
+            if name in (self.schedule or ()):
+                raise ValueError(
+                    f"the schedule {name!r} goes by the host's memory, where no weights stay on "
+                    "an accelerator; leave it or accelerator out"
+                )
+
+    def _check_weights(self) -> None:
+        """How weights are loaded fits the schedule, the precision and the advice."""
+        streams = STREAM in (self.schedule or ())
+        if streams and "copy" in self.loader:
+            words = 'the schedule "stream" reads mapped weights; write '
+            raise KeysError(words, Named("loader", "mmap"))
+        if self.precision and (self.loader != ("copy",) or streams):
+            words = "weights of another precision are made in memory; write "
+            raise KeysError(words, Named("loader", "copy"), ', and no schedule "stream"')
+        if self.page_advice and (self.loader != ("mmap",) or self.schedule != ("bulk",)):
+            raise ValueError(
+                'advice is for weights that stay mapped; write loader = "mmap", schedule = "bulk"'
+            )
+
+    def _references(self) -> list[ModelReference]:
+        return [parse_reference(text, Path()) for text in self.pipeline or self.network or ()]
+
+    def networks(self) -> tuple[str, ...]:
+        """Every network that it runs, as results name it."""
+        return tuple(map(network_name, self.pipeline or self.network or ()))
+
+    def files(self) -> dict[str, str]:
+        """Network → its file, of those that are files."""
+        return {one.name: one.path for one in self._references() if one.path and _is_file(one)}
+
+    def engines_of(self, network: str) -> list[Engine]:
+        """The engines that execute a network, of those that the table names."""
+        names = engines_for(network)
+        return [all_engines()[name] for name in names if self.engine is None or name in self.engine]
+
+    def settings(self, seed: int) -> Iterator[dict[str, Any]]:
+        """Every combination of its axes, as plain data for the worker."""
+        groups = [list(self.networks())] if self.pipeline else [[name] for name in self.networks()]
+        for group in groups:
+            for engine in self.engines_of(group[0]):
+                yield from self._settings_in(engine, group, seed)
+
+    def _settings_in(self, engine: Engine, group: list[str], seed: int) -> Iterator[dict[str, Any]]:
+        axes = {
+            "schedule": schedules_of(engine, self.schedule),
+            # One loader is all that the engine has.
+            "loader": self.loader if len(engine.loaders) > 1 else engine.loaders,
+            "batch": self.batch,
+            "threads": self.threads or (None,),
+            "gc": self.gc,
+        }
+        options = [
+            {**text, **option, **where}
+            for text in self._generation_settings()
+            for option in self._engine_settings(engine)
+            for where in accelerator_settings(self.accelerator)
+        ]
+        for chosen in combinations({**axes, "options": options}):
+            yield {
+                "kind": "inference",
+                "networks": list(group),
+                **self.model_dump(include={"image", "rounds", "warm", "workers", "page_cache"}),
+                "checkpoint": dict(self.checkpoint),
+                "seed": seed,
+                **{name: chosen[name] for name in axes},
+                **self._own_networks(group),
+                **self._torch_settings(engine),
+                **chosen["options"],
+            }
+
+    def _own_networks(self, group: Sequence[str]) -> dict[str, Any]:
+        """What a worker has to know of networks that are built by code, and of their input."""
+        own = [one for one in self._references() if one.name in group]
+        built = {one.name: one.to_json() for one in own if one.kind != KNOWN and not _is_file(one)}
+        found: dict[str, Any] = {"references": built} if built else {}
+        return found | ({"input": self.input} if self.input is not None else {})
+
+    def _generation_settings(self) -> Iterator[dict[str, Any]]:
+        """Every combination of prompt and new tokens; one without either where none is asked."""
+        if self.new_tokens is None:
+            return iter([{}])
+        axes = {"prompt": self.prompt or (PROMPT,), "new_tokens": self.new_tokens}
+        return combinations({"schedule": (GENERATE,), **axes})
+
+    def _engine_settings(self, engine: Engine) -> Iterator[dict[str, Any]]:
+        """Every combination of an engine's options; torch's settings have no word of it."""
+        given = {axis: values for axis in engine.axes if (values := getattr(self, axis))}
+        return combinations(({} if engine.name == TORCH else {"engine": (engine.name,)}) | given)
+
+    def _torch_settings(self, engine: Engine) -> dict[str, Any]:
+        """What PyTorch alone is told; only what is asked for."""
+        if engine.name != TORCH:
+            return {}
+        own = {"precision": self.precision, "page_advice": self.page_advice}
+        return process_settings(self) | {name: value for name, value in own.items() if value}
+
+
+def _is_file(reference: ModelReference) -> bool:
+    """Whether an engine of its own prepares and executes it."""
+    return file_engine(reference.name) is not None
+
+
+def schedules_of(engine: Engine, given: Sequence[str] | None) -> tuple[str, ...]:
+    """The schedules that an engine runs: those given, its default, or the only one it can."""
+    return tuple(given) if given and engine.by_layer else engine.schedules[:1]

@@ -1,0 +1,263 @@
+"""The ``[workload]`` table of kind ``training``: networks trained for some steps on a data set."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, model_validator
+
+from edgebench.layers.references import parse_reference
+from edgebench.scenario.faults import KeysError, Named, refuse_both
+from edgebench.scenario.keys import (
+    KINDS,
+    AcceleratorAxis,
+    Axis,
+    BatchAxis,
+    CollectorAxis,
+    Count,
+    DataFolder,
+    DataName,
+    LearningRate,
+    LossName,
+    PartLabel,
+    ShapeLabel,
+    StartName,
+    Threads,
+    TomlTable,
+    TrainedName,
+    accelerator_settings,
+    asks_for_accelerator,
+    combinations,
+    key,
+    network_name,
+    one_of,
+    process_settings,
+)
+from edgebench.workloads.memory_settings import FROZEN
+from edgebench.workloads.training.names import (
+    ACTIVATIONS,
+    DATA_SHAPES,
+    FRAMEWORKS,
+    FROM_FOLDER,
+    IN_TENSORFLOW,
+    LSTM,
+    MLP,
+    OPTIMIZERS,
+    PRECISIONS,
+    PYTORCH,
+    SCRATCH,
+    SIZED,
+    SYNTHETIC,
+    TENSORFLOW,
+)
+from edgebench.workloads.training.partial import FILTERS, WHOLE, parse_part
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: Keys with several values, in the order in which they change: the last one fastest.
+_AXES = (
+    *("compiled", "depth", "width", "activation", "optimizer", "learning_rate", "batch"),
+    *("accumulation", "precision", "checkpointing", "trained", "start", "shape", "gc"),
+)
+#: Steps where neither steps nor epochs are given.
+STEPS = 10
+#: How many examples are made up where nothing is said; of a larger batch, as many as it has.
+EXAMPLES = 256
+
+
+class TrainingWorkload(TomlTable):
+    """Networks trained step by step: each step's data, forward, backward and update."""
+
+    kind: Annotated[str, one_of("workload kind", KINDS)] = key(..., '"training"')
+    framework: Axis[Annotated[str, one_of("framework", FRAMEWORKS)]] = key(
+        ("pytorch",), '"pytorch"'
+    )
+    compiled: Axis[bool] = key((False,), "[false, true]")
+    network: Axis[TrainedName] = key(..., '["lenet", "resnet18"]')
+    depth: Axis[Annotated[int, Field(ge=0, le=64)]] = key((2,), "[1, 2, 4]")
+    width: Axis[Annotated[int, Field(ge=1, le=65536)]] = key((128,), "128")
+    activation: Axis[Annotated[str, one_of("activation", ACTIVATIONS)]] = key(("relu",), '"relu"')
+    optimizer: Axis[Annotated[str, one_of("optimizer", OPTIMIZERS)]] = key(
+        ("sgd",), '["sgd", "adam"]'
+    )
+    learning_rate: Axis[LearningRate] = key((0.01,), "[0.01, 0.001]")
+    batch: BatchAxis = key((16,), "[1, 16]")
+    accumulation: Axis[Annotated[int, Field(ge=1, le=65536)]] = key((1,), "4")
+    precision: Axis[Annotated[str, one_of("precision", PRECISIONS)]] = key(
+        ("float32",), '"bfloat16"'
+    )
+    trained: Axis[PartLabel] = key((WHOLE,), '["all", "last", "filters 40%"]')
+    start: Axis[StartName] = key((SCRATCH,), '"scratch"')
+    checkpointing: Axis[bool] = key((False,), "[false, true]")
+    loss: LossName | None = key(None, '"torch.nn:MSELoss"')
+    data: Axis[DataName] = key(("digits",), '"digits"')
+    shape: Axis[ShapeLabel] | None = key(None, '"3x224x224"')
+    steps: Count | None = key(None, "10")
+    epochs: Count | None = key(None, "1")
+    image: Annotated[int, Field(ge=1, le=8192)] | None = key(None, "28")
+    classes: Annotated[int, Field(ge=2, le=100_000)] = key(10, "10")
+    examples: Annotated[int, Field(ge=1, le=10_000_000)] | None = key(None, "1024")
+    data_folder: DataFolder | None = key(None, '"data"')
+    threads: Threads = key(None, "2")
+    gc: CollectorAxis = key((FROZEN,), '"frozen"')
+    malloc_trim: bool | None = key(None, "true")
+    accelerator: AcceleratorAxis | None = key(None, '["none", "cuda"]')
+    interop_threads: Threads = key(None, "1")
+    huge_pages: bool | None = key(None, "false")
+    per_layer: bool = key(False, "true")
+    evaluate: bool = key(False, "true")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.steps is not None and self.epochs is not None:
+            raise refuse_both("steps", "epochs")
+        for parts, batch in itertools.product(self.accumulation, self.batch):
+            if batch % parts:
+                raise ValueError(
+                    f"a batch of {batch} can't be cut into {parts} equal parts; "
+                    "choose an accumulation that divides it"
+                )
+        if LSTM in self.network and 0 in self.depth:
+            raise ValueError("an lstm needs at least one layer; write depth = 1 or more")
+        if LSTM in self.network and True in self.checkpointing:
+            words = "an lstm has no blocks to checkpoint; leave it or "
+            raise KeysError(words, Named("checkpointing"), " out")
+        own = [one for one in (*self.network, *self.data, self.loss) if one and ":" in one]
+        names = [network_name(one) for one in own]
+        if twice := [one for one in names if names.count(one) > 1]:
+            raise ValueError(f"two functions are called {twice[0]}; rename one or its file")
+        self._check_frameworks()
+        self._check_accelerator()
+        self._check_data()
+        return self
+
+    def _check_frameworks(self) -> None:
+        """What TensorFlow can't train is refused; PyTorch trains everything."""
+        compiled = True in self.compiled
+        if TENSORFLOW in self.framework:
+            self._check_tensorflow()
+        elif compiled:
+            raise ValueError(f"only framework {TENSORFLOW} has compiled steps; leave compiled out")
+        if compiled and self.accumulation != (1,):
+            raise ValueError(
+                "a compiled step trains on its batch as a whole; leave accumulation or compiled out"
+            )
+
+    def _check_tensorflow(self) -> None:
+        if other := next((name for name in self.network if name not in IN_TENSORFLOW), None):
+            raise ValueError(
+                f"framework {TENSORFLOW} trains only {' and '.join(IN_TENSORFLOW)}, not {other}; "
+                "leave one out"
+            )
+        if self.loss is not None:
+            words = f"framework {TENSORFLOW} has a loss of its own; leave "
+            raise KeysError(words, Named("loss"), " out")
+        lacking = ("trained", "start", "precision", "checkpointing", "per_layer", "interop_threads")
+        fields = type(self).model_fields
+        given = [Named(name) for name in lacking if getattr(self, name) != fields[name].default]
+        if given:
+            raise KeysError(
+                f"framework {TENSORFLOW} trains the whole network from scratch, in float32, "
+                "without checkpointing and per_layer; leave ",
+                given[0],
+                *(part for one in given[1:] for part in (" and ", one)),
+                " out",
+            )
+
+    def _check_accelerator(self) -> None:
+        if not asks_for_accelerator(self.accelerator):
+            return
+        if other := next((name for name in self.framework if name != PYTORCH), None):
+            raise ValueError(
+                f"only framework {PYTORCH} trains on an accelerator here, not {other}; leave one "
+                "out"
+            )
+        if any(parse_part(label).kind == FILTERS for label in self.trained):
+            raise ValueError(
+                "single filters are trained on the processor alone; leave accelerator out, or "
+                "train layers"
+            )
+
+    def _check_data(self) -> None:
+        if SYNTHETIC in self.data and self.shape is None:
+            raise KeysError(
+                "the data set synthetic needs a shape; write ", Named("shape", "3x224x224")
+            )
+        if self.image is not None and any(":" in name for name in self.data):
+            raise KeysError(Named("image"), " scales the images of data sets; leave it out")
+        if self.shape is not None and SYNTHETIC not in self.data:
+            raise KeysError(
+                f"{', '.join(self.data)} have a fixed shape; leave ", Named("shape"), " out"
+            )
+        name = next((name for name in self.data if name in FROM_FOLDER), None)
+        if name and self.data_folder is None:
+            raise ValueError(
+                f'the data set {name} is read from files; write data_folder = "data", and to '
+                f"download it: edgebench data {name} --download --folder data"
+            )
+        made = [name for name in self.data if name.startswith(SYNTHETIC)]
+        if made and self.examples is not None and max(self.batch) > self.examples:
+            raise ValueError(
+                f"a batch of {max(self.batch)} is larger than {made[0]}, which has "
+                f"{self.examples} examples; write examples = {max(self.batch)} or a smaller batch"
+            )
+
+    def networks(self) -> tuple[str, ...]:
+        """Every network that it trains, as results name it."""
+        return tuple(map(network_name, self.network))
+
+    def settings(self, seed: int) -> Iterator[dict[str, Any]]:
+        """Every combination of its axes, as plain data for the worker.
+
+        What means nothing to a network or a data set is None there, and is no axis of it.
+        """
+        own_axes = self.framework, self.network, self.data
+        for framework, network, data, where in itertools.product(
+            *own_axes, list(accelerator_settings(self.accelerator))
+        ):
+            sized = network in SIZED
+            given = {name: getattr(self, name) for name in _AXES}
+            axes = {
+                **given,
+                "compiled": self.compiled if framework == TENSORFLOW else (None,),
+                **({} if sized else {"depth": (None,), "width": (None,)}),
+                "activation": self.activation if network == MLP else (None,),
+                "shape": self._shapes(data),
+            }
+            for chosen in combinations(axes):
+                yield {
+                    "kind": "training",
+                    "framework": framework,
+                    "network": network_name(network),
+                    "data": network_name(data),
+                    **chosen,
+                    **self._references(network, data),
+                    **self._same_for_all(),
+                    **where,
+                    "examples": self.examples or max(EXAMPLES, chosen["batch"]),
+                    "seed": seed,
+                }
+
+    def _references(self, network: str, data: str) -> dict[str, Any]:
+        """What a worker has to know of the user's own network, loss and data."""
+        named = [one for one in (network, data, self.loss) if one and ":" in one]
+        found = [parse_reference(one, Path()) for one in named]
+        own: dict[str, Any] = {"references": {one.name: one.to_json() for one in found}}
+        loss = {"loss": network_name(self.loss)} if self.loss else {}
+        return (own if found else {}) | loss
+
+    def _shapes(self, data: str) -> tuple[str | None, ...]:
+        if ":" in data:
+            return (None,)
+        if data == SYNTHETIC:
+            return self.shape or ()
+        return ("x".join(map(str, DATA_SHAPES[data])),)
+
+    def _same_for_all(self) -> dict[str, Any]:
+        steps = STEPS if self.steps is None and self.epochs is None else self.steps
+        keys = {"epochs", "image", "classes", "data_folder", "threads", "per_layer", "evaluate"}
+        return {**self.model_dump(include=keys), "steps": steps, **process_settings(self)}

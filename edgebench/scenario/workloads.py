@@ -1,0 +1,236 @@
+"""The ``[workload]`` table of a scenario: one model a kind, expanded into settings.
+
+Kinds that run no network are here: any program, and a convolution. A new kind joins by a model, its
+entry in :data:`Workload`, and one in the workers' registry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    model_validator,
+)
+
+from edgebench.scenario.faults import KeysError, Named, refuse_both
+from edgebench.scenario.inference import InferenceWorkload
+from edgebench.scenario.keys import (
+    KINDS,
+    Axis,
+    BatchAxis,
+    CollectorAxis,
+    Count,
+    Seconds,
+    Threads,
+    TomlTable,
+    combinations,
+    key,
+    one_of,
+    scenario_path,
+    tag_of,
+)
+from edgebench.scenario.training import TrainingWorkload
+from edgebench.throughput import reads_throughput
+from edgebench.workloads.memory_settings import FROZEN
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: What may stand before ``/s``: a word or two.
+_UNIT = re.compile(r"[^\W\d_][\w.-]{0,23}( [\w.-]{1,24})?")
+
+
+def _existing_folder(text: object, info: ValidationInfo) -> str:
+    path = scenario_path(text, info)
+    if not path.is_dir():
+        raise ValueError(f"there is no folder {path}")
+    return str(path)
+
+
+def _existing_files(listed: object, info: ValidationInfo) -> tuple[str, ...]:
+    if not isinstance(listed, list):
+        raise ValueError(f'write the files as a list: ["{listed}"]')
+    paths = [scenario_path(text, info) for text in listed]
+    gone = next((path for path in paths if not path.is_file() and not path.is_dir()), None)
+    if gone is not None:
+        raise ValueError(f"there is no file or folder {gone}")
+    return tuple(map(str, paths))
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        listed = ", ".join(f'"{word}"' for word in value.split())
+        raise ValueError(f"write the command as a list, no shell reads it: [{listed}]")
+    if not isinstance(value, list) or not value:
+        raise ValueError('write the program and its arguments as a list: ["python3", "train.py"]')
+    bad = next((word for word in value if not isinstance(word, str) or "\0" in word), None)
+    if bad is not None:
+        raise ValueError(f"{bad!r} is not text; put it in quotes")
+    if not value[0].strip():
+        raise ValueError("the program's name is empty")
+    return tuple(value)
+
+
+def _one_number(pattern: str) -> str:
+    """A regular expression whose one group is the number."""
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+    if groups != 1:
+        raise ValueError(
+            f"{pattern!r} has {groups} groups; put the number, and nothing else, in parentheses: "
+            r"'([\d.]+) tokens/s'"
+        )
+    return pattern
+
+
+def _path_in_json(path: str) -> str:
+    """Names and places in lists, between dots."""
+    if not path or any(not step.strip() for step in path.split(".")):
+        raise ValueError(
+            f"{path!r} is no path into JSON; write names and places in lists between dots: "
+            '"results.0.tokens_per_s"'
+        )
+    return path
+
+
+def _unit(text: str) -> str:
+    """A word or two, as they are printed before ``/s``."""
+    if not _UNIT.fullmatch(text):
+        raise ValueError(f"{text!r} is no unit; write what is counted in a word, as tokens")
+    return text
+
+
+def _variables(env: dict[str, str]) -> dict[str, str]:
+    bad = next((n for n, v in env.items() if not n or "=" in n or "\0" in n + v), None)
+    if bad is not None:
+        raise ValueError(f"{bad!r} can't be the name or value of an environment variable")
+    return env
+
+
+#: Keys of a command that are among its settings only where they are given.
+_OPTIONAL = (
+    *("stop_after_s", "throughput", "throughput_pattern", "throughput_json", "unit", "reset"),
+    "files",
+)
+
+
+class CommandWorkload(TomlTable):
+    """Any program. No shell is involved."""
+
+    kind: Annotated[str, one_of("workload kind", KINDS)] = key(..., '"command"')
+    command: Annotated[tuple[str, ...], BeforeValidator(_words)] = key(
+        ..., '["python3", "train.py"]'
+    )
+    cwd: Annotated[str, BeforeValidator(_existing_folder)] | None = key(None, '"."')
+    env: Annotated[dict[str, str], AfterValidator(_variables)] = key({}, '{OMP_NUM_THREADS = "2"}')
+    stop_after_s: Seconds | None = key(None, '"20s"', alias="stop_after")
+    throughput: bool = key(False, "true")
+    throughput_pattern: Annotated[str, AfterValidator(_one_number)] | None = key(
+        None, "'([\\d.]+) tokens/s'"
+    )
+    throughput_json: Annotated[str, AfterValidator(_path_in_json)] | None = key(
+        None, '"results.0.tokens_per_s"'
+    )
+    unit: Annotated[str, AfterValidator(_unit)] | None = key(None, '"tokens"')
+    files: Annotated[tuple[str, ...], BeforeValidator(_existing_files)] = key((), '["model.gguf"]')
+    reset: Annotated[tuple[str, ...], BeforeValidator(_words)] | None = key(
+        None, '["rm", "-f", "out.bin"]'
+    )
+
+    @model_validator(mode="after")
+    def _one_throughput(self) -> Self:
+        if self.throughput_pattern and self.throughput_json:
+            raise refuse_both("throughput_pattern", "throughput_json")
+        if self.unit and not reads_throughput(self.model_dump()):
+            raise KeysError(
+                *(Named("unit"), " is what a throughput counts, and none is read; add "),
+                *(Named("throughput_pattern"), ", ", Named("throughput_json")),
+                " or throughput = true",
+            )
+        return self
+
+    def networks(self) -> tuple[str, ...]:
+        """None: which network a program runs is unknown."""
+        return ()
+
+    def settings(self, seed: int) -> Iterator[dict[str, Any]]:
+        """Its one setting; the seed is the plan's alone."""
+        dumped = self.model_dump(mode="json")
+        always = ("kind", "command", "cwd", "env")
+        yield {name: dumped[name] for name in always} | {
+            name: dumped[name] for name in _OPTIONAL if dumped[name]
+        }
+
+
+class ConvolutionWorkload(TomlTable):
+    """The same convolution again and again: what an image costs, by kernel and batch."""
+
+    kind: Annotated[str, one_of("workload kind", KINDS)] = key(..., '"convolution"')
+    kernel: Axis[Annotated[int, Field(ge=1, le=255)]] = key(..., "[1, 3, 5]")
+    stack: Axis[Annotated[int, Field(ge=1, le=64)]] = key((1,), "[1, 2]")
+    batch: BatchAxis = key((1,), "4")
+    backward: Axis[bool] = key((False,), "[false, true]")
+    channels: Axis[Annotated[int, Field(ge=1, le=65536)]] = key((32,), "32")
+    image: Annotated[int, Field(ge=1, le=8192)] = key(256, "256")
+    warm: Annotated[int, Field(ge=0)] = key(2, "2")
+    passes: Count = key(10, "10")
+    threads: Threads = key(None, "2")
+    gc: CollectorAxis = key((FROZEN,), '"frozen"')
+
+    @model_validator(mode="after")
+    def _fits_the_image(self) -> Self:
+        if max(self.kernel) > self.image:
+            raise ValueError(
+                f"a kernel of {max(self.kernel)} is larger than the image of {self.image}; "
+                "make image larger or kernel smaller"
+            )
+        return self
+
+    def networks(self) -> tuple[str, ...]:
+        """None: it is no network."""
+        return ()
+
+    def settings(self, seed: int) -> Iterator[dict[str, Any]]:
+        """Every combination of its axes, as plain data for the worker."""
+        names = ("kernel", "stack", "batch", "backward", "channels", "gc")
+        for chosen in combinations({name: getattr(self, name) for name in names}):
+            yield {
+                "kind": "convolution",
+                **chosen,
+                **self.model_dump(include={"image", "warm", "passes", "threads"}),
+                "seed": seed,
+            }
+
+
+#: Kind → its table; a kind that none has is refused by the table of inference.
+_TABLES: dict[str, type[TomlTable]] = {
+    "inference": InferenceWorkload,
+    "command": CommandWorkload,
+    "convolution": ConvolutionWorkload,
+    "training": TrainingWorkload,
+}
+
+
+def _by_kind(table: Any) -> str:
+    kind = table.get("kind") if isinstance(table, dict) else getattr(table, "kind", None)
+    return tag_of(_TABLES.get(str(kind), InferenceWorkload))
+
+
+#: The table, read by the model of its kind.
+Workload = Annotated[
+    Annotated[InferenceWorkload, Tag(tag_of(InferenceWorkload))]
+    | Annotated[CommandWorkload, Tag(tag_of(CommandWorkload))]
+    | Annotated[ConvolutionWorkload, Tag(tag_of(ConvolutionWorkload))]
+    | Annotated[TrainingWorkload, Tag(tag_of(TrainingWorkload))],
+    Discriminator(_by_kind),
+]
