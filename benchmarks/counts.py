@@ -19,9 +19,13 @@ from evaluation.viability_scores import (
 from steady_bytes import MANY_BYTES
 
 from edgebench.slowdown.context import CannotPredictError, choose_device_data, device_data
-from edgebench.slowdown.learnt_viability import as_never_run
 from edgebench.slowdown.simulator.profile import profile, workload_for
-from edgebench.slowdown.viability import ViabilityTrial, conclusive_trials, viability_trials
+from edgebench.slowdown.viability import (
+    ViabilityTrial,
+    as_never_run,
+    conclusive_trials,
+    viability_trials,
+)
 
 if TYPE_CHECKING:
     from edgebench.results.results import Results

@@ -12,8 +12,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from edgebench.slowdown.simulator.memory_group import Memory
 from edgebench.slowdown.simulator.movement_costs import MovementCosts
-from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.simulation import Device, Simulation, simulate
+from edgebench.slowdown.simulator.trace import RuntimeBase
 from edgebench.slowdown.simulator.workload import Workload, workload_of
 from edgebench.workloads.preparation import describe_networks
 

@@ -21,15 +21,14 @@ from report import write
 
 from edgebench.errors import ResultsError
 from edgebench.results.results import Results, load
-from edgebench.slowdown.allocator_variables import allocator_words
 from edgebench.slowdown.calibration.device import load_calibration
 from edgebench.slowdown.context import CannotPredictError, context_of, with_trainings
-from edgebench.slowdown.curves import Curve, curves
+from edgebench.slowdown.curves import Curve, allocator_words, curves
 from edgebench.slowdown.simulator.allocator import MALLOC
 from edgebench.slowdown.simulator.profile import simulated_slowdown
-from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.simulation import Device, anonymous_peak_bytes, device_of
-from edgebench.slowdown.simulator.training_workload import SHAPING, training_of
+from edgebench.slowdown.simulator.trace import RuntimeBase
+from edgebench.slowdown.simulator.workload import SHAPING, training_of
 
 MIB = 1 << 20
 #: An allocator with these gives back what is freed.

@@ -126,7 +126,7 @@ def left_out(model: str) -> dict[str, float]:
 
     from edgebench.slowdown.context import Context
     from edgebench.slowdown.curves import curves
-    from edgebench.slowdown.models.held_out import errors_of, fit_model
+    from edgebench.slowdown.models.fitting import errors_of, fit_model
 
     (own,) = (one for one in compared_models() if one.name == model)
     rounds = [curve for curve in curves(sweep("edgecaffe")) if curve.phase == "total"]

@@ -25,7 +25,7 @@ def errors() -> dict[str, float]:
     from evaluation.baselines import compared_models
 
     from edgebench.slowdown.context import Context
-    from edgebench.slowdown.models.held_out import HeldOut, errors_of, fit_model
+    from edgebench.slowdown.models.fitting import HeldOut, errors_of, fit_model
 
     curves = [curve(schedule) for schedule in TOTALS]
     held: dict[str, list[HeldOut]] = {}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from edgebench.slowdown.context import CannotPredictError, Context
-from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.curves import INFERENCE, Curve, FloatArray
 from edgebench.slowdown.models.base import (
     CurvePrediction,
     Fit,
@@ -27,7 +27,6 @@ from edgebench.slowdown.models.conformal import REACH, conformal_prediction, rea
 from edgebench.slowdown.simulator.profile import inference_for
 from edgebench.slowdown.simulator.workload import file_bytes, layers_of
 from edgebench.slowdown.slowdown_function import SlowdownFunction, never_rising
-from edgebench.slowdown.trial_seconds import INFERENCE
 from evaluation.lasso import lasso, lasso_strength
 
 #: Beside the weights something else needs memory too: about what a runtime takes.

@@ -13,7 +13,7 @@ from edgebench.layers.names import family_of
 from edgebench.slowdown.context import CannotPredictError, Context, DeviceData
 from edgebench.slowdown.curves import Curve, by_engine
 from edgebench.slowdown.models.base import Fit, Model
-from edgebench.slowdown.models.held_out import Fold, HeldOutPoint, limit_folds
+from edgebench.slowdown.models.fitting import Fold, HeldOutPoint, limit_folds
 from evaluation.baselines import compared_models
 from evaluation.scores import HeldOutPrediction
 

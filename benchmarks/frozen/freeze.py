@@ -170,8 +170,7 @@ def fit(sweep: Path) -> Any:
     from edgebench.slowdown.context import context_of, with_trainings
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.models.fitting import fit_all
-    from edgebench.slowdown.shared_fits import shared_fits_as_json
-    from edgebench.slowdown.stored_fits import curve_fits_as_json
+    from edgebench.slowdown.stored_fits import curve_fits_as_json, shared_fits_as_json
 
     loaded, _ = with_trainings(load(sweep))
     found = curves(loaded)

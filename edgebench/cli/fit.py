@@ -24,8 +24,7 @@ from edgebench.cli.output import (
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.models.fitting import CurveFits
-    from edgebench.slowdown.models.held_out import Errors
+    from edgebench.slowdown.models.fitting import CurveFits, Errors
 
 _TITLES = ("", "model", "error", "median", "inside", "outside")
 #: Costs a byte, and how they are called as rates.
@@ -63,8 +62,7 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.models.base import MODEL_SCHEMA
     from edgebench.slowdown.models.fitting import fit_all
-    from edgebench.slowdown.shared_fits import shared_fits_as_json
-    from edgebench.slowdown.stored_fits import curve_fits_as_json, save_fits
+    from edgebench.slowdown.stored_fits import curve_fits_as_json, save_fits, shared_fits_as_json
 
     loaded, untold = with_trainings(load(latest(results)))
     found = curves(loaded)

@@ -101,7 +101,7 @@ def _print_prediction(one: Prediction, title: str, verbose: bool) -> None:
 
 def _print_phases(one: Prediction) -> None:
     """Each phase's time at each viable limit, and the layers that the limit slows down most."""
-    from edgebench.slowdown.trial_seconds import WHOLES
+    from edgebench.slowdown.curves import WHOLES
 
     names = {phase.network for at in one.at for phase in at.phases}
     phases = [p for p in dict.fromkeys(p.phase for p in one.at[0].phases) if p not in WHOLES]

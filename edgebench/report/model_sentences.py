@@ -11,8 +11,7 @@ from edgebench.text import joined_words
 from edgebench.units import format_size
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.models.fitting import CurveFits
-    from edgebench.slowdown.models.held_out import ModelFit
+    from edgebench.slowdown.models.fitting import CurveFits, ModelFit
 
 #: Slowdowns whose limits are reported.
 _FACTORS = (1.1, 2.0, 10.0)

@@ -30,7 +30,6 @@ from edgebench.slowdown.calibration.device import (
     calibration_path,
     save_calibration,
 )
-from edgebench.slowdown.calibration.requests import held_share
 from edgebench.slowdown.calibration.scans import blocks_of
 from edgebench.slowdown.calibration.warnings import (
     calibration_noise_warnings,
@@ -203,7 +202,7 @@ class _Blocks:
 
     def result(self, device: str) -> Calibration:
         """The constants, from all blocks."""
-        from edgebench.slowdown.calibration.constants import constants_of
+        from edgebench.slowdown.calibration.constants import constants_of, held_share
 
         scans = tuple(scan for record in self.records for scan in scans_of(record))
         runtimes = [record for record in self.records if record.point == HOT_BASE]

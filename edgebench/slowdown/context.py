@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,11 +10,9 @@ import pandas as pd
 
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
 from edgebench.identity import caller_identity
-from edgebench.slowdown.calibration.assumed import assumed_constants
-from edgebench.slowdown.calibration.device import Calibration, load_calibration
+from edgebench.slowdown.calibration.device import Calibration, assumed_constants, load_calibration
 from edgebench.slowdown.curves import WITH_ROUNDS, Curve, curves, unlimited_curves
-from edgebench.slowdown.simulator.training_workload import KIND, SHAPING, table_key
-from edgebench.slowdown.unsimulated import kernel_warnings
+from edgebench.slowdown.simulator.workload import KIND, SHAPING, table_key
 from edgebench.storage_speed import AS_IS, parse_storage
 from edgebench.workloads.preparation import describe_trainings
 
@@ -22,11 +20,34 @@ if TYPE_CHECKING:
     from edgebench.results.results import Results
     from edgebench.storage_speed import StorageSpeed
 
+#: An environment's key of the multi-generation LRU (:mod:`edgebench.measures.machine.reclaim`).
+_GENERATIONS = "lru_gen"
 _Made = TypeVar("_Made")
 #: What a data set has if the sweep has no number of them.
 _CLASSES = 10
 #: What a training's data set has beside its name and shape.
 _OF_DATA = ("classes", "examples")
+_Groups = dict[tuple[str, str, str], list[Curve]]
+
+
+def kernel_warnings(results: Results, device: str) -> list[str]:
+    """:func:`unsimulated_words` of the kernels that the device's sweeps ran on."""
+    return unsimulated_words(device, (s.environment for s in results.sweeps if s.device == device))
+
+
+def unsimulated_words(device: str, environments: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A warning where a device's kernel used the multi-generation LRU in one of its environments.
+
+    The simulation has the active and inactive lists of kernels without it.
+    """
+    found = (environment.get(_GENERATIONS) for environment in environments)
+    if not any(isinstance(one, Mapping) and one.get("enabled") for one in found):
+        return []
+    return [
+        f"{device} uses the multi-generation LRU (/sys/kernel/mm/lru_gen/enabled), but two page "
+        "lists are simulated: an interval holds only as far as the device's own trials below "
+        "limits show how wrong that is"
+    ]
 
 
 class CannotPredictError(Exception):
@@ -149,9 +170,6 @@ def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
     if why_none and all(one.context.calibration is None for one in found):
         raise why_none
     return found, warnings
-
-
-_Groups = dict[tuple[str, str, str], list[Curve]]
 
 
 def _limited_groups(results: Results) -> tuple[_Groups, ResultsError | None]:

@@ -1,14 +1,15 @@
 """What is fitted: slowdown per network, workload settings and phase, over limits.
 
-A slowdown divides a trial's seconds (:mod:`edgebench.slowdown.trial_seconds`) by the median of the
-unlimited trials with the same settings (the same swap too, if there is one).
+A slowdown divides a trial's seconds by the median of the unlimited trials with the same settings
+(the same swap too, if there is one). A phase's seconds are the median over the steady rounds, per
+pass; where only one round was run, they are that round's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,14 +20,12 @@ import pandas as pd
 
 from edgebench.errors import ResultsError
 from edgebench.kills import LOST
-from edgebench.results.frames import DISTINCT
+from edgebench.results.frames import DISTINCT, answering_rows
 from edgebench.results.once import once_for_results
 from edgebench.results.stages import START, STEADY
 from edgebench.results.working_sets import median_working_set
 from edgebench.results.workload_key import workloads_of
-from edgebench.slowdown.allocator_variables import with_variables
-from edgebench.slowdown.trial_seconds import seconds_by_trial
-from edgebench.slowdown.unlimited_twins import UnlimitedTwins
+from edgebench.slowdown.simulator.allocator import MALLOC
 from edgebench.storage_speed import AS_IS
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration
@@ -36,8 +35,22 @@ from edgebench.workloads.training.names import PYTORCH
 if TYPE_CHECKING:
     from edgebench.results.results import Results
 
+#: The phases that are fitted, in the order they are shown. ``total`` is a steady round's time on
+#: the clock, or the whole trial's where a workload has no rounds; ``start`` is the first round's.
+#: Where only one round was run, that is ``total``, and there is no ``start`` beside it. The seconds
+#: of ``throughput`` are those of one of its units.
+PHASES = (
+    *("load", "first", "execute", "prefill", "decode", "data", "forward", "backward", "step"),
+    "graph",
+    *("start", "total", THROUGHPUT),
+)
+#: Those of inference: the only ones that models of layers and of the device predict.
+INFERENCE = ("load", "first", "execute", "start", "total")
+#: Those that are a whole round.
+WHOLES = ("start", "total")
+#: How the names of these variables begin.
+_MALLOC = "MALLOC_"
 FloatArray = npt.NDArray[np.float64]
-
 #: What a curve's settings are, as columns; ``pipeline`` is all networks of a trial.
 _SETTINGS = ["sweep", "device", "pipeline", *(name for name in DISTINCT if name != "network")]
 #: Kinds of workload with rounds; a training's are its steps.
@@ -47,6 +60,120 @@ _KEYS = ["sweep", "device", "workload", "network", "phase"]
 ONLY_UNLIMITED_REMEDY = 'add limits to the scenario, as memory = ["max", "75%", "50%"], and run it'
 ALL_KILLED_REMEDY = "run it with swap or at larger limits: see [limits] in the scenario"
 NO_UNLIMITED_REMEDY = "let the sweep finish: type the same edgebench run again"
+
+
+def seconds_by_trial(results: Results) -> pd.DataFrame:
+    """One row per trial, network and phase of :data:`PHASES`: seconds of one pass."""
+    phases = results.phases
+    phases = phases[(phases["outcome"] == "ok") & phases["phase"].isin([*PHASES, "round"])].copy()
+    phases["phase"] = phases["phase"].replace("round", "total")
+    phases["seconds"] = phases["wall_s"] / phases["passes"]
+    trials = _wholes(results, phases[phases["phase"] == "total"])
+    keys = ["sweep", "trial", "network", "phase"]
+    parts = [part for part in (trials, _throughputs(results)) if len(part)]
+    rounds = _with_starts(phases)
+    rows = pd.concat([rounds, *parts], ignore_index=True) if parts else rounds
+    seconds = rows.groupby(keys, dropna=False)["seconds"].median()
+    first = rows.drop_duplicates(keys).drop(columns="seconds")
+    joined = first.merge(seconds.reset_index(), on=keys)
+    joined["memory_bytes"] = joined["limit_bytes"].fillna(joined["memory_bytes"])
+    return joined
+
+
+def _with_starts(phases: pd.DataFrame) -> pd.DataFrame:
+    """The rows that answer; and ``start``, where that is another answer than ``total``."""
+    answering = answering_rows(phases)
+    others = phases.index.difference(answering.index)
+    is_start = (phases["stage"] == START) & (phases["phase"] == "total")
+    starts = phases[is_start & phases.index.isin(others)].assign(phase=START)
+    # By the rows' own order: a trial's start comes before its steady rounds.
+    return pd.concat([answering, starts]).sort_index(kind="stable")
+
+
+def _wholes(results: Results, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Trials without rounds: the whole trial is their ``total``."""
+    trials = results.trials
+    with_rounds = set(zip(rounds["sweep"], rounds["trial"], strict=True))
+    names = zip(trials["sweep"], trials["trial"], strict=True)
+    without = np.array([name not in with_rounds for name in names], dtype=bool)
+    whole = trials[(trials["outcome"] == "ok") & without]
+    named = whole["network"].where(whole["network"].notna(), whole["command"])
+    # A copy in one piece: its many columns were added one by one.
+    return whole.copy().assign(
+        network=named, pipeline=named, phase="total", seconds=whole["wall_s"]
+    )
+
+
+def _throughputs(results: Results) -> pd.DataFrame:
+    """Trials with a throughput: seconds of one of its units."""
+    trials = results.trials
+    counted = trials[(trials["outcome"] == "ok") & (trials["throughput_per_s"] > 0)]
+    named = counted["network"].where(counted["network"].notna(), counted["command"])
+    seconds = 1 / counted["throughput_per_s"]
+    return counted.copy().assign(network=named, pipeline=named, phase=THROUGHPUT, seconds=seconds)
+
+
+class UnlimitedTwins:
+    """Unlimited times of the same workload as limited ones: with the same swap if there are some.
+
+    Args:
+        times: one row per trial, network and phase.
+        keys: the columns that make two rows comparable; one is ``workload``.
+        any_swap: a workload's id → that of all that differ from it in their swap alone.
+    """
+
+    def __init__(
+        self, times: pd.DataFrame, keys: Sequence[str], any_swap: Mapping[str, str]
+    ) -> None:
+        self._keys = list(keys)
+        self._unlimited = times[times["memory_bytes"].isna()]
+        self._limited = times[times["memory_bytes"].notna()]
+        alike = times.assign(workload=times["workload"].map(any_swap))
+        self._numbers = [pd.Series(numbered(rows, keys), rows.index) for rows in (times, alike)]
+
+    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Those of limited rows that are alike in all keys."""
+        alike = unlimited = self._unlimited
+        for numbers in self._numbers:
+            own = numbers.loc[rows.index[0]]
+            alike = unlimited[numbers.loc[unlimited.index] == own]
+            if len(alike):
+                break
+        return alike
+
+    def alone(self) -> Iterator[pd.DataFrame]:
+        """Those that no limited row is alike to, whatever the swap; alike ones together."""
+        numbers = self._numbers[-1]
+        own = numbers.loc[self._unlimited.index]
+        rest = self._unlimited[~own.isin(numbers.loc[self._limited.index])]
+        for _, rows in rest.groupby(self._keys, dropna=False, sort=False):
+            yield rows
+
+
+def numbered(frame: pd.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.int64]:
+    """The same number for rows that are alike in these columns, where missing is a value too."""
+    groups = frame.groupby(list(columns), dropna=False, sort=False)
+    return np.asarray(groups.ngroup(), dtype=np.int64)
+
+
+def with_variables(curves: Iterable[Curve], results: Results) -> list[Curve]:
+    """The curves; those of sweeps with such variables have them in one more setting."""
+    words = {sweep.name: allocator_words(sweep.environment) for sweep in results.sweeps}
+    found = []
+    for curve in curves:
+        own = words.get(str(curve.settings.get("sweep")))
+        settings = {**curve.settings, MALLOC: own} if own else curve.settings
+        found.append(replace(curve, settings=settings))
+    return found
+
+
+def allocator_words(environment: Mapping[str, object]) -> str:
+    """``NAME=value NAME=value`` of a sweep's environment; empty without any."""
+    variables = environment.get("variables")
+    if not isinstance(variables, dict):
+        return ""
+    own = ((k, v) for k, v in sorted(variables.items()) if k.startswith(_MALLOC))
+    return " ".join(f"{k}={v}" for k, v in own)
 
 
 @dataclass(frozen=True)
@@ -281,3 +408,21 @@ def _say_why_none(results: Results) -> None:
         where=where,
         remedy=NO_UNLIMITED_REMEDY,
     )
+
+
+def upward_seconds(results: Results) -> pd.DataFrame | None:
+    """One row per limit, network and phase of the way up; None where nothing was walked."""
+    if not any(len(sweep.upward_records) for sweep in results.sweeps):
+        return None
+    return seconds_by_trial(results.upward)
+
+
+def upward_slowdown(curve: Curve, upward: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+    """Limits in bytes and slowdowns of the way up of a curve's workload, one a visit."""
+    own = (upward["network"] == curve.network) & (upward["phase"] == curve.phase)
+    for name, value in {"storage": AS_IS, **curve.settings}.items():
+        if name in upward:
+            own &= upward[name] == value
+    rows = upward[own].sort_values("memory_bytes")
+    seconds = rows["seconds"].to_numpy(dtype=np.float64)
+    return rows["memory_bytes"].to_numpy(dtype=np.float64), seconds / curve.unlimited_s

@@ -17,13 +17,12 @@ from edgebench.boards.board import Board, board_from_file, find_board
 from edgebench.errors import ResultsError, UsageError
 from edgebench.safe_reading import read_file
 from edgebench.slowdown.calibration.device import Calibration, Constant
-from edgebench.slowdown.context import CannotPredictError, DeviceData
+from edgebench.slowdown.context import CannotPredictError, DeviceData, unsimulated_words
 from edgebench.slowdown.curves import Curve, by_engine
 from edgebench.slowdown.models.base import Parameter, all_models
 from edgebench.slowdown.models.conformal import REACH, UNRUN_REACH
 from edgebench.slowdown.models.device_costs import prior_costs, with_costs
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
-from edgebench.slowdown.unsimulated import unsimulated_words
 
 if TYPE_CHECKING:
     from edgebench.storage_speed import StorageSpeed

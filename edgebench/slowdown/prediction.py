@@ -9,7 +9,6 @@ import numpy as np
 
 from edgebench.slowdown.context import CannotPredictError, DeviceData
 from edgebench.slowdown.curves import Curve, FloatArray, by_engine
-from edgebench.slowdown.learnt_viability import LearntViability
 from edgebench.slowdown.models.base import CurvePrediction
 from edgebench.slowdown.models.fitted import FittedModels, ModelSource, WorkloadModel
 from edgebench.slowdown.models.own_memory import fit_own_memory
@@ -20,7 +19,7 @@ from edgebench.slowdown.simulator.profile import (
     device_with_demand,
     workload_for,
 )
-from edgebench.slowdown.viability import CONFIDENT, WorkloadViability, mapped_bytes
+from edgebench.slowdown.viability import CONFIDENT, LearntViability, WorkloadViability, mapped_bytes
 
 #: A round that is slower by no more than this factor is not slowed.
 UNSLOWED = 1.1

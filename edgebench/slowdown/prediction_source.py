@@ -11,7 +11,6 @@ from edgebench.identity import caller_identity
 from edgebench.results.planned_networks import may_have
 from edgebench.results.results import load
 from edgebench.slowdown.context import DeviceData, choose_device_data, with_trainings
-from edgebench.slowdown.learnt_viability import LearntViability
 from edgebench.slowdown.other_device import (
     OtherDevice,
     TransferredModels,
@@ -22,7 +21,7 @@ from edgebench.slowdown.other_device import (
 from edgebench.slowdown.prediction import Prediction, Predictor
 from edgebench.slowdown.query import WorkloadQuery, find_workloads, has_layer_tables
 from edgebench.slowdown.stored_fits import StoredFits, is_stored
-from edgebench.slowdown.viability import viability_trials
+from edgebench.slowdown.viability import LearntViability, viability_trials
 from edgebench.workloads.engines.registry import file_engine
 from edgebench.workloads.preparation import describe_networks
 

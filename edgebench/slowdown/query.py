@@ -15,8 +15,7 @@ from edgebench.errors import ResultsError, UsageError
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
 from edgebench.results.stages import START
 from edgebench.slowdown.context import DeviceData
-from edgebench.slowdown.curves import Curve, by_engine
-from edgebench.slowdown.trial_seconds import INFERENCE, PHASES, WHOLES
+from edgebench.slowdown.curves import INFERENCE, PHASES, WHOLES, Curve, by_engine
 from edgebench.text import did_you_mean
 from edgebench.units import parse_share, parse_size
 from edgebench.workloads.engines.engine import WHOLE

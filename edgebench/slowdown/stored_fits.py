@@ -1,4 +1,4 @@
-"""Fits as JSON in the sweep's folder, and predictions from these files alone.
+"""Fits as JSON in the folder of the sweep, and predictions from these files alone.
 
 A file holds names, parameters and covariance, never pickled code.
 """
@@ -21,20 +21,49 @@ from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import LEVEL, MODEL_SCHEMA, Fit, Parameter
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
-from edgebench.slowdown.models.fitting import CurveFits
-from edgebench.slowdown.models.held_out import ModelFit
+from edgebench.slowdown.models.fitting import CurveFits, ModelFit
 from edgebench.slowdown.models.measured import MeasuredLine
-from edgebench.slowdown.shared_fits import (
-    SHARED,
-    fingerprint,
-    shared_fits_as_json,
-    shared_name,
-)
+from edgebench.workloads.engines.registry import TORCH
 
+#: How their files begin.
+SHARED = "all-curves-"
 FOLDER = "fits"
 #: Keys of schema 1, and what they are called now.
 _RENAMED = {"rungs": "models", "rung": "model", "says": "formula"}
 _Found = TypeVar("_Found")
+
+
+def shared_fits_as_json(curves: Sequence[CurveFits]) -> list[dict[str, Any]]:
+    """The fits to all curves of an engine at once, each with a fingerprint of the curves."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for curve, one in ((each.curve, fit) for each in curves for fit in each.fits):
+        name, engine = one.model.name, curve.engine
+        if one.fit and not one.model.per_curve and (name, engine) not in found:
+            about = {"schema": MODEL_SCHEMA, "model": name, "formula": one.model.formula}
+            data = _about([one.curve for one in curves if one.curve.engine == engine])
+            about["engine"] = engine
+            found[name, engine] = {**about, "data": data, "fit": asdict(one.fit)}
+    return list(found.values())
+
+
+def _about(curves: Sequence[Curve]) -> dict[str, Any]:
+    keys = [[one.key, fingerprint(one)] for one in sorted(curves, key=lambda one: one.key)]
+    return {"fingerprint": _digest(keys), "curves": len(curves)}
+
+
+def shared_name(model: str, engine: str) -> str:
+    """The name of a model's file; that of torch has no engine in it."""
+    return f"{SHARED}{model}{'' if engine == TORCH else f'-{engine}'}"
+
+
+def fingerprint(curve: Curve) -> str:
+    """The same for the same times at the same limits, whatever else changes."""
+    data = [curve.limit_bytes, curve.seconds, curve.unlimited_seconds]
+    return _digest([a.tolist() for a in data])
+
+
+def _digest(data: object) -> str:
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]
 
 
 def curve_fits_as_json(found: CurveFits) -> dict[str, Any]:

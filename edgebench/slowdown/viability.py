@@ -5,13 +5,18 @@ is killed where limit + swap < N, plus or minus what the kernel needs itself. Ho
 how sharp the edge is, is fitted to trials that were killed:
 
     P(viable) = 1 / (1 + exp(-(ln((M + swap) / N) - μ) / s))
+
+A need that follows from a layer table is off by some per cent, so the limit that kills is less
+certain than that of a network that ran. How far off is learnt from networks that ran, each taken as
+if it had not.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +25,12 @@ import pandas as pd
 from edgebench.kills import OBSERVER_EFFECT, TOO_TIGHT
 from edgebench.layers.names import family_of
 from edgebench.slowdown.context import context_of
+from edgebench.slowdown.models.own_memory import OwnMemory, left_out_own_memory
 
 if TYPE_CHECKING:
     from edgebench.results.results import Results
+    from edgebench.slowdown.context import DeviceData
+    from edgebench.slowdown.curves import Curve
 
 #: Network → the rows of its layer table.
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -31,6 +39,7 @@ _EDGE, _EDGE_SPREAD = 0.0, 0.1
 _SHARPNESS, _SHARPNESS_SPREAD = 0.02, 0.7
 #: From this probability on a limit is called viable with confidence.
 CONFIDENT = 0.9
+_Workload = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -187,3 +196,61 @@ def mapped_bytes(tables: Tables, pipeline: str, schedule: str) -> float:
     networks = [tables[name] for name in pipeline.split("+") if name in tables]
     files = [{row["part"]: row["file_bytes"] or 0 for row in table} for table in networks]
     return float(max((held(parts.values()) for parts in files if parts), default=0))
+
+
+class LearntViability:
+    """The edge for needs that were measured, and for those that are simulated."""
+
+    def __init__(self, trials: Sequence[ViabilityTrial], data: DeviceData) -> None:
+        self._trials, self._data = trials, data
+
+    def of(self, curves: Sequence[Curve]) -> Viability:
+        """That of a workload whose demand was measured, or that of one that never ran."""
+        measured = any(curve.demand_bytes is not None for curve in curves)
+        return self.measured if measured else self._simulated
+
+    @cached_property
+    def measured(self) -> Viability:
+        """By the needs that trials showed."""
+        return fit_viability(self._trials)
+
+    @cached_property
+    def _simulated(self) -> Viability:
+        return fit_viability(as_never_run(self._trials, self._data) if self._trials else ())
+
+
+def as_never_run(trials: Sequence[ViabilityTrial], data: DeviceData) -> list[ViabilityTrial]:
+    """The trials with simulated needs; those whose need can't be simulated are left out."""
+    needs = simulated_needs(data)
+    found = []
+    for trial in trials:
+        need = needs.get((trial.network, trial.schedule, trial.loader))
+        if need is not None:
+            found.append(replace(trial, need_bytes=need))
+    return found
+
+
+def simulated_needs(data: DeviceData) -> dict[_Workload, float]:
+    """Anonymous memory that each network, schedule and loader needs, as if it had never run.
+
+    What can't be simulated is left out.
+    """
+    others = left_out_own_memory(data.curves, data.context)
+    found = {}
+    for workload, curve in {_workload(curve): curve for curve in data.curves}.items():
+        own = others.get(curve.workload_network, OwnMemory())
+        bare = curve.unseen(with_unlimited=False)
+        demand = own.with_demand(bare, data.context).demand_bytes
+        if demand is not None:
+            found[workload] = demand - _mapped_bytes(workload, data)
+    return found
+
+
+def _mapped_bytes(workload: _Workload, data: DeviceData) -> float:
+    network, schedule, loader = workload
+    return mapped_bytes(data.context.tables, network, schedule) if loader == "mmap" else 0.0
+
+
+def _workload(curve: Curve) -> _Workload:
+    at = curve.settings
+    return curve.workload_network, str(at.get("schedule")), str(at.get("loader"))

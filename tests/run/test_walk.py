@@ -17,8 +17,7 @@ from edgebench.results.steady import steadiness
 from edgebench.results.summary import summarise
 from edgebench.run.walk_control import MOST_ROUNDS
 from edgebench.scenario.planner import MOST_AGAIN
-from edgebench.slowdown.curves import curves
-from edgebench.slowdown.upward import upward_seconds, upward_slowdown
+from edgebench.slowdown.curves import curves, upward_seconds, upward_slowdown
 from tests.own_path import python_path
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch, pytest.mark.root, pytest.mark.swap]

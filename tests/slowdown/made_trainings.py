@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from edgebench.slowdown.simulator.training_workload import any_workload_of, table_key
-from edgebench.slowdown.simulator.workload import Workload
+from edgebench.slowdown.simulator.workload import Workload, any_workload_of, table_key
 from edgebench.workloads.training.step_operations import (
     BACKWARD,
     DATA,

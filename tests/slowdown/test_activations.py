@@ -10,10 +10,9 @@ from made_networks import MIB, row
 
 from edgebench.slowdown.simulator.allocator import DEFAULTS, MallocSettings
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
-from edgebench.slowdown.simulator.inference_trace import references_of
 from edgebench.slowdown.simulator.references import References
-from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.tasks import Task, tasks_of
+from edgebench.slowdown.simulator.trace import RuntimeBase, references_of
 from edgebench.slowdown.simulator.workload import Layer, Workload, layers_of
 from edgebench.workloads.preparation import describe_networks
 

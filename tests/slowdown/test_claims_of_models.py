@@ -15,8 +15,7 @@ from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.models.base import CurvePrediction, Fit, Model
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
-from edgebench.slowdown.models.fitting import CurveFits
-from edgebench.slowdown.models.held_out import HeldOut, ModelFit
+from edgebench.slowdown.models.fitting import CurveFits, HeldOut, ModelFit
 from edgebench.slowdown.prediction import Prediction, Predictor
 from edgebench.slowdown.query import QueriedWorkload
 from edgebench.slowdown.viability import Viability

@@ -14,12 +14,14 @@ from edgebench.errors import ResultsError
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import CurvePrediction, Fit, Model
-from edgebench.slowdown.models.fitting import fit_all, fit_curve
-from edgebench.slowdown.models.held_out import HeldOut, errors_of, fit_model
-from edgebench.slowdown.models.measured import MeasuredLine, fit_above_demand
-from edgebench.slowdown.models.measured_points import measured_points
-from edgebench.slowdown.shared_fits import fingerprint
-from edgebench.slowdown.stored_fits import StoredFits, curve_fits_as_json, fit_from_json
+from edgebench.slowdown.models.fitting import HeldOut, errors_of, fit_all, fit_curve, fit_model
+from edgebench.slowdown.models.measured import MeasuredLine, fit_above_demand, measured_points
+from edgebench.slowdown.stored_fits import (
+    StoredFits,
+    curve_fits_as_json,
+    fingerprint,
+    fit_from_json,
+)
 
 MIB = 1 << 20
 #: Sweeps kept in the repository.

@@ -12,11 +12,10 @@ from edgebench.slowdown.context import CannotPredictError, DeviceData
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import all_models
 from edgebench.slowdown.models.fitted import FittedModels
-from edgebench.slowdown.models.fitting import fit_all
-from edgebench.slowdown.models.held_out import fit_model, fit_models
+from edgebench.slowdown.models.fitting import fit_all, fit_model, fit_models
 from edgebench.slowdown.query import WorkloadQuery, find_workloads
-from edgebench.slowdown.shared_fits import shared_fits_as_json
 from edgebench.slowdown.simulator.profile import device_for
+from edgebench.slowdown.stored_fits import shared_fits_as_json
 
 CONTEXT = context()
 OTHER = {"engine": "onnxruntime", "schedule": "whole"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 
-from edgebench.slowdown.isotonic import falling_values
+from edgebench.slowdown.slowdown_function import falling_values
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -10,8 +10,14 @@ import pytest
 from made_networks import MIB, TABLES, context, curve
 
 from edgebench.slowdown.context import DeviceData
-from edgebench.slowdown.learnt_viability import LearntViability, as_never_run, simulated_needs
-from edgebench.slowdown.viability import CONFIDENT, Viability, ViabilityTrial
+from edgebench.slowdown.viability import (
+    CONFIDENT,
+    LearntViability,
+    Viability,
+    ViabilityTrial,
+    as_never_run,
+    simulated_needs,
+)
 
 DATA = DeviceData("made-up", "file", tuple(curve(name) for name in TABLES), context())
 NEEDS = {network: need for (network, *_), need in simulated_needs(DATA).items()}

@@ -8,10 +8,9 @@ from made_networks import MIB, row, table, workload
 
 from edgebench.layers.names import SCHEDULES, STREAM
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
-from edgebench.slowdown.simulator.inference_trace import references_of
 from edgebench.slowdown.simulator.references import BEFORE, References
-from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.tasks import Task, path_s, tasks_of
+from edgebench.slowdown.simulator.trace import RuntimeBase, references_of
 from edgebench.slowdown.simulator.workload import Workload, layers_of, workload_of
 
 

@@ -11,11 +11,10 @@ from kernel_by_page import KernelByPage
 from made_networks import MIB, TABLES, calibration, constant, table, workload
 
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
-from edgebench.slowdown.simulator.inference_trace import references_of
 from edgebench.slowdown.simulator.profile import demand_bytes
-from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.simulation import Simulation, device_of, simulate
 from edgebench.slowdown.simulator.tasks import tasks_of
+from edgebench.slowdown.simulator.trace import RuntimeBase, references_of
 from edgebench.slowdown.simulator.workload import Workload
 
 DEVICE = device_of(calibration())

@@ -11,13 +11,12 @@ from made_networks import MIB, calibration, table, workload
 from made_trainings import row, training
 
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
-from edgebench.slowdown.simulator.inference_trace import references_of
 from edgebench.slowdown.simulator.memory_group import Memory
 from edgebench.slowdown.simulator.misses import missed
 from edgebench.slowdown.simulator.references import References
-from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.simulation import device_of, simulate
 from edgebench.slowdown.simulator.tasks import tasks_of
+from edgebench.slowdown.simulator.trace import RuntimeBase, references_of
 from edgebench.slowdown.simulator.workload import Workload
 
 PAGE = 64 << 10

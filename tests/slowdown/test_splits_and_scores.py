@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from curve_making import curve, curves
 
-from edgebench.slowdown.models.held_out import limit_folds
+from edgebench.slowdown.models.fitting import limit_folds
 
 
 def test_no_answer_stands_in_its_own_question():

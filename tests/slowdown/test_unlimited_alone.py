@@ -15,7 +15,7 @@ from edgebench.results.results import load
 from edgebench.slowdown.calibration.device import save_calibration
 from edgebench.slowdown.context import device_data
 from edgebench.slowdown.curves import curves, unlimited_curves
-from edgebench.slowdown.models.held_out import limit_folds
+from edgebench.slowdown.models.fitting import limit_folds
 
 ALONE = replace(SHAPE, networks={"resnet50": 6}, limits=(None,), schedules=("linear",))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgebench.report.figures import scales, style
-from edgebench.slowdown.calibration.replacement import lru, mixed, optimal, random_replacement
+from edgebench.slowdown.calibration.constants import lru, mixed, optimal, random_replacement
 from edgebench.slowdown.calibration.scans import FITS, WIDE, Scan, blocks_of
 
 if TYPE_CHECKING:

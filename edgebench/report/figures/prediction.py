@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from edgebench.report.figures import naming, scales, style
+from edgebench.slowdown.curves import WHOLES
 from edgebench.slowdown.models.base import LEVEL
-from edgebench.slowdown.trial_seconds import WHOLES
 from edgebench.units import MIB
 
 if TYPE_CHECKING:

@@ -11,12 +11,10 @@ from matplotlib.patches import Patch
 
 from edgebench.report.figures import naming, scales, style
 from edgebench.slowdown.context import Context, context_of
-from edgebench.slowdown.curves import Curve, curves
+from edgebench.slowdown.curves import PHASES, Curve, curves, upward_seconds, upward_slowdown
 from edgebench.slowdown.hot_base import bytes_with_hot_base
 from edgebench.slowdown.models.base import LEVEL
 from edgebench.slowdown.models.fitting import CurveFits, fit_curve
-from edgebench.slowdown.trial_seconds import PHASES
-from edgebench.slowdown.upward import upward_seconds, upward_slowdown
 from edgebench.units import MIB
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from matplotlib.lines import Line2D
 
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
-from edgebench.slowdown.curves import lost_limits
-from edgebench.slowdown.trial_seconds import seconds_by_trial
+from edgebench.slowdown.curves import lost_limits, seconds_by_trial
 from edgebench.units import MIB
 
 if TYPE_CHECKING:

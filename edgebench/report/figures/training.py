@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from edgebench.errors import ResultsError
 from edgebench.measures.strategies.categories import NAMES, PEAK
 from edgebench.report.figures import naming, scales, style
-from edgebench.slowdown.trial_seconds import seconds_by_trial
+from edgebench.slowdown.curves import seconds_by_trial
 from edgebench.units import MIB
 
 if TYPE_CHECKING:

@@ -8,20 +8,27 @@ that parts the three.
 
 from __future__ import annotations
 
+import math
 import mmap
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from edgebench.errors import MachineError
 from edgebench.slowdown.calibration.device import Constant, constant
-from edgebench.slowdown.calibration.replacement import lru, optimal
-from edgebench.slowdown.calibration.requests import request_bytes
 from edgebench.slowdown.calibration.scans import FITS, WIDE, Block, Scan
 from edgebench.slowdown.simulator.cpu_time import relative_least_squares
+from edgebench.slowdown.simulator.references import FloatArray
+from edgebench.storage_speed import AS_IS, parse_storage
 
+#: From above Newton's method comes to the share steadily, slowest where it is near 0.
+_NEWTON_STEPS = 60
+#: A declared speed holds what is by itself this many times faster.
+_BINDING = 1.25
+#: What is scanned → where it comes from.
+_SOURCES = {"anon": "swap", "file": "file"}
 #: Scans this little above what memory holds differ between LRU and the rest only by noise.
 _LEAST_SHARE = 1.02
 #: A fault and its transfer can be parted if a fault in order brings this many times the pages of
@@ -31,6 +38,73 @@ _LEAST_CONTRAST = 1.5
 _MOST_FAULTS = 0.9
 #: The least a byte may cost: of 100 GB/s.
 _LEAST_COST_S = 1e-11
+
+
+def lru(distance: FloatArray, room: FloatArray) -> FloatArray:
+    """Miss share under least recently used: all or nothing, M being enough for D or not."""
+    return np.asarray(distance > room, dtype=np.float64)
+
+
+def optimal(distance: FloatArray, room: FloatArray) -> FloatArray:
+    """Miss share of a cyclic scan under optimal replacement (Belady, 1966): max(0, 1 − M/D)."""
+    return np.asarray(1 - np.minimum(1.0, room / np.maximum(distance, 1.0)))
+
+
+def random_replacement(distance: FloatArray, room: FloatArray) -> FloatArray:
+    """Miss share m of a cyclic scan under random replacement: m = 1 − exp(−m·D/M)."""
+    ratio = np.maximum(distance, 1.0) / np.maximum(room, 1e-9)
+    above = np.maximum(ratio, 1.0)
+    share = np.ones_like(above)
+    for _ in range(_NEWTON_STEPS):
+        gone = np.exp(-above * share)
+        share = share - (share - 1 + gone) / np.maximum(1 - above * gone, 1e-12)
+    return np.asarray(np.where(ratio > 1, share, 0.0))
+
+
+def mixed(distance: FloatArray, room: FloatArray, lru_share: float) -> FloatArray:
+    """Miss share θ·LRU + (1 − θ)·optimal; θ is the device's ``lru_share``."""
+    return lru_share * lru(distance, room) + (1 - lru_share) * optimal(distance, room)
+
+
+def request_bytes(scans: Sequence[Scan]) -> Constant | None:
+    """Bytes that one read of the disk brings; None: no pass read from a disk that counts."""
+    counted = [s.in_bytes / s.requests for s in scans if s.requests and s.in_bytes]
+    return constant("bytes", counted) if counted else None
+
+
+def held_share(scans: Sequence[Scan], found: Mapping[str, Constant | None]) -> Constant | None:
+    """How fast passes under a declared speed were ÷ what it allows; None: it held none of them.
+
+    Args:
+        scans: passes of all storages.
+        found: the constants of the storage as it is.
+    """
+    shares = []
+    for scan in scans:
+        if scan.storage == AS_IS or scan.what != "read" or scan.number == 0:
+            continue
+        allowed = _allowed(scan, found[f"{_SOURCES[scan.of]}_request_bytes"])
+        free = [s.in_bytes / s.seconds for s in scans if _is_twin(s, scan)]
+        if free and statistics.median(free) > _BINDING * allowed:
+            shares.append(scan.in_bytes / scan.seconds / allowed)
+    return constant("share", shares) if shares else None
+
+
+def _allowed(scan: Scan, request: Constant | None) -> float:
+    """Bytes a second that the declared speed of a pass allows; infinite: not known."""
+    speed = parse_storage(scan.storage)
+    rates = [float(speed.read_bps)] if speed.read_bps else []
+    if speed.read_iops and request:
+        rates.append(speed.read_iops * request.value)
+    return min(rates, default=math.inf)
+
+
+def _is_twin(one: Scan, held: Scan) -> bool:
+    """Whether it is the same pass of the storage as it is, at the size that misses most."""
+    return one.storage == AS_IS and (one.of, one.what, one.planned_share) == (
+        *(held.of, held.what),
+        WIDE,
+    )
 
 
 @dataclass(frozen=True)

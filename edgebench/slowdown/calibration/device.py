@@ -2,7 +2,7 @@
 
 One file a device and kind of swap: ``<results root>/<device>/calibration-<swap kind>.json``,
 written by ``edgebench calibrate``. What each constant means and how it is measured is in
-docs/verbs/calibrate.md.
+docs/verbs/calibrate.md. A device without that file has assumed constants.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,23 @@ OF_STORAGE = (
     *("disk_read_bytes_per_s", "disk_read_iops", "request_s"),
     *("swap_request_bytes", "file_request_bytes", "held_share"),
 )
+#: Each kind of swap as it is written on the command line.
+_SWAP_WORDS = {"file": "2G", "zram": "zram:1G"}
+_ON_DISK = ("file", "system")
+_UNCOUNTED = """\
+its calibration does not tell how many bytes one request has, so nothing is known of storage held \
+to so many requests"""
+#: Kinds of swap that keep pages in RAM: nothing is read ahead, and no disk is waited for.
+_IN_RAM = ("zram",)
+#: Bytes a second from swap and to it, and seconds of a fault: of a disk, and of zram.
+_DISK, _RAM = (300e6, 300e6, 6e-5), (2e9, 5e8, 2e-6)
+#: Bytes a second of files, by calls and mapped; seconds of a page's first touch.
+_READ, _MAPPED, _TOUCH = 1e9, 5e8, 1e-6
+#: What the kernel does unless it is told otherwise.
+_PAGE_CLUSTER, _READ_AHEAD_KIB, _PAGE_KIB = 3, 128, 4
+#: The part of the runtime that rounds use: about what calibrations find.
+_HOT_SHARE = 0.1
+_NO_SWAP = "none"
 
 
 @dataclass(frozen=True)
@@ -134,8 +151,6 @@ class Calibration:
         Raises:
             MachineError: requests are held, and how many bytes one has was not measured.
         """
-        from edgebench.slowdown.calibration.held import held_rates
-
         return replace(self, held=held_rates(self, storage))
 
     @classmethod
@@ -217,10 +232,6 @@ def load_calibration(root: Path, device: str, swap_kind: str, *, ram: bool = Fal
     return found
 
 
-#: Each kind of swap as it is written on the command line.
-_SWAP_WORDS = {"file": "2G", "zram": "zram:1G"}
-
-
 def _check_schema(schema: object, where: str) -> None:
     if isinstance(schema, bool) or not isinstance(schema, int):
         raise ResultsError(
@@ -246,3 +257,98 @@ def _constant(data: object, name: str) -> Constant | None:
     if not all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers):
         raise ValueError(f"{name} is no number")
     return found
+
+
+#: Of a calibration that tried no declared speed: as far as the proof lets one be off.
+_UNTRIED = Constant(1.0, 0.9, 1.1, "share", 0)
+
+
+def held_rates(calibration: Calibration, storage: StorageSpeed) -> HeldRates | None:
+    """Bytes a second that may come from swap and from files; None for storage as it is.
+
+    The kernel holds bytes and requests, and lets a process wait for the later of the two; while it
+    waits the costs of its faults pass too. So a pass takes the longer of its own time and the held
+    one, never their sum. One page that is swapped in is one request, however many the disk merges
+    (docs/decisions/0080-storage-is-declared.md).
+
+    The interval is that of the constants it comes from.
+
+    Raises:
+        MachineError: requests are held, and how many bytes one has was not measured.
+    """
+    if storage.read_bps is None and storage.read_iops is None:
+        return None
+    swaps = calibration.swap_kind in _ON_DISK
+    return HeldRates(
+        storage.label,
+        _rate(calibration, storage, calibration.swap_request_bytes) if swaps else None,
+        _rate(calibration, storage, calibration.file_request_bytes),
+    )
+
+
+def _rate(calibration: Calibration, storage: StorageSpeed, request: Constant | None) -> Constant:
+    """The slower of what the bytes and what the requests allow."""
+    reached = _reached(calibration.held_share or _UNTRIED)
+    allowed = []
+    if storage.read_bps is not None:
+        allowed.append(Constant(storage.read_bps, storage.read_bps, storage.read_bps, "", 0))
+    if storage.read_iops is not None:
+        if request is None:
+            raise MachineError(_UNCOUNTED, remedy="edgebench calibrate")
+        value, low, high = (
+            storage.read_iops * n for n in (request.value, request.low, request.high)
+        )
+        allowed.append(Constant(value, low, high, "", 0))
+    least = min(allowed, key=lambda rate: rate.value)
+    return Constant(
+        least.value * reached.value,
+        least.low * reached.low,
+        least.high * reached.high,
+        "bytes/s",
+        reached.repeats,
+    )
+
+
+def _reached(share: Constant) -> Constant:
+    """What part of a declared speed is reached: all of it, unless passes surely show another."""
+    return replace(share, value=1.0) if share.low < 1.0 < share.high else share
+
+
+def assumed_constants(
+    device: str, swap_kind: str, base_bytes: float, environment: Mapping[str, Any]
+) -> Calibration:
+    """Constants of a device that was not calibrated, with ``repeats`` 0: the search starts there.
+
+    The runtime's footprint is that of its trials, what a fault brings is what the kernel's settings
+    say, and the costs are those of a common computer. No prediction rests on them alone: they are
+    fitted to trials first (:mod:`edgebench.slowdown.models.device_costs`).
+    """
+    swap_in, swap_out, fault = _RAM if swap_kind in _IN_RAM else _DISK
+    swaps = swap_kind != _NO_SWAP
+    cluster = environment.get("page_cluster")
+    pages = 1 if swap_kind in _IN_RAM else 2 ** int(_PAGE_CLUSTER if cluster is None else cluster)
+    disk = environment.get("weights_disk")
+    ahead = disk.get("read_ahead_kb") if isinstance(disk, dict) else None
+    file_pages = max(1, int(ahead or _READ_AHEAD_KIB) // _PAGE_KIB)
+    return Calibration(
+        device=device,
+        swap_kind=swap_kind,
+        created_utc="",
+        schema=SCHEMA,
+        environment=dict(environment),
+        swap_in_bytes_per_s=_assumed(swap_in, "bytes/s") if swaps else None,
+        swap_out_bytes_per_s=_assumed(swap_out, "bytes/s") if swaps else None,
+        file_read_bytes_per_s=_assumed(_READ, "bytes/s"),
+        file_fault_bytes_per_s=_assumed(_MAPPED, "bytes/s"),
+        fault_s=_assumed(fault, "s"),
+        minor_fault_s=_assumed(_TOUCH, "s"),
+        pages_per_fault=_assumed(pages, "pages"),
+        file_pages_per_fault=_assumed(file_pages, "pages"),
+        lru_share=_assumed(1.0, "share"),
+        base_bytes=_assumed(base_bytes, "bytes"),
+        hot_base_bytes=_assumed(_HOT_SHARE * base_bytes, "bytes"),
+    )
+
+
+def _assumed(value: float, unit: str) -> Constant:
+    return Constant(value, value, value, unit, 0)

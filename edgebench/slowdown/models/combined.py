@@ -1,7 +1,7 @@
 """The model ``combined``: what is simulated, corrected, and moved to where trials are.
 
 What the simulation misses in the same way in all networks is learnt from their curves
-(:mod:`~edgebench.slowdown.models.correction`). A curve that was measured is met at its own limits;
+(:mod:`~edgebench.slowdown.models.simulated`). A curve that was measured is met at its own limits;
 between them the simulation gives the shape.
 """
 
@@ -30,7 +30,7 @@ from edgebench.slowdown.models.conformal import (
     reach_over,
     reach_parameter,
 )
-from edgebench.slowdown.models.measured_points import bracket, bracket_reach, measured_points
+from edgebench.slowdown.models.measured import bracket, bracket_reach, measured_points
 from edgebench.slowdown.models.simulated import Learnt, learn, learnt_in, left_out
 
 _POINT, _NOISE, _ERROR = "slowdown@", "noise@", "error@"

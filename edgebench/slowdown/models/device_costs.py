@@ -15,12 +15,11 @@ from dataclasses import astuple, dataclass, fields, replace
 import numpy as np
 
 from edgebench.slowdown.context import CannotPredictError, Context
-from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.curves import WHOLES, Curve, FloatArray
 from edgebench.slowdown.models.base import Fit, Parameter
 from edgebench.slowdown.simulator.computing import computing_s
 from edgebench.slowdown.simulator.movement_costs import MovementCosts
 from edgebench.slowdown.simulator.profile import device_for, profile, workload_for
-from edgebench.slowdown.trial_seconds import WHOLES
 
 #: How far a curve's slowdowns lie from what is simulated, and how far costs may be from calibrated
 #: ones and from assumed ones: standard deviations of logarithms.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgebench.slowdown.trial_seconds import WHOLES
+from edgebench.slowdown.curves import WHOLES
 
 if TYPE_CHECKING:
     from edgebench.slowdown.curves import Curve

@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from edgebench.slowdown.curves import WHOLES
 from edgebench.slowdown.simulator.references import FloatArray
 from edgebench.slowdown.simulator.tasks import Task, path_s, tasks_of
 from edgebench.slowdown.simulator.workload import Workload
-from edgebench.slowdown.trial_seconds import WHOLES
 
 
 @dataclass(frozen=True)

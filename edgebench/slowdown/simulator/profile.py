@@ -9,7 +9,7 @@ import numpy as np
 
 from edgebench.results.stages import START
 from edgebench.slowdown.context import CannotPredictError, Context
-from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.curves import WHOLES, Curve, FloatArray
 from edgebench.slowdown.simulator.computing import computing_s
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
 from edgebench.slowdown.simulator.movement_costs import FREE, MovementCosts
@@ -20,10 +20,8 @@ from edgebench.slowdown.simulator.simulation import (
     device_of,
     simulate,
 )
-from edgebench.slowdown.simulator.training_workload import any_workload_of, is_training
-from edgebench.slowdown.simulator.workload import Workload
+from edgebench.slowdown.simulator.workload import Workload, any_workload_of, is_training
 from edgebench.slowdown.slowdown_function import SlowdownFunction, never_rising
-from edgebench.slowdown.trial_seconds import WHOLES
 from edgebench.workloads.engines.registry import TORCH
 
 #: Limits of a profile, as shares of the demand: close together where slowdown rises steeply.

@@ -17,13 +17,12 @@ import numpy as np
 
 from edgebench.slowdown.calibration.device import Calibration
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
-from edgebench.slowdown.simulator.inference_trace import references_of
 from edgebench.slowdown.simulator.memory_group import Memory
 from edgebench.slowdown.simulator.misses import Missed, missed
 from edgebench.slowdown.simulator.movement_costs import MovementCosts
 from edgebench.slowdown.simulator.references import BoolArray, FloatArray, References
-from edgebench.slowdown.simulator.runtime_trace import RuntimeBase
 from edgebench.slowdown.simulator.tasks import Task, path_s, tasks_of
+from edgebench.slowdown.simulator.trace import RuntimeBase, references_of
 from edgebench.slowdown.simulator.workload import Workload
 
 #: So many rounds are simulated of a fresh process, and at each limit of a walk, which goes on

@@ -14,11 +14,14 @@ from edgebench.run.calibration_disks import disk_constants
 from edgebench.slowdown.calibration.constants import (
     constants_of,
     file_fault_s,
+    lru,
     lru_share,
+    mixed,
+    optimal,
+    random_replacement,
     swap_costs,
 )
 from edgebench.slowdown.calibration.device import Calibration, Constant, constant
-from edgebench.slowdown.calibration.replacement import lru, mixed, optimal, random_replacement
 from edgebench.slowdown.calibration.scans import WIDE, Block, Scan, blocks_of
 
 

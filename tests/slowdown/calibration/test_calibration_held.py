@@ -12,7 +12,7 @@ from calibration_making import calibration, constant
 from device_made_up import Device
 
 from edgebench.errors import MachineError
-from edgebench.slowdown.calibration.constants import constants_of
+from edgebench.slowdown.calibration.constants import constants_of, held_share, request_bytes
 from edgebench.slowdown.calibration.device import (
     OF_STORAGE,
     Calibration,
@@ -21,7 +21,6 @@ from edgebench.slowdown.calibration.device import (
     load_calibration,
     save_calibration,
 )
-from edgebench.slowdown.calibration.requests import held_share, request_bytes
 from edgebench.slowdown.calibration.scans import WIDE, Scan, blocks_of
 from edgebench.slowdown.simulator.simulation import device_of
 from edgebench.storage_speed import StorageSpeed, parse_storage
