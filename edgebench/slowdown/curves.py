@@ -363,13 +363,15 @@ def _curve(
     """A curve; ``rows`` are those whose settings it has."""
     demand = unlimited["workload_demand_bytes"].median()
     first = rows.iloc[0]
-    known = {str(k): v for k, v in first[_SETTINGS].dropna().items()}
+    known = first[_SETTINGS].dropna()
+    # JSON has no numbers of NumPy.
+    plain = {str(k): v.item() if isinstance(v, np.generic) else v for k, v in known.items()}
     return Curve(
         network=first["network"],
         phase=first["phase"],
         workload=first["workload"],
         # Results from before storage could be held stay what they were.
-        settings={k: v for k, v in known.items() if (k, v) != ("storage", AS_IS)},
+        settings={k: v for k, v in plain.items() if (k, v) != ("storage", AS_IS)},
         limit_bytes=limited["memory_bytes"].to_numpy(dtype=np.float64),
         seconds=limited["seconds"].to_numpy(dtype=np.float64),
         unlimited_seconds=unlimited["seconds"].to_numpy(dtype=np.float64),
