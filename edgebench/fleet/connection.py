@@ -15,7 +15,7 @@ from edgebench.errors import EdgebenchError, FleetError
 from edgebench.extras import need
 from edgebench.fleet.content import lacking_files, pieces, store_piece
 from edgebench.fleet.inventory import Inventory
-from edgebench.fleet.keys import tls_files
+from edgebench.fleet.keys import tls_texts
 from edgebench.fleet.machine import describe_machine
 from edgebench.fleet.startup import MACHINE, OWNER, host_resource
 from edgebench.fleet.time_of_day import seconds_since, time_of_day_s
@@ -236,10 +236,11 @@ def is_reached(inventory: Inventory) -> bool:
 def _security(inventory: Inventory) -> Any:
     from distributed.security import Security
 
-    files = tls_files(inventory)
+    # As texts: Dask would read files with root's rights.
+    texts = tls_texts(inventory)
     return Security(
-        tls_ca_file=files.ca,
-        tls_client_cert=files.cert,
-        tls_client_key=files.key,
+        tls_ca_file=texts["ca"],
+        tls_client_cert=texts["cert"],
+        tls_client_key=texts["key"],
         require_encryption=True,
     )

@@ -24,7 +24,7 @@ from edgebench.fleet.admission import (
 from edgebench.fleet.fitness import failing_reason
 from edgebench.fleet.groups import MOST_ERRORS, FleetMachine, MachineGroup
 from edgebench.fleet.machine import close_sweep, make_trial
-from edgebench.fleet.messages import told_error, told_reason
+from edgebench.fleet.messages import plain_error, told_error, told_reason
 
 #: Trials that are handed out for each machine: one that it makes, one that waits for it.
 _AHEAD = 2
@@ -151,6 +151,8 @@ class FleetController:
                 machine.state = "absent"
         elif "error" in answer:
             self._failed(group, machine, trial, answer["error"])
+        elif fault := group.sweep.fault_of(trial, answer):
+            self._failed(group, machine, trial, plain_error(fault))
         else:
             guarded(group, self._tasks, partial(self._keep, group, machine, trial, answer))
 

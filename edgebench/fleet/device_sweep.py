@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from edgebench.errors import FleetError
+from edgebench.errors import EdgebenchError, FleetError
 from edgebench.records import TrialRecord
 from edgebench.run.recorded_trials import RecordedTrials, StoredRecords
 from edgebench.run.scenario_trials import needs_demand
@@ -17,8 +17,10 @@ from edgebench.run.sweep_folder import PlannedSweep, open_sweep_folder, planned_
 from edgebench.run.trial_record import TrialRequest, harness_error_record
 from edgebench.run.walked_limits import walked_point, workload_points
 from edgebench.safe_files import write
-from edgebench.scenario.points import PlannedTrial
+from edgebench.scenario.points import PlannedTrial, Point
 
+#: The kinds of files that a trial has.
+_KINDS = ("samples", "events", "logs", "readings")
 #: A trial that no machine could make so often is recorded as that, and made by the next start.
 MOST_TRIES = 3
 
@@ -121,6 +123,26 @@ class DeviceSweep:
                 return record.demand_bytes
         raise unknown_demand(point, self.folder.path)
 
+    def fault_of(self, trial: str, answer: Mapping[str, Any]) -> FleetError | None:
+        """Why an answer is not to the order that was given; None: it is."""
+        planned = self._out.get(trial)
+        if planned is None:
+            return None
+        try:
+            records = [TrialRecord.from_json(data) for data in answer["records"]]
+            wrong = _wrong_record(planned, self._points[planned.point_id], records)
+            names = {one.trial for one in records}
+            files = [name for name in answer["files"] if not _is_of(name, names)]
+            wrong = wrong or (f"it has the file {files[0]!r}" if files else None)
+        except (AttributeError, KeyError, TypeError, ValueError, EdgebenchError) as error:
+            wrong = f"it is damaged: {type(error).__name__}: {error}"
+        if wrong is None:
+            return None
+        return FleetError(
+            f"its answer is not of trial {trial} as it was ordered: {wrong}",
+            remedy="install the same edgebench there as here; and see who else has the fleet's key",
+        )
+
     def keep(self, trial: str, machine: str, answer: Mapping[str, Any]) -> TrialRecord | None:
         """Record a trial with its files; None: it was recorded before.
 
@@ -199,3 +221,32 @@ class DeviceSweep:
         if self._finished >= {planned.trial for planned in self._plan}:
             self.folder.finish({"trials": self.total, "outcomes": self.trials.outcomes()})
         return False
+
+
+def _wrong_record(planned: PlannedTrial, point: Point, records: list[TrialRecord]) -> str | None:
+    """What in records is another trial's; None: nothing is."""
+    if not records:
+        return "it has no record"
+    walk = {one.walk.walk for one in records if one.walk}
+    for number, one in enumerate(records):
+        name = f"{planned.trial}-{number:02d}" if number else planned.trial
+        if (one.trial, one.block, one.repeat) != (name, planned.block, planned.repeat):
+            return f"a record is of trial {one.trial}"
+        # A walk comes to other points of its workload, and to some that it makes.
+        if not walk and (number or one.point != point.id or one.limits.label != point.limits.label):
+            return f"a record is of point {one.point} at {one.limits.label}"
+        if one.strategy != planned.strategy or _numbers(one.settings) != _numbers(point.settings):
+            return "a record has other settings"
+    return None if walk <= {planned.trial} else f"it is of the walk {min(walk)}"
+
+
+def _numbers(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are the same on every machine: names may be paths there."""
+    kept = {key: value for key, value in settings.items() if isinstance(value, int | float)}
+    return {**kept, "kind": settings["kind"]}
+
+
+def _is_of(name: str, trials: set[str]) -> bool:
+    """Whether a file (``kind/trial.ending``) is one of these trials'."""
+    kind, _, file = name.partition("/")
+    return kind in _KINDS and file.partition(".")[0] in trials

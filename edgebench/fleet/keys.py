@@ -7,14 +7,18 @@ Scheduler, workers and controller encrypt with TLS and check each other by a cer
 from __future__ import annotations
 
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 from edgebench.errors import FleetError
 from edgebench.fleet.inventory import Inventory, TlsKeys
-from edgebench.identity import state_home
+from edgebench.identity import caller_identity, rights_of, state_home
 from edgebench.safe_files import make_own_folder, write_whole
+from edgebench.safe_reading import read_file
 
 _DAYS = 3650
+#: Of a chain of certificates.
+_MOST_BYTES = 1 << 20
 #: For ``openssl req``: whatever its own configuration is, each copy checks the other as authority.
 _REQUEST = """\
 [req]
@@ -45,6 +49,30 @@ def tls_files(inventory: Inventory) -> TlsKeys:
     """The files that the inventory names, or the one that ``fleet up`` made."""
     made = str(_made_file(inventory))
     return inventory.tls or TlsKeys(ca=made, cert=made, key=made)
+
+
+def tls_texts(inventory: Inventory) -> dict[str, str]:
+    """What stands in those files, by their key in ``[tls]``.
+
+    The files that an inventory names are read with the rights of who called sudo: another user's
+    inventory must not send what only root may read to a machine.
+
+    Raises:
+        FleetError: one can't be read.
+    """
+    caller = caller_identity() if inventory.tls else None
+    texts = {}
+    for name, file in tls_files(inventory).model_dump().items():
+        try:
+            with rights_of(caller.uid, caller.gid) if caller else nullcontext():
+                texts[name] = read_file(Path(file), _MOST_BYTES).decode("ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FleetError(
+                f"a TLS file can't be read: {getattr(error, 'strerror', 0) or 'it is no PEM text'}",
+                where=file,
+                remedy="correct [tls]",
+            ) from error
+    return texts
 
 
 def make_keys(inventory: Inventory) -> None:

@@ -9,13 +9,13 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from edgebench import __version__
 from edgebench.errors import FleetError
 from edgebench.fleet.inventory import HostKeys, Inventory
-from edgebench.fleet.keys import make_keys, tls_files
+from edgebench.fleet.keys import make_keys, tls_files, tls_texts
+from edgebench.identity import caller_identity
 
 #: One of it makes one trial at a time a machine; Dask hands out no more.
 MACHINE = "machine"
@@ -25,6 +25,11 @@ OWNER = "EDGEBENCH_FLEET"
 _NO_CONNECTION = 255
 _START = "edgebench.fleet.start"
 _SSH_S = 120.0
+_ROOTS_PYTHON = "its python = … would be started as root, which sudo's caller may not decide"
+_OTHER_PYTHON = (
+    "leave python out: its worker uses this installation; or start the fleet without sudo: "
+    'python = "sudo -n /opt/edgebench/.venv/bin/python"'
+)
 #: What Dask does beside running tasks, and how seldom it does it on a fleet's machine.
 _QUIET = {
     "WORKER__PROFILE__ENABLED": "False",
@@ -84,20 +89,8 @@ def start_order(role: str, name: str, words: Sequence[str], inventory: Inventory
         "scheduler": [inventory.host, inventory.port],
         "words": list(words),
         "environment": environment,
-        "tls": _tls_texts(inventory),
+        "tls": tls_texts(inventory),
     }
-
-
-def _tls_texts(inventory: Inventory) -> dict[str, str]:
-    try:
-        files = tls_files(inventory).model_dump().items()
-        return {name: Path(file).read_text(encoding="ascii") for name, file in files}
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not PEM text"
-        where = getattr(error, "filename", None)
-        raise FleetError(
-            f"a TLS file can't be read: {why}", where=where, remedy="correct [tls]"
-        ) from error
 
 
 def start_scheduler(inventory: Inventory) -> WorkerStart:
@@ -124,6 +117,9 @@ def start_workers(
     def start(name: str) -> WorkerStart:
         tell(f"starting the worker of {name}")
         host = inventory.hosts[name]
+        if host.local and host.python and caller_identity():
+            # A workload of the caller's may have written the inventory.
+            return WorkerStart(name, _ROOTS_PYTHON, _OTHER_PYTHON)
         words = _worker_words(name, host, inventory)
         # Machines of two fleets may have the same name, and be the same computer.
         order = start_order("worker", f"{inventory.name}-{name}", words, inventory)

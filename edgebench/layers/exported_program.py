@@ -53,9 +53,11 @@ def read_program(file: Path) -> torch.export.ExportedProgram:
         from torch.export.pt2_archive._package import load_pt2
     except ImportError as error:
         raise MachineError(
-            f"PyTorch {torch.__version__} is too old to check a .pt2 file before it reads it",
+            "a .pt2 file is checked before it is read, with a part of PyTorch that "
+            f"{torch.__version__} lacks; 2.8 has it",
             where=str(file),
-            remedy="pip install --upgrade torch torchvision",
+            remedy='pip install "torch>=2.8" torchvision; or name the code that makes the network: '
+            "package.module:function",
         ) from error
     try:
         with open_to_read(file) as opened, warnings.catch_warnings():

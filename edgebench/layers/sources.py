@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shlex
 import warnings
@@ -29,6 +30,7 @@ from edgebench.layers.references import (
 )
 from edgebench.layers.samples import CallArguments, Sample
 from edgebench.safe_files import write
+from edgebench.safe_reading import read_text
 from edgebench.text import did_you_mean
 
 #: The attribute in which a module may keep an example of its input, as Lightning names it.
@@ -230,6 +232,8 @@ class TransformersNetwork(NetworkSource):
     _SHIPPED = Path(__file__).parent / "configurations"
     #: Tokens of an input, unless the network takes fewer; samples of sound.
     TOKENS, _SOUND = 128, 16_000
+    #: Of weights in several files.
+    _INDICES = "*.safetensors.index.json"
     _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
     @property
@@ -322,6 +326,8 @@ class TransformersNetwork(NetworkSource):
         return library.AutoModel._model_mapping[type(config)]
 
     def _weights(self) -> list[Path]:
+        for index in sorted(self._folder.glob(self._INDICES)):
+            self._check_index(index)
         found = sorted(self._folder.glob("*.safetensors"))
         pickled = [name for name in self._PICKLED if (self._folder / name).is_file()]
         if pickled and not found:
@@ -336,6 +342,24 @@ class TransformersNetwork(NetworkSource):
                 remedy=f"if you trust the file, convert it: python3 -c {shlex.quote(code)}",
             )
         return found
+
+    def _check_index(self, index: Path) -> None:
+        """Check that the parts that it names lie beside it: the library reads what it names."""
+        try:
+            names = set(json.loads(read_text(index))["weight_map"].values())
+            outside = sorted(name for name in names if Path(name).name != name)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise WorkloadError(
+                "the index of its weights is damaged",
+                where=str(index),
+                remedy="write the folder anew: model.save_pretrained(folder)",
+            ) from error
+        if outside:
+            raise WorkloadError(
+                f"it names weights outside its own folder: {outside[0]!r}",
+                where=str(index),
+                remedy="write the folder anew: model.save_pretrained(folder)",
+            )
 
     def _tokens(self, config: Any, batch: int, seed: int) -> torch.Tensor:
         config = config.get_text_config() if hasattr(config, "get_text_config") else config

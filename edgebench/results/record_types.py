@@ -29,6 +29,8 @@ from edgebench.walk_report import Direction, WalkReport
 from edgebench.working_set import WorkingSet
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+#: A column of the table of trials that goes through floating point, which is exact so far.
+_Turn = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
 #: The bound is just outside what fits 64 bits.
 Number = Annotated[float, msgspec.Meta(ge=0, lt=2.0**63)]
@@ -53,6 +55,8 @@ _TYPES: dict[str, Any] = {
 _RULES: dict[str, Any] = {
     "schema": Annotated[int, msgspec.Meta(ge=1, le=SCHEMA)],
     "passes": Positive,
+    "block": _Turn,
+    "repeat": _Turn,
     # Before the first it is -1.
     "round": Annotated[int, msgspec.Meta(ge=-1, le=LARGEST)],
     "exit_code": _SignedCount,

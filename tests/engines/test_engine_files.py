@@ -41,6 +41,36 @@ def test_changed_weights_beside_a_file_make_another_network(tmp_path: Path):
         prepared(file, tmp_path / "cache")
 
 
+@pytest.mark.promise("A file of a network can't fill the memory through functions in functions.")
+@pytest.mark.parametrize(
+    ("deep", "words"), [(30, "with its functions in place it has 1,073,741,"), (0, "calls itself")]
+)
+def test_functions_that_double_each_other_are_refused(tmp_path: Path, deep: int, words: str):
+    """Each calls the one before twice: some kilobytes stand for a thousand million nodes."""
+    model = small_network()
+    domain = "own"
+    model.opset_import.add(domain=domain, version=1)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
+    bodies = [
+        ("f0", "f0" if deep == 0 else None),
+        *((f"f{n}", f"f{n - 1}") for n in range(1, deep)),
+    ]
+    for name, called in bodies:
+        calls = [
+            helper.make_node(called or "Relu", [one], [two], domain=domain if called else "")
+            for one, two in (("x", "y"), ("y", "z"))
+        ]
+        model.functions.append(helper.make_function(domain, name, ["x"], ["z"], calls, opsets))
+    last = model.graph.node[-1]
+    output = last.output[0]
+    last.output[0] = "before"
+    call = helper.make_node(bodies[-1][0], ["before"], [output], domain=domain)
+    model.graph.node.append(call)
+    (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(WorkloadError, match=words):
+        prepared(tmp_path / "a.onnx", tmp_path / "cache")
+
+
 @pytest.mark.parametrize("place", ["initializer", "node"])
 @pytest.mark.parametrize("name", ["../secret.data", "{}/secret.data", "link.data", ""])
 def test_weights_outside_the_files_folder_are_not_read(tmp_path: Path, place: str, name: str):

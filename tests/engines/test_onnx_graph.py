@@ -48,6 +48,20 @@ def test_a_dequantised_weight_stays_with_its_operator():
     assert "w2q" in layers[1].weights
 
 
+def test_constants_of_constants_are_looked_at_once():
+    """Each is computed from the two before: their paths double, and are as deep as there are."""
+    nodes = [helper.make_node("Add", ["c0", "c1"], ["c2"])]
+    nodes += [
+        helper.make_node("Add", [f"c{n - 2}", f"c{n - 1}"], [f"c{n}"]) for n in range(3, 3000)
+    ]
+    nodes.append(helper.make_node("Add", ["x", "c2999"], ["y"]))
+    vector = [helper.make_tensor_value_info(name, 1, [40]) for name in "xy"]
+    weights = [helper.make_tensor(f"c{n}", 1, [40], [1.0] * 40) for n in (0, 1)]
+    graph = helper.make_graph(nodes, "g", vector[:1], vector[1:], weights)
+    (layer,) = GraphCutter(graph, ["x", "y"]).layers()
+    assert len(layer.nodes) == len(nodes)
+
+
 def test_a_border_of_unknown_type_is_none():
     """A session must be told what its inputs are: such layers are one."""
     model = small_network()

@@ -22,6 +22,9 @@ TABLES: dict[str, Any] = {
     "limits": {"memory": ["50%", "32M"]},
 }
 
+#: Point → how its limit is written.
+LABELS = {"p001": "max", "p002": "50%", "p003": "32M"}
+
 
 def sweep_in(root: Path) -> DeviceSweep:
     """The sweep of six trials, new or resumed."""
@@ -38,7 +41,7 @@ def answer_to(order: dict[str, Any], outcome: str = "ok", demand: int = 1 << 20)
         **{key: planned[key] for key in ("trial", "block", "repeat")},
         "point": planned["point_id"],
         "settings": {"kind": "command", "command": ["/elsewhere/true"]},
-        "limits": {"label": "max"},
+        "limits": {"label": LABELS[planned["point_id"]]},
         "outcome": outcome,
         "started_utc": "2026-01-01T00:00:00",
         "demand_bytes": demand if planned["point_id"] == "p001" else None,
@@ -152,3 +155,36 @@ def test_a_trial_that_kills_machines_is_given_up(tmp_path: Path):
         sweep.keep(one["planned"]["trial"], "pi-1", demand)
     assert not sweep.plan_further()
     assert not (sweep.folder.path / "complete.json").exists()
+
+
+@pytest.mark.promise("A fleet's controller keeps no answer that is not to the order it gave.")
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"trial": "0002"}, "of trial 0002"),
+        ({"point": "p003"}, "of point p003 at max"),
+        ({"limits": {"label": "32M"}}, "of point p001 at 32M"),
+        ({"repeat": 7}, "of trial 0001"),
+        ({"strategy": "process"}, "other settings"),
+        ({"settings": {"kind": "training", "command": ["true"]}}, "other settings"),
+        ({"settings": {"kind": "command", "command": ["true"], "seed": 5}}, "other settings"),
+        ({"walk": {"walk": "0003", "step": 0}}, "of the walk 0003"),
+        ({"limits": 5}, "damaged"),
+    ],
+)
+def test_an_answer_to_another_order_is_a_fault(tmp_path: Path, changes: dict[str, Any], words: str):
+    """Another trial, point, limit, turn or setting: said; what is kept is as it was."""
+    sweep = sweep_in(tmp_path)
+    order = sweep.next_trial()
+    assert order
+    answer = answer_to(order)
+    assert sweep.fault_of("0001", answer) is None
+    fault = sweep.fault_of("0001", {**answer, "records": [{**answer["records"][0], **changes}]})
+    assert fault
+    assert words in fault.what
+    for name in ("logs/0002.log", "../0001", "logs/../0001.log"):
+        fault = sweep.fault_of("0001", {**answer, "files": {name: b""}})
+        assert fault
+        assert name in fault.what
+    assert sweep.fault_of("0001", {**answer, "records": []})
+    assert sweep.folder.records() == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import pytest
 
 from edgebench.errors import FleetError, UnsafePathError
 from edgebench.fleet.inventory import Inventory, TlsKeys
-from edgebench.fleet.keys import fleet_folder, make_keys, tls_files
+from edgebench.fleet.keys import fleet_folder, make_keys, tls_files, tls_texts
+from edgebench.fleet.startup import start_workers
+from tests.trust.stranger import STRANGER
 
 
 @pytest.fixture(autouse=True)
@@ -69,3 +73,46 @@ def test_a_folder_that_others_can_change_is_refused(state: Path):
         fleet_folder()
     (state / "edgebench").chmod(0o700)
     assert fleet_folder().stat().st_uid == os.geteuid()
+
+
+@pytest.fixture
+def callers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of the user who called sudo."""
+    monkeypatch.setenv("SUDO_UID", str(STRANGER))
+    monkeypatch.setenv("SUDO_GID", str(STRANGER))
+    with tempfile.TemporaryDirectory(prefix="trust-", dir="/var/tmp") as name:
+        Path(name).chmod(0o711)
+        own = Path(name) / "own"
+        own.mkdir()
+        os.chown(own, STRANGER, STRANGER)
+        yield own
+
+
+@pytest.mark.root
+@pytest.mark.promise("Under sudo a fleet's inventory makes root read no file for its owner.")
+def test_keys_are_read_with_the_callers_rights(callers: Path):
+    """What only root may read is refused, also through a link; what the caller may is read."""
+    for name, user in (("own.pem", STRANGER), ("roots.pem", 0)):
+        file = callers.parent / name
+        file.write_text("secret")
+        file.chmod(0o600)
+        os.chown(file, user, user)
+    (callers / "link.pem").symlink_to(callers.parent / "roots.pem")
+    own, roots = str(callers.parent / "own.pem"), str(callers.parent / "roots.pem")
+    texts = tls_texts(inventory(tls=dict.fromkeys(("ca", "cert", "key"), own)))
+    assert set(texts.values()) == {"secret"}
+    for key in (roots, str(callers / "link.pem"), "/dev/zero"):
+        with pytest.raises(FleetError, match="can't be read") as refused:
+            tls_texts(inventory(tls={"ca": own, "cert": own, "key": key}))
+        assert refused.value.where == key
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("callers")
+@pytest.mark.promise("Under sudo a fleet's inventory names no program that root starts.")
+def test_no_python_of_the_callers_is_started_as_root(tmp_path: Path):
+    """It is refused before it is started, with what to write."""
+    made = inventory(hosts={"one": {"local": True, "python": str(tmp_path / "python")}})
+    (start,) = start_workers(made, ["one"], lambda _: None)
+    assert "as root" in start.says
+    assert "leave python out" in str(start.remedy)

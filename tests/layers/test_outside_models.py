@@ -203,6 +203,8 @@ def test_code_that_was_moved_is_the_same_network(folder: Path) -> None:
         ("transformers:strange", "nothing known", ""),
         ("transformers:pickled_beside", "no file named model.safetensors", ""),
         ("transformers:with_code", "contains custom code", ""),
+        ("transformers:elsewhere", "outside its own folder: '../secret.safetensors'", "anew"),
+        ("transformers:torn", "index of its weights is damaged", "anew"),
         ("large.py:make", "are free on this machine", "smaller"),
     ],
 )
@@ -228,6 +230,13 @@ def test_what_cant_be_had_is_said_in_a_sentence(
     (folder / "pickled_beside" / "config.json").write_text(json.dumps(CONFIGS["bert"]))
     (folder / "pickled_beside" / "pytorch_model.bin").write_bytes(b"")
     (folder / "pickled_beside" / "other.safetensors").write_bytes(b"")
+    for name, index in (
+        ("elsewhere", '{"metadata": {}, "weight_map": {"a": "../secret.safetensors"}}'),
+        ("torn", '{"weight_map": {"a": 5}}'),
+    ):
+        (folder / name).mkdir()
+        (folder / name / "config.json").write_text(json.dumps(CONFIGS["bert"]))
+        (folder / name / "model.safetensors.index.json").write_text(index)
     (folder / "with_code").mkdir()
     (folder / "with_code" / "config.json").write_text(
         json.dumps({"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}})

@@ -34,6 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     [
         ({"wall_s": -1.0}, "wall_s: Expected `float` >= 0.0"),
         ({"wall_s": "1"}, "wall_s: Expected `float | null`, got `str`"),
+        ({"block": 2**62}, "block: Expected `int` <= 9007199254740992"),
         ({"limit_bytes": 0}, "limit_bytes: Expected `int` >= 1"),
         ({"settings": {"kind": "convolution"}}, "settings: Object missing required field `kernel`"),
         ({"settings": {"kind": "scan", "batch": 0}}, "settings: batch: Expected `int` >= 1"),

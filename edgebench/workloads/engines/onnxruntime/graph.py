@@ -114,11 +114,18 @@ class GraphCutter:
 
     def _elements_of(self, number: int) -> int:
         """Elements of the largest constant that a node reads, through what goes along with it."""
-        sizes = [self._sizes.get(name, 0) for name in self._reads[number]]
-        makers = {self._maker[name] for name in self._reads[number] if name in self._maker}
-        sizes += [_constant_elements(self._nodes[number])]
-        sizes += [self._elements_of(maker) for maker in makers if self._goes_along(maker)]
-        return max(sizes)
+        return self._largest[number]
+
+    @cached_property
+    def _largest(self) -> list[int]:
+        """Of each node: what it reads is made by nodes before it."""
+        found: list[int] = []
+        for number, node in enumerate(self._nodes):
+            sizes = [self._sizes.get(name, 0) for name in self._reads[number]]
+            makers = {self._maker[name] for name in self._reads[number] if name in self._maker}
+            along = (one for one in makers if one < number and self._goes_along(one))
+            found.append(max(*sizes, _constant_elements(node), 0, *(found[one] for one in along)))
+        return found
 
     def _with_companions(self, members: Iterable[int]) -> set[int]:
         """The nodes, and those that go along with them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ from edgebench.workloads.engines.onnxruntime.graph import (
 _LEAST_MAPPED_BYTES = 1024
 #: Mapped tensors start at pages, as the engine wants it.
 _ALIGNMENT = 4096
+#: More than any network's: each takes some kilobytes in ONNX Runtime.
+MOST_NODES = 1_000_000
 #: The most that a file of protocol buffers may hold.
 _LARGEST_BYTES = (1 << 31) - 1
 
@@ -209,14 +212,22 @@ def read_model(file: Path) -> Any:
     """The file with all its weights, those in files beside it too.
 
     Raises:
-        WorkloadError: it is no whole ONNX file, a file beside it is missing, or ONNX Runtime
-            refuses it.
+        WorkloadError: it is no whole ONNX file, a file beside it is missing, its functions would
+            fill the memory, or ONNX Runtime refuses it.
     """
     import onnx
 
     model = parsed_model(file)
-    # Before anything opens a file that this one names.
+    # Before anything opens a file that this one names, or puts functions in place of their calls.
     beside = weights_beside(model, file)
+    if (nodes := expanded_nodes(model)) > MOST_NODES:
+        raise WorkloadError(
+            f"with its functions in place it has {nodes:,} nodes; at most {MOST_NODES:,} are read"
+            if math.isfinite(nodes)
+            else "one of its functions calls itself",
+            where=str(file),
+            remedy=_EXPORT,
+        )
     try:
         onnx.load_external_data_for_model(model, str(file.parent))
         onnx.checker.check_model(str(file))
@@ -226,6 +237,39 @@ def read_model(file: Path) -> Any:
         raise WorkloadError("the graph of this file is empty", where=str(file), remedy=_EXPORT)
     _check(file, beside)
     return model
+
+
+def expanded_nodes(model: Any) -> float:
+    """The nodes of the graph once each call of a function is the function's nodes.
+
+    Functions that call each other twice double it each time. Infinite: one calls itself.
+    """
+    bodies = {_called(one.domain, one.name, one): one.node for one in model.functions}
+    known: dict[tuple[str, str, str], float] = {}
+
+    def count(nodes: Iterable[Any]) -> float:
+        return sum(map(count_of, nodes))
+
+    def count_of(node: Any) -> float:
+        called = _called(node.domain, node.op_type, node)
+        inner = sum(count(g.node) for a in node.attribute for g in (a.g, *a.graphs))
+        if called not in bodies:
+            return 1 + inner
+        if called not in known:
+            # Until it is known, a call of it comes from within it.
+            known[called] = math.inf
+            known[called] = count(bodies[called])
+        return known[called] + inner
+
+    try:
+        return count(model.graph.node)
+    except RecursionError:
+        return math.inf
+
+
+def _called(domain: str, name: str, one: Any) -> tuple[str, str, str]:
+    """What a function is called by; older versions of ONNX have no overloads."""
+    return ("" if domain == "ai.onnx" else domain, name, str(getattr(one, "overload", "")))
 
 
 def parsed_model(file: Path) -> Any:
