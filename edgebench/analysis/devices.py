@@ -48,12 +48,11 @@ class EnoughAnswer:
     """Whether a device is fast enough for a workload.
 
     ``limit_label`` is its tightest limit that still is; None: none is. ``seconds`` is what it takes
-    there; ``price`` as it was given.
+    there.
     """
 
     device: str
     workload: str
-    price: float | None
     limit_label: str | None = None
     seconds: float | None = None
 
@@ -94,24 +93,19 @@ def _point(device: str, point: PointSummary) -> DevicePoint:
     return DevicePoint(device, point.limit_bytes, point.outcomes, seconds, point.slowdown)
 
 
-def enough_answers(
-    rows: Sequence[DevicesRow], within_s: float, prices: Mapping[str, float]
-) -> list[EnoughAnswer]:
-    """For each workload and device whether it takes no more than ``within_s``; cheapest first.
-
-    Devices without a price stand behind those that have one.
-    """
+def enough_answers(rows: Sequence[DevicesRow], within_s: float) -> list[EnoughAnswer]:
+    """For each workload and device whether it takes no more than ``within_s``; such come first."""
     answers = []
     for workload in dict.fromkeys(row.workload for row in rows):
         own = [row for row in rows if row.workload == workload]
         devices = dict.fromkeys(point.device for row in own for point in row.points)
-        made = [_enough(device, workload, own, within_s, prices.get(device)) for device in devices]
-        answers += sorted(made, key=lambda one: (one.seconds is None, one.price or _WORST))
+        made = [_enough(device, workload, own, within_s) for device in devices]
+        answers += sorted(made, key=lambda one: one.seconds is None)
     return answers
 
 
 def _enough(
-    device: str, workload: str, rows: Iterable[DevicesRow], within_s: float, price: float | None
+    device: str, workload: str, rows: Iterable[DevicesRow], within_s: float
 ) -> EnoughAnswer:
     fast = [
         (point.limit_bytes or _WORST, row.limit_label, point.seconds.median)
@@ -120,6 +114,6 @@ def _enough(
         if point.seconds.median <= within_s
     ]
     if not fast:
-        return EnoughAnswer(device, workload, price)
+        return EnoughAnswer(device, workload)
     _, label, seconds = min(fast)
-    return EnoughAnswer(device, workload, price, label, seconds)
+    return EnoughAnswer(device, workload, label, seconds)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.cli import options
-from edgebench.cli.completion import offer_networks
-from edgebench.cli.search_settings import search_settings
+from edgebench.cli.options import offer_networks, search_settings
 from edgebench.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.cli.board_option import board_option, with_board
-from edgebench.cli.completion import offer_networks
 from edgebench.cli.options import (
+    board_option,
     device_option,
     json_option,
+    offer_networks,
     results_option,
     storage_option,
     swap_option,
     verbose_option,
+    with_board,
 )
 from edgebench.cli.output import (
     print_answer,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.cli.completion import offer_boards
-from edgebench.cli.options import json_option
+from edgebench.cli.options import json_option, offer_boards
 from edgebench.cli.output import (
     print_answer,
     print_fields,

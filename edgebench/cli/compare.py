@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgebench.cli.compare_output import overall_sentence, print_comparisons
-from edgebench.cli.completion import offer_sweeps
-from edgebench.cli.options import json_option, verbose_option
+from edgebench.cli.options import json_option, offer_sweeps, verbose_option
 from edgebench.cli.output import print_json, print_next, print_warnings, typed_path
 from edgebench.errors import RegressionError, UsageError
 from edgebench.units import parse_share
@@ -30,14 +29,6 @@ if TYPE_CHECKING:
     "--devices", is_flag=True, help="Compare devices: the newest sweep of each, of one scenario."
 )
 @click.option("--within", help="With --devices: what is fast enough, as 500ms.")
-@click.option(
-    "--price", multiple=True, metavar="NAME=35", help="With --devices: what a device costs."
-)
-@click.option(
-    "--figure",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="With --devices: draw seconds and slowdown into this folder.",
-)
 @click.option("--all", "all_rows", is_flag=True, help="Also list what did not change.")
 @verbose_option("intervals, p-values, and the repeats needed to show a change")
 @json_option("every comparison")
@@ -51,8 +42,6 @@ def compare(
     as_json: bool,
     devices: bool,
     within: str | None,
-    price: tuple[str, ...],
-    figure: Path | None,
     **across: bool,
 ) -> None:
     """Compare sweep B with the earlier sweep A, point by point; or several devices (--devices).
@@ -62,10 +51,10 @@ def compare(
     significant, over all times or at one point. The exit code is 4 if something got worse.
     """
     if devices:
-        from edgebench.cli.device_comparison import compare_devices
+        from edgebench.cli.compare_output import compare_devices
 
         paths = [path for path in (a, b, *others) if path is not None]
-        compare_devices(paths, within, price, figure, as_json)
+        compare_devices(paths, within, as_json)
         return
     a, b = _two_sweeps(a, b, others)
     _compare_two(a, b, threshold, all_rows, verbose, as_json, across)

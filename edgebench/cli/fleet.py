@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.cli.completion import offer_scenarios
 from edgebench.cli.fleet_output import (
     plain_summary,
     print_machine_checks,
@@ -16,7 +15,7 @@ from edgebench.cli.fleet_output import (
     print_sweeps,
     refuse_unfinished,
 )
-from edgebench.cli.options import json_option, results_option, verbose_option
+from edgebench.cli.options import json_option, offer_scenarios, results_option, verbose_option
 from edgebench.cli.output import print_answer, print_json, print_next, print_table, typed_path
 from edgebench.errors import FleetError, NotFitError, UsageError
 from edgebench.text import joined_words
@@ -118,7 +117,7 @@ def run(
 
     It may be interrupted at any time: the same command resumes it.
     """
-    from edgebench.cli.fleet_progress import FleetLines
+    from edgebench.cli.fleet_output import FleetLines
     from edgebench.fleet.groups import GroupOptions
     from edgebench.fleet.runs import run_on_fleet
 

@@ -1,9 +1,12 @@
-"""What ``edgebench fleet`` prints of machines and sweeps."""
+"""What ``edgebench fleet`` prints: of machines, of sweeps, and while they run."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from edgebench.cli.output import (
     print_answer,
@@ -14,15 +17,23 @@ from edgebench.cli.output import (
     shown_path,
 )
 from edgebench.errors import SweepIncompleteError
+from edgebench.text import printable
+from edgebench.units import format_duration
 
 if TYPE_CHECKING:
     from edgebench.fleet.doctor import MachineChecks
+    from edgebench.fleet.groups import MachineGroup
     from edgebench.fleet.runs import DeviceSummary
     from edgebench.fleet.startup import WorkerStart
+    from edgebench.records import TrialRecord
 
 _UNEXPECTED = ("failed", "timeout", "harness-error")
 #: What a check found is told where it is one of these.
 _TOLD = ("warn", "fail")
+
+
+#: How often the counts are printed.
+_EVERY_S = 10.0
 
 
 def print_starts(started: Sequence[WorkerStart]) -> None:
@@ -98,3 +109,29 @@ def plain_summary(one: DeviceSummary) -> dict[str, Any]:
     """For JSON."""
     problem = {"what": one.problem.what, "remedy": one.problem.remedy} if one.problem else None
     return {**vars(one), "problem": problem}
+
+
+class FleetLines:
+    """Prints what stays, and now and then how far each sweep is; ``verbose``: every trial."""
+
+    def __init__(self, verbose: bool) -> None:
+        self._verbose = verbose
+        self._counts: dict[str, str] = {}
+        self._shown_s = time.monotonic()
+
+    def tell(self, text: str) -> None:
+        """Something that stays."""
+        click.echo(printable(text), err=True)
+
+    def made(self, group: MachineGroup, record: TrialRecord) -> None:
+        """A trial is recorded."""
+        assert group.sweep
+        self._counts[group.device] = f"{group.device} {group.sweep.done}/{group.sweep.total}"
+        if self._verbose:
+            took = f" {format_duration(record.wall_s)}" if record.wall_s is not None else ""
+            limit = record.limits.label
+            self.tell(f"{record.machine}: trial {record.trial} at {limit}: {record.outcome}{took}")
+        now = time.monotonic()
+        if now - self._shown_s >= _EVERY_S:
+            self._shown_s = now
+            self.tell(f"trials: {', '.join(self._counts.values())}")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.cli.completion import offer_networks
-from edgebench.cli.options import NetworkOrCommand
+from edgebench.cli.options import NetworkOrCommand, offer_networks
 from edgebench.cli.output import print_answer, print_next, shown_path, typed_path
 from edgebench.errors import UsageError
 from edgebench.processes import find_program

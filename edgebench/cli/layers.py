@@ -13,8 +13,7 @@ from click.core import ParameterSource
 
 from edgebench.analysis.layer_costs.selection import SORTS
 from edgebench.cli import options
-from edgebench.cli.board_option import board_option, with_board
-from edgebench.cli.completion import offer_networks
+from edgebench.cli.options import board_option, offer_networks, with_board
 from edgebench.cli.output import (
     figures_or_reason,
     print_figures,
@@ -105,8 +104,7 @@ def layers(
     from edgebench.analysis.layer_costs.builder import layer_cost_tables
     from edgebench.analysis.layer_costs.peaks import layer_peak_tables
     from edgebench.analysis.layer_costs.selection import costs_at_limits, matching_tables
-    from edgebench.cli.layer_view import LayerView, print_layers
-    from edgebench.cli.whole_network import print_whole_network
+    from edgebench.cli.layers_output import LayerView, print_layers, print_whole_network
     from edgebench.results.results import latest, load
 
     view = LayerView(*(asked.pop(name) for name in ("sort", "every", "verbose")))

@@ -12,7 +12,7 @@ from edgebench.text import printable
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from edgebench.cli.trial_progress import TrialProgress
+    from edgebench.cli.progress import TrialProgress
 
 _WIDEST = 80
 #: A narrower terminal has no room for the curve and its numbers.

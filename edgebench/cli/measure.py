@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.boards.board import emulation_words
-from edgebench.cli.board_option import board_option, with_board
-from edgebench.cli.options import json_option, storage_option, swap_option, verbose_option
+from edgebench.cli.options import (
+    board_option,
+    json_option,
+    storage_option,
+    swap_option,
+    verbose_option,
+    with_board,
+)
 from edgebench.cli.output import print_answer, print_fields, print_json, print_next, print_warnings
 from edgebench.record_view import needed_bytes
 from edgebench.storage_speed import AS_IS, parse_storage
@@ -37,12 +43,6 @@ _MUCH_MORE = 1.05
 @swap_option
 @storage_option
 @board_option
-@click.option(
-    "--swap-kind",
-    type=click.Choice(["file", "zram", "system"]),
-    default="file",
-    help="Kind of the swap, if --swap is a size.",
-)
 @click.option("--cores", type=click.IntRange(min=1), help="Number of CPU cores it may use.")
 @click.option(
     "--cpu-quota", type=click.FloatRange(min=0.01), help="CPU time it may use, in cores, as 1.5."
@@ -109,7 +109,6 @@ def measure(
 def _limits(
     memory: str,
     swap: str,
-    swap_kind: str,
     storage: str,
     cores: int | None,
     cpu_quota: float | None,
@@ -122,7 +121,7 @@ def _limits(
     return LimitSetting(
         label=memory,
         memory_bytes=parse_size(memory),
-        swap_kind=swap_kind if kind == "file" else kind,
+        swap_kind=kind,
         swap_bytes=swap_bytes,
         cores=cores,
         cpu_quota=cpu_quota,

@@ -1,28 +1,33 @@
-"""Arguments and options that several verbs share."""
+"""Arguments and options that several verbs share, and what the shell offers for them at Tab."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
-from edgebench.cli.board_option import board_option
-from edgebench.cli.completion import offer_sweeps
 from edgebench.errors import UsageError
 from edgebench.storage_speed import AS_IS
+from edgebench.text import printable
+from edgebench.units import format_size, parse_swap
 
+if TYPE_CHECKING:
+    import click
+
+    from edgebench.boards.board import Board
+
+#: The newest sweeps are offered; there may be hundreds.
+_MOST_SWEEPS = 20
+
+
+_WORDS = {"memory": "memory {}", "cores": "cores {}", "storage": "storage {}", "swap": "swap {}"}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-#: What a sweep's folder, or a folder of several, is called on the command line.
-results_argument = click.argument(
-    "results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    shell_complete=offer_sweeps,
-)
 results_option = click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),
@@ -65,6 +70,145 @@ batch_option = click.option("--batch", type=int, default=1, help="Images in one 
 image_option = click.option(
     "--image", type=int, help="Width and height of the input in pixels [default: the network's]."
 )
+files_option = click.option(
+    "--file",
+    "files",
+    metavar="PATH",
+    multiple=True,
+    help="Weights that a program reads: evicted from the page cache before each trial.",
+)
+reset_option = click.option(
+    "--reset", metavar="COMMAND", help="Run this before each trial, to undo what the last changed."
+)
+#: What sets how a network is run, where a verb takes programs too.
+NETWORK_KEYS = ("schedule", "loader", "batch", "image", "prompt", "new_tokens", "input")
+_OF_SEARCHES = (
+    results_option,
+    device_option,
+    click.option(
+        "--fresh", is_flag=True, help="Start a new search even if an unfinished one exists."
+    ),
+)
+_RESET = "--reset 'rm -f out.bin'"
+
+
+def offer_networks(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The known networks, with a file's name where the word begins like a path."""
+    from edgebench.layers.names import NETWORKS
+
+    found = [CompletionItem(name) for name in NETWORKS if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def offer_boards(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The boards' names; a file's name where none begins so."""
+    from edgebench.boards.board import board_names
+
+    found = [CompletionItem(name) for name in board_names() if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def offer_scenarios(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of shipped scenarios; a file's name where none begins so."""
+    from edgebench.scenario.shipped import shipped_names
+
+    found = [CompletionItem(name) for name in shipped_names() if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def offer_sweeps(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The newest sweeps at or below ``results`` or the folder typed so far, newest first."""
+    from edgebench.errors import ResultsError
+    from edgebench.results.sweep_reader import sweep_folders
+
+    typed = Path(incomplete)
+    below = typed if typed.is_dir() else typed.parent
+    try:
+        newest = reversed(sweep_folders(Path("results") if below == Path() else below))
+    except ResultsError:
+        newest = iter(())
+    found = [str(path) for path in newest if str(path).startswith(incomplete)]
+    if not found:
+        return [CompletionItem(incomplete, type="dir")]
+    return [CompletionItem(path) for path in found[:_MOST_SWEEPS]]
+
+
+board_option = click.option(
+    "--board",
+    metavar="NAME",
+    shell_complete=offer_boards,
+    help="Board to emulate, as raspberry-pi-4-4g: its memory, cores, storage and swap, but for "
+    "those given; see edgebench boards.",
+)
+
+
+def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a verb with the board's where nothing else was given; says it on stderr.
+
+    Raises:
+        UsageError: no such board.
+    """
+    from edgebench.boards.board import find_board
+
+    if given["board"] is None:
+        return given
+    board = find_board(given["board"])
+    own = _settings(board, given)
+    unset = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+    kept = [name for name in own if context.get_parameter_source(name) not in unset]
+    # Whoever asks for a batch's least memory gives no limit.
+    kept += ["memory"] if given.get("size") is not None else []
+    for line in _sentences(board, given, own, kept):
+        click.echo(printable(line), err=True)
+    return {**given, **{name: value for name, value in own.items() if name not in kept}}
+
+
+def _settings(board: Board, given: dict[str, Any]) -> dict[str, Any]:
+    """What the board sets, of what the verb has."""
+    many = isinstance(given.get("memory"), tuple)
+    own = {
+        "memory": (board.memory_label,) if many else board.memory_label,
+        "cores": board.cores_here,
+        "storage": board.speed.label,
+        "swap": board.used_swap,
+    }
+    return {name: value for name, value in own.items() if name in given}
+
+
+def _sentences(
+    board: Board, given: dict[str, Any], own: dict[str, Any], kept: list[str]
+) -> Iterator[str]:
+    """What is emulated, what was given instead, and what is not emulated."""
+    words = [f"{_WORDS[name].format(own[name])}" for name in own if name not in kept]
+    if "memory" in own and "memory" not in kept:
+        words[0] = f"memory {format_size(board.left_bytes)}"
+    words += [] if "cores" in own else [f"cores {board.cores_here}"]
+    yield f"emulates {board.title} on this machine: {', '.join(words)}"
+    for name in kept:
+        if name in given and given[name] is not None:
+            yield f"as given, not the board's: {name} {_text(given[name])}"
+    yield board.not_emulated(given["swap"] if "swap" in kept else board.used_swap)
+
+
+def _text(value: object) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+#: What a sweep's folder, or a folder of several, is called on the command line.
+results_argument = click.argument(
+    "results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    shell_complete=offer_sweeps,
+)
 
 
 def _described(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> object:
@@ -82,18 +226,6 @@ input_option = click.option(
 )
 
 
-files_option = click.option(
-    "--file",
-    "files",
-    metavar="PATH",
-    multiple=True,
-    help="Weights that a program reads: evicted from the page cache before each trial.",
-)
-reset_option = click.option(
-    "--reset", metavar="COMMAND", help="Run this before each trial, to undo what the last changed."
-)
-#: What sets how a network is run, where a verb takes programs too.
-NETWORK_KEYS = ("schedule", "loader", "batch", "image", "prompt", "new_tokens", "input")
 _OF_NETWORKS = (
     click.option(
         "--schedule",
@@ -110,13 +242,6 @@ _OF_NETWORKS = (
         "--new-tokens", type=click.IntRange(min=2), help="Have it generate so many tokens of text."
     ),
     input_option,
-)
-_OF_SEARCHES = (
-    results_option,
-    device_option,
-    click.option(
-        "--fresh", is_flag=True, help="Start a new search even if an unfinished one exists."
-    ),
 )
 
 
@@ -188,3 +313,27 @@ class NetworkOrCommand(click.Command):
             args = args[:place]
         ctx.meta["words"] = list(args)
         return super().parse_args(ctx, args)
+
+
+def search_settings(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """With the board's where nothing else was given, one word for no swap, and words of a command.
+
+    Raises:
+        UsageError: no such board or swap, or no command.
+    """
+    settings = with_board(context, given)
+    if parse_swap(settings["swap"])[0] == "none":
+        settings["swap"] = "none"
+    return {**settings, "reset": _words(settings["reset"])}
+
+
+def _words(reset: str | None) -> tuple[str, ...]:
+    if reset is None:
+        return ()
+    try:
+        words = tuple(shlex.split(reset))
+    except ValueError as error:
+        raise UsageError(f"--reset: {error}", remedy=_RESET) from None
+    if not words:
+        raise UsageError("--reset: no command", remedy=_RESET)
+    return words

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.cli.completion import offer_boards
-from edgebench.cli.options import json_option, memory_option, results_argument, verbose_option
+from edgebench.cli.options import (
+    json_option,
+    memory_option,
+    offer_boards,
+    results_argument,
+    verbose_option,
+)
 from edgebench.cli.output import (
     print_figures,
     print_json,

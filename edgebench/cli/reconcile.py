@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.cli.completion import offer_sweeps
-from edgebench.cli.options import input_option, json_option, results_option, verbose_option
+from edgebench.cli.options import (
+    input_option,
+    json_option,
+    offer_sweeps,
+    results_option,
+    verbose_option,
+)
 from edgebench.cli.output import (
     print_answer,
     print_json,

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.cli.completion import offer_scenarios
-from edgebench.cli.dry_run import print_dry_run
 from edgebench.cli.options import (
     device_option,
     json_option,
+    offer_scenarios,
     other_plan_option,
     other_storage_option,
     results_option,
     verbose_option,
 )
-from edgebench.cli.run_output import print_in_turn, print_summary, refuse_unexpected
+from edgebench.cli.run_output import print_dry_run, print_in_turn, print_summary, refuse_unexpected
 from edgebench.errors import UsageError
 
 if TYPE_CHECKING:

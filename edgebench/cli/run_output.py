@@ -1,14 +1,16 @@
-"""What ``edgebench run`` prints when the trials of a sweep, or of two versions, are done."""
+"""What ``edgebench run`` prints: before its trials with --dry-run, and after them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.cli.grouping import grouped
 from edgebench.cli.output import (
+    grouped,
     print_answer,
+    print_fields,
     print_json,
     print_lines,
     print_next,
@@ -18,13 +20,139 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import SweepIncompleteError
 from edgebench.report.workload import brief_names
-from edgebench.units import format_duration
+from edgebench.storage_speed import AS_IS
+from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from edgebench.run.in_turn import SummaryInTurn
     from edgebench.run.sweep import SweepSummary
+    from edgebench.scenario.preview import Preview
+    from edgebench.scenario.scenario import Scenario
+
+#: Settings shown, in this order, where the scenario has them.
+_SHOWN = (
+    *("network", "schedule", "loader", "framework", "compiled", "data", "shape", "depth", "width"),
+    *("optimizer", "learning_rate", "accumulation", "precision", "checkpointing", "trained"),
+    *("start", "kernel", "stack", "backward", "batch", "image", "steps", "epochs", "rounds"),
+    *("page_cache", "gc", "command"),
+)
+
 
 _UNEXPECTED = ("failed", "timeout", "harness-error")
+
+
+def print_dry_run(scenario: Scenario, command: str, as_json: bool) -> None:
+    """Print what the scenario would run. What only this machine lacks is a warning.
+
+    Args:
+        scenario: what would be run.
+        command: the command that runs it.
+        as_json: print JSON instead of text.
+    """
+    from edgebench.scenario.preview import preview, this_machine
+
+    seen = preview(scenario, this_machine())
+    if as_json:
+        print_warnings(seen.warnings)
+        print_json(asdict(seen))
+        return
+    print_answer([_answer(seen)])
+    print_fields(_rows(seen, scenario))
+    print_warnings(seen.warnings)
+    # What would stop the run is mended first, as the warning says.
+    print_next(f"{command} --dry-run" if seen.obstacles else command)
+
+
+def _answer(seen: Preview) -> str:
+    """That it is valid, how much it would run and how long that takes at most."""
+    trials = seen.trials + seen.own_trials
+    limits = len({point.limits.label for point in seen.points})
+    return (
+        f"{seen.name} is valid: {_count(trials, 'trial')} at {_count(limits, 'limit')}, "
+        f"at most {format_duration(seen.longest_s)}."
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _rows(seen: Preview, scenario: Scenario) -> list[tuple[str, str]]:
+    rows = _settings(seen)
+    if search := scenario.search:
+        rows.append(("search", f"{search.draws} draws of {', '.join(search.axes)}"))
+    rows += [*_limits(seen), ("points", str(len(seen.points)))]
+    rows.append(("trials", _trials(seen, scenario.repeats)))
+    if seen.own_trials:
+        rows.append(("strategies", _own_trials(seen, scenario.strategies)))
+    longest = format_duration(seen.longest_s)
+    return [*rows, ("time", f"at most {longest}, if every trial ran to {_each(scenario)}")]
+
+
+def _trials(seen: Preview, repeats: int) -> str:
+    if seen.walks:
+        fresh = _count(seen.trials - seen.walks, "fresh one")
+        return f"{seen.trials}: {fresh}, and {_count(seen.walks, 'walk')} through all limits"
+    return f"{seen.trials}: {repeats} of each point"
+
+
+def _own_trials(seen: Preview, strategies: Sequence[str]) -> str:
+    """The trials that memory strategies need beside the timed ones, in words."""
+    return f"{seen.own_trials} more trials: {', '.join(strategies)}, once for each point"
+
+
+def _each(scenario: Scenario) -> str:
+    """The time limit of a trial; trials of strategies may have another one."""
+    timed, own = scenario.timeout_s, scenario.memory.timeout_s
+    if own is None or not scenario.strategies:
+        return f"its time limit of {format_duration(timed)}"
+    return f"its time limit of {format_duration(timed)} (strategies: {format_duration(own)})"
+
+
+def _settings(seen: Preview) -> list[tuple[str, str]]:
+    columns = [_column(point.settings, key) for key in _SHOWN for point in seen.points]
+    rows = {key: list(dict.fromkeys(v for k, v in columns if k == key)) for key in _SHOWN}
+    return [(key, ", ".join(filter(None, values))) for key, values in rows.items() if any(values)]
+
+
+def _column(settings: dict[str, Any], key: str) -> tuple[str, str]:
+    value = (settings.get("networks") if key == "network" else None) or settings.get(key)
+    if isinstance(value, list):
+        value = (" " if key == "command" else "+").join(value)
+    return key, "" if value is None else str(value)
+
+
+def _limits(seen: Preview) -> list[tuple[str, str]]:
+    limits = [point.limits for point in seen.points]
+    held = {limit.storage for limit in limits}
+    rows = [
+        ("board", [limit.board for limit in limits if limit.board]),
+        ("memory", [limit.label for limit in limits]),
+        ("swap", [_swap(limit.swap_kind, limit.swap_bytes) for limit in limits]),
+        ("storage", [] if held == {AS_IS} else [limit.storage for limit in limits]),
+        ("cores", [str(limit.cores) for limit in limits if limit.cores]),
+        ("cpu quota", [f"{limit.cpu_quota:g}" for limit in limits if limit.cpu_quota]),
+        ("accelerator", _accelerators(seen)),
+    ]
+    return [(name, ", ".join(dict.fromkeys(values))) for name, values in rows if values]
+
+
+def _accelerators(seen: Preview) -> list[str]:
+    """Where points compute, and the memory that torch may take there; nothing of none alone."""
+    named = [(point.settings.get("accelerator"), point.limits) for point in seen.points]
+    if not any(name for name, _ in named):
+        return []
+    sizes = (
+        f"{name} of {format_size(limits.accelerator_bytes)}"
+        if limits.accelerator_bytes is not None
+        else str(name or "none")
+        for name, limits in named
+    )
+    return list(sizes)
+
+
+def _swap(kind: str, size_bytes: int | None) -> str:
+    return f"{kind} of {format_size(size_bytes)}" if size_bytes else kind
 
 
 def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.cli.grouping import grouped
 from edgebench.cli.options import json_option, results_argument, verbose_option
 from edgebench.cli.output import (
+    grouped,
     print_answer,
     print_json,
     print_lines,

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.cli.completion import offer_sweeps
-from edgebench.cli.options import json_option
-from edgebench.cli.output import make_console, print_json, print_next, typed_path
+from edgebench.cli.options import json_option, offer_sweeps
+from edgebench.cli.output import (
+    make_console,
+    print_answer,
+    print_json,
+    print_lines,
+    print_next,
+    shown_path,
+    typed_path,
+)
 from edgebench.errors import UsageError
+from edgebench.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from edgebench.results.live.sweep import SweepState, SweepTail
@@ -32,20 +40,8 @@ _PAUSE_S = 0.5
     "three networks that edgebench brings along.",
 )
 @click.option("--seconds", default="25s", help="With --replay: how long it takes, as 25s or 1m.")
-@click.option("--page", is_flag=True, help="With --replay: show it on the page, in a browser.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the page; 0: any free port."
-)
 @json_option("the current state")
-def watch(
-    results: Path | None,
-    once: bool,
-    replay: bool,
-    seconds: str,
-    page: bool,
-    port: int,
-    as_json: bool,
-) -> None:
+def watch(results: Path | None, once: bool, replay: bool, seconds: str, as_json: bool) -> None:
     """Follow the running sweep in RESULTS: a sweep's folder, or a folder of several.
 
     Without RESULTS, that of the folder results. If none is running, the newest is shown. It ends
@@ -54,12 +50,8 @@ def watch(
     if replay and (once or as_json):
         flag = "--once" if once else "--json"
         raise UsageError(f"{flag} is not for --replay", remedy=f"leave out {flag} or --replay")
-    if page and not replay:
-        raise UsageError("--page is for --replay only", remedy="edgebench serve, or add --replay")
     if replay:
-        from edgebench.cli.playback import play_back
-
-        play_back(results, seconds, port if page else None)
+        _play_back(results, seconds)
         return
     from edgebench.results.live.sweep import SweepTail, newest_running
     from edgebench.results.results import latest
@@ -136,3 +128,32 @@ def _trial_as_json(state: SweepState) -> dict[str, Any] | None:
         "now": trial.now,
         "phases": [span.phase for span in trial.open],
     }
+
+
+def _play_back(results: Path | None, seconds: str) -> None:
+    """Play back a sweep that was measured earlier, or the one that edgebench brings along.
+
+    It is shown in the block that ``run`` shows, with the answer that ``run`` ends with.
+
+    Raises:
+        ResultsError: no results there.
+        UsageError: ``seconds`` is no duration.
+    """
+    from edgebench.cli.progress import shown_progress
+    from edgebench.cli.run_output import run_answer
+    from edgebench.results.results import latest, load
+    from edgebench.run.replay import SHIPPED, measured_s, replay
+
+    sweep = load(latest(results or SHIPPED)).sweeps[0]
+    whole_s = parse_duration(seconds)
+    took = format_duration(measured_s(sweep))
+    click.echo(
+        f"playing back {len(sweep.records)} trials measured on {sweep.device}: {took} in "
+        f"{format_duration(whole_s)}",
+        err=True,
+    )
+    with shown_progress() as progress:
+        replay(sweep, progress, whole_s)
+    print_answer(run_answer(sweep.path))
+    print_lines(["", f"results: {shown_path(sweep.path)}"])
+    print_next("edgebench minimum -- python3 train.py  (your own program)")

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from edgebench.scenario.scenario import Scenario
 
 
+#: Walks of a workload beyond the scenario's repeats, while the last one was killed.
+MOST_AGAIN = 1
+
+
 class Planner(Protocol):
     """Plans trials among the points of a sweep. The same records give the same trials."""
 
@@ -60,10 +64,6 @@ def planner_of(scenario: Scenario, points: Sequence[Point]) -> Planner:
     if limits.plan == WALK:
         return WalkPlanner(*common, strategies, limits.starts)
     return grid_planner(*common, strategies)
-
-
-#: Walks of a workload beyond the scenario's repeats, while the last one was killed.
-MOST_AGAIN = 1
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,13 @@ if TYPE_CHECKING:
 _UNIT = re.compile(r"[^\W\d_][\w.-]{0,23}( [\w.-]{1,24})?")
 
 
+#: Keys of a command that are among its settings only where they are given.
+_OPTIONAL = (
+    *("stop_after_s", "throughput", "throughput_pattern", "throughput_json", "unit", "reset"),
+    "files",
+)
+
+
 def _existing_folder(text: object, info: ValidationInfo) -> str:
     path = scenario_path(text, info)
     if not path.is_dir():
@@ -115,13 +122,6 @@ def _variables(env: dict[str, str]) -> dict[str, str]:
     if bad is not None:
         raise ValueError(f"{bad!r} can't be the name or value of an environment variable")
     return env
-
-
-#: Keys of a command that are among its settings only where they are given.
-_OPTIONAL = (
-    *("stop_after_s", "throughput", "throughput_pattern", "throughput_json", "unit", "reset"),
-    "files",
-)
 
 
 class CommandWorkload(TomlTable):

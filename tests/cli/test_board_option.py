@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from edgebench.cli import options
-from edgebench.cli.board_option import board_option, with_board
 from edgebench.cli.measure import measure
+from edgebench.cli.options import board_option, with_board
 from edgebench.errors import CgroupError, UsageError
 
 

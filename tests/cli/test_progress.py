@@ -15,7 +15,6 @@ from rich.text import Text
 from terminal import Terminal
 
 from edgebench.cli import progress as shown
-from edgebench.cli import trial_progress
 from edgebench.cli.live_block import head_lines, picture_lines
 from edgebench.records import CONFINEMENT, LimitSetting, Outcome, TrialRecord
 from edgebench.run.trial_record import TrialRequest
@@ -69,10 +68,9 @@ class Collected(shown.LogProgress):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that both modules read."""
+    """A clock that the module reads."""
     made = Clock()
     monkeypatch.setattr(shown, "time", made)
-    monkeypatch.setattr(trial_progress, "time", made)
     return made
 
 
@@ -93,7 +91,7 @@ def record_of(
     return TrialRecord(**request.described(), outcome=outcome, started_utc="", **told)
 
 
-def follow(progress: trial_progress.TrialProgress, networks: tuple[str, ...], *, times: int = 1):
+def follow(progress: shown.TrialProgress, networks: tuple[str, ...], *, times: int = 1):
     """Trials at all limits, slower the tighter; killed at 40 %."""
     progress.begin(Path("results/board/sweep"), 100, 0)
     for _ in range(times):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
 import sys
-import urllib.request
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -41,61 +39,6 @@ def test_the_answer_is_that_of_the_sweep():
     assert "alexnet needs 462.7 MiB" in done.stdout
     assert "playing back 45 trials measured on vm-2core-24g" in done.stderr
     assert "next: edgebench minimum" in done.stderr
-
-
-@pytest.mark.process
-def test_the_page_follows_it(tmp_path: Path):
-    """With --page the sweep grows in a folder of its own, which is gone after Ctrl-C."""
-    pytest.importorskip("starlette")
-    command = [
-        sys.executable,
-        "-m",
-        "edgebench",
-        "watch",
-        "--replay",
-        "--page",
-        "--seconds",
-        "0.2s",
-    ]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)},
-    ) as run:
-        assert run.stdout is not None
-        assert run.stderr is not None
-        address = run.stdout.readline().strip()
-        played = next(line for line in run.stderr if "is played back" in line)
-        (lines,) = tmp_path.rglob("trials.jsonl")
-        records = [json.loads(line) for line in lines.read_text().splitlines()]
-        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        page = opener.open(address).read().decode()
-        run.terminate()
-        run.communicate()
-    assert "the page stays" in played
-    assert len(records) == 45
-    assert "edgebench" in page
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.process
-def test_a_killed_demo_is_cleaned_up_after(tmp_path: Path):
-    """What SIGKILL leaves of the page's folders is removed by the next start of any verb."""
-    pytest.importorskip("starlette")
-    command = [*REPLAY, "--page", "--seconds", "30s"]
-    env = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as run:
-        assert run.stdout is not None
-        run.stdout.readline()
-        # Looked at now: once it is dead, a harness that another test starts may clean up after it.
-        folders = list(tmp_path.glob("edgebench-[!s]*"))
-        run.kill()
-    assert folders
-    code = "from edgebench.cgroups.leftovers import clear_leftovers; clear_leftovers()"
-    subprocess.run([sys.executable, "-c", code], env=env, check=True)
-    assert not [folder for folder in folders if folder.exists()]
 
 
 @pytest.mark.skipif(shutil.which("python3") is None, reason="needs python3")

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cli.grouping import grouped, merged
 from edgebench.cli.output import (
+    grouped,
+    merged,
     print_answer,
     print_fields,
     print_lines,

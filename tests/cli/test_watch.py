@@ -216,7 +216,7 @@ def test_a_running_sweep_is_watched_and_not_disturbed(tmp_path: Path):
     assert list(results.glob("*/*/complete.json"))
 
 
-@pytest.mark.parametrize("words", [("--replay", "--json"), ("--replay", "--once"), ("--page",)])
+@pytest.mark.parametrize("words", [("--replay", "--json"), ("--replay", "--once")])
 def test_flags_that_do_not_go_together_are_refused(words: tuple[str, ...]):
     """Instead of being ignored; with the flag to leave out or to add."""
     refused = look(*words).exception

@@ -1,0 +1,363 @@
+"""What ``edgebench layers`` prints: the layers to blame, and their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgebench.analysis.layer_costs.selection import sorted_layers
+from edgebench.analysis.layer_costs.sentences import (
+    cause_sentence,
+    unfinished_sentence,
+    unlimited_sentence,
+    warning_sentences,
+)
+from edgebench.analysis.layer_costs.table import LAYERS_SCHEMA
+from edgebench.boards.board import emulation_words
+from edgebench.cli.output import (
+    make_console,
+    print_answer,
+    print_json,
+    print_lines,
+    print_next,
+    print_table,
+    print_title,
+    shown_path,
+    typed_path,
+)
+from edgebench.cli.run_output import run_answer
+from edgebench.report.workload import brief_names
+from edgebench.storage_speed import AS_IS, storage_words
+from edgebench.units import MIB, format_duration, format_size, times_as_long
+from edgebench.workloads.engines.registry import all_engines
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgebench.analysis.layer_costs.peaks import LayerPeakTable, PeakMethod
+    from edgebench.analysis.layer_costs.table import LayerCostTable, LayerRow, PassCost, PhaseCost
+    from edgebench.results.results import Results
+
+#: Layers shown without a terminal, and the fewest on a small one.
+_USUAL, _FEWEST = 12, 4
+#: Lines of a table beside its layers: title, header (2), other layers, between, sum, blank.
+_FRAME = 7
+#: Lines below the tables: sentences, files, what to type next.
+_FOOT = 8
+_LEGEND = "medians of the trials; "
+_UNLIMITED_LEGEND = (
+    "cold: the first execution; warm: a later one; peak: the kernel's, page cache included; above: "
+    "the peak above the usage before the layer; share %: the layer's share of a pass"
+)
+_LIMITED_LEGEND = "extra %: the layer's share of the extra time of a pass"
+
+
+#: Width of the columns beside the name, and of the type at most.
+_OTHERS, _TYPE = 60, 11
+#: A title, the columns' titles, and rows.
+LayerTable = tuple[str, Sequence[str], list[list[str]]]
+_PHASES = ("load", "first", "execute")
+#: So many of the heaviest operators are listed.
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class LayerView:
+    """Which layers and tables are shown, in which order."""
+
+    sort: str | None
+    every: bool
+    verbose: bool
+
+
+def print_layers(
+    tables: Sequence[LayerCostTable],
+    costs: Sequence[Sequence[PassCost]],
+    memory: Sequence[LayerPeakTable | None],
+    view: LayerView,
+) -> None:
+    """The cause at each workload's tightest limit, and its layers there; or of every table."""
+    names = brief_names(map(_workload, tables))
+    for table, shown in zip(tables, costs, strict=True):
+        name = names[_workload(table)] if len(tables) > 1 else ""
+        print_answer([_answer(table, shown, name)])
+    console = make_console()
+    for table, shown, seen in zip(tables, costs, memory, strict=True):
+        rows = sorted_layers(table, view.sort, shown[-1].at.label if shown else None)
+        count = len(rows) if view.every else _room(console, 1 + len(shown) + bool(seen))
+        made = (
+            [unlimited_table(table, rows, count, console.width)]
+            if view.verbose or not shown
+            else []
+        )
+        for cost in shown if view.verbose else shown[-1:]:
+            made.append(limited_table(table, cost, rows, count, console.width))
+        if seen and view.verbose:
+            made.append(strategies_table(table, seen, rows[:count], console.width))
+        demand = table.demand_bytes
+        about = "" if demand is None else f" · demand {format_size(demand)}"
+        print_title(_workload(table) + about)
+        for title, titles, cells in made:
+            print_lines([title])
+            print_table(titles, cells, words=("layer", "type"), gap=1)
+            click.echo()
+        print_lines(_remarks(table, shown, view.verbose))
+        if seen and view.verbose:
+            print_lines(map(_method_words, seen.methods))
+    print_lines(["", _legend(costs, view.verbose)])
+
+
+def _legend(costs: Sequence[Sequence[PassCost]], verbose: bool) -> str:
+    """What the columns of the tables mean that are shown."""
+    words = [_UNLIMITED_LEGEND] if verbose or not all(costs) else []
+    words += [_LIMITED_LEGEND] if any(costs) else []
+    return _LEGEND + "; ".join(words)
+
+
+def _answer(table: LayerCostTable, shown: Sequence[PassCost], name: str) -> str:
+    """The need, the slowdown at the tightest limit that is shown and the layers that cause it.
+
+    Limits that no trial finished follow, or come first where there is no other.
+    """
+    need = table.demand_bytes
+    words = [f"{name or table.network} needs {format_size(need)}"] if need is not None else []
+    lost = [unfinished_sentence(limit, table) for limit in table.unfinished]
+    if not shown:
+        return "; ".join([*words, *lost, unlimited_sentence(table)]) + "."
+    tightest = shown[-1]
+    if tightest.surely_slower:
+        words.append(f"takes {times_as_long(tightest.slowdown)} at {tightest.at.limit}")
+    return "; ".join([*words, cause_sentence(table, tightest), *lost]) + "."
+
+
+def _remarks(table: LayerCostTable, shown: Sequence[PassCost], verbose: bool) -> list[str]:
+    """Warnings; with ``verbose`` first the cause at each limit that the answer is not about."""
+    others = [cost for cost in table.costs if cost not in shown[-1:]] if verbose else []
+    return [*(cause_sentence(table, cost) for cost in others), *warning_sentences(table)]
+
+
+def _room(console: Console, tables: int) -> int:
+    """How many layers each table may show."""
+    if not console.is_terminal:
+        return _USUAL
+    return max((console.height - _FOOT) // tables - _FRAME, _FEWEST)
+
+
+def _workload(table: LayerCostTable) -> str:
+    words = [table.network, *(str(table.settings.get(key)) for key in ("schedule", "loader"))]
+    words.append(f"batch {table.settings.get('batch', 1):g}")
+    words.append(f"swap {table.settings.get('swap_kind')}")
+    board, held = table.settings.get("board"), table.settings.get("storage", AS_IS)
+    words += [emulation_words(board)] if board else []
+    words += [] if held == AS_IS else [storage_words(held)]
+    return " · ".join(words)
+
+
+def _method_words(method: PeakMethod) -> str:
+    """How a strategy measures a peak, and its error."""
+    off = "" if method.error_bytes is None else f"±{method.error_bytes / 2**20:.2g} MiB: "
+    return f"{method.strategy}: {method.method}; {off}{method.error_source}"
+
+
+def unlimited_table(
+    table: LayerCostTable, rows: Sequence[LayerRow], count: int, width: int
+) -> LayerTable:
+    """The layers without a limit."""
+    times = ("load\nms", "cold\nms", "warm\nms")
+    titles = ("layer", "type", "weights\nMiB", *times, "peak\nMiB", "above\nMiB", "share\n%")
+    whole = table.unlimited
+    cells = []
+    for *named, group in _row_groups(table, rows, count, width):
+        steps = [row.unlimited for row in group]
+        peaks = [steps[0].peak_bytes, steps[0].growth_bytes] if len(steps) == 1 else [None, None]
+        cells.append(
+            [
+                *(*named, _mib(_sum(row.parameter_bytes for row in group))),
+                *(_steps(step.load for step in steps), _steps(step.first for step in steps)),
+                *(_steps(step.execute for step in steps), *map(_mib, peaks)),
+                _percent(sum(row.share for row in group)),
+            ]
+        )
+    cells.append(["between layers", *[""] * 7, _percent(whole.glue_s / whole.sum_s)])
+    clock = format_duration(whole.clock_s.median)
+    return f"unlimited: a pass takes {clock}{_warm(table)}", titles, cells
+
+
+def limited_table(
+    table: LayerCostTable, cost: PassCost, rows: Sequence[LayerRow], count: int, width: int
+) -> LayerTable:
+    """The layers at one limit, with their share of the extra time."""
+    cells = []
+    for *named, group in _row_groups(table, rows, count, width):
+        own = [row.at[cost.at.label] for row in group]
+        steps = [one.steps for one in own]
+        load, execute = None, None
+        if len(own) == 1:
+            load, execute = own[0].load_slowdown, own[0].execute_slowdown
+        cells.append(
+            [
+                *(*named, _percent(_sum(one.extra_share for one in own))),
+                _ms(sum(one.extra_s for one in own)),
+                *(_ms(sum(step.load_s for step in steps)), _times(load)),
+                *(_ms(sum(step.execute_s for step in steps)), _times(execute)),
+                _count(_sum(step.major_faults for step in steps)),
+            ]
+        )
+    between = [_percent(cost.glue_extra_share), _ms(cost.glue_extra_s)]
+    cells.append(["between layers", "", *between, *[""] * 5])
+    cells.append(["a pass", "", "", _ms(cost.extra_s), *[""] * 5])
+    clock = format_duration(cost.at.clock_s.median)
+    title = f"at {cost.at.limit}: a pass takes {clock}, {times_as_long(cost.slowdown)}"
+    times = ("load\nms", "load\n×", "execute\nms", "execute\n×", "major\nfaults")
+    return title, ("layer", "type", "extra\n%", "extra\nms", *times), cells
+
+
+def _row_groups(
+    table: LayerCostTable, rows: Sequence[LayerRow], count: int, width: int
+) -> Iterator[tuple[str, str, Sequence[LayerRow]]]:
+    """Name, type and layers of each row: one layer each, then all others together."""
+    for row in rows[:count]:
+        kind = row.type if len(row.type) <= _TYPE else row.type[: _TYPE - 1] + "…"
+        yield _name(table, row, width), kind, [row]
+    if rest := rows[count:]:
+        yield f"{len(rest)} more", "", rest
+
+
+def strategies_table(
+    table: LayerCostTable, seen: LayerPeakTable, rows: Sequence[LayerRow], width: int
+) -> LayerTable:
+    """Each layer's peak by memory strategy."""
+    names = (method.strategy.rpartition("-") for method in seen.methods)
+    titles = ["layer", *(f"{first}{dash}\n{last}" for first, dash, last in names)]
+    cells = []
+    for row in rows:
+        peaks = seen.peaks.get((row.network, row.order), {})
+        name = _name(table, row, width)
+        cells.append([name, *(_mib(peaks.get(method.strategy)) for method in seen.methods)])
+    title = "peaks of loading and first execution by memory strategy, unlimited, MiB"
+    return title, titles, cells
+
+
+def _warm(table: LayerCostTable) -> str:
+    """How many warm executions the time of a pass contains."""
+    steps = (row.unlimited.execute for row in table.layers)
+    times = max((step.times for step in steps if step), default=0)
+    return f", {times:g} warm executions in it" if times else ""
+
+
+def _name(table: LayerCostTable, row: LayerRow, width: int) -> str:
+    several = len({layer.network for layer in table.layers}) > 1
+    name = f"{row.network} {row.name}" if several else row.name
+    # The end of a name differs more than its beginning.
+    room = max(width - _OTHERS, 12)
+    return name if len(name) <= room else "…" + name[1 - room :]
+
+
+def _steps(steps: Iterable[PhaseCost | None]) -> str:
+    """The sum over several layers."""
+    seconds = _sum(step.seconds.median for step in steps if step)
+    return "" if seconds is None else _ms(seconds)
+
+
+def _ms(seconds: float) -> str:
+    """Milliseconds with three digits, without an exponent."""
+    value = seconds * 1e3
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _mib(size_bytes: float | None) -> str:
+    return _times(None if size_bytes is None else size_bytes / 2**20)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f}"
+
+
+def _times(factor: float | None) -> str:
+    if factor is None:
+        return ""
+    return f"{factor:.0f}" if factor >= 100 else f"{factor:.1f}"
+
+
+def _count(number: float | None) -> str:
+    return "" if number is None else f"{number:,.0f}"
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """The sum of the known values; None if none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def print_whole_network(results: Results, as_json: bool) -> bool:
+    """Print the phases of a network that every trial ran as a whole; False if it is none."""
+    schedules = results.trials["schedule"]
+    if not len(schedules) or not (schedules == "whole").all():
+        return False
+    if as_json:
+        whole = {"phases": _phases(results), "operators": _heaviest(results)}
+        print_json({"schema": LAYERS_SCHEMA, "path": results.path, "tables": [], "whole": whole})
+        return True
+    _print_words(results)
+    click.echo(f"\nresults: {shown_path(results.path)}")
+    print_next(f"edgebench show {typed_path(results.path)}")
+    return True
+
+
+def _print_words(results: Results) -> None:
+    """The answer, each phase's time by limit, and the operators with the most weights."""
+    engine = all_engines()[str(results.trials["engine"].iloc[0])].title
+    print_answer(run_answer(results.path))
+    click.echo(
+        f"\n{engine} loads and executes it as a whole, so its layers have no times of\n"
+        "their own. Its phases in ms, medians of the trials (execute: one warm\n"
+        "execution):\n"
+    )
+    rows = [[one["limit"], *_cells(one)] for one in _phases(results)]
+    print_table(["limit", *_PHASES, "peak MiB"], rows)
+    click.echo("\nOperators with the most weights:\n")
+    heavy = [
+        [one["name"][:40], one["type"][:20], format_size(one["bytes"])]
+        for one in _heaviest(results)
+    ]
+    print_table(["operator", "type", "weights"], heavy, words=("operator", "type"))
+    lost = results.trials[results.trials["outcome"] != "ok"]
+    for label, outcomes in lost.groupby("limit_label", sort=False)["outcome"]:
+        click.echo(
+            f"at {label}: {', '.join(f'{n} {w}' for w, n in outcomes.value_counts().items())}"
+        )
+
+
+def _cells(one: dict[str, Any]) -> list[str]:
+    times = (one.get(phase) for phase in _PHASES)
+    shown = ("-" if seconds is None else f"{1000 * seconds:.3g}" for seconds in times)
+    return [*shown, f"{one['peak_bytes'] / MIB:.0f}"]
+
+
+def _phases(results: Results) -> list[dict[str, Any]]:
+    from edgebench.results.frames import answering_rows
+
+    done = answering_rows(results.phases[results.phases["outcome"] == "ok"])
+    done = done.sort_values("memory_bytes", ascending=False, na_position="first", kind="stable")
+    found = []
+    for label, rows in done.groupby("limit_label", sort=False):
+        rows = rows.assign(each_s=rows["wall_s"] / rows["passes"])
+        medians = rows.groupby("phase")["each_s"].median()
+        times = {phase: float(medians[phase]) for phase in _PHASES if phase in medians}
+        found.append({"limit": str(label), **times, "peak_bytes": float(rows["peak_bytes"].max())})
+    return found
+
+
+def _heaviest(results: Results) -> list[dict[str, Any]]:
+    (networks,) = (sweep.networks.get("networks") or {} for sweep in results.sweeps[:1])
+    rows = [row for one in networks.values() for row in one["table"] if row["parameter_bytes"]]
+    rows.sort(key=lambda row: -row["parameter_bytes"])
+    return [
+        {"name": row["name"], "type": row["type"], "bytes": row["parameter_bytes"]}
+        for row in rows[:_SHOWN]
+    ]
