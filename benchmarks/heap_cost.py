@@ -14,7 +14,7 @@ from typing import Any
 
 import report
 
-from edgebench.measures.registry import strategy_of
+from edgebench.measures.strategies import strategy_of
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import open_session
 from edgebench.run.trial import TrialFiles, run_trial

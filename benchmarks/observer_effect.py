@@ -34,7 +34,7 @@ import report
 from observer.effect_table import Kept, table
 from observer.watched_process import Arm, Bench, Words
 
-from edgebench.cgroups.limit_check import check_limit
+from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.measures.machine.disks import swap_devices
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.run.session import Session, open_session

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import report
 
-from edgebench.measures.machine.sensors.search import find_sensors
+from edgebench.measures.machine.sensors.places import find_sensors
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.run.sensor_watch import SensorBank, SensorWatch
 

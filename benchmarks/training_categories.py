@@ -11,8 +11,7 @@ from typing import Any
 
 import report
 
-from edgebench.measures.account import BASE, BESIDE, REST
-from edgebench.measures.strategies.categories import MARK, NAMES
+from edgebench.measures.strategies.categories import BASE, BESIDE, MARK, NAMES, REST
 from edgebench.results.results import Results, latest, load
 
 MIB = 1 << 20

@@ -50,7 +50,7 @@ def why_no_swap() -> str | None:
 
 def why_no_gpu() -> str | None:
     """Why nothing can be computed on a GPU here; None if it can."""
-    from edgebench.measures.machine.cuda_presence import why_no_cuda
+    from edgebench.measures.machine.accelerators import why_no_cuda
 
     if why := why_no_cuda():
         return why[0]

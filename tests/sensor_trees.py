@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.measures.machine.sensors import search, sensor
+from edgebench.measures.machine.sensors import places, sensor
 from edgebench.measures.machine.sensors.sensor import SensorReader, Sensors
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.run import sensor_watch
@@ -40,7 +40,7 @@ class Tree:
 
 def be_patient(patch: pytest.MonkeyPatch) -> None:
     """A sensor that answers is not given up because the machine is busy."""
-    patch.setattr(search, "_PATIENCE_S", 200.0)
+    patch.setattr(places, "_PATIENCE_S", 200.0)
     patch.setattr(sensor, "_COMMAND_PATIENCE_S", 200.0)
     patch.setattr(sensor_watch, "_FIRST_PATIENCE_S", 200.0)
     patch.setattr(sensor_watch, "_LAST_PATIENCE_S", 200.0)

@@ -14,7 +14,7 @@ ADDED = {
     "strategy": (
         "edgebench.measures.strategies",
         """
-        from edgebench.measures.reading import ErrorBar, Reading
+        from edgebench.measures.strategy import ErrorBar, Reading
         from edgebench.measures.strategy import Strategy, registered_strategy
 
 
@@ -29,7 +29,7 @@ ADDED = {
             def read(self, trial):
                 return Reading(self.name, None, "not looked at", ErrorBar(None, "none"))
         """,
-        "from edgebench.measures.registry import with_own_trial;"
+        "from edgebench.measures.strategies import with_own_trial;"
         " print('nothing' in with_own_trial())",
     ),
     "figure": (

@@ -1,6 +1,6 @@
 """Fill memory with active pages only: ``python -I -S active_pages.py BYTES MORE_BYTES``.
 
-Runs inside a small limit (see :mod:`edgebench.cgroups.stat_effect`). Each page is marked accessed
+Runs inside a small limit (see :mod:`edgebench.cgroups.kernel_checks`). Each page is marked accessed
 twice, through ``process_vm_readv`` of the process's own memory (``mm/gup.c`` marks what it pins),
 which moves it from the inactive to the active list. Touches BYTES so, and then MORE_BYTES page by
 page. Exit code 0: all of it was there; 3: the system call is not allowed.

@@ -1,28 +1,58 @@
-"""Removes what a crashed harness left: cgroups, swap files, zram devices, temporary folders.
+"""How each kind of thing that a harness makes or changes is undone, also after a crash.
 
-The paths come from a state file that only its owner can write; still nothing is touched that
+The paths may come from a state file that only its owner can write; still nothing is touched that
 lacks edgebench's name or is of another kind.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
 import stat
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from edgebench.cgroups.delegation import CONTROLLERS, restore_controllers
 from edgebench.cgroups.disk_limits import lift_disk_limits
-from edgebench.cgroups.kernel_values import KIND, put_back
-from edgebench.cgroups.ram_disk import clear_ram_disk
+from edgebench.cgroups.files import unified_files
 from edgebench.cgroups.removal import remove_all
 from edgebench.errors import MachineError
-from edgebench.safe_files import remove_file, remove_folder
+from edgebench.safe_files import remove_file, remove_folder, write
 
-#: Between attempts to switch swap off.
-_PAUSES_S = (0.2, 0.5, 1.0, 2.0)
-_PREFIX = "edgebench-"
+#: How state files name what several harnesses may change.
+CONTROLLERS, KERNEL_VALUE = "controllers", "kernel-value"
+#: The leaf cgroup of version 2 that harnesses are in while trials run.
+LEAF = "edgebench-harness"
+#: Between attempts at what may be busy for a moment: swap off, unmount, restore a cgroup.
+_SWAP_PAUSES_S = (0.2, 0.5, 1.0, 2.0)
+_MOUNT_PAUSES_S = (0.1, 0.5, 2.0)
+_CGROUP_PAUSES_S = (0.001, 0.01, 0.1, 1.0)
+#: No other file of the kernel's is ever written as a setting.
+_SETTINGS = re.compile(
+    r"/proc/sys/vm/(page-cluster|swappiness)|/sys/kernel/mm/transparent_hugepage/enabled"
+    r"|/sys/kernel/mm/lru_gen/enabled|/sys/block/[a-z0-9-]+/queue/read_ahead_kb"
+)
+_CHOSEN = re.compile(r"\[([^\]]+)\]")
+
+
+def run_tool(words: Sequence[str], remedy: str, where: Path | None = None) -> str:
+    """Run a tool of the system's; what it prints.
+
+    Raises:
+        MachineError: it is not on this machine, or it failed: with its own words and ``remedy``.
+    """
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise MachineError(
+            f"{words[0]} is not on this machine",
+            remedy=f"apt-get install util-linux mount e2fsprogs, or {remedy}",
+        ) from error
+    if done.returncode:
+        what = f"{words[0]} failed: {done.stderr.strip()}"
+        raise MachineError(what, where=str(where) if where else None, remedy=remedy)
+    return done.stdout
 
 
 def clear_cgroup(path: Path) -> str | None:
@@ -61,14 +91,6 @@ def clear_zram(path: Path) -> str | None:
     return f"removed the swap device {path}"
 
 
-def clear_temp_folder(path: Path) -> str | None:
-    """Delete edgebench's temporary folder; None if it is gone."""
-    if not _is_edgebenchs(path) or path.is_symlink() or not path.is_dir():
-        return None
-    remove_folder(path)
-    return f"removed the temporary folder {path}"
-
-
 def swap_off(path: Path) -> None:
     """Swap one area off, if it is on.
 
@@ -80,21 +102,134 @@ def swap_off(path: Path) -> None:
     if str(path) not in (line.split()[0] for line in lines):
         return
     # Memory that an ended trial held may still be on its way back to the kernel.
-    for pause_s in (*_PAUSES_S, 0.0):
-        done = subprocess.run(["swapoff", str(path)], capture_output=True, text=True, check=False)  # noqa: S607
-        if not done.returncode:
-            break
-        time.sleep(pause_s)
-    else:
-        raise MachineError(
-            f"can't remove edgebench's swap: {done.stderr.strip()}",
-            where=str(path),
-            remedy=f"free some memory, then: swapoff {path}",
-        )
+    for pause_s in (*_SWAP_PAUSES_S, None):
+        try:
+            run_tool(["swapoff", str(path)], f"free some memory, then: swapoff {path}", path)
+        except MachineError:
+            if pause_s is None:
+                raise
+            time.sleep(pause_s)
+        else:
+            return
+
+
+def clear_ram_disk(folder: Path) -> str | None:
+    """Unmount edgebench's disk in memory and free it; None if it is gone.
+
+    Raises:
+        MachineError: something still uses it.
+    """
+    if not folder.name.startswith("edgebench-ram-disk-") or folder.is_symlink():
+        return None
+    if not folder.is_dir():
+        return None
+    _unmount(folder / "disk")
+    if (file := folder / "memory" / "disk").is_file():
+        # A process that began meanwhile with mounts of its own may keep the device: without memory.
+        write(file, b"")
+    for loop in Path("/sys/block").glob("loop*/loop/backing_file"):
+        if loop.read_text().strip() == str(file):
+            device = f"/dev/{loop.parent.parent.name}"
+            run_tool(["losetup", "--detach", device], f"losetup --detach {device}")
+    _unmount(folder / "memory", "--lazy")
+    remove_folder(folder)
+    return f"removed the disk in memory {folder}"
+
+
+def _unmount(folder: Path, *how: str) -> None:
+    for pause_s in (*_MOUNT_PAUSES_S, None):
+        if not folder.is_mount():
+            return
+        try:
+            run_tool(["umount", *how, str(folder)], f"end what uses it, then: umount {folder}")
+        except MachineError:
+            if pause_s is None:
+                raise
+            time.sleep(pause_s)
+
+
+def clear_temp_folder(path: Path) -> str | None:
+    """Delete edgebench's temporary folder; None if it is gone."""
+    if not _is_edgebenchs(path) or path.is_symlink() or not path.is_dir():
+        return None
+    remove_folder(path)
+    return f"removed the temporary folder {path}"
 
 
 def _is_edgebenchs(path: Path) -> bool:
-    return path.is_absolute() and path.name.startswith(_PREFIX) and ".." not in path.parts
+    return path.is_absolute() and path.name.startswith("edgebench-") and ".." not in path.parts
+
+
+def is_setting(file: Path) -> bool:
+    """Whether the file is a setting of the kernel's that may be changed for trials."""
+    return bool(_SETTINGS.fullmatch(str(file)))
+
+
+def read_setting(file: Path) -> str:
+    """The value of a setting; of several that the file offers the chosen one."""
+    text = file.read_text().strip()
+    chosen = _CHOSEN.search(text)
+    return chosen[1] if chosen else text
+
+
+def restore_setting(file: Path, before: str) -> str | None:
+    """Put a setting's value back; None if the file has it, or is none that may be set."""
+    if not is_setting(file) or not file.exists() or read_setting(file) == before:
+        return None
+    file.write_text(before)
+    return f"put {file} back to {before}"
+
+
+def restore_controllers(folder: Path, before: str) -> str | None:
+    """Restore a cgroup of version 2 once no harness uses it; a sentence if that changed it.
+
+    All that is in the leaf goes back: those moved may have started others meanwhile.
+    """
+    if not (folder / "cgroup.procs").exists() or _has_trials(folder):
+        return None
+    surplus = _surplus(folder, before)
+    for pause_s in _CGROUP_PAUSES_S:
+        try:
+            _undo(folder, before)
+        except OSError:
+            # Busy for an instant after the last process has gone.
+            time.sleep(pause_s)
+        else:
+            break
+    return f"switched {', '.join(surplus)} off in {folder}" if surplus else None
+
+
+def _undo(folder: Path, before: str) -> None:
+    """Switch the controllers off, which lets processes in again, and move those in the leaf."""
+    for name in _surplus(folder, before):
+        unified_files(folder).subtree_control = f"-{name}"
+    leaf = folder / LEAF
+    if leaf.exists():
+        for pid in own_pids(leaf):
+            move_process(pid, folder)
+        leaf.rmdir()
+
+
+def _surplus(folder: Path, before: str) -> list[str]:
+    """The controllers that are enabled for its children and were not before."""
+    return sorted(set(unified_files(folder).subtree_control) - set(before.split(",")))
+
+
+def _has_trials(folder: Path) -> bool:
+    """Whether a harness has cgroups there; one of another user's has its claims elsewhere."""
+    return any(path.name != LEAF for path in folder.glob("edgebench-*/"))
+
+
+def own_pids(folder: Path) -> tuple[int, ...]:
+    """The processes in the cgroup itself, not below it."""
+    return tuple(int(line) for line in (folder / "cgroup.procs").read_text().split())
+
+
+def move_process(pid: int, folder: Path) -> None:
+    """Move a process into the cgroup, if that is allowed and it still lives."""
+    # Enabling the controllers shows whether it matters.
+    with contextlib.suppress(OSError):
+        (folder / "cgroup.procs").write_text(str(pid))
 
 
 #: Kind → how it is removed, in the order in which that must be done.
@@ -109,5 +244,5 @@ CLEARERS: dict[str, Callable[[Path], str | None]] = {
 #: Kind → how its state, as it was before, is restored once no harness uses it any more.
 RESTORERS: dict[str, Callable[[Path, str], str | None]] = {
     CONTROLLERS: restore_controllers,
-    KIND: put_back,
+    KERNEL_VALUE: restore_setting,
 }

@@ -1,37 +1,32 @@
-"""Version 2: find the cgroup in which limited cgroups can be created, and enable its controllers.
+"""Version 2: the cgroup in which limited cgroups can be created, and how to get one.
 
 A cgroup that has processes can't enable controllers for its children (the kernel's
 no-internal-processes rule). The root of the hierarchy is exempt; elsewhere the harness moves
 itself, its session and the processes that called it into a leaf cgroup. The last harness there
-moves them back.
+moves them back. Where systemd manages the machine, not even root may divide a login session's
+cgroup: there the harness moves into a scope that systemd delegates, as ``systemd-run`` does.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 
+from edgebench.cgroups import cleanup
+from edgebench.cgroups.cleanup import CONTROLLERS, LEAF
 from edgebench.cgroups.files import unified_files
-from edgebench.cgroups.scope import systemd_runs
+from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import CgroupError
 
-if TYPE_CHECKING:
-    from edgebench.cgroups.leftovers import Ownership
-
-#: How state files name a cgroup whose controllers were enabled.
-CONTROLLERS = "controllers"
-#: After attempts to restore a cgroup.
-_PAUSES_S = (0.001, 0.01, 0.1, 1.0)
-#: The leaf cgroup that harnesses are in while trials run.
-LEAF = "edgebench-harness"
 #: Controllers that are enabled where they are available; memory must be.
 _WANTED = ("memory", "cpu", "cpuset", "io", "pids")
 _DELEGATED_XATTRS = ("user.delegate", "trusted.delegate")
@@ -57,6 +52,15 @@ version 2 allows no processes in a cgroup that has limited child cgroups, and th
 other than edgebench's and its shell's. Move them into a child cgroup first, as root:
     mkdir -p {folder}/others
     for pid in {pids}; do echo $pid > {folder}/others/cgroup.procs; done"""
+
+_MANAGER = (
+    "org.freedesktop.systemd1",
+    "/org/freedesktop/systemd1",
+    "org.freedesktop.systemd1.Manager",
+)
+_SCOPE_PATIENCE_S = 10.0
+#: Limits that must not be left behind; the text of each that means none.
+_LIMITS = {"memory.max": "max", "memory.high": "max", "memory.swap.max": "max", "cpu.max": "max"}
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,7 @@ def _enable(base: DelegatedFolder) -> None:
 
 
 def _refused(folder: Path, error: OSError) -> CgroupError:
-    pids = [pid for pid in _pids(folder) if pid]
+    pids = [pid for pid in cleanup.own_pids(folder) if pid]
     if pids:
         who = "1 other process is" if len(pids) == 1 else f"{len(pids)} other processes are"
         what = f"{who} in the current cgroup: {pids[:5]}"
@@ -179,64 +183,14 @@ def _refused(folder: Path, error: OSError) -> CgroupError:
 
 def _move_to_leaf(folder: Path, harnesses: Sequence[int]) -> None:
     """Move all harnesses, and all that is run with them, from the cgroup into its leaf."""
-    inside = _pids(folder)
+    inside = cleanup.own_pids(folder)
     there = [pid for pid in _with_parents(harnesses) if pid in inside]
     sessions = set(map(_session, harnesses)) - {None}
     there += [pid for pid in inside if pid > 0 and pid not in there and _session(pid) in sessions]
     if there:
         (folder / LEAF).mkdir(exist_ok=True)
     for pid in there:
-        _move(pid, folder / LEAF)
-
-
-def _move(pid: int, folder: Path) -> None:
-    # Not allowed, or gone: enabling the controllers shows whether it matters.
-    with contextlib.suppress(OSError):
-        (folder / "cgroup.procs").write_text(str(pid))
-
-
-def restore_controllers(folder: Path, before: str) -> str | None:
-    """Restore the cgroup once no harness uses it; a sentence if that changed it.
-
-    All that is in the leaf goes back: those moved may have started others meanwhile.
-    """
-    if not (folder / "cgroup.procs").exists() or _has_trials(folder):
-        return None
-    surplus = _surplus(folder, before)
-    for pause_s in _PAUSES_S:
-        try:
-            _undo(folder, before)
-        except OSError:
-            # Busy for an instant after the last process has gone.
-            time.sleep(pause_s)
-        else:
-            break
-    return f"switched {', '.join(surplus)} off in {folder}" if surplus else None
-
-
-def _undo(folder: Path, before: str) -> None:
-    """Switch the controllers off, which lets processes in again, and move those in the leaf."""
-    for name in _surplus(folder, before):
-        unified_files(folder).subtree_control = f"-{name}"
-    leaf = folder / LEAF
-    if leaf.exists():
-        for pid in _pids(leaf):
-            _move(pid, folder)
-        leaf.rmdir()
-
-
-def _surplus(folder: Path, before: str) -> list[str]:
-    """The controllers that are enabled for its children and were not before."""
-    return sorted(set(unified_files(folder).subtree_control) - set(before.split(",")))
-
-
-def _has_trials(folder: Path) -> bool:
-    """Whether a harness has cgroups there; one of another user's has its claims elsewhere."""
-    return any(path.name != LEAF for path in folder.glob("edgebench-*/"))
-
-
-def _pids(folder: Path) -> tuple[int, ...]:
-    return tuple(int(line) for line in (folder / "cgroup.procs").read_text().split())
+        cleanup.move_process(pid, folder / LEAF)
 
 
 def _session(pid: int) -> int | None:
@@ -255,3 +209,84 @@ def _with_parents(pids: Iterable[int]) -> list[int]:
             process = psutil.Process(pid)
             found |= dict.fromkeys([pid, *(parent.pid for parent in process.parents())])
     return list(found)
+
+
+def systemd_runs() -> bool:
+    """Whether systemd manages this machine: sd_booted(3)."""
+    return Path("/run/systemd/system").is_dir()
+
+
+def enter_scope(own: Path, mount: Path) -> bool:
+    """Move this process into a scope of its own; False where that can't or may not be.
+
+    Args:
+        own: the cgroup we are in.
+        mount: the hierarchy's mount.
+    """
+    busctl = shutil.which("busctl")
+    if busctl is None or not systemd_runs() or not may_leave(own, mount):
+        return False
+    before = Path("/proc/self/cgroup").read_text()
+    return _ask(busctl, _slice(own, mount)) and _moved(before)
+
+
+def may_leave(own: Path, mount: Path) -> bool:
+    """Whether no limit is escaped: none below our slice, and the scope will be in that slice.
+
+    A user's own manager makes scopes below the user's slice only.
+    """
+    if os.geteuid() != 0 and f"user-{os.geteuid()}.slice" not in own.parts:
+        return False
+    left = []
+    for folder in (own, *own.parents):
+        if folder == mount or folder.name.endswith(".slice"):
+            break
+        left.append(folder)
+    return not any(_limited(folder) for folder in left)
+
+
+def _limited(folder: Path) -> bool:
+    for name, unlimited in _LIMITS.items():
+        file = folder / name
+        if file.exists() and not file.read_text().startswith(unlimited):
+            return True
+    return False
+
+
+def _slice(own: Path, mount: Path) -> str | None:
+    """The slice we are in; a user's manager chooses by itself."""
+    if os.geteuid() != 0:
+        return None
+    above = own.relative_to(mount).parts
+    return next((name for name in reversed(above) if name.endswith(".slice")), None)
+
+
+def _ask(busctl: str, slice_name: str | None) -> bool:
+    properties = [["Delegate", "b", "true"], ["PIDs", "au", "1", str(os.getpid())]]
+    if slice_name:
+        properties.append(["Slice", "s", slice_name])
+    words = [word for entry in properties for word in entry]
+    bus = "--system" if os.geteuid() == 0 else "--user"
+    name = f"edgebench-{os.getpid()}.scope"
+    call = [busctl, bus, "call", *_MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))"]
+    try:
+        done = subprocess.run(
+            [*call, name, "fail", str(len(properties)), *words, "0"],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_SCOPE_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _moved(before: str) -> bool:
+    """Wait until systemd has moved us: its answer comes earlier."""
+    deadline = time.monotonic() + _SCOPE_PATIENCE_S
+    while time.monotonic() < deadline:
+        if Path("/proc/self/cgroup").read_text() != before:
+            return True
+        time.sleep(0.005)
+    return False

@@ -12,17 +12,14 @@ is looked up in the processes' maps while an unlimited trial runs.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from edgebench.cgroups.counters import parse_counters
 from edgebench.cgroups.interface import Cgroup
-from edgebench.cgroups.mapped_files import mapped_files
+from edgebench.cgroups.process_maps import mapped_bytes, mapped_files
 from edgebench.cgroups.sampler import SAME_BYTES
-from edgebench.cgroups.slow_files import stat_keys
 
 #: The part of a trial's time in which its maps are read at most: the kernel stops changes of a
 #: process's maps meanwhile. Seen: 1 ms for a small program, 11 ms for one that imported torch.
@@ -30,8 +27,6 @@ _LOOKING_SHARE = 0.02
 NOT_LOOKED = "the trial ended before its maps were read"
 NOT_SHOWN = "this kernel does not show us what the trial's processes map (smaps, memory.stat)"
 _HELD = ("anon_bytes", "shmem_bytes", "swap_bytes", "kernel_bytes")
-_PROC = Path("/proc")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
@@ -154,19 +149,7 @@ class MapsWatch:
         stat = self._cgroup.file("memory", "memory.stat")
         if stat is None:
             return None
-        keys, values = stat_keys(stat), parse_counters(stat.read_text())
-        mapped = values.get(keys["mapped_file_bytes"])
-        shared = values.get(keys["shmem_bytes"])
+        values, sources = parse_counters(stat.read_text()), self._cgroup.sources
+        mapped = values.get(sources["mapped_file_bytes"].key)
+        shared = values.get(sources["shmem_bytes"].key)
         return None if mapped is None or shared is None else (mapped, shared)
-
-
-def mapped_bytes(pids: Sequence[int]) -> int:
-    """What the processes map of files and shared memory, a page once for each of them."""
-    pages = 0
-    for pid in pids:
-        try:
-            pages += int((_PROC / str(pid) / "statm").read_text().split()[2])
-        except (OSError, IndexError):
-            # It has ended.
-            continue
-    return pages * _PAGE

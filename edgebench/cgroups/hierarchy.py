@@ -7,11 +7,10 @@ may show a part of its hierarchy only, as containers have it; its root field say
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from edgebench.cgroups.files import cpu_files, memory_files, unified_files
+from edgebench.cgroups.files import cpu_files, file_of, memory_files, unified_files
 from edgebench.cgroups.v1 import UNLIMITED
 
 #: Controllers edgebench uses where it can have them; memory it must have.
@@ -121,35 +120,31 @@ def memory_limit_above(version: int, memory: Path) -> int | None:
     if version == 1:
         ceiling: int = memory_files(memory).stat["hierarchical_memory_limit"]
         return None if ceiling >= UNLIMITED else ceiling
-    limits = [unified_files(folder).memory_max for folder in _upwards(memory, "memory.max")]
-    return min((limit for limit in limits if limit is not None), default=None)
+    lowest = _lowest(memory, "memory_max")
+    return int(lowest[0]) if lowest else None
 
 
 def memory_high_above(memory: Path) -> tuple[int, Path] | None:
     """The lowest ``memory.high`` at or above the current cgroup and its file (version 2)."""
-    found = []
-    for folder in _upwards(memory, "memory.high"):
-        high = unified_files(folder).memory_high
-        if high is not None:
-            found.append((high, folder / "memory.high"))
-    return min(found, default=None)
+    lowest = _lowest(memory, "memory_high")
+    return (int(lowest[0]), lowest[1]) if lowest else None
 
 
 def cpu_quota_above(version: int, cpu: Path) -> float | None:
     """The lowest CPU quota at or above the current cgroup, in cores; None for none."""
-    quotas: Iterable[float | None]
-    if version == 1:
-        quotas = _quotas_v1(cpu)
-    else:
-        quotas = [unified_files(folder).cpu_max for folder in _upwards(cpu, "cpu.max")]
-    return min((quota for quota in quotas if quota is not None), default=None)
+    if version == 2:
+        lowest = _lowest(cpu, "cpu_max")
+        return lowest[0] if lowest else None
+    every = map(cpu_files, _upwards(cpu, "cpu.cfs_quota_us"))
+    quotas = [(files.cfs_quota_us, files.cfs_period_us) for files in every]
+    return min((q / period for q, period in quotas if q is not None and q >= 0), default=None)
 
 
-def _quotas_v1(cpu: Path) -> Iterator[float | None]:
-    for folder in _upwards(cpu, "cpu.cfs_quota_us"):
-        files = cpu_files(folder)
-        quota = files.cfs_quota_us
-        yield None if quota is None or quota < 0 else quota / files.cfs_period_us
+def _lowest(folder: Path, name: str) -> tuple[float, Path] | None:
+    """The lowest value of one typed attribute of version 2 at or above a cgroup, and its file."""
+    file = file_of(unified_files(folder), name).name
+    found = [(getattr(unified_files(one), name), one / file) for one in _upwards(folder, file)]
+    return min(((value, path) for value, path in found if value is not None), default=None)
 
 
 def _upwards(folder: Path, name: str) -> list[Path]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from edgebench.cgroups.counters import Counters, Sources, read_counters
 from edgebench.cgroups.disk_limits import DiskLimit, set_disk_limits
+from edgebench.cgroups.files import check_applied
 from edgebench.cgroups.removal import kill_all, pids_in, remove_all
 
 
@@ -85,7 +86,6 @@ class Cgroup(ABC):
         self._folders = dict(folders)
         self._removed = removed
 
-    @abstractmethod
     def set_limits(self, limits: Limits) -> Limits:
         """Set the limits and read them back as the kernel rounded them.
 
@@ -95,17 +95,39 @@ class Cgroup(ABC):
         Raises:
             CgroupError: the kernel refused one or ignored it; names the file and the value.
         """
+        self._write_limits(limits)
+        applied = replace(self.read_limits(limits), disks=self.hold_disks(limits.disks))
+        check_applied(limits.memory_bytes, applied.memory_bytes, self.limit_file)
+        return applied
 
-    @abstractmethod
     def move_memory_limit(self, memory_bytes: int | None, swap_bytes: int | None) -> int | None:
         """Change the memory limit while processes live in it; as the kernel rounded it.
 
-        ``swap_bytes`` is the limit of swap that :meth:`set_limits` was given; it stays.
+        The kernel reclaims at once. ``swap_bytes`` is the limit of swap that :meth:`set_limits` was
+        given; it stays.
 
         Raises:
             CgroupError: the kernel refused it: on version 1 where what is in use can't be reclaimed
                 down to it (version 2 kills instead).
         """
+        asked = Limits(memory_bytes, swap_bytes)
+        self._write_memory(asked)
+        applied = self.read_limits(asked).memory_bytes
+        check_applied(memory_bytes, applied, self.limit_file)
+        return applied
+
+    @property
+    @abstractmethod
+    def limit_file(self) -> Path:
+        """The file of the memory limit."""
+
+    @abstractmethod
+    def _write_limits(self, limits: Limits) -> None:
+        """Write all limits but those of disks."""
+
+    @abstractmethod
+    def _write_memory(self, limits: Limits) -> None:
+        """Write the memory limit of a cgroup that has processes."""
 
     @abstractmethod
     def read_limits(self, asked: Limits) -> Limits:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
+from edgebench.cgroups.cleanup import KERNEL_VALUE, is_setting, read_setting
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import MachineError
-
-#: How state files name them.
-KIND = "kernel-value"
-#: No other file is ever written.
-_FILES = re.compile(
-    r"/proc/sys/vm/(page-cluster|swappiness)|/sys/kernel/mm/transparent_hugepage/enabled"
-    r"|/sys/kernel/mm/lru_gen/enabled|/sys/block/[a-z0-9-]+/queue/read_ahead_kb"
-)
-_CHOSEN = re.compile(r"\[([^\]]+)\]")
 
 
 @contextmanager
@@ -32,25 +23,25 @@ def kernel_values(wanted: Mapping[str, str], ownership: Ownership) -> Iterator[d
     with ExitStack() as stack:
         for file, value in wanted.items():
             stack.enter_context(_set(Path(file), value, ownership))
-        yield {file: _value(Path(file)) for file in wanted}
+        yield {file: read_setting(Path(file)) for file in wanted}
 
 
 @contextmanager
 def _set(file: Path, value: str, ownership: Ownership) -> Iterator[None]:
-    if not _FILES.fullmatch(str(file)):
+    if not is_setting(file):
         raise MachineError("edgebench sets no such file", where=str(file))
     try:
         _write_shared(file, value, ownership)
         yield
     finally:
-        ownership.restore(KIND, file)
+        ownership.restore(KERNEL_VALUE, file)
 
 
 def _write_shared(file: Path, value: str, ownership: Ownership) -> None:
     """Write it, unless another harness measures with another value of it."""
     try:
-        with ownership.share(KIND, file, partial(_value, file)) as is_shared:
-            if is_shared and (now := _value(file)) != value:
+        with ownership.share(KERNEL_VALUE, file, partial(read_setting, file)) as is_shared:
+            if is_shared and (now := read_setting(file)) != value:
                 raise MachineError(
                     f"another edgebench measures with {now}, not {value}",
                     where=str(file),
@@ -63,18 +54,3 @@ def _write_shared(file: Path, value: str, ownership: Ownership) -> None:
             where=str(file),
             remedy="leave --kernel out",
         ) from error
-
-
-def put_back(file: Path, before: str) -> str | None:
-    """Put a file's value back; None if the file has it, or is none that may be set."""
-    if not _FILES.fullmatch(str(file)) or not file.exists() or _value(file) == before:
-        return None
-    file.write_text(before)
-    return f"put {file} back to {before}"
-
-
-def _value(file: Path) -> str:
-    """Of several that the file offers the chosen one."""
-    text = file.read_text().strip()
-    chosen = _CHOSEN.search(text)
-    return chosen[1] if chosen else text

@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from edgebench.cgroups.cleanup import CLEARERS, RESTORERS, lift_limits
 from edgebench.errors import MachineError
 from edgebench.safe_files import (
     PART,
@@ -285,8 +286,6 @@ def clear_claims(path: Path) -> list[str]:
     Raises:
         MachineError: something can't be removed; the state file then stays.
     """
-    from edgebench.cgroups.cleanup import CLEARERS, RESTORERS, lift_limits
-
     held = claims(path)
     sentences = []
     # A cgroup of version 1 has a folder for memory and another for its disks.
@@ -336,8 +335,6 @@ def _state_before(folder: Path, kind: str, target: Path, without: Path | None = 
 
 def _restore(path: Path, kind: str, target: Path, before: str) -> str | None:
     """Restore the state, unless another state file claims it too; a sentence if that changed it."""
-    from edgebench.cgroups.cleanup import RESTORERS
-
     if _state_before(path.parent, kind, target, without=path) is not None:
         return None
     return RESTORERS[kind](target, before)

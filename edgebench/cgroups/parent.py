@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgebench.cgroups.delegation import DelegatedFolder, enable_controllers, find_base
+from edgebench.cgroups.delegation import DelegatedFolder, enable_controllers, enter_scope, find_base
 from edgebench.cgroups.files import unified_files
 from edgebench.cgroups.hierarchy import (
     Hierarchy,
@@ -23,7 +23,6 @@ from edgebench.cgroups.hierarchy import (
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.removal import remove_all
-from edgebench.cgroups.scope import enter_scope
 from edgebench.cgroups.support import Finding, no_support, support_findings
 from edgebench.cgroups.v1 import V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup

@@ -10,16 +10,15 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgebench.caller_process import CallError, call_as_caller
+from edgebench.cgroups.cleanup import clear_ram_disk, run_tool
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import MachineError
 from edgebench.identity import caller_identity
-from edgebench.safe_files import created, make_folder, make_private_folder, remove_folder, write
+from edgebench.safe_files import created, make_folder, make_private_folder
 from edgebench.safe_reading import open_to_read
 from edgebench.units import MIB, format_size
 
@@ -34,8 +33,7 @@ _MAKE_FILE_SYSTEM = ("mkfs.ext4", "-q", "-F", "-m", "0", "-b", "4096", "-N", "40
 _AT_ONCE = ("-O", "^has_journal", "-E", "nodiscard,lazy_itable_init=0")
 _SMALLER = "ask for less swap, or use the machine's own disk: leave disk=ram out"
 _COPY, _COPY_LIMIT_S = "edgebench.cgroups.ram_disk:copy_files", 3600.0
-#: Between attempts to unmount what an ended trial may still hold for a moment.
-_PAUSES_S = (0.1, 0.5, 2.0)
+_OTHER_DISK = "leave disk=ram out: then the machine's own disk is used"
 
 
 class RamDisk:
@@ -127,55 +125,24 @@ class RamDisk:
         make_private_folder(folder, reachable=caller_identity() is not None)
         for name in ("memory", "disk"):
             make_private_folder(folder / name)
-        _run(["mount", "-t", "ramfs", "-o", "mode=0700", "edgebench", str(folder / "memory")])
+        run_tool(
+            ["mount", "-t", "ramfs", "-o", "mode=0700", "edgebench", str(folder / "memory")],
+            _OTHER_DISK,
+        )
         file = folder / "memory" / "disk"
         _fill(file, size_bytes)
-        device = _run(["losetup", "--find", "--show", str(file)]).strip()
-        _run(["blockdev", "--setra", _READ_AHEAD_SECTORS, device])
-        _run([*_MAKE_FILE_SYSTEM, *_AT_ONCE, device])
-        _run(["mount", "-o", "noatime,nosuid,nodev", device, str(folder / "disk")])
+        device = run_tool(["losetup", "--find", "--show", str(file)], _OTHER_DISK).strip()
+        run_tool(["blockdev", "--setra", _READ_AHEAD_SECTORS, device], _OTHER_DISK)
+        run_tool([*_MAKE_FILE_SYSTEM, *_AT_ONCE, device], _OTHER_DISK)
+        run_tool(["mount", "-o", "noatime,nosuid,nodev", device, str(folder / "disk")], _OTHER_DISK)
         # From now on the kernel lets the device go as soon as it is unmounted.
-        _run(["losetup", "--detach", device])
+        run_tool(["losetup", "--detach", device], _OTHER_DISK)
 
     def __enter__(self) -> RamDisk:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.off()
-
-
-def clear_ram_disk(folder: Path) -> str | None:
-    """Unmount edgebench's disk in memory and free it; None if it is gone.
-
-    Raises:
-        MachineError: something still uses it.
-    """
-    if not folder.name.startswith("edgebench-ram-disk-") or folder.is_symlink():
-        return None
-    if not folder.is_dir():
-        return None
-    _unmount(folder / "disk")
-    if (file := folder / "memory" / "disk").is_file():
-        # A process that began meanwhile with mounts of its own may keep the device: without memory.
-        write(file, b"")
-    for loop in Path("/sys/block").glob("loop*/loop/backing_file"):
-        if loop.read_text().strip() == str(folder / "memory" / "disk"):
-            _run(["losetup", "--detach", f"/dev/{loop.parent.parent.name}"])
-    _unmount(folder / "memory", "--lazy")
-    remove_folder(folder)
-    return f"removed the disk in memory {folder}"
-
-
-def _unmount(folder: Path, *how: str) -> None:
-    for pause_s in (*_PAUSES_S, None):
-        if not folder.is_mount():
-            return
-        try:
-            _run(["umount", *how, str(folder)])
-        except MachineError:
-            if pause_s is None:
-                raise
-            time.sleep(pause_s)
 
 
 def _fill(file: Path, size_bytes: int) -> None:
@@ -206,20 +173,3 @@ def _copy_below(source: Path, copy: Path) -> None:
             new.flush()
             # Dirty pages would still be on their way while the first trial is timed.
             os.fsync(new.fileno())
-
-
-def _run(words: Sequence[str]) -> str:
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise MachineError(
-            f"{words[0]} is not on this machine, so no disk can be made in memory",
-            remedy="apt-get install util-linux mount e2fsprogs, or leave disk=ram out",
-        ) from error
-    if done.returncode:
-        raise MachineError(
-            f"a disk in memory can't be made or removed: {done.stderr.strip()}",
-            where=" ".join(words[:1]),
-            remedy="leave disk=ram out: then the machine's own disk is used",
-        )
-    return done.stdout

@@ -1,4 +1,4 @@
-"""Starts and stops the sampler, and summarises its samples."""
+"""The sampler's process: started on a cgroup's files and stopped, its rows summarised and kept."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import os
 import statistics
 import subprocess
 import sys
+import zipfile
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from edgebench.cgroups.demand import MapsLook, demand_of
 from edgebench.cgroups.interface import HotFiles
-from edgebench.cgroups.sample_archive import SampleTable, write_archive
 from edgebench.cgroups.sampler import SAME_BYTES
-from edgebench.cgroups.slow_files import SmallFiles, small_files, stat_keys
 from edgebench.errors import MachineError
 from edgebench.records import SamplerReport, Watching
 from edgebench.safe_files import open_empty, remove_file
@@ -32,6 +31,25 @@ ONE_CORE_QUIET_INTERVAL_S = 0.05
 #: The same of ``memory.stat`` and the other files that change slowly.
 STAT_INTERVAL_S, QUIET_STAT_INTERVAL_S = 0.01, 0.05
 _JOIN_PATIENCE_S = 5.0
+#: Column → its key in v1's and in v2's ``memory.stat``; None: it has a file of its own.
+_STAT_KEYS: dict[str, tuple[str | None, str | None]] = {
+    "anon_bytes": ("total_rss", "anon"),
+    "file_bytes": ("total_cache", "file"),
+    "mapped_file_bytes": ("total_mapped_file", "file_mapped"),
+    "shmem_bytes": ("total_shmem", "shmem"),
+    "swap_bytes": ("total_swap", None),
+    "swapcached_bytes": ("total_swapcached", "swapcached"),
+    "page_tables_bytes": (None, "pagetables"),
+    "slab_bytes": (None, "slab"),
+    "major_faults": ("total_pgmajfault", "pgmajfault"),
+    "refault_anon": ("total_workingset_refault_anon", "workingset_refault_anon"),
+    "refault_file": ("total_workingset_refault_file", "workingset_refault_file"),
+    "kernel_bytes": (None, "kernel"),
+}
+#: Small files: path, column → shape (see the sampler's ``numbers``).
+SmallFiles = list[tuple[Path, dict[str, str]]]
+#: Columns, and rows of int64 one after the other.
+SampleTable: TypeAlias = "tuple[Sequence[str], array[int]]"
 
 
 @dataclass(frozen=True)
@@ -223,3 +241,46 @@ class SamplerProcess:
         write_archive(target, {"fast": fast, "stat": stat, **more})
         for file in self._files:
             remove_file(file)
+
+
+def stat_keys(stat: Path | None) -> dict[str, str]:
+    """Column → its key in this ``memory.stat``; only version 1 sums up with ``total_`` keys."""
+    if stat is None:
+        return {}
+    version = 0 if "\ntotal_rss " in stat.read_text() else 1
+    return {name: key for name, keys in _STAT_KEYS.items() if (key := keys[version])}
+
+
+def small_files(hot: HotFiles) -> SmallFiles:
+    """Each small file with its columns and their shapes."""
+    small: SmallFiles = []
+    if hot.swap and not hot.swap_is_memsw:
+        small.append((hot.swap, {"swap_bytes": "bare"}))
+    if hot.kernel:
+        small.append((hot.kernel, {"kernel_bytes": "bare"}))
+    if hot.pressure:
+        small.append((hot.pressure, {"pressure_full_us": "full"}))
+    if hot.io:
+        words = ("rbytes=", "wbytes=") if hot.io.name == "io.stat" else ("Read", "Write")
+        columns = ("io_read_bytes", "io_write_bytes")
+        small.append((hot.io, dict(zip(columns, words, strict=True))))
+    return small
+
+
+def write_archive(target: BinaryIO, tables: Mapping[str, SampleTable]) -> None:
+    """Write each table's columns and rows of int64 as a structured array of its name."""
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, (columns, rows) in tables.items():
+            header = _npy_header(columns, len(rows) // len(columns))
+            # With no date: a board without a clock boots in 1970, which no zip file can hold.
+            member = zipfile.ZipInfo(f"{name}.npy")
+            archive.writestr(member, header + rows.tobytes(), zipfile.ZIP_DEFLATED, 1)
+
+
+def _npy_header(columns: Sequence[str], rows: int) -> bytes:
+    """The head of a structured array in numpy's format 1.0 (numpy.lib.format)."""
+    fields = [(name, "<i8") for name in columns]
+    text = repr({"descr": fields, "fortran_order": False, "shape": (rows,)})
+    length = -(-(10 + len(text) + 1) // 64) * 64 - 10
+    head = b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little")
+    return head + text.encode().ljust(length - 1) + b"\n"

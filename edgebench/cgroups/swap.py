@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgebench.cgroups.cleanup import clear_swap_file, clear_zram
+from edgebench.cgroups.cleanup import clear_swap_file, clear_zram, run_tool
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import MachineError
 from edgebench.safe_files import make_private_folder, open_file, remove_empty_folder
@@ -239,16 +239,6 @@ def _first_in_use() -> list[str]:
 
 
 def _swap_on(device: Path) -> None:
+    remedy = "use another folder's disk, or another kind of swap"
     for words in (["mkswap", str(device)], ["swapon", *_first_in_use(), str(device)]):
-        try:
-            done = subprocess.run(words, capture_output=True, text=True, check=False)
-        except FileNotFoundError as error:
-            raise MachineError(
-                f"{words[0]} is not on this machine", remedy="apt-get install util-linux mount"
-            ) from error
-        if done.returncode:
-            raise MachineError(
-                f"{words[0]} failed: {done.stderr.strip()}",
-                where=str(device),
-                remedy="use another folder's disk, or another kind of swap",
-            )
+        run_tool(words, remedy, device)

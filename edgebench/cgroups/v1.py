@@ -13,7 +13,6 @@ from edgebench.cgroups.counters import Counters, CounterSource, Sources, sum_cou
 from edgebench.cgroups.files import (
     CPU_PERIOD_US,
     PAGE,
-    check_applied,
     check_cores,
     cpu_files,
     cpuset_files,
@@ -100,23 +99,20 @@ class V1Cgroup(Cgroup):
         put(files, "mems", above.mems)
         put(files, "cpus", set(cores) if cores else above.cpus)
 
-    def set_limits(self, limits: Limits) -> Limits:
-        """Set the limits and read them back. Version 1 limits memory + swap, not swap alone.
+    @property
+    def limit_file(self) -> Path:
+        """The file of the memory limit."""
+        return self.path / "memory.limit_in_bytes"
+
+    def _write_limits(self, limits: Limits) -> None:
+        """Version 1 limits memory + swap, not swap alone.
 
         So ``swap_bytes`` comes back as None where memory is unlimited.
         """
-        self._set_swap_use(limits.swap_bytes)
+        # Swappiness 0 keeps a cgroup of version 1 out of swap (Documentation/cgroup-v1/memory).
+        put(self._memory, "swappiness", 0 if limits.swap_bytes == 0 else self._swappiness)
         self._set_memory(limits)
         self._set_cpu(limits)
-        applied = replace(self.read_limits(limits), disks=self.hold_disks(limits.disks))
-        check_applied(
-            limits.memory_bytes, applied.memory_bytes, self.path / "memory.limit_in_bytes"
-        )
-        return applied
-
-    def _set_swap_use(self, swap_bytes: int | None) -> None:
-        """Swappiness 0 keeps a cgroup of version 1 out of swap (Documentation/cgroup-v1/memory)."""
-        put(self._memory, "swappiness", 0 if swap_bytes == 0 else self._swappiness)
 
     def _set_memory(self, limits: Limits) -> None:
         memory, both = limits.memory_bytes, None
@@ -130,19 +126,16 @@ class V1Cgroup(Cgroup):
         for name, value in writes:
             put(self._memory, name, value)
 
-    def move_memory_limit(self, memory_bytes: int | None, swap_bytes: int | None) -> int | None:
-        """Change the memory limit; the kernel reclaims at once, and may need several tries."""
+    def _write_memory(self, limits: Limits) -> None:
+        """The kernel may need several tries to reclaim enough."""
         for left in reversed(range(_TRIES)):
             try:
-                self._set_memory(Limits(memory_bytes, swap_bytes))
-                break
+                self._set_memory(limits)
+                return
             except CgroupError as error:
                 if not left or not is_busy(error):
                     raise
                 time.sleep(_PAUSE_S)
-        applied = _limit(self._memory.limit_in_bytes)
-        check_applied(memory_bytes, applied, self.path / "memory.limit_in_bytes")
-        return applied
 
     def _set_cpu(self, limits: Limits) -> None:
         if "cpuset" in self._folders:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from edgebench.cgroups.counters import Counters, CounterSource, Sources, sum_counter
 from edgebench.cgroups.files import (
     PAGE,
-    check_applied,
     check_cores,
     has,
     missing_controller,
@@ -52,6 +52,25 @@ SOURCES: Sources = {
     "oom_kills": CounterSource("memory", "memory.events", "oom_kill"),
     "limit_hits": CounterSource("memory", "memory.events", "max"),
 }
+
+
+@dataclass(frozen=True)
+class LimitFile:
+    """The typed attribute behind a limit, whose controller has it, and the limit in words."""
+
+    attribute: str
+    controller: str
+    words: str
+
+
+_MEMORY = "memory_bytes"
+#: Each limit of :class:`Limits` that is one file.
+LIMITS = {
+    _MEMORY: LimitFile("memory_max", "memory", "a memory limit"),
+    "swap_bytes": LimitFile("swap_max", "swap", "a limit of swap"),
+    "cpu_quota": LimitFile("cpu_max", "cpu", "a CPU quota"),
+    "pids": LimitFile("pids_max", "pids", "a limit of processes"),
+}
 _LOCAL_KILLS = CounterSource("memory", "memory.events.local", "oom_kill")
 #: Peak files, each reset only for the descriptor that writes to it, and the counter it holds.
 _MARKS = {"memory.peak": "peak_bytes", "memory.swap.peak": "swap_peak_bytes"}
@@ -71,48 +90,38 @@ class V2Cgroup(Cgroup):
             # Else the kernel kills one process of the workload and leaves the others hanging.
             put(self._files, "oom_group", True)
 
-    def set_limits(self, limits: Limits) -> Limits:
-        """Set the limits and read them back as the kernel rounded them."""
-        put(self._files, "memory_max", limits.memory_bytes)
-        self._put_if("swap_max", limits.swap_bytes, "swap", "a limit of swap")
-        self._put_if("cpu_max", limits.cpu_quota, "cpu", "a CPU quota")
-        self._put_if("pids_max", limits.pids, "pids", "a limit of processes")
+    @property
+    def limit_file(self) -> Path:
+        """The file of the memory limit."""
+        return self.path / "memory.max"
+
+    def _write_limits(self, limits: Limits) -> None:
+        for name, limit in LIMITS.items():
+            value = getattr(limits, name)
+            if has(self._files, limit.attribute) or name == _MEMORY:
+                put(self._files, limit.attribute, value)
+            elif value:
+                raise missing_controller(limit.controller, limit.words)
         if has(self._files, "cpus"):
             put(self._files, "cpus", limits.cores or ())
         else:
             check_cores(limits.cores)
-        applied = replace(self.read_limits(limits), disks=self.hold_disks(limits.disks))
-        check_applied(limits.memory_bytes, applied.memory_bytes, self.path / "memory.max")
-        return applied
 
-    def move_memory_limit(self, memory_bytes: int | None, swap_bytes: int | None) -> int | None:
-        """Change the memory limit; the kernel reclaims at once, and kills if it can't."""
-        put(self._files, "memory_max", memory_bytes)
-        applied: int | None = self._files.memory_max
-        check_applied(memory_bytes, applied, self.path / "memory.max")
-        return applied
-
-    def _put_if(self, name: str, value: float | None, controller: str, what: str) -> None:
-        if has(self._files, name):
-            put(self._files, name, value)
-        elif value:
-            raise missing_controller(controller, what)
+    def _write_memory(self, limits: Limits) -> None:
+        put(self._files, LIMITS[_MEMORY].attribute, limits.memory_bytes)
 
     def read_limits(self, asked: Limits) -> Limits:
         """The limits but those of disks, as the kernel has them now."""
         files = self._files
-        return Limits(
-            memory_bytes=files.memory_max,
-            swap_bytes=files.swap_max if has(files, "swap_max") else None,
-            cores=self._cores(asked),
-            cpu_quota=files.cpu_max if has(files, "cpu_max") else None,
-            pids=files.pids_max if has(files, "pids_max") else None,
-        )
-
-    def _cores(self, asked: Limits) -> tuple[int, ...] | None:
-        if asked.cores is None or not has(self._files, "effective_cpus"):
-            return asked.cores
-        return tuple(sorted(self._files.effective_cpus))
+        found: dict[str, Any] = {
+            name: getattr(files, limit.attribute)
+            for name, limit in LIMITS.items()
+            if has(files, limit.attribute)
+        }
+        cores = asked.cores
+        if cores is not None and has(files, "effective_cpus"):
+            cores = tuple(sorted(files.effective_cpus))
+        return Limits(cores=cores, **found)
 
     def read(self) -> Counters:
         """All counters that the kernel has, now; peaks since the last :meth:`reset_peak`."""

@@ -80,7 +80,7 @@ def _watch(tail: SweepTail, once: bool) -> SweepState:
     from rich.live import Live
 
     from edgebench.cli.watch_view import view
-    from edgebench.measures.machine.system_memory import read_system
+    from edgebench.measures.machine.system_files import read_system
 
     console = make_console()
     state = tail.poll()

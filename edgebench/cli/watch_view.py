@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.text import Text
 
-    from edgebench.measures.machine.system_memory import SystemMemory
+    from edgebench.measures.machine.system_files import SystemMemory
     from edgebench.results.live.events import EndedSpan, Metric, OpenSpan
     from edgebench.results.live.sweep import SweepState
     from edgebench.results.live.trial import TrialTail

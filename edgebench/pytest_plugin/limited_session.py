@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from edgebench.cgroups.limit_check import check_limit
+from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.run.echo import echo_to
 from edgebench.run.session import Session, open_session
 

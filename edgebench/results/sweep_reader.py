@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import ResultsError
-from edgebench.measures.reading import Reading
+from edgebench.measures.strategy import Reading
 from edgebench.records import TrialRecord, is_number
 from edgebench.results.columns import ColumnTable, columns_of
 from edgebench.results.layout import (

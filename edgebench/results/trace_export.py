@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies.sampled import STATISTICS_REMEDY
+from edgebench.measures.strategies.cgroup import STATISTICS_REMEDY
 from edgebench.spans import Span, finished_spans, unfinished_spans
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from edgebench.errors import ResultsError
-from edgebench.measures.reading import Reading, SpanReading
-from edgebench.measures.registry import beside, in_every_trial
+from edgebench.measures.strategies import beside, in_every_trial
+from edgebench.measures.strategies.cgroup import Statistics
 from edgebench.measures.strategies.process import Process
-from edgebench.measures.strategies.sampled import Statistics
-from edgebench.measures.strategy import TrialData
+from edgebench.measures.strategy import Reading, SpanReading, TrialData
 from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep
 from edgebench.spans import Span

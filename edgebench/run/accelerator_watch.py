@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgebench.measures.machine.accelerator_memory import (
+from edgebench.measures.machine.accelerators import (
     SYSTEM_FIGURES,
     ProcessMemory,
     process_memory,

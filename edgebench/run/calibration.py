@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from edgebench.cgroups.disk_speed import DiskSpeed, disk_speed
+from edgebench.cgroups.storage_check import DiskSpeed, disk_speed
 from edgebench.errors import ResultsError
 from edgebench.measures.machine.disks import swap_devices
 from edgebench.measures.machine.environment import capture, device_name

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgebench.cgroups.disk_limits import DiskLimit
-from edgebench.cgroups.disk_speed import DiskSpeed
+from edgebench.cgroups.storage_check import DiskSpeed
 from edgebench.errors import CgroupError
 from edgebench.measures.machine.disks import WholeDisk, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError

@@ -11,9 +11,9 @@ from edgebench.cgroups.kernel_values import kernel_values
 from edgebench.errors import MachineError, UnsafePathError
 from edgebench.extras import need
 from edgebench.layers.names import CUDA
-from edgebench.measures.machine.cuda_presence import why_no_cuda
+from edgebench.measures.machine.accelerators import why_no_cuda
 from edgebench.measures.machine.environment import capture
-from edgebench.measures.registry import with_own_trial
+from edgebench.measures.strategies import with_own_trial
 from edgebench.records import TrialRecord
 from edgebench.run.network_manifest import network_manifest
 from edgebench.run.storage_places import weights_of

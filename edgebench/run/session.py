@@ -15,7 +15,7 @@ from edgebench.cgroups.parent import find_parent
 from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.cgroups.swap import SwapControl
 from edgebench.identity import caller_identity
-from edgebench.measures.machine.sensors.search import find_sensors
+from edgebench.measures.machine.sensors.places import find_sensors
 from edgebench.measures.machine.system_files import SystemFiles, usable_ram_bytes
 from edgebench.measures.strategies.gnu_time import find_gnu_time
 from edgebench.run.scratch import claimed_folder

@@ -17,15 +17,14 @@ import msgspec
 
 from edgebench.caller_process import CallError, call_as_caller
 from edgebench.identity import Identity
-from edgebench.measures.reading import Reading
-from edgebench.measures.registry import with_own_trial
-from edgebench.measures.strategy import Strategy, StrategyOptions
+from edgebench.measures.strategies import with_own_trial
+from edgebench.measures.strategy import Reading, Strategy, StrategyOptions
 from edgebench.records import TrialRecord
 from edgebench.run.launch import Launch
 from edgebench.run.trial_record import TrialRequest
 from edgebench.safe_files import make_folder, remove_folder, write
 
-_READ = "edgebench.measures.own_trial:read_own_trial"
+_READ = "edgebench.measures.strategies:read_own_trial"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from edgebench.measures.machine.sensors.energy import Energy, SensorSeries, Window, energy_of
+from edgebench.measures.machine.sensors.places import PI_CAUSES
 from edgebench.measures.machine.sensors.sensor import (
     CLOCK,
     EVENTS,
@@ -17,7 +18,6 @@ from edgebench.measures.machine.sensors.sensor import (
     TEMPERATURE,
     PowerDomain,
 )
-from edgebench.measures.machine.sensors.state import PI_CAUSES
 from edgebench.records import TrialRecord
 from edgebench.results.stages import START, STEADY, round_stages
 from edgebench.run.sensor_watch import SensorReadings

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from edgebench.cgroups.limit_check import check_limit
+from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial

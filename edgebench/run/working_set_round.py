@@ -7,7 +7,7 @@ from typing import Any
 
 from edgebench.cgroups.counters import parse_counters
 from edgebench.cgroups.interface import Cgroup
-from edgebench.cgroups.touched_pages import TouchedPages, forget_touched, touched_pages
+from edgebench.cgroups.process_maps import TouchedPages, forget_touched, touched_pages
 from edgebench.spans import finished_spans
 from edgebench.working_set import NOT_REACHED, WorkingSet
 

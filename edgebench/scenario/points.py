@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgebench.layers.references import TIMM, TRANSFORMERS
-from edgebench.measures.registry import strategy_of
+from edgebench.measures.strategies import strategy_of
 from edgebench.records import LimitSetting
 from edgebench.units import parse_share
 from edgebench.workloads.engines.registry import TORCH, engine_of

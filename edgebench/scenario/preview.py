@@ -17,8 +17,8 @@ from edgebench.boards.board import find_board
 from edgebench.extras import install, missing
 from edgebench.layers.names import CUDA
 from edgebench.layers.references import CODE, ModelReference
-from edgebench.measures.machine.cuda_presence import why_no_cuda
-from edgebench.measures.registry import with_own_trial
+from edgebench.measures.machine.accelerators import why_no_cuda
+from edgebench.measures.strategies import with_own_trial
 from edgebench.processes import find_program
 from edgebench.scenario.limits import WALK
 from edgebench.scenario.planner import has_start, walks

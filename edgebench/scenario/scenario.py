@@ -17,8 +17,8 @@ from pydantic import Field, PrivateAttr, ValidationError, WrapValidator, model_v
 from edgebench.errors import ScenarioError, UsageError
 from edgebench.layers.disk import digest
 from edgebench.layers.names import STREAM
-from edgebench.measures.registry import with_own_trial
-from edgebench.measures.strategies.sampled import STATISTICS
+from edgebench.measures.strategies import with_own_trial
+from edgebench.measures.strategies.cgroup import STATISTICS
 from edgebench.measures.strategy import StrategyOptions
 from edgebench.safe_reading import read_text
 from edgebench.scenario.faults import Fault, KeysError, Named, faults_of, file_error_words

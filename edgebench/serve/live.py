@@ -17,7 +17,7 @@ from typing import Any
 
 from edgebench.errors import EdgebenchError
 from edgebench.kills import needs_explanation
-from edgebench.measures.machine.system_memory import read_system
+from edgebench.measures.machine.system_files import read_system
 from edgebench.results.live.sweep import SweepState, SweepTail, newest_running
 from edgebench.serve.job_queue import JobQueue
 from edgebench.serve.page_data import job_data, sweep_data, system_row, trial_data, trial_update

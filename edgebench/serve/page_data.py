@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from edgebench.boards.board import known_boards
-from edgebench.measures.machine.system_memory import SystemMemory
-from edgebench.measures.strategies.sampled import STATISTICS_REMEDY
+from edgebench.measures.machine.system_files import SystemMemory
+from edgebench.measures.strategies.cgroup import STATISTICS_REMEDY
 from edgebench.results.live.events import EndedSpan
 from edgebench.results.live.sweep import SweepState
 from edgebench.results.live.trial import KINDS, TrialTail

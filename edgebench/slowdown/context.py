@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgebench.results.results import Results
     from edgebench.storage_speed import StorageSpeed
 
-#: An environment's key of the multi-generation LRU (:mod:`edgebench.measures.machine.reclaim`).
+#: An environment's key of the multi-generation LRU (:mod:`edgebench.measures.machine.environment`).
 _GENERATIONS = "lru_gen"
 _Made = TypeVar("_Made")
 #: What a data set has if the sweep has no number of them.

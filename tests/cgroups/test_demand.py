@@ -15,11 +15,12 @@ from typing import cast
 import numpy as np
 import pytest
 
-from edgebench.cgroups.demand import MapsLook, MapsWatch, demand_of, mapped_bytes
+from edgebench.cgroups.demand import MapsLook, MapsWatch, demand_of
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.mapped_files import MappedFiles, mapped_in, memory_devices
+from edgebench.cgroups.process_maps import MappedFiles, mapped_bytes, mapped_in, memory_devices
 from edgebench.cgroups.sampler_process import SamplerProcess
+from edgebench.cgroups.v2 import SOURCES
 
 MIB = 1 << 20
 #: What the kernel charges in batches, and what a process maps by the way.
@@ -212,6 +213,8 @@ def test_every_kind_of_memory_counts_once(cgroup: Cgroup, tmp_path: Path) -> Non
 
 class MadeUpGroup:
     """The test's own process, in a group whose statistics are a file."""
+
+    sources = SOURCES
 
     def __init__(self, stat: Path) -> None:
         self._stat = stat

@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 from edgebench.cgroups.disk_limits import DiskLimit, lift_disk_limits, set_disk_limits
-from edgebench.cgroups.disk_speed import probe
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup
-from edgebench.cgroups.storage_check import TOLERANCE, prove_storage
+from edgebench.cgroups.storage_check import TOLERANCE, probe, prove_storage
 from edgebench.errors import CgroupError
 from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups.kernel_values import KIND, kernel_values
+from edgebench.cgroups.cleanup import KERNEL_VALUE
+from edgebench.cgroups.kernel_values import kernel_values
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.errors import MachineError
 
@@ -117,6 +118,6 @@ def test_no_other_file_is_written(folder: Path, tmp_path: Path):
                 kernel_values({file: "new"}, ownership),
             ):
                 pass
-            ownership.claim(KIND, f"{file}=new")
+            ownership.claim(KERNEL_VALUE, f"{file}=new")
     assert clear_leftovers(folder) == []
     assert precious.read_text() == "old"

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from edgebench.cgroups.interface import Cgroup, Limits
-from edgebench.cgroups.limit_check import check_limit
+from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import CgroupError
 

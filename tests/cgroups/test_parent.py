@@ -192,7 +192,7 @@ sys.path[:0] = json.loads(sys.argv[1])
 from pathlib import Path
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
-from edgebench.cgroups.limit_check import check_limit
+from edgebench.cgroups.kernel_checks import check_limit
 with Ownership(Path(sys.argv[2])) as ownership:
     parent = find_parent(ownership)
     proof = check_limit(parent)

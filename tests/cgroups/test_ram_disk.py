@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.cgroups.cleanup import clear_ram_disk
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
-from edgebench.cgroups.ram_disk import RamDisk, clear_ram_disk
+from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.cgroups.swap import SWAPS, SwapControl
 from edgebench.errors import MachineError
 from edgebench.measures.machine.disks import disk_of, whole_disk
@@ -33,15 +34,15 @@ from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.swap import SwapControl
 own = Ownership(Path(sys.argv[1]))
 disk = ram_disk.RamDisk(own, lambda: 1 << 40, Path(sys.argv[1]).parent)
-usual, left = ram_disk._run, int(sys.argv[2])
-def run(words):
+usual, left = ram_disk.run_tool, int(sys.argv[2])
+def run(words, *more):
     global left
     if left == 0:
         print(words, flush=True)
         os.kill(os.getpid(), 9)
     left -= 1
-    return usual(words)
-ram_disk._run = run
+    return usual(words, *more)
+ram_disk.run_tool = run
 SwapControl(own).use("file", 16 << 20, disk.need(24 << 20))
 os.kill(os.getpid(), 9)
 """

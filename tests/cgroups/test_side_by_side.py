@@ -18,10 +18,9 @@ from pathlib import Path
 import pytest
 
 from edgebench.cgroups import cleanup
-from edgebench.cgroups.delegation import LEAF
+from edgebench.cgroups.cleanup import KERNEL_VALUE, LEAF
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.kernel_values import KIND
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.v2 import V2Cgroup
 
@@ -158,7 +157,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         target.write_text(before)
         return f"restored {target.name}"
 
-    monkeypatch.setitem(cleanup.RESTORERS, KIND, restore)
+    monkeypatch.setitem(cleanup.RESTORERS, KERNEL_VALUE, restore)
     path = tmp_path / "value"
     path.write_text("3")
     return path
@@ -166,7 +165,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def change(ownership: Ownership, file: Path) -> bool:
     """Change the file as a harness does; whether another had changed it."""
-    with ownership.share(KIND, file, file.read_text) as is_shared:
+    with ownership.share(KERNEL_VALUE, file, file.read_text) as is_shared:
         file.write_text("0")
     return is_shared
 
@@ -200,7 +199,7 @@ def test_one_that_gives_up_early_leaves_it_to_the_other(state: Path, file: Path)
     """A remedy's trials end before the sweep does."""
     with Ownership(state) as one, Ownership(state) as other:
         assert (change(one, file), change(other, file)) == (False, True)
-        one.restore(KIND, file)
+        one.restore(KERNEL_VALUE, file)
         assert file.read_text() == "0"
-        other.restore(KIND, file)
+        other.restore(KERNEL_VALUE, file)
         assert file.read_text() == "3"

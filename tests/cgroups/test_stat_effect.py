@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.cgroups.kernel_checks import SWAP_BYTES, measure_stat_effect
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup
-from edgebench.cgroups.stat_effect import SWAP_BYTES, measure_stat_effect
 from edgebench.cgroups.swap import SwapControl
 from edgebench.errors import MachineError
 from edgebench.measures.machine.system_files import SystemFiles

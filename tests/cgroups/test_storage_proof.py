@@ -9,8 +9,7 @@ import pytest
 
 from edgebench.cgroups import storage_check
 from edgebench.cgroups.disk_limits import DiskLimit
-from edgebench.cgroups.disk_speed import ProbeResult
-from edgebench.cgroups.storage_check import SpeedProof, prove_storage
+from edgebench.cgroups.storage_check import ProbeResult, SpeedProof, prove_storage
 from edgebench.errors import CgroupError
 from edgebench.storage_speed import parse_storage
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups.touched_pages import (
+from edgebench.cgroups.process_maps import (
     TouchedPages,
     forget_touched,
     touched_in,

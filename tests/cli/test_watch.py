@@ -24,7 +24,7 @@ from terminal import Terminal
 from edgebench.cli.watch import watch
 from edgebench.cli.watch_view import view
 from edgebench.errors import UsageError
-from edgebench.measures.machine.system_memory import read_system
+from edgebench.measures.machine.system_files import read_system
 from edgebench.records import LimitSetting
 from edgebench.results.live.sweep import SweepState
 from edgebench.results.live.trial import TrialTail

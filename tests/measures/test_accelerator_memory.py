@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from accelerator_fakes import fake_nvml
 
-from edgebench.measures.machine.accelerator_memory import (
+from edgebench.measures.machine.accelerators import (
     NVMAP,
     SYSTEM_FIGURES,
     NvmapMemory,
     NvmlMemory,
     process_memory,
+    why_no_cuda,
 )
-from edgebench.measures.machine.cuda_presence import why_no_cuda
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 
 pytestmark = pytest.mark.torch

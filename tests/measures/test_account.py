@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgebench.measures.account import BASE, REST, Mark, items, mark_of
+from edgebench.measures.strategies.categories import BASE, REST, Mark, items, mark_of
 
 MIB = 1 << 20
 BASE_LOOK = {

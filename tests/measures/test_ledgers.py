@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 from looking import MIB, PARTS, look, resident, usage
 
-from edgebench.measures.balance import (
+from edgebench.measures.ledger import (
+    Figure,
+    Ledger,
+    Term,
     charged_to_own,
     own_memory,
     own_to_malloc,
     resident_to_charged,
     resident_to_proportional,
 )
-from edgebench.measures.ledger import Figure, Ledger, Term
-from edgebench.measures.reading import ErrorBar
+from edgebench.measures.strategy import ErrorBar
 
 EXACT = ErrorBar(0, "made up")
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgebench.errors import ResultsError, ScenarioError
-from edgebench.measures import registry
-from edgebench.measures.reading import ErrorBar, Reading
-from edgebench.measures.strategy import Strategy, TrialData
+from edgebench.measures import strategies
+from edgebench.measures.strategy import ErrorBar, Reading, Strategy, TrialData
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.results import Results, load
 from edgebench.results.summary import summarise
@@ -120,7 +119,7 @@ class _Silent:
 def made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The made-up strategies are known."""
     for strategy in (Working(), Absent(), Crashing(), Slow()):
-        monkeypatch.setitem(registry.with_own_trial(), strategy.name, strategy)
+        monkeypatch.setitem(strategies.with_own_trial(), strategy.name, strategy)
 
 
 def sweep(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sensor_trees import Tree, power_of
 
-from edgebench.measures.machine.sensors.search import find_sensors
+from edgebench.measures.machine.sensors.places import find_sensors
 
 
 def test_a_mouse_s_battery_is_not_the_machine_s(tmp_path: Path):

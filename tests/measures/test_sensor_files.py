@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sensor_trees import Tree, numbers_of, power_of
 
-from edgebench.measures.machine.sensors.search import find_sensors
+from edgebench.measures.machine.sensors.places import find_sensors
 from edgebench.measures.machine.sensors.sensor import MISSING, SensorGoneError, SensorReader
 
 

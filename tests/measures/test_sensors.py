@@ -8,7 +8,7 @@ import pytest
 from sensor_trees import BOARDS, Tree, numbers_of, power_of
 
 from edgebench.measures.machine.environment import capture
-from edgebench.measures.machine.sensors.search import MOST_OF_A_KIND, find_sensors
+from edgebench.measures.machine.sensors.places import MOST_OF_A_KIND, find_sensors
 from edgebench.measures.machine.sensors.sensor import KINDS, MISSING, Sensor
 from edgebench.measures.machine.system_files import SystemFiles
 

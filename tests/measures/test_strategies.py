@@ -12,15 +12,13 @@ import pytest
 from looking import MIB, look, resident, span_events
 
 from edgebench.errors import ResultsError
-from edgebench.measures.reading import ErrorBar, Reading, SpanReading
-from edgebench.measures.registry import all_strategies, with_own_trial
+from edgebench.measures.strategies import all_strategies, with_own_trial
 from edgebench.measures.strategies.analytic import Analytic
+from edgebench.measures.strategies.cgroup import CANT_RESET, KernelMark, Sampled
 from edgebench.measures.strategies.gnu_time import GnuTimeStrategy
-from edgebench.measures.strategies.kernel import CANT_RESET, KernelMark
 from edgebench.measures.strategies.process import Malloc, Process, Proportional, ResidentAndSwapped
-from edgebench.measures.strategies.sampled import Sampled
 from edgebench.measures.strategies.torch_allocations import TorchAllocations
-from edgebench.measures.strategy import TrialData
+from edgebench.measures.strategy import ErrorBar, Reading, SpanReading, TrialData
 from edgebench.measures.torch_profiler import ALLOCATIONS
 from edgebench.measures.view import view_of
 from edgebench.records import LimitSetting, SamplerReport, TrialRecord, Watching

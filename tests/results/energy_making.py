@@ -10,7 +10,7 @@ from typing import Any
 
 from results_making import MIB, inference_events, make_sweep, record
 
-from edgebench.cgroups.sample_archive import write_archive
+from edgebench.cgroups.sampler_process import write_archive
 from edgebench.measures.machine.sensors.sensor import (
     LEVEL,
     POWER,

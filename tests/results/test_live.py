@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from made_sweep import Shape, make
 
-from edgebench.measures.strategies.sampled import STATISTICS_REMEDY
+from edgebench.measures.strategies.cgroup import STATISTICS_REMEDY
 from edgebench.records import LimitSetting
 from edgebench.results.layout import open_locked
 from edgebench.results.live.events import EventTail

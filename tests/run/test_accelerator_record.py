@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.measures.machine.accelerator_memory import ProcessMemory
+from edgebench.measures.machine.accelerators import ProcessMemory
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.record_types import find_fault

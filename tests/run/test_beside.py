@@ -13,8 +13,7 @@ import pytest
 
 from edgebench.analysis.environments import environment_differences, value_text
 from edgebench.measures.machine.disks import WholeDisk, disk_of, whole_disk
-from edgebench.measures.machine.environment import capture
-from edgebench.measures.machine.reclaim import damon, memory_daemons
+from edgebench.measures.machine.environment import capture, damon, memory_daemons
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.checks import CheckTarget
 from edgebench.run.checks.reclaim import (

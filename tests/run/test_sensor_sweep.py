@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sensor_trees import Tree, be_patient
 
-from edgebench.measures.machine.sensors.search import find_sensors
+from edgebench.measures.machine.sensors.places import find_sensors
 from edgebench.results.results import Results, load
 from edgebench.run import session as session_module
 from edgebench.run.sweep import SweepOptions, run_sweep

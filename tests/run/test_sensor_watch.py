@@ -16,7 +16,7 @@ from sensor_trees import Tree, be_patient
 
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
-from edgebench.measures.machine.sensors.search import find_sensors
+from edgebench.measures.machine.sensors.places import find_sensors
 from edgebench.measures.machine.sensors.sensor import FAN, Sensor, SensorReader, Sensors
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.layer_frames import sample_table

@@ -9,7 +9,7 @@ import pytest
 from shared_sweeps import SharedSweep
 
 from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
-from edgebench.measures.strategies.sampled import STATISTICS_REMEDY
+from edgebench.measures.strategies.cgroup import STATISTICS_REMEDY
 from edgebench.report.figures import memory_time
 from edgebench.results.kill_rate import how_watched, watching_warnings
 from edgebench.results.results import Results, load

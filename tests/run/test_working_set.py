@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgebench.cgroups.touched_pages import TouchedPages
+from edgebench.cgroups.process_maps import TouchedPages
 from edgebench.run.working_set_round import working_set
 from edgebench.working_set import WorkingSet
 

@@ -20,9 +20,9 @@ with atheris.instrument_imports(include=["edgebench"]):
     from edgebench.cgroups.counters import parse_counters
     from edgebench.cgroups.hierarchy import parse_mounts, parse_own_paths
     from edgebench.errors import EdgebenchError
-    from edgebench.measures.heap.dump import parse_dump
-    from edgebench.measures.heap.massif_file import parse_massif
     from edgebench.measures.strategies.gnu_time import read_report
+    from edgebench.measures.strategies.massif import parse_massif
+    from edgebench.measures.strategies.tcmalloc import parse_dump
     from edgebench.results.sweep_reader import read_records
     from edgebench.run.process import WorkloadProcess
     from edgebench.scenario.scenario import load_scenario

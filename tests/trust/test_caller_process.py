@@ -16,9 +16,8 @@ import pytest
 from edgebench import caller_process
 from edgebench.caller_process import NOT_FOUND, CallError, call_as_caller, run_as_caller
 from edgebench.identity import Identity
-from edgebench.measures import registry
-from edgebench.measures.reading import ErrorBar, Reading
-from edgebench.measures.strategy import Strategy, StrategyOptions, TrialData
+from edgebench.measures import strategies
+from edgebench.measures.strategy import ErrorBar, Reading, Strategy, StrategyOptions, TrialData
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.strategy_trial import StrategyTrial
 
@@ -104,7 +103,7 @@ class Lying(Told):
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where a strategy's trial has its folder; the strategies above are known."""
     for strategy in (Told(), Lying()):
-        monkeypatch.setitem(registry.with_own_trial(), strategy.name, strategy)
+        monkeypatch.setitem(strategies.with_own_trial(), strategy.name, strategy)
     with tempfile.TemporaryDirectory(prefix="caller-", dir="/var/tmp") as name:
         Path(name).chmod(0o711)
         yield Path(name)

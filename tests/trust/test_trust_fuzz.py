@@ -23,9 +23,9 @@ from edgebench.cgroups.hierarchy import parse_mounts, parse_own_paths
 from edgebench.cgroups.leftovers import claims
 from edgebench.cli.show import show
 from edgebench.errors import EdgebenchError, ResultsError, ScenarioError, UsageError
-from edgebench.measures.heap.dump import parse_dump
-from edgebench.measures.heap.massif_file import parse_massif
 from edgebench.measures.strategies.gnu_time import GnuTime, read_report
+from edgebench.measures.strategies.massif import parse_massif
+from edgebench.measures.strategies.tcmalloc import parse_dump
 from edgebench.records import is_number
 from edgebench.results.results import load
 from edgebench.scenario.scenario import load_scenario

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from shared_sweeps import SharedSweep
 
-from edgebench.measures.account import REST
-from edgebench.measures.strategies.categories import MARK
+from edgebench.measures.strategies.categories import MARK, REST
 from edgebench.records import SCHEMA
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgebench.measures.ledger import Figure
-from edgebench.measures.reading import ErrorBar
 from edgebench.measures.strategies.process import resident
+from edgebench.measures.strategy import ErrorBar
 from edgebench.results.trial_readings import SpanKey, TrialReadings
 from edgebench.spans import Span
 

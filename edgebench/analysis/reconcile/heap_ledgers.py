@@ -11,7 +11,7 @@ from edgebench.analysis.reconcile.boundary import (
     span_label,
     trial_peak,
 )
-from edgebench.measures import balance
+from edgebench.measures import ledger
 from edgebench.measures.ledger import Ledger, Term, without_zeros
 from edgebench.results.trial_readings import SpanKey, TrialReadings
 
@@ -21,13 +21,13 @@ INIT = SpanKey("init", -1, None, None, 0)
 
 def own_to_malloc_ledger(process: TrialReadings, at: SpanBoundary) -> Ledger | None:
     """From the process's own memory to malloc's count, in one look."""
-    own, used = balance.own_memory(at.look), at.look.get("heap_used_bytes")
+    own, used = ledger.own_memory(at.look), at.look.get("heap_used_bytes")
     if own is None or used is None:
         return None
     return Ledger(
         boundary_figure(process, "process-own", own, at.where),
         boundary_figure(process, "malloc", used, at.where),
-        without_zeros(balance.own_to_malloc(at.look, at.split, _copied(process))),
+        without_zeros(ledger.own_to_malloc(at.look, at.split, _copied(process))),
     )
 
 
@@ -35,10 +35,10 @@ def own_to_heap_ledger(
     process: TrialReadings, at: SpanBoundary, name: str, profiled: TrialReadings
 ) -> Ledger | None:
     """From the process's own memory to what a heap's profiler saw at the same boundary."""
-    own, heap = balance.own_memory(at.look), size_at_boundary(profiled, name, at.key, at.at_end)
+    own, heap = ledger.own_memory(at.look), size_at_boundary(profiled, name, at.key, at.at_end)
     if own is None or heap is None:
         return None
-    terms = balance.own_to_malloc(at.look, at.split, _copied(process))
+    terms = ledger.own_to_malloc(at.look, at.split, _copied(process))
     if counts_mapped_weights(profiled, name):
         terms = [term for term in terms if term.name != "weights"]
         if not _copied(process):

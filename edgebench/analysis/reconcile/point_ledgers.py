@@ -16,16 +16,19 @@ from edgebench.analysis.reconcile.boundary import (
     span_label,
     trial_peak,
 )
-from edgebench.measures.balance import (
+from edgebench.measures.heap import HeapStrategy
+from edgebench.measures.ledger import (
+    Figure,
+    Ledger,
+    Term,
     charged_to_own,
     own_memory,
     resident_to_charged,
     resident_to_proportional,
+    without_zeros,
 )
-from edgebench.measures.heap.heap_strategy import HeapStrategy
-from edgebench.measures.ledger import Figure, Ledger, Term, without_zeros
-from edgebench.measures.registry import strategy_of
-from edgebench.measures.strategies.sampled import STATISTICS, split_at_most, split_at_peak
+from edgebench.measures.strategies import strategy_of
+from edgebench.measures.strategies.cgroup import STATISTICS, split_at_most, split_at_peak
 from edgebench.results.trial_readings import SpanKey, TrialReadings, span_of_maxrss
 
 _ELSEWHERE, _INSIDE = "other-moment", "inside-span"

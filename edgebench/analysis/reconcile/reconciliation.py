@@ -10,7 +10,7 @@ from typing import Any
 from edgebench.analysis.reconcile.point_ledgers import PointLedgers
 from edgebench.errors import ResultsError
 from edgebench.measures.ledger import Ledger
-from edgebench.measures.registry import strategy_of, with_own_trial
+from edgebench.measures.strategies import strategy_of, with_own_trial
 from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.trial_readings import SpanKey, TrialReadings, read_trial

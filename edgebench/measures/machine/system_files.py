@@ -6,7 +6,9 @@ A value that isn't there is an :class:`UnreadableError` with the reason, never a
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 #: The first core's clock files.
@@ -141,3 +143,38 @@ def usable_ram_bytes(machine: SystemFiles, ceiling_bytes: int | None) -> int:
     """
     available = int(machine.field("proc/meminfo", ["MemAvailable"]).split()[0]) * 1024
     return min(available, ceiling_bytes or available)
+
+
+@dataclass(frozen=True)
+class SystemMemory:
+    """Bytes of the whole machine. ``used_share`` is 1 - available / total.
+
+    ``active_bytes`` is what was used lately, by the kernel's own count; None where it tells none.
+    ``cpu_share`` is of all cores since the last reading.
+    """
+
+    t_ns: int
+    total_bytes: int
+    available_bytes: int
+    used_bytes: int
+    used_share: float
+    active_bytes: int | None
+    swap_used_bytes: int
+    cpu_share: float
+
+
+def read_system() -> SystemMemory:
+    """Read them now, by psutil."""
+    import psutil
+
+    memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    return SystemMemory(
+        t_ns=time.monotonic_ns(),
+        total_bytes=memory.total,
+        available_bytes=memory.available,
+        used_bytes=memory.used,
+        used_share=memory.percent / 100,
+        active_bytes=getattr(memory, "active", None),
+        swap_used_bytes=swap.used,
+        cpu_share=psutil.cpu_percent(None) / 100,
+    )

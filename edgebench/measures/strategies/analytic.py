@@ -12,8 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from edgebench.measures.reading import ErrorBar, Reading, SpanReading
-from edgebench.measures.strategy import Strategy, TrialData, registered_strategy
+from edgebench.measures.strategy import (
+    ErrorBar,
+    Reading,
+    SpanReading,
+    Strategy,
+    TrialData,
+    registered_strategy,
+)
 from edgebench.spans import Span
 
 _EXECUTIONS = ("first", "execute", "prefill")

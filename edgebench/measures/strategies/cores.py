@@ -14,8 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgebench.errors import ResultsError
-from edgebench.measures.reading import Reading
-from edgebench.measures.strategy import SEPARATOR, TimeStrategy, TrialData, registered_strategy
+from edgebench.measures.strategy import (
+    SEPARATOR,
+    Reading,
+    TimeStrategy,
+    TrialData,
+    registered_strategy,
+)
 from edgebench.measures.view import Descriptors, View
 
 if TYPE_CHECKING:

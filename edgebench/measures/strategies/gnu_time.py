@@ -17,8 +17,7 @@ from pathlib import Path
 
 from edgebench.errors import MachineError
 from edgebench.identity import Identity
-from edgebench.measures.reading import ErrorBar, Reading
-from edgebench.measures.strategy import Strategy, TrialData, registered_strategy
+from edgebench.measures.strategy import ErrorBar, Reading, Strategy, TrialData, registered_strategy
 from edgebench.records import is_number
 from edgebench.safe_files import open_file, remove_file
 

@@ -11,8 +11,13 @@ from collections import defaultdict
 from pathlib import Path
 
 from edgebench.errors import ResultsError
-from edgebench.measures.reading import Reading
-from edgebench.measures.strategy import SEPARATOR, TimeStrategy, TrialData, registered_strategy
+from edgebench.measures.strategy import (
+    SEPARATOR,
+    Reading,
+    TimeStrategy,
+    TrialData,
+    registered_strategy,
+)
 from edgebench.measures.torch_profiler import MARKER, ProfilerView, cut_short, read_profile
 from edgebench.measures.view import Descriptors
 

@@ -23,8 +23,14 @@ from edgebench.measures.process_figures import (
     renamed,
     split_by_mapping,
 )
-from edgebench.measures.reading import ErrorBar, Reading, SpanReading
-from edgebench.measures.strategy import Strategy, TrialData, registered_strategy
+from edgebench.measures.strategy import (
+    ErrorBar,
+    Reading,
+    SpanReading,
+    Strategy,
+    TrialData,
+    registered_strategy,
+)
 from edgebench.measures.view import Descriptors, View
 
 #: The kernel counts a process's pages per CPU and sums them up in batches of this many; it counts

@@ -4,27 +4,371 @@ A dump is written each time ``every_bytes`` more were allocated, each time as ma
 at each boundary of a span. So between two dumps ``malloc`` can't have given more than that. Mapped
 memory, such as weights, is not counted: once torch is imported a dump of 1 MiB has no room for
 every mapping, and gperftools 2.17 can't count them at all.
+
+A dump is in the legacy heap profile's format (gperftools, docs/pprof-fileformats and
+``heap-profile-table.cc``)::
+
+    heap profile:   1234:  5678 [  2345:   9876] @ heapprofile
+         1: 65536 [     1:    65536] @ 0x7f11 0x7f02
+       123:  4567 [   234:     5678] @ 0x7f01 0x7f02
+
+    MAPPED_LIBRARIES:
+    7f00-7fff r-xp 00000000 fe:00 123 /usr/lib/libtorch.so
+
+Counts and bytes live, in brackets counts and bytes since the start, then the return addresses,
+innermost first, largest first. A dump holds at most 1 MiB: the smallest stacks are left out then,
+but never the header or the libraries. No maintained library reads it: pprof (Go) and google-pprof
+(Perl) are programs that print reports; google-pprof names the functions here.
 """
 
 from __future__ import annotations
 
 import ctypes.util
+import heapq
 import json
 import os
+import re
+import subprocess
+import tempfile
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgebench.errors import ResultsError
-from edgebench.measures.heap.dump_files import DUMP_NAME, find_dumps, to_points
-from edgebench.measures.heap.heap_strategy import HeapStrategy
-from edgebench.measures.heap.profile import Boundaries, HeapProfile, boundary_times
-from edgebench.measures.heap.program import executable_of, why_not_preloaded
+from edgebench.measures.heap import (
+    Boundaries,
+    HeapPoint,
+    HeapProfile,
+    HeapStrategy,
+    Stack,
+    boundary_times,
+    largest,
+)
 from edgebench.measures.strategy import StrategyOptions, registered_strategy
 from edgebench.measures.view import Descriptors, View
+from edgebench.processes import find_program
 from edgebench.safe_files import write
 from edgebench.safe_reading import read_file
 from edgebench.units import format_size
+
+_COUNTS = r"\s*(\d{1,19}):\s*(\d{1,19}) \[\s*(\d{1,19}):\s*(\d{1,19})\] @"
+_HEADER = re.compile(rf"heap profile:{_COUNTS} (\S+)")
+_STACK = re.compile(rf"{_COUNTS}((?: 0x[0-9a-fA-F]{{1,16}})*)\s*")
+_MAPPING = re.compile(
+    r"([0-9a-f]{1,16})-([0-9a-f]{1,16}) (\S{4}) ([0-9a-f]{1,16}) \S+ +\d+(?:\s+(.*))?"
+)
+_LIBRARIES = "MAPPED_LIBRARIES:"
+
+#: Stacks kept of a dump.
+_STACKS = 8
+
+
+@dataclass(frozen=True)
+class HeapCounters:
+    """Blocks and bytes, live and since the start."""
+
+    live_count: int
+    live_bytes: int
+    allocated_count: int
+    allocated_bytes: int
+
+
+@dataclass(frozen=True)
+class DumpStack:
+    """Live bytes of one path of calls; the return addresses are innermost first."""
+
+    live_bytes: int
+    addresses: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CodeMapping:
+    """Part of a file, mapped as code at ``start`` ≤ address < ``end``."""
+
+    start: int
+    end: int
+    offset: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Dump:
+    """One whole dump: the exact total, and the stacks that hold most, largest first."""
+
+    total: HeapCounters
+    stacks: tuple[DumpStack, ...]
+    mappings: tuple[CodeMapping, ...]
+
+
+def parse_dump(text: str, where: str) -> Dump:
+    """The dump in the text; ``where`` names its file in messages.
+
+    Raises:
+        ResultsError: it is cut short, or no dump of this kind.
+    """
+    lines = text.split("\n")
+    total = _header(lines[0], where)
+    if _LIBRARIES not in lines or lines[-1]:
+        raise ResultsError("the heap dump is cut short", where=where)
+    border = lines.index(_LIBRARIES)
+    stacks = (_stack(line, where) for line in lines[1:border] if line)
+    largest = heapq.nlargest(_STACKS, stacks, key=lambda stack: stack.live_bytes)
+    code = (_mapping(line, where) for line in lines[border + 1 :] if line)
+    return Dump(total, tuple(largest), tuple(found for found in code if found))
+
+
+def _header(line: str, where: str) -> HeapCounters:
+    match = _HEADER.fullmatch(line)
+    if not match:
+        raise ResultsError("not a heap dump of gperftools, or cut short", where=where)
+    if match[5] != "heapprofile":
+        what = f"a heap dump of kind {match[5]!r}: it is sampled, not exact"
+        raise ResultsError(what, where=where)
+    return HeapCounters(*map(int, match.groups()[:4]))
+
+
+def _stack(line: str, where: str) -> DumpStack:
+    match = _STACK.fullmatch(line)
+    if not match:
+        raise ResultsError("a line of the heap dump is no stack", where=where)
+    return DumpStack(int(match[2]), tuple(int(word, 16) for word in match[5].split()))
+
+
+def _mapping(line: str, where: str) -> CodeMapping | None:
+    match = _MAPPING.fullmatch(line.strip())
+    if not match:
+        raise ResultsError("a line of the heap dump is no mapping", where=where)
+    path = (match[5] or "").strip()
+    if "x" not in match[3] or not path:
+        return None
+    return CodeMapping(int(match[1], 16), int(match[2], 16), int(match[4], 16), path)
+
+
+class Libraries:
+    """The libraries of a process, by address."""
+
+    def __init__(self, mappings: Sequence[CodeMapping]) -> None:
+        self._mappings = sorted(mappings, key=lambda mapping: mapping.start)
+        self._starts = [mapping.start for mapping in self._mappings]
+
+    def name(self, address: int) -> str:
+        """``libtorch_cpu.so+0x1f2e``: library and offset in its file, or the bare address."""
+        at = bisect_right(self._starts, address) - 1
+        if at < 0 or address >= self._mappings[at].end:
+            return f"{address:#x}"
+        mapping = self._mappings[at]
+        return f"{PurePosixPath(mapping.path).name}+{address - mapping.start + mapping.offset:#x}"
+
+
+#: The dumps' names, numbered; of a process that another started, with its id.
+DUMP_NAME = re.compile(r"heap(?:_(\d+))?\.(\d{4,9})\.heap")
+#: Many times what gperftools writes at most.
+_MOST_BYTES = 16 << 20
+#: As Debian installs it.
+PPROF = Path("/usr/bin/google-pprof")
+_PLAIN_PATH = re.compile(r"/[\w./+@%:,=~-]*")
+#: Frames kept of a stack.
+_FRAMES = 20
+#: In torch's libraries it takes some 20 s for a few hundred addresses.
+_LIMIT_S = 180.0
+_NAMED = re.compile(r"0x([0-9a-f]{1,16}) (.+)")
+#: google-pprof appends a function's own address, and after two dashes what was inlined.
+_APPENDED = re.compile(r"<[0-9a-f]{16}>|--.*")
+_MISSING = "functions are named by library and offset: apt-get install google-perftools names them"
+
+
+@dataclass(frozen=True)
+class DumpFile:
+    """One dump, its number (they follow the order of allocation), and its file's wall time."""
+
+    number: int
+    wall_ns: int
+    dump: Dump
+
+
+def find_dumps(folder: Path) -> tuple[list[DumpFile], list[str]]:
+    """The dumps of the process that allocated most, in order, and a note for each left out."""
+    processes: dict[str, list[DumpFile]] = {}
+    notes = []
+    for path in sorted(folder.iterdir()):
+        name = DUMP_NAME.fullmatch(path.name)
+        if not name:
+            continue
+        try:
+            text = read_file(path, _MOST_BYTES).decode(errors="replace")
+            found = DumpFile(int(name[2]), path.lstat().st_mtime_ns, parse_dump(text, path.name))
+        except (OSError, ResultsError) as error:
+            notes.append(f"{_why(error)} and left out ({path.name})")
+            continue
+        processes.setdefault(name[1] or "", []).append(found)
+    most = max(
+        processes.values(),
+        key=lambda files: max(file.dump.total.allocated_bytes for file in files),
+        default=[],
+    )
+    return sorted(most, key=lambda file: file.number), notes
+
+
+def _why(error: OSError | ResultsError) -> str:
+    if isinstance(error, ResultsError):
+        return error.what
+    return f"a heap dump can't be read: {error.strerror}"
+
+
+def to_points(
+    files: Sequence[DumpFile],
+    moments: Mapping[int, int],
+    offset_ns: int,
+    program: Path | None,
+) -> tuple[tuple[HeapPoint, ...], str | None]:
+    """A point for each dump.
+
+    Args:
+        files: in order; at least one.
+        moments: number of a dump at a boundary → the boundary's ``t_ns``.
+        offset_ns: wall clock − ``CLOCK_MONOTONIC``.
+        program: whose heap it is, for naming functions.
+
+    Returns:
+        The points, and a note if functions could not be named.
+    """
+    mappings = max((file.dump.mappings for file in files), key=len)
+    paths = {stack.addresses[:_FRAMES] for file in files for stack in file.dump.stacks}
+    names = FunctionNames(sorted(paths), mappings, program)
+    # A file's time is coarse: it may lie before an earlier dump's.
+    times = accumulate((moments.get(f.number, f.wall_ns - offset_ns) for f in files), max)
+    points = [
+        HeapPoint(
+            t_ns=t_ns,
+            live_bytes=file.dump.total.live_bytes,
+            boundary=file.number if file.number in moments else None,
+            stacks=largest(
+                Stack(stack.live_bytes, names.frames(stack.addresses[:_FRAMES]))
+                for stack in file.dump.stacks
+            ),
+        )
+        for file, t_ns in zip(files, times, strict=True)
+    ]
+    return tuple(points), names.note
+
+
+class FunctionNames:
+    """Names return addresses: by function as far as google-pprof can, else by library."""
+
+    def __init__(
+        self,
+        stacks: Sequence[tuple[int, ...]],
+        mappings: Sequence[CodeMapping],
+        program: Path | None,
+    ) -> None:
+        self._libraries = Libraries(mappings)
+        self._functions: dict[int, str] = {}
+        self.note: str | None = _MISSING
+        if PPROF.is_file() and program and stacks:
+            self._functions = _ask(program, _dump(stacks, mappings))
+            self.note = None if self._functions else "google-pprof could name no function"
+
+    def frames(self, addresses: Sequence[int]) -> tuple[str, ...]:
+        """The names of one stack, innermost first."""
+        return tuple(self._name(address, inner=at == 0) for at, address in enumerate(addresses))
+
+    def _name(self, address: int, inner: bool) -> str:
+        # A caller's address is the one after its call: google-pprof steps back into the call.
+        at = address if inner else address - 1
+        return self._functions.get(at) or self._libraries.name(address)
+
+
+def _dump(stacks: Sequence[tuple[int, ...]], mappings: Sequence[CodeMapping]) -> str:
+    """A dump with these stacks alone: naming all of a real one's takes minutes."""
+    count = len(stacks)
+    lines = [f"heap profile: {count}: {count} [{count}: {count}] @ heapprofile"]
+    lines += [f"1: 1 [1: 1] @ {' '.join(f'{a:#x}' for a in addresses)}" for addresses in stacks]
+    lines += ["", "MAPPED_LIBRARIES:"]
+    # It passes the paths on to a shell.
+    plain = (m for m in mappings if _PLAIN_PATH.fullmatch(m.path))
+    lines += [f"{m.start:x}-{m.end:x} r-xp {m.offset:08x} 00:00 0 {m.path}" for m in plain]
+    return "\n".join([*lines, ""])
+
+
+def _ask(program: Path, dump: str) -> dict[int, str]:
+    with tempfile.NamedTemporaryFile("w", suffix=".heap") as file:
+        file.write(dump)
+        file.flush()
+        try:
+            done = subprocess.run(
+                [PPROF, "--raw", str(program), file.name],
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+                timeout=_LIMIT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return {}
+    section = done.stdout.decode(errors="replace").partition("\n---\n")[0]
+    found = (_NAMED.fullmatch(line) for line in section.splitlines())
+    return {int(m[1], 16): _APPENDED.sub("", m[2]) for m in found if m}
+
+
+#: Strings by which the replacing allocators are known, in a program that has one built in.
+_ALLOCATORS = {b"jemalloc": "jemalloc", b"mimalloc": "mimalloc", b"tcmalloc": "tcmalloc"}
+
+
+def executable_of(command: Sequence[str]) -> Path | None:
+    """The file that runs when the command does, behind links and a script's first line."""
+    words = list(command)
+    for _ in range(4):  # as deep as the kernel follows scripts
+        found = find_program(words[0]) if words else None
+        if found is None:
+            return None
+        path = found.resolve()
+        with path.open("rb") as file:
+            line = file.readline(256)
+        if not line.startswith(b"#!"):
+            return path
+        words = line[2:].decode(errors="replace").split()
+        if words and Path(words[0]).name == "env":
+            words = words[1:]
+    return None
+
+
+def why_not_preloaded(path: Path) -> str | None:
+    """Why ``LD_PRELOAD`` can't put another allocator into this program; None if it may.
+
+    Reads the ELF file's segments and dynamic symbols (elf(5)), where pyelftools is installed.
+    """
+    try:
+        from elftools.common.exceptions import ELFError
+        from elftools.elf.elffile import ELFFile
+    except ImportError:
+        return None
+    try:
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            if not any(part["p_type"] == "PT_INTERP" for part in elf.iter_segments()):
+                return f"{path} is linked statically: nothing can be preloaded into it"
+            own = _defines_malloc(elf)
+    except (ELFError, OSError) as error:
+        return f"{path} can't be read as a program: {error}"
+    named = _allocator_in(path)
+    if own or named:
+        return f"{path} brings its own allocator ({named or 'it defines malloc itself'})"
+    return None
+
+
+def _defines_malloc(elf: Any) -> bool:
+    table = elf.get_section_by_name(".dynsym")
+    found = table.get_symbol_by_name("malloc") if table else None
+    return any(symbol["st_shndx"] != "SHN_UNDEF" for symbol in found or [])
+
+
+def _allocator_in(path: Path) -> str | None:
+    data = path.read_bytes()
+    return next((name for mark, name in _ALLOCATORS.items() if mark in data), None)
+
 
 _COMMAND = "command.json"
 _ERROR = "what malloc may give between two dumps; a dump's time is its file's, within 10 ms"

@@ -11,8 +11,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from edgebench.measures.reading import ErrorBar, Reading, SpanReading
-from edgebench.measures.strategy import Strategy, TrialData, registered_strategy
+from edgebench.measures.strategy import (
+    ErrorBar,
+    Reading,
+    SpanReading,
+    Strategy,
+    TrialData,
+    registered_strategy,
+)
 from edgebench.measures.view import View
 
 LIBRARY = "tensorflow"

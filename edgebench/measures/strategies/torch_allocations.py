@@ -10,8 +10,14 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.measures.reading import ErrorBar, Reading, SpanReading
-from edgebench.measures.strategy import Strategy, TrialData, registered_strategy
+from edgebench.measures.strategy import (
+    ErrorBar,
+    Reading,
+    SpanReading,
+    Strategy,
+    TrialData,
+    registered_strategy,
+)
 from edgebench.measures.torch_profiler import (
     ALLOCATIONS,
     MARKER,

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.patches import Patch
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies.sampled import STATISTICS
+from edgebench.measures.strategies.cgroup import STATISTICS
 from edgebench.report.figures import naming, scales, style
 from edgebench.report.figures.span_shapes import merged_spans, span_boxes
 from edgebench.spans import Span, finished_spans

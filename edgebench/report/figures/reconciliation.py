@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.patches import Patch
 
 from edgebench.analysis.reconcile.reconciliation import Reconciliation, reconcile_sweep
-from edgebench.measures.reading import SpanReading
-from edgebench.measures.registry import strategy_of
+from edgebench.measures.strategies import strategy_of
+from edgebench.measures.strategy import SpanReading
 from edgebench.report.figures import naming, style
 from edgebench.results.sweep_reader import settings_columns
 from edgebench.results.trial_readings import SpanKey, TrialReadings

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from edgebench.errors import ResultsError
-from edgebench.measures.account import BASE, BESIDE, KEPT, LIBRARIES
-from edgebench.measures.strategies.categories import MARK
+from edgebench.measures.strategies.categories import BASE, BESIDE, KEPT, LIBRARIES, MARK
 from edgebench.report.figures import naming, style
 from edgebench.units import MIB
 

@@ -7,8 +7,7 @@ import shutil
 import subprocess
 from contextlib import suppress
 
-from edgebench.measures.machine.accelerator_memory import SYSTEM_FIGURES
-from edgebench.measures.machine.cuda_presence import why_no_cuda
+from edgebench.measures.machine.accelerators import SYSTEM_FIGURES, why_no_cuda
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.checks.base import CheckTarget, Observation, registered_check
 from edgebench.units import format_size

@@ -34,7 +34,7 @@ OBSERVER_REMEDY = (
 @registered_check("limits enforced")
 def enforcement_check(target: CheckTarget) -> Observation:
     """An allocator under a small limit must be killed, or no limit means anything here."""
-    from edgebench.cgroups.limit_check import check_limit
+    from edgebench.cgroups.kernel_checks import check_limit
 
     if target.parent is None:
         raise UnreadableError("can't be tried without a cgroup")
@@ -46,7 +46,7 @@ def enforcement_check(target: CheckTarget) -> Observation:
 @registered_check("observer effect")
 def observer_check(target: CheckTarget) -> Observation:
     """Some kernels kill a program although swap is free, unless somebody reads ``memory.stat``."""
-    from edgebench.cgroups.stat_effect import measure_stat_effect
+    from edgebench.cgroups.kernel_checks import measure_stat_effect
 
     if target.parent is None:
         raise UnreadableError("can't be tried without a cgroup")
@@ -66,7 +66,7 @@ def observer_check(target: CheckTarget) -> Observation:
 
 
 def _has_swap(machine: SystemFiles) -> bool:
-    from edgebench.cgroups.stat_effect import SWAP_BYTES
+    from edgebench.cgroups.kernel_checks import SWAP_BYTES
 
     try:
         devices = swap_devices(machine)
@@ -79,7 +79,7 @@ def _has_swap(machine: SystemFiles) -> bool:
 @contextmanager
 def _swap_file(ownership: Ownership | None) -> Iterator[None]:
     """A swap file while the tries run; none without an owner for it."""
-    from edgebench.cgroups.stat_effect import SWAP_BYTES
+    from edgebench.cgroups.kernel_checks import SWAP_BYTES
     from edgebench.cgroups.swap import SwapControl
 
     if ownership is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from edgebench.measures.machine import disks, reclaim
+from edgebench.measures.machine import disks, environment
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.checks.base import CheckTarget, Observation, registered_check
 from edgebench.units import format_size
@@ -34,7 +34,7 @@ _ON_THE_HOST = {
 @registered_check("DAMON")
 def damon_check(target: CheckTarget) -> Observation:
     """DAMON's schemes push a trial's pages out, or give them back, whatever its limit is."""
-    found = reclaim.damon(target.machine)
+    found = environment.damon(target.machine)
     if not found["running"]:
         return Observation("not running")
     actions = f", with {', '.join(found['actions'])}" if found["actions"] else ""
@@ -44,7 +44,7 @@ def damon_check(target: CheckTarget) -> Observation:
 @registered_check("zswap")
 def zswap_check(target: CheckTarget) -> Observation:
     """Zswap keeps swapped pages compressed in RAM instead of writing them to the swap device."""
-    found = reclaim.zswap(target.machine)
+    found = environment.zswap(target.machine)
     if not found["enabled"]:
         return Observation("off")
     share = found["max_pool_percent"]
@@ -64,7 +64,7 @@ def swappiness_check(target: CheckTarget) -> Observation:
 @registered_check("multi-gen LRU")
 def lru_gen_check(target: CheckTarget) -> Observation:
     """The multi-generation LRU kills rather than push out what was used within ``min_ttl_ms``."""
-    found = reclaim.lru_gen(target.machine)
+    found = environment.lru_gen(target.machine)
     says = f"{'on' if found['enabled'] else 'off'}, min_ttl_ms {found['min_ttl_ms']}"
     if found["enabled"]:
         says += "; predictions simulate two page lists instead"
@@ -75,7 +75,7 @@ def lru_gen_check(target: CheckTarget) -> Observation:
 @registered_check("memory daemons")
 def memory_daemons_check(target: CheckTarget) -> Observation:
     """A daemon that kills or pushes out when memory is short may take a trial or its pages."""
-    found = reclaim.memory_daemons(target.machine)
+    found = environment.memory_daemons(target.machine)
     if not found:
         return Observation("none runs")
     return Observation(f"{', '.join(found)} runs", f"sudo systemctl stop {' '.join(found)}")
@@ -84,7 +84,7 @@ def memory_daemons_check(target: CheckTarget) -> Observation:
 @registered_check("ballooning")
 def ballooning_check(target: CheckTarget) -> Observation:
     """A hypervisor that takes memory away while the machine runs makes trials differ."""
-    found = reclaim.ballooning(target.machine)
+    found = environment.ballooning(target.machine)
     drivers, pages = found["drivers"], found["inflated_pages"]
     if not drivers:
         raise UnreadableError("no driver can give memory away")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from edgebench.measures.machine.sensors.search import find_sensors
+from edgebench.measures.machine.sensors.places import find_sensors
 from edgebench.measures.machine.sensors.sensor import KINDS, Sensors
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.checks.base import CheckTarget, Observation, registered_check

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgebench.measures.reading import Reading
+from edgebench.measures.strategy import Reading
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import open_session
 from edgebench.run.trial import TrialFiles, run_trial

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.measures.heap.heap_strategy import STEP_NS, keep_offset, kept_offset, offset_ns
+from edgebench.measures.heap import STEP_NS, keep_offset, kept_offset, offset_ns
 
 S = 10**9
 

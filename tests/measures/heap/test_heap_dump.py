@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgebench.errors import ResultsError
-from edgebench.measures.heap.dump import CodeMapping, Dump, HeapCounters, Libraries, parse_dump
-from edgebench.measures.heap.dump_files import _dump, find_dumps, to_points
+from edgebench.measures.strategies.tcmalloc import (
+    CodeMapping,
+    Dump,
+    HeapCounters,
+    Libraries,
+    _dump,
+    find_dumps,
+    parse_dump,
+    to_points,
+)
 
 DUMP = """\
 heap profile:     11:     1100 [    20:     5000] @ heapprofile

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.measures.heap.profile import (
+from edgebench.measures.heap import (
     HeapPoint,
     SpanHeap,
     Stack,

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgebench.measures.heap.memray_record import LiveSet
+from edgebench.measures.strategies.memray import LiveSet
 
 PLACES = st.integers(0, 12)
 STEPS = st.lists(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgebench.errors import ResultsError
-from edgebench.measures.heap.massif_file import parse_massif
+from edgebench.measures.strategies.massif import parse_massif
 
 FILE = """\
 desc: --time-unit=ms

@@ -18,13 +18,11 @@ from typing import Any
 import pytest
 from heap_making import Profiled, profile_command, profile_network
 
-from edgebench.measures.heap.heap_strategy import HeapStrategy, keep_offset
-from edgebench.measures.heap.profile import Boundaries, HeapPoint, HeapProfile
-from edgebench.measures.reading import SpanReading
-from edgebench.measures.registry import with_own_trial
+from edgebench.measures.heap import Boundaries, HeapPoint, HeapProfile, HeapStrategy, keep_offset
+from edgebench.measures.strategies import with_own_trial
 from edgebench.measures.strategies.massif import Massif
 from edgebench.measures.strategies.memray import Memray
-from edgebench.measures.strategy import StrategyOptions, TrialData
+from edgebench.measures.strategy import SpanReading, StrategyOptions, TrialData
 from tests.own_path import python_path
 
 MIB = 1 << 20

@@ -1,4 +1,4 @@
-"""What a sensor is: the files that tell it, and how their numbers make one whole number."""
+"""What a sensor is, and how it is read: files that are kept open, or a program that is asked."""
 
 from __future__ import annotations
 

@@ -1,16 +1,19 @@
-"""An accelerator's memory as the driver and the kernel tell it, outside the trial.
+"""Accelerators: whether CUDA can be used, found out without torch, and their memory.
 
-No cgroup counts it: of a card it is memory of its own, of a board with shared memory it is RAM that
-the driver took. So the driver is asked for each process's, and beside it stands what the whole
-machine tells.
+No cgroup counts that memory: of a card it is memory of its own, of a board with shared memory it is
+RAM that the driver took. So the driver is asked for each process's, and beside it stands what the
+whole machine tells.
 """
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -168,3 +171,61 @@ SYSTEM_FIGURES: Mapping[str, SystemFigure] = {
     "cma": SystemFigure(_cma_in_use, "CmaTotal - CmaFree of /proc/meminfo"),
     "nvmap": SystemFigure(_nvmap_total, f"the total of /{NVMAP}"),
 }
+
+
+_DRIVER = "libcuda.so.1"
+#: A line of torch's ``version.py``; None where it is built without.
+_CUDA = re.compile(r"^cuda\s*(?::[^=]*)?=\s*(.+)$", re.MULTILINE)
+_VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
+#: cuda.h
+_NO_DEVICE = 100
+PROCESSOR_ALONE = (
+    "install a torch with CUDA (pytorch.org/get-started; on a Jetson NVIDIA's own), or leave "
+    '"cuda" out of accelerator'
+)
+NO_DRIVER = 'install NVIDIA\'s driver (nvidia-smi shows it), or leave "cuda" out of accelerator'
+
+
+def why_no_cuda(version_file: Path | None = None, driver: str = _DRIVER) -> tuple[str, str] | None:
+    """Why CUDA can't be used, and what helps; None if it can.
+
+    Args:
+        version_file: of the torch to look at; None: the one that would be imported.
+        driver: the name of the driver's library.
+    """
+    if reason := _why_not_in_torch(version_file or _version_file()):
+        return reason, PROCESSOR_ALONE
+    reason = _why_not_by_driver(driver)
+    return (reason, NO_DRIVER) if reason else None
+
+
+def _version_file() -> Path | None:
+    found = find_spec("torch")
+    return Path(found.origin).with_name("version.py") if found and found.origin else None
+
+
+def _why_not_in_torch(file: Path | None) -> str | None:
+    """A torch that is not there, or that can't be read, says so when it is imported."""
+    try:
+        text = file.read_text(errors="replace") if file else ""
+    except OSError:
+        return None
+    built, version = _CUDA.search(text), _VERSION.search(text)
+    if not built or built[1].strip() != "None":
+        return None
+    name = f"torch {version[1]}" if version else "it"
+    return f"this torch has no CUDA: {name} is built without it"
+
+
+def _why_not_by_driver(name: str) -> str | None:
+    """By the driver's own functions; they make no context."""
+    try:
+        library = ctypes.CDLL(name)
+        code = int(library.cuInit(0))
+        count = ctypes.c_int(0)
+        code = code or int(library.cuDeviceGetCount(ctypes.byref(count)))
+    except (OSError, AttributeError):
+        return f"no CUDA driver is installed ({name} is not found)"
+    if code == _NO_DEVICE or (not code and not count.value):
+        return "the CUDA driver finds no GPU"
+    return f"the CUDA driver doesn't start (error {code})" if code else None
