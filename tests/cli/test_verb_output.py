@@ -139,6 +139,8 @@ def test_a_measurement_is_one_sentence(words: tuple[str, ...], first: str, home:
     check_output(words, first, home)
 
 
+# Where root can have swap, the doctor tries it for a moment.
+@pytest.mark.exclusive
 @pytest.mark.own_cgroup
 def test_doctor_answers_first_and_fits(home: Path):
     """Whether this machine can measure; remedies fit too."""

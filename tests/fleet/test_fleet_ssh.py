@@ -38,6 +38,8 @@ def can_mount() -> bool:
 
 pytestmark = [
     pytest.mark.own_cgroup,
+    # Each board's doctor tries swap for a moment.
+    pytest.mark.exclusive,
     pytest.mark.timeout(300),
     pytest.mark.skipif(bool(_MISSING), reason=f"needs {', '.join(_MISSING)}"),
     pytest.mark.skipif(not can_mount(), reason="needs root: a board has mounts of its own"),

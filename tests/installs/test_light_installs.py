@@ -245,6 +245,8 @@ def own(one: Call, chosen: tuple[str, ...]) -> bool:
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
+# Where root can have swap, the doctor tries it for a moment.
+@pytest.mark.exclusive
 @pytest.mark.own_cgroup
 @pytest.mark.timeout(900)
 def test_in_the_base_install(installed: Installer, places: dict[str, Path]):

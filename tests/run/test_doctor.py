@@ -10,6 +10,8 @@ from edgebench.cgroups.support import Finding
 from edgebench.run.checks import CheckResult, finding_result
 
 
+# Where root can have swap, the doctor tries it for a moment.
+@pytest.mark.exclusive
 @pytest.mark.own_cgroup
 def test_doctor_finds_this_machine_fit():
     """Where a cgroup can be had a limit is proved, and the answer and the next step are named."""

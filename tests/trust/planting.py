@@ -1,8 +1,9 @@
 """Plants something at each path that a verb writes, runs the verb as root, and looks outside.
 
-``python -m tests.trust.planting VERB [AT_MOST]``: the verb runs once undisturbed in a folder of
-another user, while every path it makes is noted, temporary names too. Then, for each path and each
-plant, it runs again; what was found is printed as JSON.
+``python -m tests.trust.planting VERB [AT_MOST [STEP]]``: the verb runs once undisturbed in a folder
+of another user, while every path it makes is noted, temporary names too. Then, for each path and
+each plant, it runs again; what was found is printed as JSON. With ``readers`` in place of a verb all
+that write nothing run once.
 """
 
 from __future__ import annotations
@@ -95,21 +96,40 @@ def load(world: World) -> None:
             importlib.import_module(name)
 
 
+def read_all(world: World) -> dict[str, object]:
+    """What those that only read make."""
+    build(world, "readers")
+    made: list[str] = []
+    for name, body in READERS.items():
+        # One may have nothing to say of this sweep; a doctor finds a machine unfit.
+        made += [f"{name}: {path}" for path in paths_of(world, body, (0, 1, 5))]
+        load(world)
+    return {"paths": made, "tried": len(READERS), "wrong": []}
+
+
+def plant_all(world: World, name: str, at_most: int, step: int) -> dict[str, object]:
+    """What plants do to one that writes."""
+    build(world, name)
+    body = WRITERS[name]
+    paths = paths_of(world, body)
+    tried = cases(paths, PLANTS, at_most, step)
+    if tried:
+        load(world)
+    wrong = [words for path, kind in tried for words in one(world, body, path, kind)]
+    told = [str(path.relative_to(world.own)) for path in paths]
+    return {"paths": told, "tried": len(tried), "wrong": wrong}
+
+
 def main(words: list[str]) -> None:
-    """Print what was found of one verb: ``NAME [AT_MOST [STEP]]``."""
+    """Print what was found of one verb, or of all that only read: ``NAME [AT_MOST [STEP]]``."""
     name, at_most, step, *_ = (*words, *(str(10**9), "1")[len(words) - 1 :])
     with tempfile.TemporaryDirectory(prefix="trust-", dir="/var/tmp") as top:
         world = World(Path(top))
-        build(world, name)
-        body = (WRITERS | READERS)[name]
-        # A reader may have nothing to say of this sweep.
-        paths = paths_of(world, body, (0, 1) if name in READERS else (0,))
-        tried = cases(paths, PLANTS, int(at_most), int(step))
-        if tried:
-            load(world)
-        wrong = [words for path, kind in tried for words in one(world, body, path, kind)]
-        told = [str(path.relative_to(world.own)) for path in paths]
-    sys.stdout.write(json.dumps({"paths": told, "tried": len(tried), "wrong": wrong}))
+        if name == "readers":
+            found = read_all(world)
+        else:
+            found = plant_all(world, name, int(at_most), int(step))
+    sys.stdout.write(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Machines that are odd: ``doctor`` says which oddity it is, and what to type.
 
+Where root can have swap, the doctor tries it for a moment: one at a time.
+
 Real where this machine can be made so: mount namespaces of our own, cgroups in cgroups. What it
 can't be made into is told from made files.
 """
@@ -98,6 +100,7 @@ def inside(cgroup: Cgroup, cores: tuple[int, ...] | None = None) -> tuple[str, .
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: cgroups read-only.")
 @pytest.mark.own_cgroup
+@pytest.mark.exclusive
 @pytest.mark.root
 def test_cgroups_mounted_read_only() -> None:
     """As in a plain container."""
@@ -109,6 +112,7 @@ def test_cgroups_mounted_read_only() -> None:
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: no memory controller.")
 @pytest.mark.own_cgroup
+@pytest.mark.exclusive
 @pytest.mark.root
 def test_no_memory_controller() -> None:
     """As where the kernel booted without it: the others are there, memory is not."""
@@ -122,6 +126,7 @@ def test_no_memory_controller() -> None:
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: no cgroups.")
 @pytest.mark.own_cgroup
+@pytest.mark.exclusive
 @pytest.mark.root
 def test_no_cgroups_at_all() -> None:
     """The remedy mounts them."""
@@ -133,6 +138,7 @@ def test_no_cgroups_at_all() -> None:
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: a controller missing.")
 @pytest.mark.own_cgroup
+@pytest.mark.exclusive
 @pytest.mark.root
 def test_a_controller_that_is_missing() -> None:
     """Sweeps run without it; what can't be had is named."""
@@ -148,6 +154,7 @@ def test_a_controller_that_is_missing() -> None:
     "`edgebench doctor` reports and says what to type: a limit or a CPU quota on a parent cgroup."
 )
 @pytest.mark.own_cgroup
+@pytest.mark.exclusive
 def test_limits_above_us(cgroup: Cgroup) -> None:
     """Memory, and a share of a core: both are seen from inside."""
     cgroup.set_limits(Limits(memory_bytes=512 * MIB, cpu_quota=0.5))
@@ -160,6 +167,7 @@ def test_limits_above_us(cgroup: Cgroup) -> None:
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: a cpuset of one core.")
 @pytest.mark.own_cgroup
+@pytest.mark.exclusive
 def test_a_cpuset_of_one_core(cgroup: Cgroup) -> None:
     """The workload and what watches it share it: said, with what to give."""
     core = min(os.sched_getaffinity(0))
@@ -173,6 +181,7 @@ def test_a_cpuset_of_one_core(cgroup: Cgroup) -> None:
     "`edgebench doctor` reports and says what to type: `memory.high` set on a parent cgroup."
 )
 @pytest.mark.own_cgroup
+@pytest.mark.exclusive
 def test_a_throttle_that_somebody_set(cgroup: Cgroup) -> None:
     """memory.high above us is found in the kernel's own file, and the remedy names it."""
     if cgroup.version != 2:
