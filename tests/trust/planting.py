@@ -2,8 +2,8 @@
 
 ``python -m tests.trust.planting VERB [AT_MOST [STEP]]``: the verb runs once undisturbed in a folder
 of another user, while every path it makes is noted, temporary names too. Then, for each path and
-each plant, it runs again; what was found is printed as JSON. With ``readers`` in place of a verb all
-that write nothing run once.
+each plant, it runs again; what was found is printed as JSON. With ``readers`` in place of a verb
+all that write nothing run once.
 """
 
 from __future__ import annotations
