@@ -1,22 +1,17 @@
-"""Trials that a limit ended: what outcomes are called, and words for kills."""
+"""Trials that a limit ended, and words for kills."""
 
 from __future__ import annotations
 
 import re
 import signal as signals
 
-from edgebench.records import KillReport, TrialRecord
+from edgebench.records import KillReport, Outcome, TrialRecord
 from edgebench.units import format_size
 
 #: With at least this share of the swap free, a lack of swap can't have been the cause.
 MOSTLY_FREE = 0.5
-#: Outcomes of a limit at which the workload does not finish, and what sentences call them.
-LOST: dict[str, str] = {
-    "oom-killed": "killed",
-    "accelerator-oom": "out of the accelerator's memory",
-    "timeout": "out of time",
-    "failed": "failed",
-}
+#: Outcomes of a limit at which the workload does not finish.
+LOST: tuple[Outcome, ...] = ("oom-killed", "accelerator-oom", "timeout", "failed")
 #: Outcomes that show that a limit is too tight; other failures do not.
 TOO_TIGHT = ("oom-killed", "timeout")
 #: What a trial does that imports its runtime, as :func:`ended_in` says it.

@@ -217,13 +217,13 @@ class TrialRecord:
 
     def __repr__(self) -> str:
         """Which trial it is, and what it came to; its fields are in ``vars(record)``."""
-        from edgebench.record_view import record_line
+        from edgebench.words.record import record_line
 
         return record_line(self)
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
-        from edgebench.record_view import record_html
+        from edgebench.words.record import record_html
 
         return record_html(self)
 

@@ -49,8 +49,8 @@ def _batch() -> Iterator[Claim]:
 
 
 def _report() -> Iterator[Claim]:
-    from edgebench.report.model_sentences import _FACTORS
     from edgebench.report.pictures import LARGEST_ALL
+    from edgebench.words.model import _FACTORS
 
     yield says("the slowdown passes {}, {} and {}", *(f"{factor:g}" for factor in _FACTORS))
     yield says("figures beyond {} MB are left out", f"{LARGEST_ALL / 1e6:g}")

@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.frozen import freeze
 from edgebench.errors import EdgebenchError
-from edgebench.report.workload import WorkloadPoints, workloads
+from edgebench.results.facts import WorkloadFacts, sweep_facts
+from edgebench.results.point_facts import PointFacts
 from edgebench.results.results import load
-from edgebench.results.summary import PointSummary, summarise
 
 #: A prediction contradicts trials only where all, or none, of them finished, and it is this sure.
 SURE = 0.9
@@ -51,7 +51,7 @@ class Contradiction:
 def contradictions(sweep: Path) -> Iterator[Contradiction]:
     """Those of one sweep."""
     name = sweep.name.split("-", 1)[1]
-    measured = workloads(summarise(load(sweep).sweeps[0]))
+    measured = sweep_facts(load(sweep).sweeps[0]).workloads
     predicted = _predictions(sweep, measured)
     report = _or_nothing(freeze.report, sweep)
     for one in measured:
@@ -76,7 +76,7 @@ def _or_nothing(verb: Any, sweep: Path) -> dict[str, Any]:
     return found
 
 
-def _predictions(sweep: Path, measured: Sequence[WorkloadPoints]) -> list[dict[str, Any]]:
+def _predictions(sweep: Path, measured: Sequence[WorkloadFacts]) -> list[dict[str, Any]]:
     """Each network's, at every limit that is measured of any of its workloads."""
     limits: dict[str, set[int]] = {}
     for one in measured:
@@ -96,7 +96,7 @@ def _network(settings: Mapping[str, Any]) -> str:
 
 
 def _predicted(
-    workload: WorkloadPoints, point: PointSummary, predictions: Sequence[Mapping[str, Any]]
+    workload: WorkloadFacts, point: PointFacts, predictions: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, str]]:
     shared = {**workload.settings, "swap_kind": point.limits.swap_kind}
     for one in predictions:
@@ -109,7 +109,7 @@ def _predicted(
             yield from _at(point, at)
 
 
-def _at(point: PointSummary, at: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _at(point: PointFacts, at: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     finished, made = point.outcomes.get("ok", 0), sum(point.outcomes.values())
     sure, shown = at["probability"], f"show: {finished} of {made} finished"
     if sure is not None and (
@@ -125,7 +125,7 @@ def _at(point: PointSummary, at: Mapping[str, Any]) -> Iterator[tuple[str, str, 
 
 
 def _reported(
-    point: PointSummary, rows: Sequence[Mapping[str, Any]]
+    point: PointFacts, rows: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, str]]:
     for row in rows:
         if row["row"] != point.limits.label:
@@ -139,7 +139,7 @@ def _reported(
                 yield "slowdown", f"show: {point.slowdown:.3g}", f"report: {row['slowdown'][0]:g}"
 
 
-def _least(workload: WorkloadPoints) -> Iterator[tuple[str, str, str]]:
+def _least(workload: WorkloadFacts) -> Iterator[tuple[str, str, str]]:
     """Limits where all finished, below the one that the report calls the least viable."""
     least = workload.least_viable
     size = least.limits.memory_bytes if least else None

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgebench.errors import ResultsError, UsageError
+from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.spread import Spread
-from edgebench.results.summary import PointSummary, summarise
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.workload_key import WorkloadKey
 
@@ -72,7 +72,7 @@ def device_rows(sweeps: Sequence[Sweep]) -> list[DevicesRow]:
         )
     rows: dict[tuple[WorkloadKey, str], DevicesRow] = {}
     for sweep in sweeps:
-        for point in summarise(sweep):
+        for point in point_facts(sweep):
             own = DevicesRow(point.workload, point.limits.label, (_point(sweep.device, point),))
             # A share's bytes follow from the device's own demand, so the label pairs them.
             key = point.key, point.limits.label
@@ -88,7 +88,7 @@ def device_rows(sweeps: Sequence[Sweep]) -> list[DevicesRow]:
     return shared
 
 
-def _point(device: str, point: PointSummary) -> DevicePoint:
+def _point(device: str, point: PointFacts) -> DevicePoint:
     seconds = point.times_s.get("total")
     return DevicePoint(device, point.limit_bytes, point.outcomes, seconds, point.slowdown)
 

@@ -17,7 +17,7 @@ from edgebench.cli.output import (
     print_title,
     typed_path,
 )
-from edgebench.report.workload import brief_names
+from edgebench.results.workload_key import brief_names
 from edgebench.throughput import THROUGHPUT, throughput_words
 from edgebench.units import format_duration, format_size, parse_duration
 

@@ -14,7 +14,7 @@ from edgebench.cli.options import results_argument
 from edgebench.cli.output import print_next, print_warnings, typed_path
 from edgebench.errors import ResultsError, UsageError
 from edgebench.extras import need
-from edgebench.report.workload import brief_names
+from edgebench.results.workload_key import brief_names
 from edgebench.text import csv_cell
 
 if TYPE_CHECKING:
@@ -116,13 +116,13 @@ def _for_people(results: Path, kind: str, wanted: str | None) -> tuple[Results, 
     """The card or badge of the newest sweep, what it is, and what to do next."""
     from edgebench.report.badge import badge
     from edgebench.report.model_card import model_card
-    from edgebench.report.workload import workloads
+    from edgebench.results.facts import workload_facts
+    from edgebench.results.point_facts import point_facts
     from edgebench.results.results import latest, load
-    from edgebench.results.summary import summarise
 
     loaded = load(latest(results))
     sweep = loaded.sweeps[0]
-    found = workloads([point for point in summarise(sweep) if point.outcomes])
+    found = workload_facts([point for point in point_facts(sweep) if point.outcomes])
     names = brief_names(one.name for one in found)
     chosen = [one for one in found if wanted in (None, one.name, names[one.name])]
     several = kind == _BADGE and len(chosen) > 1

@@ -7,11 +7,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgebench.report.workload import brief_names, other_limits_label
 from edgebench.results.trial_lines import trial_times
-from edgebench.results.workload_key import WorkloadKey, workload_label
+from edgebench.results.workload_key import (
+    WorkloadKey,
+    brief_names,
+    other_limits_label,
+    workload_label,
+)
 from edgebench.text import printable
 from edgebench.units import parse_share
+from edgebench.words.outcomes import outcome_words
 
 if TYPE_CHECKING:
     from edgebench.records import LimitSetting, TrialRecord
@@ -20,8 +25,6 @@ if TYPE_CHECKING:
 UNLIMITED = "max"
 #: A name longer than this is cut: a command may be a whole program.
 _LONGEST_NAME = 40
-_LOST = {"oom-killed": "killed", "accelerator-oom": "accelerator full", "timeout": "timeout"}
-_LOST |= {"interrupted": "stopped"}
 
 
 @dataclass
@@ -43,7 +46,7 @@ class PointSoFar:
         if self.times_s or not self.lost:
             return None
         outcome = self.lost.most_common(1)[0][0]
-        return _LOST.get(outcome, "failed")
+        return outcome_words(outcome).brief
 
 
 @dataclass

@@ -197,7 +197,7 @@ def _draw(
 
 
 def _as_json(table: LayerCostTable, seen: LayerPeakTable | None) -> dict[str, Any]:
-    from edgebench.analysis.layer_costs.sentences import layer_cost_sentences
+    from edgebench.words.layers import layer_cost_sentences
 
     memory = seen and seen.to_json()
     return {**table.to_json(), "memory": memory, "says": layer_cost_sentences(table)}

@@ -9,12 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.analysis.layer_costs.selection import sorted_layers
-from edgebench.analysis.layer_costs.sentences import (
-    cause_sentence,
-    unfinished_sentence,
-    unlimited_sentence,
-    warning_sentences,
-)
 from edgebench.analysis.layer_costs.table import LAYERS_SCHEMA
 from edgebench.boards.board import emulation_words
 from edgebench.cli.output import (
@@ -29,9 +23,15 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.cli.run_output import run_answer
-from edgebench.report.workload import brief_names
+from edgebench.results.workload_key import brief_names
 from edgebench.storage_speed import AS_IS, storage_words
 from edgebench.units import MIB, format_duration, format_size, times_as_long
+from edgebench.words.layers import (
+    cause_sentence,
+    unfinished_sentence,
+    unlimited_sentence,
+    warning_sentences,
+)
 from edgebench.workloads.engines.registry import all_engines
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from edgebench.cli.options import (
     with_board,
 )
 from edgebench.cli.output import print_answer, print_fields, print_json, print_next, print_warnings
-from edgebench.record_view import needed_bytes
 from edgebench.storage_speed import AS_IS, parse_storage
 from edgebench.units import (
     format_duration,
@@ -30,6 +29,7 @@ from edgebench.units import (
     parse_size,
     parse_swap,
 )
+from edgebench.words.record import needed_bytes
 
 if TYPE_CHECKING:
     from edgebench.records import LimitSetting, TrialRecord

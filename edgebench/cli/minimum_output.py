@@ -18,6 +18,7 @@ from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
 from edgebench.kills import OBSERVER_EFFECT
 from edgebench.text import printable, shortened
 from edgebench.units import MIB, format_duration, format_size
+from edgebench.words.kills import hour_words, rate_words
 
 if TYPE_CHECKING:
     from edgebench.boards.board import Board
@@ -116,7 +117,7 @@ def _print_details(found: Minimum) -> None:
     click.echo(f"{'least viable limit':<34}{found_words(found.viable, outcome_words)}")
     for end in (found.viable.good, found.viable.bad):
         if end and (rate := end.kill_rate) and (end.trials > 1):
-            words = f"at {format_size(end.limit_bytes)}: {rate.words}; {rate.hour_words}"
+            words = f"at {format_size(end.limit_bytes)}: {rate_words(rate)}; {hour_words(rate)}"
             click.echo(click.wrap_text(words, _width(), "  ", "    "))
     if found.fast:
         name = f"least limit within x{found.slowdown:.3g}"

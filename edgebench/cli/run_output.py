@@ -19,7 +19,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import SweepIncompleteError
-from edgebench.report.workload import brief_names
+from edgebench.results.workload_key import brief_names
 from edgebench.storage_speed import AS_IS
 from edgebench.units import format_duration, format_size
 
@@ -198,14 +198,11 @@ def refuse_unexpected(summary: SweepSummary) -> None:
 
 def run_answer(folder: Path) -> list[str]:
     """What the sweep says of each workload, in a sentence."""
-    from edgebench.report.one_sentence import sweep_sentences
-    from edgebench.report.workload import workloads
+    from edgebench.results.facts import sweep_facts
     from edgebench.results.results import load
-    from edgebench.results.summary import summarise
+    from edgebench.words.in_short import sweep_sentences
 
-    points = summarise(load(folder).sweeps[0])
-    # A search runs only some of its points.
-    found = workloads([point for point in points if point.outcomes] or points)
+    found = sweep_facts(load(folder).sweeps[0]).workloads
     return sweep_sentences(found, brief_names(one.name for one in found))
 
 

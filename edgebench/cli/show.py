@@ -22,17 +22,16 @@ from edgebench.cli.output import (
     print_warnings,
     typed_path,
 )
-from edgebench.report.workload import brief_names
+from edgebench.results.workload_key import brief_names
 from edgebench.units import format_size
+from edgebench.words.outcomes import outcome_words
 
 if TYPE_CHECKING:
-    from edgebench.report.workload import WorkloadPoints
+    from edgebench.results.facts import SweepFacts, WorkloadFacts
+    from edgebench.results.point_facts import PointFacts
     from edgebench.results.results import Sweep
     from edgebench.results.spread import Spread
-    from edgebench.results.summary import PointSummary
 
-_SHORT = {"oom-killed": "oom", "accelerator-oom": "acc-oom", "timeout": "time", "failed": "fail"}
-_SHORT |= {"harness-error": "error", "interrupted": "cut"}
 _LEGEND = "median, ± the farthest trial; *: the peak met the limit"
 _ROUNDS = (
     "start: the first round after the import; steady: later rounds, once they repeat; slower: "
@@ -58,8 +57,8 @@ def show(results: Path, study: bool, verbose: bool, as_json: bool) -> None:
 
     It also works on a sweep that is running, was interrupted or is damaged.
     """
+    from edgebench.results.facts import sweep_facts
     from edgebench.results.results import latest, load
-    from edgebench.results.summary import summarise
 
     loaded = load(latest(results))
     if study:
@@ -68,7 +67,7 @@ def show(results: Path, study: bool, verbose: bool, as_json: bool) -> None:
         print_studies(loaded, verbose, as_json)
         return
     sweep = loaded.sweeps[0]
-    points = summarise(sweep)
+    facts = sweep_facts(sweep)
     if as_json:
         print_json(
             {
@@ -78,13 +77,13 @@ def show(results: Path, study: bool, verbose: bool, as_json: bool) -> None:
                 "state": _state(sweep),
                 "planned": sweep.planned,
                 "recorded": len(sweep.records),
-                "points": [asdict(point) for point in points],
+                "points": [asdict(point) for point in facts.points],
                 "warnings": loaded.warnings,
             }
         )
         return
-    _print_sweep(sweep, points, verbose)
-    print_warnings([*loaded.warnings, *_warnings(sweep, points)])
+    _print_sweep(sweep, facts, verbose)
+    print_warnings([*loaded.warnings, *_warnings(sweep, facts)])
     if _state(sweep) == "unfinished":
         print_next("edgebench run SCENARIO  (the same scenario: it resumes the sweep)")
     else:
@@ -97,13 +96,10 @@ def _state(sweep: Sweep) -> str:
     return "complete" if sweep.complete is not None else "unfinished"
 
 
-def _print_sweep(sweep: Sweep, points: Sequence[PointSummary], verbose: bool) -> None:
-    from edgebench.report.one_sentence import sweep_sentences
-    from edgebench.report.workload import workloads
+def _print_sweep(sweep: Sweep, facts: SweepFacts, verbose: bool) -> None:
+    from edgebench.words.in_short import sweep_sentences
 
-    # A search runs only some of its points.
-    planned = [point for point in points if point.planned or point.outcomes]
-    found = workloads(planned or points)
+    found = facts.workloads
     names = brief_names(one.name for one in found)
     print_answer(sweep_sentences(found, names))
     print_lines(["", _progress(sweep)])
@@ -120,9 +116,9 @@ def _print_sweep(sweep: Sweep, points: Sequence[PointSummary], verbose: bool) ->
         print_lines([_JOULES])
 
 
-def _print_alone(found: Sequence[WorkloadPoints], names: dict[str, str]) -> None:
+def _print_alone(found: Sequence[WorkloadFacts], names: dict[str, str]) -> None:
     """One table of the workloads that ran at one limit only."""
-    from edgebench.report.workload import times_shown
+    from edgebench.words.labels import times_shown
 
     limits = [_limit_words(one.points[0]) for one in found]
     print_lines([""] if set(limits) != {"max"} else ["", "without a limit:"])
@@ -139,16 +135,15 @@ def _print_alone(found: Sequence[WorkloadPoints], names: dict[str, str]) -> None
     print_table(titles, rows, words=("workload", "limit", "ok"), gap=1)
 
 
-def _limit_words(point: PointSummary) -> str:
+def _limit_words(point: PointFacts) -> str:
     label, size = point.limits.label, _mib(point.limit_bytes)
     return f"{label} ({size} MiB)" if size else label
 
 
-def _print_workload(one: WorkloadPoints, verbose: bool, networks: Mapping[str, Any]) -> None:
-    from edgebench.report.memory_sentences import fit_sentences
-    from edgebench.report.sentences import least_limit_sentences
-    from edgebench.report.workload import energy_column, throughput_column, times_shown
+def _print_workload(one: WorkloadFacts, verbose: bool, networks: Mapping[str, Any]) -> None:
     from edgebench.results.trial_lines import TRIAL_TIMES
+    from edgebench.words.fits import holder_sentences, least_limit_sentences
+    from edgebench.words.labels import energy_column, throughput_column, times_shown
 
     demand = "" if one.demand_bytes is None else f" · demand {format_size(one.demand_bytes)}"
     print_title(one.name + demand)
@@ -169,7 +164,7 @@ def _print_workload(one: WorkloadPoints, verbose: bool, networks: Mapping[str, A
     titles = ("limit", *_TITLES, *counted, *(f"{name} s" for name in shown), *joules)
     print_table(titles, rows, words=("limit", "ok"))
     if verbose:
-        print_lines([*least_limit_sentences(one), *fit_sentences(one, networks)])
+        print_lines([*least_limit_sentences(one), *holder_sentences(one, networks)])
 
 
 def _progress(sweep: Sweep) -> str:
@@ -180,7 +175,7 @@ def _progress(sweep: Sweep) -> str:
     return f"{sweep.name} on {sweep.device}: {_state(sweep)}, {done}"
 
 
-def _row(point: PointSummary) -> list[str]:
+def _row(point: PointFacts) -> list[str]:
     slowdown = point.slowdown
     peak = _mib(point.peak_bytes.median if point.peak_bytes else None)
     return [
@@ -196,10 +191,10 @@ def _mib(size_bytes: float | None) -> str:
     return "" if size_bytes is None else f"{size_bytes / 2**20:.0f}"
 
 
-def _ok(point: PointSummary) -> str:
+def _ok(point: PointFacts) -> str:
     made = sum(point.outcomes.values())
     words = f"{point.outcomes.get('ok', 0)}/{max(point.planned or 0, made)}"
-    others = [_SHORT[outcome] for outcome in point.outcomes if outcome != "ok"]
+    others = [outcome_words(outcome).column for outcome in point.outcomes if outcome != "ok"]
     return " ".join([words, *others[:1]]) + ("+" if len(others) > 1 else "")
 
 
@@ -211,16 +206,15 @@ def _time(spread: Spread | None) -> str:
     return f"{words} ±{spread.farthest:.0%}" if spread.count > 1 else words
 
 
-def _warnings(sweep: Sweep, points: Sequence[PointSummary]) -> Iterator[str]:
+def _warnings(sweep: Sweep, facts: SweepFacts) -> Iterator[str]:
     """What puts numbers in doubt, one sentence a kind, with the workloads and limits."""
-    from edgebench.report.workload import workloads
-    from edgebench.results.kill_rate import watching_warnings
-    from edgebench.results.summary import collection_notes
+    from edgebench.words.doubts import collection_notes
+    from edgebench.words.kills import watching_warnings
 
-    found = workloads(points)
+    found = facts.workloads
     names = brief_names(one.name for one in found)
     pairs = [(names[one.name], point) for one in found for point in one.points]
     yield from grouped((name, p.limits.label, said) for name, p in pairs for said in p.reasons)
     yield from grouped((name, p.limits.label, said) for name, p in pairs for said in p.noise)
-    yield from collection_notes(points)
+    yield from collection_notes(facts.points)
     yield from watching_warnings(sweep)

@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Sequence
 
 from edgebench.pytest_plugin.limited_test import LimitedRun
-from edgebench.record_view import needed_bytes
 from edgebench.units import (
     format_duration,
     format_limit,
@@ -14,6 +13,7 @@ from edgebench.units import (
     swap_words,
     times_as_long,
 )
+from edgebench.words.record import needed_bytes
 
 
 def limit_words(run: LimitedRun) -> str:

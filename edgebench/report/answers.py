@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgebench.report.content import ReportAnswer
-from edgebench.report.energy_sentences import energy_sentences
-from edgebench.report.memory_sentences import fit_sentences
-from edgebench.report.more_memory import more_memory_sentences
-from edgebench.report.sentences import slowdown_sentences, viability_sentences
-from edgebench.report.workload import WorkloadPoints
+from edgebench.results.facts import WorkloadFacts
+from edgebench.words.fits import holder_sentences, viability_sentences
+from edgebench.words.more_memory import more_memory_sentences
+from edgebench.words.slowdown import energy_sentences, slowdown_sentences
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
@@ -21,7 +20,7 @@ FITS, SLOW = "Does it fit?", "How slow is it?"
 LAYERS, MORE = "Which layers cause the slowdown?", "How much does more memory help?"
 
 
-def measured_answers(workload: WorkloadPoints) -> list[ReportAnswer]:
+def measured_answers(workload: WorkloadFacts) -> list[ReportAnswer]:
     """The answers that need only records: no pandas, no numpy."""
     return [
         ReportAnswer(FITS, viability_sentences(workload)),
@@ -31,13 +30,13 @@ def measured_answers(workload: WorkloadPoints) -> list[ReportAnswer]:
 
 
 def all_answers(
-    workload: WorkloadPoints,
+    workload: WorkloadFacts,
     layers: LayerCostTable | None,
     fits: Sequence[CurveFits],
     networks: Mapping[str, Any],
 ) -> list[ReportAnswer]:
     """Every answer, with what the layers' times and sizes and the models' fits add."""
-    from edgebench.report.model_sentences import model_sentences
+    from edgebench.words.model import model_sentences
 
     fit, slow, more = measured_answers(workload)
     for one in fits:
@@ -48,7 +47,7 @@ def all_answers(
 
 
 def layer_sentences(
-    workload: WorkloadPoints, table: LayerCostTable | None, networks: Mapping[str, Any]
+    workload: WorkloadFacts, table: LayerCostTable | None, networks: Mapping[str, Any]
 ) -> list[str]:
     """Which layers slow it, and apart from them which hold the memory that keeps it from fitting.
 
@@ -57,12 +56,12 @@ def layer_sentences(
         table: their times; None: no layer was timed.
         networks: the sweep's layer tables, as ``networks.json`` has them.
     """
-    return [*_cause_sentences(table), *fit_sentences(workload, networks)]
+    return [*_cause_sentences(table), *holder_sentences(workload, networks)]
 
 
 def _cause_sentences(table: LayerCostTable | None) -> list[str]:
     """Which layers take the added time at the tightest limit; else why that isn't known."""
-    from edgebench.analysis.layer_costs.sentences import cause_sentence, warning_sentences
+    from edgebench.words.layers import cause_sentence, warning_sentences
 
     if table is None:
         return ["No layer was timed both unlimited and at a limit."]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from html import escape
 
 from edgebench.errors import ResultsError
-from edgebench.report.slowness import is_slower
-from edgebench.report.workload import WorkloadPoints
-from edgebench.results.summary import PointSummary
+from edgebench.results.facts import WorkloadFacts
+from edgebench.results.point_facts import PointFacts
 from edgebench.units import MIB
 
 _LABEL = "memory"
@@ -34,7 +33,7 @@ _WIDTHS |= {" ": 720, ".": 745, ";": 930, "B": 1404, "G": 1588, "M": 1726, "×":
 _SLOW = 2.0
 
 
-def badge(workload: WorkloadPoints) -> str:
+def badge(workload: WorkloadFacts) -> str:
     """The badge of one workload.
 
     Raises:
@@ -60,7 +59,7 @@ aria-label="{escape(whole)}">
 """
 
 
-def badge_words(workload: WorkloadPoints) -> str:
+def badge_words(workload: WorkloadFacts) -> str:
     """``runs in 463 MiB; takes 2.3× as long in 324 MiB``: the widest limit that slows it twice.
 
     Raises:
@@ -73,7 +72,7 @@ def badge_words(workload: WorkloadPoints) -> str:
             remedy='measure it with memory = ["max", …] in the scenario',
         )
     words = f"runs in {_mib(demand)}"
-    slower = [one for one in workload.finished if is_slower(one)]
+    slower = [one for one in workload.finished if one.is_slower]
     slow = [one for one in slower if (one.slowdown or 0.0) >= _SLOW]
     if slow:
         factor = slow[0].slowdown or 0.0
@@ -86,7 +85,7 @@ def badge_words(workload: WorkloadPoints) -> str:
     return f"{words}; {how} in {_limit(killed[0])}"
 
 
-def _limit(point: PointSummary) -> str:
+def _limit(point: PointFacts) -> str:
     return _mib(point.limit_bytes or point.limits.memory_bytes or 0)
 
 

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 from edgebench.errors import ResultsError
 from edgebench.report.answers import all_answers
 from edgebench.report.content import Chapter, Report
-from edgebench.report.memory_sentences import fit_sentences
-from edgebench.report.more_memory import largest_saving
-from edgebench.report.one_sentence import sweep_sentences
 from edgebench.report.pictures import draw_pictures
 from edgebench.report.remedies import advice_sentence, remedies_table
 from edgebench.report.tables import (
@@ -24,17 +21,17 @@ from edgebench.report.tables import (
     unfinished_table,
     worst_layer,
 )
-from edgebench.report.workload import (
-    WorkloadPoints,
-    brief_names,
-    limit_label,
-    short_names,
-    workloads,
-)
 from edgebench.results.advice_file import kept_advice
-from edgebench.results.kill_rate import watching_warnings
-from edgebench.results.summary import collection_notes, summarise
+from edgebench.results.facts import WorkloadFacts, workload_facts
+from edgebench.results.point_facts import point_facts
+from edgebench.results.workload_key import brief_names, short_names
 from edgebench.text import printable
+from edgebench.words.doubts import collection_notes
+from edgebench.words.fits import holder_sentences
+from edgebench.words.in_short import sweep_sentences
+from edgebench.words.kills import watching_warnings
+from edgebench.words.labels import limit_label
+from edgebench.words.more_memory import largest_saving
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
@@ -63,8 +60,8 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
         MachineError: pandas is not installed.
     """
     sweep = results.sweeps[0]
-    summaries = summarise(sweep)
-    points, collected = workloads(summaries), collection_notes(summaries)
+    summaries = point_facts(sweep)
+    points, collected = workload_facts(summaries), collection_notes(summaries)
     found = _Found()
     # What needs no figure is found while others are drawn.
     pictures, no_picture = draw_pictures(results, pngs, lambda: _find(results, found))
@@ -131,11 +128,11 @@ def _about(sweep: Sweep) -> list[str]:
 
 
 def _in_short(
-    points: Sequence[WorkloadPoints],
+    points: Sequence[WorkloadFacts],
     costs: Mapping[str, LayerCostTable],
     networks: Mapping[str, Any],
 ) -> list[list[str]]:
-    from edgebench.analysis.layer_costs.sentences import cause_sentence
+    from edgebench.words.layers import cause_sentence
 
     said = [
         [sentence] for sentence in sweep_sentences(points, brief_names(one.name for one in points))
@@ -147,7 +144,7 @@ def _in_short(
             # A layer's name stays as it is.
             own = cause.startswith(("no layer", "can't tell"))
             sentences.append(f"{cause[0].upper() if own else cause[0]}{cause[1:]}.")
-        sentences.extend(fit_sentences(one, networks))
+        sentences.extend(holder_sentences(one, networks))
         if saving := largest_saving(one):
             sentences.append(saving)
     return said
@@ -158,7 +155,7 @@ def _minute(started_utc: str) -> str:
 
 
 def _chapter(
-    workload: WorkloadPoints,
+    workload: WorkloadFacts,
     brief: str,
     layers: LayerCostTable | None,
     fits: Sequence[CurveFits],
@@ -171,11 +168,11 @@ def _chapter(
     return Chapter(workload.name, brief, all_answers(workload, layers, fits, networks), tables)
 
 
-def _table_of(workload: WorkloadPoints, tables: Iterable[LayerCostTable]) -> LayerCostTable | None:
+def _table_of(workload: WorkloadFacts, tables: Iterable[LayerCostTable]) -> LayerCostTable | None:
     return next((t for t in tables if t.workload == workload.key.id), None)
 
 
-def _noise(points: Iterable[WorkloadPoints]) -> list[str]:
+def _noise(points: Iterable[WorkloadFacts]) -> list[str]:
     return [
         f"{one.name}, {limit_label(point)}: {words}"
         for one in points

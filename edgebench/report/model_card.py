@@ -6,18 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from edgebench import __version__
 from edgebench.report.markdown import escaped
-from edgebench.report.one_sentence import workload_sentence
-from edgebench.report.workload import WorkloadPoints, throughput_column
+from edgebench.results.facts import WorkloadFacts
+from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import Spread
 from edgebench.results.stages import START, STEADY
-from edgebench.results.summary import PointSummary
 from edgebench.results.sweep_reader import Sweep
 from edgebench.units import format_duration, format_limit, format_size, swap_words
+from edgebench.words.in_short import workload_sentence
+from edgebench.words.labels import throughput_column
 
 _TITLES = ("memory limit", "trials that finished", "memory used", "start", "time (median)")
 
 
-def model_card(sweep: Sweep, found: Sequence[WorkloadPoints], names: dict[str, str]) -> str:
+def model_card(sweep: Sweep, found: Sequence[WorkloadFacts], names: dict[str, str]) -> str:
     """Markdown that stands in a README or model card, each workload under its name."""
     parts = [_workload(one, names[one.name]) for one in found]
     swap = {swap_words(one.limits.swap_kind, one.limits.swap_bytes) for one in found}
@@ -26,7 +27,7 @@ def model_card(sweep: Sweep, found: Sequence[WorkloadPoints], names: dict[str, s
     return "\n\n".join([*parts, f"{made} (sweep {escaped(sweep.name)})."]) + "\n"
 
 
-def _workload(one: WorkloadPoints, name: str) -> str:
+def _workload(one: WorkloadFacts, name: str) -> str:
     counted = throughput_column(one)
     titles = (*_TITLES, *counted, "slowdown")
     rows = [_row(cells) for cells in (titles, ("---", *["---:"] * (len(titles) - 1)))]
@@ -35,7 +36,7 @@ def _workload(one: WorkloadPoints, name: str) -> str:
     return "\n".join([escaped(workload_sentence(one, name)), "", *rows])
 
 
-def _cells(point: PointSummary, counted: bool) -> Iterator[str]:
+def _cells(point: PointFacts, counted: bool) -> Iterator[str]:
     size = point.limit_bytes if point.limit_bytes is not None else point.limits.memory_bytes
     yield format_limit(point.limits.label, size) if point.limits.label != "max" else "none"
     made = sum(point.outcomes.values())

@@ -5,14 +5,10 @@ from __future__ import annotations
 from edgebench.report.content import ReportTable
 from edgebench.results.advice_file import KeptAdvice, TriedRemedy
 from edgebench.units import format_duration
+from edgebench.words.outcomes import outcome_words
 
-_ENDS = {
-    "oom-killed": "killed",
-    "accelerator-oom": "accelerator full",
-    "timeout": "slower",
-    "changed": "other results",
-    "harness-error": "not measured",
-}
+#: Ends of a remedy that mean something else here than of a trial.
+_ENDS = {"timeout": "slower", "changed": "other results"}
 _NOTHING = "–"
 
 
@@ -44,7 +40,7 @@ def _remedy_row(one: TriedRemedy) -> list[str]:
 def remedy_time(one: TriedRemedy) -> str:
     """``×0.30`` of the plain time; seconds where plain has none; or how it ended."""
     if one.end != "ok":
-        return _ENDS.get(one.end, "failed")
+        return _ENDS.get(one.end) or outcome_words(one.end).brief
     if one.ratio is not None:
         return f"×{one.ratio:.2f}"
     return format_duration(one.seconds) if one.seconds is not None else "finished"

@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.environments import NAMES, value_text
 from edgebench.report.content import ReportTable
-from edgebench.report.slowness import tightest_fast_limit
-from edgebench.report.workload import (
-    WorkloadPoints,
-    energy_column,
-    limit_label,
-    short_names,
-    throughput_column,
-    times_shown,
-)
+from edgebench.results.facts import WorkloadFacts
 from edgebench.results.stages import START, STEADY
+from edgebench.results.workload_key import short_names
 from edgebench.units import format_duration, format_size
+from edgebench.words.labels import energy_column, limit_label, throughput_column, times_shown
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable, LayerRow, PassCost
+    from edgebench.results.point_facts import PointFacts
     from edgebench.results.spread import Spread
-    from edgebench.results.summary import PointSummary
     from edgebench.slowdown.models.fitting import CurveFits
 
 _TIMES = {
@@ -44,7 +38,7 @@ _OWN_ROUNDS = (
 )
 
 
-def summary_table(chapters: Sequence[WorkloadPoints], slowest: Mapping[str, str]) -> ReportTable:
+def summary_table(chapters: Sequence[WorkloadFacts], slowest: Mapping[str, str]) -> ReportTable:
     """One row a workload; ``slowest``: workload → the layer that adds most time.
 
     What all names share stands once, below the table.
@@ -58,7 +52,7 @@ def summary_table(chapters: Sequence[WorkloadPoints], slowest: Mapping[str, str]
     )
 
 
-def limits_table(workload: WorkloadPoints) -> ReportTable:
+def limits_table(workload: WorkloadFacts) -> ReportTable:
     """One row a limit: outcomes, times, slowdown, peak."""
     shown = times_shown([workload])
     phases = {name for p in workload.points for name in p.times_s} - {"total", START, STEADY}
@@ -131,7 +125,7 @@ def fits_table(fits: Sequence[CurveFits]) -> ReportTable:
     return ReportTable("Fits", columns, rows, frozenset({1, 3, 4, 5}), note)
 
 
-def unfinished_table(workloads: Sequence[WorkloadPoints]) -> ReportTable:
+def unfinished_table(workloads: Sequence[WorkloadFacts]) -> ReportTable:
     """The reasons for which trials did not finish, each once a point."""
     rows = [
         [one.name, limit_label(point), reason]
@@ -175,9 +169,9 @@ def worst_layer(table: LayerCostTable) -> str:
     return f"{worst.name}, {own.extra_share or 0:.0%}" if own.surely_slower else _NOTHING
 
 
-def _in_short(workload: WorkloadPoints) -> list[str]:
+def _in_short(workload: WorkloadFacts) -> list[str]:
     demand, viable = workload.demand_bytes, workload.viable
-    hardly = tightest_fast_limit(workload)
+    hardly = workload.fast
     slowdown = viable[-1].slowdown if viable else None
     return [
         _NOTHING if demand is None else format_size(demand),
@@ -188,7 +182,7 @@ def _in_short(workload: WorkloadPoints) -> list[str]:
 
 
 def _limit_row(
-    point: PointSummary, names: Sequence[str], counted: bool, shows_energy: bool
+    point: PointFacts, names: Sequence[str], counted: bool, shows_energy: bool
 ) -> list[str]:
     made = sum(point.outcomes.values())
     others = [f"{n} {outcome}" for outcome, n in point.outcomes.items() if outcome != "ok"]
@@ -232,7 +226,7 @@ def _times(factor: float | None) -> str:
     return "" if factor is None else f"×{factor:.3g}" if factor < 100 else f"×{factor:.0f}"
 
 
-def _throughput(point: PointSummary) -> str:
+def _throughput(point: PointFacts) -> str:
     return _spread(point.throughput_per_s)
 
 

@@ -10,22 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from edgebench.results.summary import PointSummary
 from edgebench.results.sweep_reader import Sweep
-from edgebench.units import format_duration
 
 #: Each end of an interval is exceeded in at most this share of cases: 90 % lie within.
 _TAIL = 0.05
 #: Halvings until an end is as near as it can be.
 _STEPS = 60
-_HOUR_S = 3600.0
+HOUR_S = 3600.0
 
 Watched = Literal["without memory.stat", "with memory.stat", "both"]
-#: What a reader of such a sweep should know.
-MAY_HAVE_SAVED = (
-    "memory.stat was read while trials under a limit ran, which can prevent kills: "
-    "without it some limits may be too tight"
-)
 
 
 @dataclass(frozen=True)
@@ -42,7 +35,7 @@ class KillRate:
         """Where the probability that a trial is killed lies: 90 %, Clopper and Pearson's."""
         return binomial_interval(self.killed, self.trials)
 
-    def holds(self, seconds: float = _HOUR_S) -> tuple[float, float] | None:
+    def holds(self, seconds: float = HOUR_S) -> tuple[float, float] | None:
         """The probability that the limit holds for so long, by the ends of :attr:`interval`.
 
         It takes rounds for alike and independent; None where no round was timed.
@@ -52,46 +45,6 @@ class KillRate:
         times = seconds / (self.round_s * self.rounds)
         low, high = self.interval
         return (1 - high) ** times, (1 - low) ** times
-
-    @property
-    def words(self) -> str:
-        """``killed in 1 of 4 trials of 2 rounds: probability 25 % (90 % interval 1 % to 75 %)``."""
-        low, high = self.interval
-        return (
-            f"killed in {self.killed} of {_counted(self.trials, 'trial')} of "
-            f"{_counted(self.rounds, 'round')}: probability {_percent(self.killed / self.trials)} "
-            f"(90 % interval {_percent(low)} to {_percent(high)})"
-        )
-
-    @property
-    def hour_words(self) -> str:
-        """What follows for an hour, with what it assumes."""
-        found = self.holds()
-        if found is None or not self.round_s:
-            return "for an hour: not known, since no round was timed there"
-        low, high = map(_percent, found)
-        between = low if low == high else f"{low} to {high}"
-        hour, one = f"{_HOUR_S / self.round_s:,.0f} rounds", format_duration(self.round_s)
-        tried = _counted(self.rounds * self.trials, "round")
-        return (
-            f"for an hour ({hour} of {one}) it holds with a probability of {between}, "
-            f"if rounds are alike and independent; {tried} tried"
-        )
-
-
-def kill_rate(point: PointSummary) -> KillRate | None:
-    """How often a point's limit kills; None if none of its trials finished or was killed."""
-    killed, finished = (point.outcomes.get(name, 0) for name in ("oom-killed", "ok"))
-    if not killed + finished:
-        return None
-    rounds = point.settings.get("rounds")
-    total = point.times_s.get("total")
-    return KillRate(
-        killed=killed,
-        trials=killed + finished,
-        rounds=rounds if isinstance(rounds, int) and rounds > 0 else 1,
-        round_s=total.median if total else None,
-    )
 
 
 def binomial_interval(killed: int, trials: int) -> tuple[float, float]:
@@ -117,19 +70,6 @@ def _at_most(count: int, trials: int, p: float) -> float:
     )
 
 
-def _percent(share: float) -> str:
-    """``25 %``; more than 0 is never shown as 0 %, less than 1 never as 100 %."""
-    if 0 < share < 0.005:
-        return "less than 1 %"
-    if 0.995 <= share < 1:
-        return "more than 99 %"
-    return f"{share:.0%}".replace("%", " %")
-
-
-def _counted(number: int, of: str) -> str:
-    return f"{number} {of}{'' if number == 1 else 's'}"
-
-
 def how_watched(sweep: Sweep) -> Watched | None:
     """How its timed trials under a memory limit were watched; None if there are none.
 
@@ -144,8 +84,3 @@ def how_watched(sweep: Sweep) -> Watched | None:
         return "both"
     ways: dict[bool, Watched] = {True: "with memory.stat", False: "without memory.stat"}
     return next((ways[one] for one in read), None)
-
-
-def watching_warnings(sweep: Sweep) -> list[str]:
-    """The warning about kills that reading memory.stat may have prevented, if it was read."""
-    return [] if how_watched(sweep) in (None, "without memory.stat") else [MAY_HAVE_SAVED]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.spread import Spread
 from edgebench.results.stages import START, STEADY
-from edgebench.results.summary import PointSummary, summarise
 from edgebench.results.sweep_reader import Sweep
 from edgebench.units import format_size
 
@@ -26,7 +26,7 @@ def notebook_html(sweeps: Sequence[Sweep], warnings: Sequence[str]) -> str:
 
 
 def _sweep(sweep: Sweep) -> Iterator[str]:
-    points = summarise(sweep)
+    points = point_facts(sweep)
     state = "running" if sweep.running else "complete" if sweep.complete else "unfinished"
     yield f"<h4>{escape(sweep.name)} on {escape(sweep.device)}</h4>"
     yield f"<p>{state}: {len(sweep.records)} trials of {len(points)} points</p>"
@@ -43,7 +43,7 @@ def _row(cells: Sequence[str], tag: str = "td") -> str:
     return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
-def _cells(point: PointSummary) -> list[str]:
+def _cells(point: PointFacts) -> list[str]:
     slowdown = point.slowdown
     # A workload without rounds has one time alone.
     steady = point.times_s.get(STEADY if START in point.times_s else "total")

@@ -64,6 +64,11 @@ class Ratio:
         return self.low is not None and self.low > 1
 
     @property
+    def is_surely_more(self) -> bool:
+        """The same; without repeats, its median is all there is and has to be well above 1."""
+        return self.is_more if self.low is not None else self.median > SLIGHT
+
+    @property
     def is_less(self) -> bool:
         """Whether all of the interval lies below 1."""
         return self.high is not None and self.high < 1

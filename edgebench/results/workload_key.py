@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
+from edgebench.boards.board import emulation_words
 from edgebench.records import LimitSetting, limit_setting
 from edgebench.results.columns import ColumnTable
 from edgebench.results.sweep_reader import settings_columns
+from edgebench.storage_speed import AS_IS, storage_words
+from edgebench.units import format_size
 from edgebench.workloads.memory_settings import DEFAULT
 
+#: Settings that every name has; others are added where two names would be equal.
+_IN_NAME = {"network", "schedule", "loader", "command", "batch"}
+#: Separates the words of a name.
+_SEPARATOR = " · "
 #: The limits in which trials of one workload differ.
 MEMORY = ("label", "memory_bytes")
 #: All other limits: trials that differ in one are of different workloads.
@@ -83,7 +91,7 @@ class WorkloadKey:
         text = self.settings + json.dumps(told, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
-    @property
+    @cached_property
     def any_swap(self) -> WorkloadKey:
         """The same for workloads that differ in their swap alone."""
         return self.but_for(SWAP)
@@ -131,3 +139,58 @@ def workload_label(settings: Mapping[str, Any]) -> str:
     if settings.get("gc") == DEFAULT:
         words.append("gc default")
     return " · ".join(words) or str(columns.get("kind", "workload"))
+
+
+def swap_label(limits: LimitSetting) -> str:
+    """``swap file 2.00 GiB``, ``swap none``."""
+    size = "" if limits.swap_bytes is None else f" {format_size(limits.swap_bytes)}"
+    return f"swap {limits.swap_kind}{size}"
+
+
+def other_limits_label(limits: LimitSetting) -> str:
+    """The limits other than memory: `` · swap none · 2 cores``."""
+    words = [emulation_words(limits.board)] if limits.board else []
+    words += [swap_label(limits)]
+    words += [] if limits.storage == AS_IS else [storage_words(limits.storage)]
+    words += [f"{limits.cores} cores"] if limits.cores is not None else []
+    words += [f"{limits.cpu_quota:g} CPUs"] if limits.cpu_quota is not None else []
+    own = limits.accelerator_bytes
+    words += [] if own is None else [f"accelerator {format_size(own)}"]
+    return "".join(f" · {word}" for word in words)
+
+
+def workload_names(run: Sequence[tuple[Mapping[str, Any], LimitSetting]]) -> list[str]:
+    """A name for each workload; two equal names get the settings in which they differ."""
+    names = [f"{workload_label(settings)}{other_limits_label(limits)}" for settings, limits in run]
+    alike = Counter(names)
+    columns = [settings_columns(settings) for settings, _ in run]
+    return [
+        name + _differences(own, [c for n, c in zip(names, columns, strict=True) if n == name])
+        if alike[name] > 1
+        else name
+        for name, own in zip(names, columns, strict=True)
+    ]
+
+
+def _differences(own: Mapping[str, Any], group: Sequence[Mapping[str, Any]]) -> str:
+    keys = [key for key in dict.fromkeys(k for one in group for k in one) if key not in _IN_NAME]
+    different = [key for key in keys if len({str(one.get(key)) for one in group}) > 1]
+    return "".join(f" · {key} {own[key]}" for key in different if own.get(key) is not None)
+
+
+def short_names(names: Sequence[str]) -> tuple[dict[str, str], str]:
+    """Each name without the words that all share, and these words; a single name is kept."""
+    parts = {name: name.split(_SEPARATOR) for name in names}
+    shared = set.intersection(*map(set, parts.values())) if len(parts) > 1 else set()
+    brief = {
+        name: _SEPARATOR.join(word for word in own if word not in shared) or name
+        for name, own in parts.items()
+    }
+    first = next(iter(parts.values()), [])
+    return brief, _SEPARATOR.join(word for word in first if word in shared)
+
+
+def brief_names(names: Iterable[str]) -> dict[str, str]:
+    """Each workload's name without the words that all share; its network, if nothing is left."""
+    brief, _ = short_names(list(dict.fromkeys(names)))
+    return {name: b if b != name else name.split(_SEPARATOR)[0] for name, b in brief.items()}

@@ -11,12 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.results.advice_file import TriedRemedy
-from edgebench.results.spread import SLIGHT
 from edgebench.run.advice_candidates import Candidate, UntriedRemedy, kernel_commands
-from edgebench.units import brief_size, format_duration
-
-#: A factor below this is told in percent.
-_TWICE = 1.995
+from edgebench.words.advice import advice_sentence
 
 
 @dataclass(frozen=True)
@@ -111,90 +107,7 @@ class Advice:
     @property
     def sentence(self) -> str:
         """The answer: ``at 250 MiB is 3.3 times faster with mmap-threshold: …``."""
-        told = f"({self.trials} trials, {format_duration(self.total_s)})"
-        return f"{self._words()} {told}"
-
-    def _words(self) -> str:
-        at = f"at {brief_size(self.limit_bytes)}"
-        if not self.pressed:
-            return f"{at} is not slowed ({self._slowed()}): no remedy was tried, none is advised"
-        lost = _ENDS.get(self.plain_end, "fails") + (" at times" if self.plain_s else "")
-        state = f"{at} {lost}" if self.plain_end != "ok" else f"{at} is slowed ({self._slowed()})"
-        if self.best is None:
-            return f"{state}: {_none_of(len(self.tried))}"
-        if not self.best.confirmed:
-            return f"{state}: {self.best.name} may help, but {_doubt(self.best)}"
-        if self.plain_end != "ok":
-            often = f"{self.best.finished} of {self.best.trials} times"
-            plain = f"plain {self.best.plain_finished}"
-            return f"{state}; with {self.best.name} it finishes {often} ({plain}){self._each()}"
-        return (
-            f"{at} is {_gain(self.best)} with {self.best.name}{self._each()}"
-            f"{_more_often(self.best)}{_elsewhere(self.best)}"
-        )
-
-    def _slowed(self) -> str:
-        factor = self.slowdown
-        return "its slowdown is unknown" if factor is None else f"×{factor:.3g}"
-
-    def _each(self) -> str:
-        """``: 223 ms a step instead of 735 ms``."""
-        if self.best is None or self.best.seconds is None:
-            return ""
-        unit = _UNITS.get(self.kind, "")
-        instead = f" instead of {format_duration(self.plain_s)}" if self.plain_s else ""
-        return f": {format_duration(self.best.seconds)}{unit}{instead}"
-
-
-_ENDS = {
-    "oom-killed": "is killed",
-    "accelerator-oom": "finds the accelerator's memory full",
-    "timeout": "does not end in time",
-}
-_UNITS = {"training": " a step", "inference": " a round"}
-
-
-def _none_of(count: int) -> str:
-    if count < 2:
-        return "the one remedy that was tried does not help" if count else "no remedy fits it"
-    return f"none of the {count} remedies that were tried helps"
-
-
-def _doubt(best: BestRemedy) -> str:
-    """Why the winner is not advised: it failed, or its fresh pairs differ too much."""
-    if best.finished < best.trials:
-        return f"it finished only {best.finished} of {best.trials} times when it was measured anew"
-    if best.ratio is None or best.low is None or best.high is None:
-        return "this was not seen again when it was measured anew"
-    between = f"×{best.ratio:.2f}, 95 % interval {best.low:.2f} to {best.high:.2f}"
-    return f"{best.pairs} pairs of fresh trials can't tell ({between})"
-
-
-def _gain(best: BestRemedy) -> str:
-    """``3.3 times faster (3.1 to 3.5)``, or ``12 % faster (8 to 16)``."""
-    ratio, low, high = best.ratio or 1.0, best.low, best.high
-    if 1 / ratio < _TWICE:
-        percents = [f"{100 * (1 - part):.0f}" for part in (ratio, high, low) if part is not None]
-        between = f" ({percents[1]} to {percents[2]} %)" if len(percents) > 1 else ""
-        return f"{percents[0]} % faster{between}"
-    between = f" ({1 / high:.2g} to {1 / low:.2g})" if low and high else ""
-    return f"{1 / ratio:.2g} times faster{between}"
-
-
-def _more_often(best: BestRemedy) -> str:
-    """Of a plain workload that was killed at times."""
-    if best.plain_finished >= best.finished:
-        return ""
-    return f"; it finished {best.finished} of {best.trials} times, plain {best.plain_finished}"
-
-
-def _elsewhere(best: BestRemedy) -> str:
-    ratio = best.unlimited_ratio
-    if ratio is None:
-        return ""
-    if ratio > SLIGHT:
-        return f"; without a limit it takes {ratio:.2g} times as long"
-    return "; without a limit it takes no more than 10 % longer"
+        return advice_sentence(self)
 
 
 def typed_lines(candidate: Candidate, plain: Mapping[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a search for the least limits found, and the sentence that says it."""
+"""What a search for the least limits found."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from pathlib import Path
 
 from edgebench.run.search import LimitBracket, TriedLimit, differs
 from edgebench.text import shortened
-from edgebench.throughput import per_second_words
-from edgebench.units import brief_size, format_duration, format_times, times_as_long
-
-#: From this share of the demand on, a limit is the demand, as well as it is known.
-_ABOUT = 0.97
+from edgebench.words.minimum import minimum_html, minimum_sentence
 
 
 @dataclass(frozen=True)
@@ -87,15 +83,7 @@ class Minimum:
     @property
     def sentence(self) -> str:
         """``needs 412 MiB; takes 2 times as long below 300 MiB; killed below 180 MiB (…)``."""
-        parts = [self._demand_words()]
-        if self.size_bytes is not None:
-            parts.insert(0, self._fits_words())
-        elif not self.tried:
-            parts.append("no limit was tried")
-        else:
-            parts += [part for part in (*self._slow_parts(), self._end_words()) if part]
-        trials = "1 trial" if self.trials == 1 else f"{self.trials} trials"
-        return f"{'; '.join(parts)} ({trials}, {_seconds(self.total_s)})"
+        return minimum_sentence(self)
 
     def __repr__(self) -> str:
         """The answer; its fields are in ``vars(found)``."""
@@ -103,36 +91,7 @@ class Minimum:
 
     def _repr_html_(self) -> str:
         """As a notebook shows it: the sentence, and each limit that was tried."""
-        from html import escape
-
-        titles = ("limit", "trials", "outcome", "slowdown")
-        rows = [
-            (brief_size(one.limit_bytes), str(one.trials), one.outcome, _factor(one.slowdown))
-            for one in sorted(self.tried, key=lambda one: -one.limit_bytes)
-        ]
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-        )
-        head = "".join(f"<th>{title}</th>" for title in titles)
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f"<p><b>{escape(self.name)} {escape(self.sentence)}</b></p>{table if rows else ''}"
-
-    def _demand_words(self) -> str:
-        """The demand; where it varies, why and what to reserve."""
-        if not self.has_varying_demand:
-            return f"needs {brief_size(self.needed_bytes)}"
-        reserve = f"reserve {brief_size(self.needed_bytes)}"
-        if self.is_first_different:
-            first, later = (
-                brief_size(self.demands_bytes[0]),
-                brief_size(max(self.demands_bytes[1:])),
-            )
-            return (
-                f"needed {first} in its first run and {later} in later ones, so a run changes "
-                f"what the next one needs: {reserve}"
-            )
-        least, most = brief_size(self.demand_least_bytes), brief_size(self.demand_bytes)
-        return f"needs {least} to {most}, depending on the run: {reserve}"
+        return minimum_html(self)
 
     @property
     def needed_bytes(self) -> float:
@@ -141,98 +100,3 @@ class Minimum:
         if good and bad and bad.outcome == "oom-killed":
             return max(good.limit_bytes, self.demand_bytes)
         return self.demand_bytes
-
-    def _fits_words(self) -> str:
-        size = brief_size(self.size_bytes or 0)
-        if not self.tried:
-            return f"{size} was not tried"
-        (one,) = self.tried
-        if self.fits:
-            slow = one.slowdown if self.fast else None
-            took = f", taking {times_as_long(slow)}" if slow else ""
-            return f"fits in {size} (finished {one.trials} of {one.trials} times{took})"
-        if one.outcome == "ok" and one.slowdown:
-            once = " in one trial" if one.trials == 1 else ""
-            return f"does not fit in {size}: {self._pace_words(one.slowdown)} there{once}"
-        return f"does not fit in {size}: {self._end(one)}"
-
-    def _pace_words(self, slowdown: float) -> str:
-        if self.throughput is not None and self.unlimited_per_s:
-            return f"only {self.unlimited_per_s / slowdown:.3g} {per_second_words(self.unit)}"
-        return f"takes {times_as_long(slowdown)}"
-
-    def _slow_parts(self) -> tuple[str | None, str | None]:
-        """How much later it starts, and where it gets too slow: of steady rounds, if it has any."""
-        words, later_s = self._slow_words(), self.later_start_s
-        if later_s is None or self.fast is None or self.fast.good is None or words is None:
-            return None, words
-        where = brief_size(self.fast.good.limit_bytes)
-        once = " in one trial" if self.later_start_trials == 1 else ""
-        start = f"starts {format_duration(later_s)} later at {where}{once}" if later_s > 0 else None
-        return start, f"once running, it {words}"
-
-    def _slow_words(self) -> str | None:
-        """Where it gets too slow."""
-        if self.throughput is not None and self.slowdown is not None and self.slowdown <= 1:
-            return (
-                f"{self.unlimited_per_s:.3g} {per_second_words(self.unit)} without a limit, "
-                f"fewer than {self.throughput:g}"
-            )
-        if self.fast is None or self.slowdown is None:
-            return None
-        words = f"takes {times_as_long(self.slowdown)}"
-        fine = f"takes at most {times_as_long(self.slowdown)}"
-        if self.throughput is not None:
-            words = f"fewer than {self.throughput:g} {per_second_words(self.unit)}"
-            fine = f"at least {self.throughput:g} {per_second_words(self.unit)}"
-        good, bad = self.fast.good, self.fast.bad
-        if good is None:
-            return f"{words} up to {brief_size(bad.limit_bytes)}" if bad else None
-        if bad is None:
-            return f"{fine} down to {brief_size(good.limit_bytes)}"
-        if bad.outcome != "ok" and self.viable.bad == bad:
-            # The next words say what happens below.
-            stopped = bad.outcome == "timeout"
-            return None if stopped else f"{fine} down to {brief_size(good.limit_bytes)}"
-        if self.fast.settled:
-            return f"{words} below {brief_size(good.limit_bytes)}"
-        # Between the two it is not known.
-        above = f"at {brief_size(good.limit_bytes)}"
-        if bad.slowdown and good.slowdown and self.throughput is None:
-            words, fine = f"takes {times_as_long(bad.slowdown)}", format_times(good.slowdown)
-        return f"{words} at {brief_size(bad.limit_bytes)}, {fine} {above}"
-
-    def _end_words(self) -> str | None:
-        """Where it is killed, or stopped since it takes too long."""
-        good, bad = self.viable.good, self.viable.bad
-        if bad is None:
-            least = brief_size(good.limit_bytes) if good else None
-            return f"finished at {least}, the least limit tried" if least else None
-        how = self._end(bad)
-        if good is None:
-            return f"{how} at {brief_size(bad.limit_bytes)}"
-        least = brief_size(good.limit_bytes)
-        if self.has_varying_demand or not self.viable.settled:
-            # Between the two it is not known.
-            return f"{how} at {brief_size(bad.limit_bytes)}, finished at {least}"
-        if good.limit_bytes >= _ABOUT * self.needed_bytes:
-            return f"{how} with less"
-        return f"{how} below {least}"
-
-    def _end(self, one: TriedLimit) -> str:
-        """How the trials at a limit ended that is too small."""
-        if one.outcome == "oom-killed":
-            return "killed"
-        if one.stopped_s is None:
-            return one.outcome
-        if self.unlimited_s is None or self.unlimited_per_s is not None:
-            return f"not finished after {_seconds(one.stopped_s)}"
-        return f"takes more than {times_as_long(one.stopped_s / self.unlimited_s)}"
-
-
-def _factor(slowdown: float | None) -> str:
-    return "" if slowdown is None else f"{slowdown:.3g}×"
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.0f} s" if 10 <= seconds < 60 else format_duration(seconds)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from edgebench.record_view import needed_bytes
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.kill_rate import KillRate
 from edgebench.run.pace import Pace, median_pace, phase_seconds, trials_by_point
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, Point, demand_of, limits_of
 from edgebench.units import MIB
+from edgebench.words.record import needed_bytes
 
 _T = TypeVar("_T")
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import EdgebenchError
 from edgebench.report.answers import LAYERS, SLOW, layer_sentences
-from edgebench.report.model_sentences import model_sentences
-from edgebench.report.workload import WorkloadPoints, workloads
+from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.results import load
-from edgebench.results.summary import summarise
 from edgebench.slowdown.prediction_source import source_of
 from edgebench.slowdown.query import WorkloadQuery
+from edgebench.words.model import model_sentences
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
@@ -43,7 +42,7 @@ def predict_limits(sweep: Path) -> dict[str, Any]:
         EdgebenchError: the sweep can't be read.
     """
     results = load(sweep)
-    points = workloads(summarise(results.sweeps[0]))
+    points = sweep_facts(results.sweeps[0]).workloads
     warnings: list[str] = []
     costs, fits = _layer_costs(results, warnings), _fits(results, warnings)
     try:
@@ -85,7 +84,7 @@ def _fits(results: Results, warnings: list[str]) -> list[CurveFits]:
 
 
 def _workload(
-    one: WorkloadPoints,
+    one: WorkloadFacts,
     made: Sequence[Prediction],
     costs: Sequence[LayerCostTable],
     fits: Sequence[CurveFits],

@@ -13,20 +13,16 @@ from typing import Any
 from edgebench.report.answers import measured_answers
 from edgebench.report.remedies import advice_sentence, remedies_table
 from edgebench.report.tables import summary_table
-from edgebench.report.workload import (
-    WorkloadPoints,
-    limit_label,
-    limit_size,
-    short_names,
-    workloads,
-)
 from edgebench.results.advice_file import kept_advice
-from edgebench.results.kill_rate import watching_warnings
+from edgebench.results.facts import WorkloadFacts, sweep_facts
+from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import Spread
 from edgebench.results.stages import STEADY
-from edgebench.results.summary import PointSummary, summarise
 from edgebench.results.sweep_reader import Sweep, read_sweep
+from edgebench.results.workload_key import short_names
 from edgebench.text import printable
+from edgebench.words.kills import watching_warnings
+from edgebench.words.labels import limit_label, pass_words
 
 #: A screen shows no more workloads; History has every trial.
 _MOST_WORKLOADS = 300
@@ -39,9 +35,8 @@ def sweep_answer(path: Path) -> dict[str, Any]:
         ResultsError: it can't be read.
     """
     sweep = read_sweep(path)
-    found = workloads(summarise(sweep))
+    found = sorted(sweep_facts(sweep).workloads, key=lambda one: not one.tried)
     brief, shared = short_names([one.name for one in found])
-    found.sort(key=lambda one: not one.tried)
     shown = found[:_MOST_WORKLOADS]
     table = summary_table(shown, {})
     columns = len(table.columns) - 1
@@ -89,22 +84,22 @@ def _rows(sweep: Sweep) -> range:
     return range(len(sweep.records))
 
 
-def _workload(one: WorkloadPoints, brief: str) -> dict[str, Any]:
+def _workload(one: WorkloadFacts, brief: str) -> dict[str, Any]:
     return {
         "name": one.name,
         "brief": brief,
         "demand_bytes": one.demand_bytes,
-        "pass_words": one.pass_words,
+        "pass_words": pass_words(one),
         "answers": [asdict(answer) for answer in measured_answers(one)],
         "points": [_point(point) for point in one.points if point.outcomes],
     }
 
 
-def _point(point: PointSummary) -> dict[str, Any]:
+def _point(point: PointFacts) -> dict[str, Any]:
     return {
         "limit": limit_label(point),
         "unlimited": point.limits.label == "max",
-        "limit_bytes": limit_size(point),
+        "limit_bytes": point.limit_bytes,
         "outcomes": point.outcomes,
         # `total` is the same as `steady`, and there also without rounds.
         "times_s": {name: _spread(s) for name, s in point.times_s.items() if name != STEADY},

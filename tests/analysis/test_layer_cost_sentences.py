@@ -17,9 +17,9 @@ from layer_cost_results import (
     write_events,
 )
 
-from edgebench.analysis.layer_costs.sentences import layer_cost_sentences
+from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
-from edgebench.results.summary import summarise
+from edgebench.words.layers import layer_cost_sentences
 
 EVERY = ("conv", "fc", "act")
 
@@ -119,7 +119,7 @@ def test_a_walked_pass_is_compared_with_its_own_process(tmp_path: Path):
     ]
     path = make(tmp_path, [*visits, *[Made()] * 3])
     (cost,) = table_of(path).costs
-    (point,) = (p for p in summarise(load(path).sweeps[0]) if p.limits.label == "100M")
+    (point,) = (p for p in point_facts(load(path).sweeps[0]) if p.limits.label == "100M")
     assert cost.ratio == point.ratios["total"]
     assert cost.slowdown == pytest.approx(2.69 / 1.15)
     assert cost.at.clock_s.median == pytest.approx(1.5 * 2.69)

@@ -11,8 +11,8 @@ from edgebench.errors import ResultsError, ScenarioError
 from edgebench.measures import strategies
 from edgebench.measures.strategy import ErrorBar, Reading, Strategy, TrialData
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.results.point_facts import point_facts
 from edgebench.results.results import Results, load
-from edgebench.results.summary import summarise
 from edgebench.run.sweep import SweepOptions, SweepSummary, run_sweep
 from edgebench.scenario.points import PlannedTrial, Point, own_trials
 from edgebench.scenario.scenario import load_scenario
@@ -155,7 +155,7 @@ def test_a_strategys_trials_are_in_no_timed_figure(tmp_path: Path) -> None:
     assert progress.total == 6
     (only,) = results.sweeps
     assert only.planned == len(results.trials) == 4
-    assert sum(sum(point.outcomes.values()) for point in summarise(only)) == 4
+    assert sum(sum(point.outcomes.values()) for point in point_facts(only)) == 4
     own = only.strategy_records
     assert [record.strategy for record in own] == ["working", "working"]
     assert only.reading(own[0].trial).peak_bytes == 4096

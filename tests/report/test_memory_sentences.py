@@ -14,11 +14,10 @@ from sentence_making import FREE, KILLED, MIB, NETWORK, made, point
 
 from edgebench.kills import IMPORTING
 from edgebench.layers.known_networks import import_torchvision
-from edgebench.report.memory_sentences import fit_sentences
-from edgebench.report.workload import WorkloadPoints, workloads
+from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.results import load
-from edgebench.results.summary import summarise
 from edgebench.units import format_size
+from edgebench.words.fits import holder_sentences
 from tests.own_path import python_path
 
 pytestmark = pytest.mark.torch
@@ -27,7 +26,7 @@ KEPT = Path(__file__).parents[2] / "results" / "vm-2core-24g"
 WALKED = KEPT / "20261125T080603Z-quickstart-232ea1"
 
 
-def killed(ended_in: str = "", **settings: Any) -> WorkloadPoints:
+def killed(ended_in: str = "", **settings: Any) -> WorkloadFacts:
     """A network that needs a runtime of 60 MiB and is killed at 90 MiB."""
     own = {**NETWORK, "loader": "copy", **settings}
     lost = replace(point("90M", outcomes=KILLED), settings=own, ended_in=ended_in)
@@ -58,14 +57,14 @@ SPREAD = {f"a__{n}": (4, 1) for n in range(6)} | {f"b__{n}": (9, 2) for n in ran
 )
 def test_the_part_that_holds_most_is_named(layers: dict[str, tuple[int, int]], words: str):
     """One layer, one layer's activations, or the smallest part of the network with half of it."""
-    (said,) = fit_sentences(killed("loading fc"), tables(**layers))
+    (said,) = holder_sentences(killed("loading fc"), tables(**layers))
     assert said.startswith(f"{AT}: {words}")
     assert said.endswith(f"{BESIDE}; it was killed while loading fc.")
 
 
 def test_layers_held_one_at_a_time_are_compared_one_by_one():
     """What is loaded, executed and freed has its weights and its activations at once."""
-    (said,) = fit_sentences(killed(schedule="linear"), tables(conv=(4, 9), fc=(10, 1)))
+    (said,) = holder_sentences(killed(schedule="linear"), tables(conv=(4, 9), fc=(10, 1)))
     words = "of its layers conv holds the most, 13.0 MiB of weights and activations"
     assert said == f"{AT}: {words}{BESIDE}."
 
@@ -74,13 +73,13 @@ def test_weights_used_twice_are_held_once():
     """As they are loaded."""
     shared = tables(embed=(8, 1), middle=(10, 1), head=(8, 1))
     shared["networks"]["alexnet"]["table"][2]["part"] = "embed"
-    (said,) = fit_sentences(killed(), shared)
+    (said,) = holder_sentences(killed(), shared)
     assert "middle holds the most, 10.0 MiB of the 19.0 MiB" in said
 
 
 def test_a_runtime_that_does_not_fit_is_no_layer():
     """A kill in the import says so, whatever the layers' sizes."""
-    (said,) = fit_sentences(killed(IMPORTING), tables(fc=(40, 1)))
+    (said,) = holder_sentences(killed(IMPORTING), tables(fc=(40, 1)))
     words = "no layer: it was killed while importing its runtime, which takes 60.0 MiB"
     assert said == f"{AT} is {words}."
 
@@ -91,14 +90,14 @@ def test_a_runtime_that_does_not_fit_is_no_layer():
 )
 def test_where_sizes_do_not_tell_nothing_is_said(settings: dict[str, Any]):
     """Mapped weights are dropped, and others are of another size than the table has."""
-    assert fit_sentences(killed(**settings), tables(fc=(40, 1))) == []
+    assert holder_sentences(killed(**settings), tables(fc=(40, 1))) == []
 
 
 def test_without_a_kill_or_a_table_nothing_is_said():
     """A limit that is slow only, and results of before there were tables."""
-    assert fit_sentences(made(FREE, point("90M", (8.0,) * 3)), tables(fc=(40, 1))) == []
+    assert holder_sentences(made(FREE, point("90M", (8.0,) * 3)), tables(fc=(40, 1))) == []
     for damaged in ({}, {"networks": {"alexnet": {"table": [1, {"name": 2}]}}}, {"networks": 3}):
-        assert fit_sentences(killed(), damaged) == []
+        assert holder_sentences(killed(), damaged) == []
 
 
 @pytest.mark.torch
@@ -108,10 +107,10 @@ def test_real_kills_are_explained_by_real_sizes():
     sweep = load(WALKED).sweeps[0]
     (walked,) = [
         one
-        for one in workloads(summarise(sweep))
+        for one in sweep_facts(sweep).workloads
         if one.settings["networks"] == ["resnet18"] and one.settings["loader"] == "copy"
     ]
-    (said,) = fit_sentences(walked, sweep.networks)
+    (said,) = holder_sentences(walked, sweep.networks)
     stage = models.resnet18().layer4
     size = sum(own.nbytes for own in (*stage.parameters(), *stage.buffers()))
     assert f": layer4 holds the most, {format_size(size)} of the " in said

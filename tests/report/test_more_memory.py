@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sentence_making import FREE, KILLED, made, point, walked
 
-from edgebench.report.more_memory import faster_steps, largest_saving, more_memory_sentences
 from edgebench.report.tables import limits_table
+from edgebench.words.more_memory import largest_saving, more_memory_sentences
 
 
 def test_the_best_step_is_told_in_short():
@@ -46,7 +46,7 @@ def test_memory_that_makes_it_run_at_all():
 def test_steps_within_the_noise_are_no_bargain():
     """Two limits whose repeats overlap make no step, however their medians lie."""
     noisy = [point("150M", (2.0, 3.0, 9.0)), point("100M", (2.5, 6.0, 9.5))]
-    assert faster_steps(noisy) == []
+    assert made(FREE, *noisy).steps == ()
 
 
 def test_savings_of_walks_follow_their_own_rounds():

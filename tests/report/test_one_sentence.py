@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from sentence_making import FREE, KILLED, NETWORK, STEADY, made, point, rounds
 
 from edgebench.report.badge import badge_words
-from edgebench.report.one_sentence import sweep_sentences, workload_sentence
-from edgebench.report.sentences import (
-    slowdown_sentences,
-    viability_sentences,
-)
-from edgebench.report.workload import workloads
+from edgebench.results.facts import sweep_facts, workload_facts
+from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import Spread, ratio_of
-from edgebench.results.summary import PointSummary, summarise
+from edgebench.words.fits import viability_sentences
+from edgebench.words.in_short import sweep_sentences, workload_sentence
+from edgebench.words.slowdown import slowdown_sentences
 
 
 def test_each_end_of_a_limits_trials_is_counted_by_itself():
@@ -57,7 +55,7 @@ def test_rounds_before_a_kill_are_said():
     """How slow they were stands beside the kill, where they were slower than steady rounds."""
     free, killed = rounds("max", 1.0, 0.5), point("90M", outcomes=KILLED)
 
-    def ends(seconds: float, count: int, unlimited: PointSummary) -> str:
+    def ends(seconds: float, count: int, unlimited: PointFacts) -> str:
         before = Spread(seconds, 0.98 * seconds, 1.02 * seconds, count)
         workload = made(unlimited, replace(killed, rounds_before_end_s=before))
         return workload_sentence(workload, "it").rpartition("; ")[2]
@@ -69,7 +67,7 @@ def test_rounds_before_a_kill_are_said():
     assert ends(1.75, 3, FREE) == f"{at}."
     assert workload_sentence(made(free, killed), "it").endswith(f"; {at}.")
 
-    def fits(*points: PointSummary) -> str:
+    def fits(*points: PointFacts) -> str:
         return viability_sentences(made(free, *points))[-1]
 
     before = Spread(1.75, 1.7, 1.8, 3)
@@ -112,7 +110,7 @@ def test_noise_is_told_from_slowdown():
 def test_what_one_trial_says_is_told_as_that():
     """Beside each claim: of the first round, of several limits, and of an unlimited time alone."""
 
-    def said(*points: PointSummary) -> str:
+    def said(*points: PointFacts) -> str:
         return workload_sentence(made(*points), "it").partition("; ")[2]
 
     def delayed(count: int) -> str:
@@ -158,7 +156,7 @@ def test_of_many_workloads_the_worst_one_is_told_with_its_trials():
     points = [point("max", (2.0, 2.0), settings=own) for own in settings]
     slow = point("90M", (8.0,), settings=settings[0])
     ratio = ratio_of(slow.times_s["total"], points[0].times_s["total"])
-    found = workloads([*points, replace(slow, ratios={"total": ratio})])
+    found = workload_facts([*points, replace(slow, ratios={"total": ratio})])
     (said,) = sweep_sentences(found, {one.name: "it" for one in found})
     assert said.endswith("it, which takes 4 times as long at 90.0 MiB in one trial.")
 
@@ -167,7 +165,7 @@ def test_of_many_workloads_the_worst_one_is_told_with_its_trials():
 @quick
 def test_every_slowdown_of_one_trial_is_told_as_that(points: list[Point], of_rounds: int):
     """Over made-up sweeps: a factor has repeats on both sides, or its sentence says otherwise."""
-    for workload in workloads(summarise(sweep_of(points, rounds=of_rounds))):
+    for workload in sweep_facts(sweep_of(points, rounds=of_rounds)).workloads:
         sentence = workload_sentence(workload, "it")
         for part in sentence.split("; "):
             if "times as long at" not in part and "longer at" not in part:

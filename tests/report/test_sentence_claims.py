@@ -35,18 +35,18 @@ from scipy import stats
 
 from edgebench.analysis.compare import compare_sweeps
 from edgebench.analysis.layer_costs.passes import pass_cost
-from edgebench.analysis.layer_costs.sentences import cause_sentence
 from edgebench.analysis.layer_costs.table import LayerCostTable, PassTimes
 from edgebench.cli.minimum_output import found_words, outcome_words
 from edgebench.measures.machine.noise import spread_warnings
-from edgebench.report.more_memory import more_memory_sentences
-from edgebench.report.sentences import slowdown_sentences, viability_sentences
 from edgebench.report.tables import summary_table
-from edgebench.report.workload import workloads
+from edgebench.results.facts import sweep_facts
 from edgebench.results.spread import spread_of
-from edgebench.results.summary import summarise
 from edgebench.run.search import TriedLimit, viable_bracket
 from edgebench.units import format_duration, format_size
+from edgebench.words.fits import viability_sentences
+from edgebench.words.layers import cause_sentence
+from edgebench.words.more_memory import more_memory_sentences
+from edgebench.words.slowdown import slowdown_sentences
 
 SAME = re.compile(
     r"no more than 10 %|at most 10 % slower|hardly|as far as|can't be told from|no time|"
@@ -112,7 +112,7 @@ def check_numbers(said: str, points: Sequence[Point]) -> None:
 @quick
 def test_times_are_told_as_far_as_repeats_carry(points: list[Point], rounds: int):
     """Slower, faster, no slower and what more memory saves: none beyond the raw repeats."""
-    for workload in workloads(summarise(sweep_of(points, rounds=rounds))):
+    for workload in sweep_facts(sweep_of(points, rounds=rounds)).workloads:
         for said in (*slowdown_sentences(workload), *more_memory_sentences(workload)):
             check_claims(said, points)
             check_numbers(said, points)
@@ -127,7 +127,7 @@ def test_times_are_told_as_far_as_repeats_carry(points: list[Point], rounds: int
 def test_what_fits_was_never_killed(points: list[Point], swap: str):
     """No limit told as viable has a kill at it, or at a wider one that isn't named beside it."""
     tried = [p for p in points[1:] if trials_of(p)]
-    for workload in workloads(summarise(sweep_of(points, swap))):
+    for workload in sweep_facts(sweep_of(points, swap)).workloads:
         said = " ".join(viability_sentences(workload))
         for wide in DOWN_TO.findall(said):
             (least,) = named(wide, points)
@@ -159,7 +159,7 @@ def test_what_fits_was_never_killed(points: list[Point], swap: str):
 @quick
 def test_the_summary_s_columns_hold_at_every_wider_limit(points: list[Point]):
     """Down to where it finishes, and is no slower: true of all limits from there up."""
-    rows = summary_table(workloads(summarise(sweep_of(points))), {}).rows
+    rows = summary_table(sweep_facts(sweep_of(points)).workloads, {}).rows
     columns = [(row, *column) for row in rows for column in ((2, False), (4, True))]
     for row, column, is_time in columns:
         for least in named(row[column], points):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from sentence_making import FREE, KILLED, STEADY, made, point
 
-from edgebench.report.more_memory import more_memory_sentences
-from edgebench.report.sentences import (
-    slowdown_sentences,
-    viability_sentences,
-)
+from edgebench.words.fits import viability_sentences
+from edgebench.words.more_memory import more_memory_sentences
+from edgebench.words.slowdown import slowdown_sentences
 
 
 def test_nothing_is_said_that_was_not_measured():

@@ -8,14 +8,15 @@ import pytest
 from sentence_making import KILLED, made, point, rounds
 
 from edgebench.kills import IMPORTING, ended_in
-from edgebench.report.one_sentence import workload_sentence
-from edgebench.report.sentences import slowdown_sentences, viability_sentences
 from edgebench.report.tables import limits_table
+from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import Spread
-from edgebench.results.summary import PointSummary
+from edgebench.words.fits import viability_sentences
+from edgebench.words.in_short import workload_sentence
+from edgebench.words.slowdown import slowdown_sentences
 
 
-def imported(one: PointSummary, low_s: float, high_s: float, count: int = 3) -> PointSummary:
+def imported(one: PointFacts, low_s: float, high_s: float, count: int = 3) -> PointFacts:
     """The point with fresh processes that import their runtime in so many seconds."""
     spread = Spread((low_s + high_s) / 2, low_s, high_s, count)
     return replace(one, times_s={**one.times_s, "import": spread})

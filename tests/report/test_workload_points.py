@@ -6,10 +6,11 @@ import pytest
 from sentence_making import FREE, MIB, NETWORK, STEADY, made, point
 
 from edgebench.records import LimitSetting
-from edgebench.report.slowness import tightest_fast_limit
 from edgebench.report.tables import limits_table
-from edgebench.report.workload import limit_label, short_names, workloads
-from edgebench.results.summary import PointSummary
+from edgebench.results.facts import workload_facts
+from edgebench.results.point_facts import PointFacts
+from edgebench.results.workload_key import short_names
+from edgebench.words.labels import limit_label
 
 
 def test_a_workloads_limits_come_widest_first():
@@ -22,7 +23,7 @@ def test_a_workloads_limits_come_widest_first():
 def test_two_of_one_name_are_told_apart():
     """Workloads that differ in a setting that names don't tell have it in both names."""
     small, large = ({**NETWORK, "image": size} for size in (64, 224))
-    names = [w.name for w in workloads([point("max", settings=s) for s in (small, large)])]
+    names = [w.name for w in workload_facts([point("max", settings=s) for s in (small, large)])]
     assert [name.rpartition(" · ")[2] for name in names] == ["image 64", "image 224"]
 
 
@@ -33,13 +34,13 @@ def test_two_of_one_name_are_told_apart():
 def test_unslowed_has_no_slow_limit_above_it(times: tuple[float, ...], expected: str | None):
     """The tightest limit down to which *no* limit slowed it by more than 10 %."""
     points = [point(f"{m}M", (t,) * 3) for m, t in zip((150, 120, 100), times, strict=True)]
-    found = tightest_fast_limit(made(STEADY, *points))
+    found = made(STEADY, *points).fast
     assert (found.limits.label if found else None) == expected
 
 
 def test_a_share_is_told_with_its_size():
     """``75%`` alone says nothing to who reads it elsewhere."""
-    share = PointSummary("p", "w", {}, LimitSetting("75%", 150 * MIB), 1, {}, limit_bytes=150 * MIB)
+    share = PointFacts("p", "w", {}, LimitSetting("75%", 150 * MIB), 1, {}, limit_bytes=150 * MIB)
     assert limit_label(share) == "75% (150.0 MiB)"
 
 

@@ -14,12 +14,11 @@ from results_making import make_sweep
 from edgebench.cli.export import export
 from edgebench.cli.show import show
 from edgebench.errors import ResultsError
-from edgebench.report.energy_sentences import energy_sentences, grows_more
 from edgebench.report.figures.gallery import draw
-from edgebench.report.workload import workloads
+from edgebench.results.facts import sweep_facts
 from edgebench.results.results import Results, load
-from edgebench.results.summary import summarise
 from edgebench.spans import finished_spans
+from edgebench.words.slowdown import energy_sentences, grows_more
 
 
 @pytest.fixture(scope="module")
@@ -116,13 +115,13 @@ def test_show_s_json_has_energy_with_its_error_and_domain(measured: Results):
 
 def test_sentences_compare_energy_with_time(measured: Results, older: Results):
     """Less power at the limit: it costs more time than energy, and the sentence says so."""
-    [one] = workloads(summarise(measured.sweeps[0]))
+    [one] = sweep_facts(measured.sweeps[0]).workloads
     said = " ".join(energy_sentences(one))
     assert "of the module" in said
     assert "the limit costs more time than energy" in said
     limited = next(point for point in one.points if point.limits.label == "150M")
     assert grows_more(limited) == "time"
-    [before] = workloads(summarise(older.sweeps[0]))
+    [before] = sweep_facts(older.sweeps[0]).workloads
     assert energy_sentences(before) == []
 
 
@@ -143,7 +142,7 @@ def test_the_report_has_a_column_and_sentences(measured: Results):
     from edgebench.report.answers import measured_answers
     from edgebench.report.tables import limits_table
 
-    [one] = workloads(summarise(measured.sweeps[0]))
+    [one] = sweep_facts(measured.sweeps[0]).workloads
     table = limits_table(one)
     assert "J (module)" in table.columns
     assert all(len(row) == len(table.columns) for row in table.rows)

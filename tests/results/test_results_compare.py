@@ -23,8 +23,8 @@ from edgebench.cli.show import show
 from edgebench.errors import RegressionError, ResultsError, UsageError
 from edgebench.records import TrialRecord, Watching
 from edgebench.report.tables import environment_table
-from edgebench.results.kill_rate import MAY_HAVE_SAVED
 from edgebench.results.results import load
+from edgebench.words.kills import MAY_HAVE_SAVED
 
 
 def run_compare(*words: str | Path) -> Result:

@@ -21,8 +21,8 @@ from edgebench.results.layout import (
     parse_lines,
     parse_objects,
 )
+from edgebench.results.point_facts import point_facts
 from edgebench.results.results import latest
-from edgebench.results.summary import summarise
 from edgebench.results.sweep_reader import read_sweep
 from edgebench.text import safe_json
 
@@ -303,7 +303,7 @@ def test_kills_with_swap_free_are_in_frame_and_summary(tmp_path: Path):
     assert marks[one["trial"]]
     assert marks.isna().sum() == len(data) - 2
     assert trials.loc[one["trial"], "kill_swap_free_bytes"] == 60 * MIB
-    (point,) = [p for p in summarise(read_sweep(path)) if p.swap_free_bytes]
+    (point,) = [p for p in point_facts(read_sweep(path)) if p.swap_free_bytes]
     assert (point.point, point.swap_free_bytes.low) == (one["point"], 60 * MIB)
     assert point.swap_free_bytes.count == 1
 

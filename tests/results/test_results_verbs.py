@@ -19,8 +19,9 @@ from edgebench.cli.show import show
 from edgebench.errors import ResultsError, UsageError
 from edgebench.report.builder import make_report
 from edgebench.results.folder import ResultsFolder
+from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
-from edgebench.results.summary import collection_notes, summarise
+from edgebench.words.doubts import collection_notes
 
 
 def run_show(*words: str | Path) -> Result:
@@ -120,14 +121,14 @@ def test_collections_within_rounds_are_one_line_a_workload(tmp_path: Path):
         return replace(usual_record(trial, label, block), collections_s=taken)
 
     path = make_sweep(tmp_path, make=collected)  # type: ignore[arg-type]
-    (line,) = collection_notes(summarise(load(path).sweeps[0]))
+    (line,) = collection_notes(point_facts(load(path).sweeps[0]))
     assert line == (
         "lenet · linear · copy · batch 1: garbage collections took up to 250.0 ms of the rounds of "
         '2 trials; gc = "frozen" keeps them out'
     )
     assert line in run_show(path).stderr
     assert line in make_report(load(path)).warnings
-    assert collection_notes(summarise(load(make_sweep(tmp_path)).sweeps[0])) == []
+    assert collection_notes(point_facts(load(make_sweep(tmp_path)).sweeps[0])) == []
 
 
 def test_show_of_a_command_has_the_whole_trials_time(tmp_path: Path):
@@ -163,7 +164,7 @@ def test_slowdown_needs_an_unlimited_twin_on_the_same_cores(tmp_path: Path):
         return type(made)(**{**vars(made), "limits": limits})
 
     path = make_sweep(tmp_path, labels=("max", "1M"), make=cores)  # type: ignore[arg-type]
-    points = {p.limits.label: p for p in summarise(load(path).sweeps[0])}
+    points = {p.limits.label: p for p in point_facts(load(path).sweeps[0])}
     assert points["max"].slowdowns["total"] == 1
     assert points["1M"].slowdowns == {}
 

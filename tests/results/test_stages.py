@@ -9,9 +9,9 @@ from results_making import make_sweep
 from results_making import record as usual
 
 from edgebench.records import LimitSetting, PhaseSum, TrialRecord
+from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
 from edgebench.results.stages import round_stages, rounds_repeat
-from edgebench.results.summary import summarise
 from edgebench.results.trial_lines import trial_times
 from edgebench.walk_report import WalkReport
 
@@ -63,7 +63,7 @@ def test_no_round_is_the_whole_trial():
 def test_a_kept_sweep_has_both_answers():
     """The quick start's ResNet-18 starts later at every limit, and then is hardly slowed."""
     results = load(QUICKSTART)
-    points = [p for p in summarise(results.sweeps[0]) if p.settings["networks"] == ["resnet18"]]
+    points = [p for p in point_facts(results.sweeps[0]) if p.settings["networks"] == ["resnet18"]]
     limited = [point for point in points if point.limits.label != "max"]
     assert min(point.slowdowns["start"] for point in limited) > 2.2
     assert max(point.slowdowns["steady"] for point in limited) < 1.25
@@ -91,7 +91,7 @@ def test_rounds_before_a_kill_are_kept_beside_it(tmp_path: Path):
         return usual(trial, label=label, outcome=outcome, phases=rounds, walk=walk)  # type: ignore[arg-type]
 
     path = make_sweep(tmp_path, labels=("max", "150M", "100M"), repeats=1, make=made)
-    free, killed, walked = summarise(load(path).sweeps[0])
+    free, killed, walked = point_facts(load(path).sweeps[0])
     assert free.rounds_before_end_s is None
     assert killed.rounds_before_end_s is not None
     assert walked.rounds_before_end_s is not None
@@ -106,4 +106,4 @@ def test_rounds_before_a_kill_are_kept_beside_it(tmp_path: Path):
             trial, label=label, outcome="oom-killed", phases=[PhaseSum(0, "lenet", "round", 9.0)]
         ),
     )
-    assert summarise(load(alone).sweeps[0])[0].rounds_before_end_s is None
+    assert point_facts(load(alone).sweeps[0])[0].rounds_before_end_s is None

@@ -10,8 +10,8 @@ from results_making import MIB, make_sweep
 from results_making import record as usual
 
 from edgebench.records import PhaseSum, TrialRecord
+from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.results import load
-from edgebench.results.summary import PointSummary, summarise
 from edgebench.walk_report import WalkReport
 
 #: Of each visit in turn: its walk, the limit, how slow the machine is, whether the walk tells it.
@@ -21,7 +21,7 @@ SLOWDOWN = {"max": 1.0, "150M": 3.0}
 NOISE = (1.0, 1.02, 0.98, 1.0)
 
 
-def walked(root: Path, visits: Sequence[Visit]) -> PointSummary:
+def walked(root: Path, visits: Sequence[Visit]) -> PointFacts:
     """The limit's point."""
     left = list(visits)
     seen: dict[str, int] = {}
@@ -43,7 +43,7 @@ def walked(root: Path, visits: Sequence[Visit]) -> PointSummary:
         )
 
     path = make_sweep(root, labels=("max", "150M"), repeats=len(visits) // 2, make=made)
-    _, limited = summarise(load(path).sweeps[0])
+    _, limited = point_facts(load(path).sweeps[0])
     return limited
 
 
@@ -97,7 +97,7 @@ def test_what_a_killed_visit_ran_is_no_time_of_the_limit(tmp_path: Path):
         )
 
     path = make_sweep(tmp_path, labels=("max", "150M"), repeats=2, make=made)
-    _, limited = summarise(load(path).sweeps[0])
+    _, limited = point_facts(load(path).sweeps[0])
     assert limited.times_s["steady"].median == pytest.approx(SLOWDOWN["150M"])
     assert limited.outcomes == {"ok": 1, "oom-killed": 1}
     assert limited.slowdown == pytest.approx(3.0)

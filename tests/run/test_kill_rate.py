@@ -24,6 +24,8 @@ from edgebench.run.search import (
     viable_bracket,
 )
 from edgebench.scenario.points import PlannedTrial, points
+from edgebench.words.kills import hour_words
+from edgebench.words.labels import rate_words
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
 
@@ -69,20 +71,19 @@ def test_an_hour_follows_from_its_rounds():
         tuple(1 - p for p in one_percent.interval[::-1])
     )
     assert KillRate(3, 3, 1, None).holds() is None
-    assert "not known" in KillRate(3, 3, 1, None).hour_words
+    assert "not known" in hour_words(KillRate(3, 3, 1, None))
 
 
 def test_words_claim_no_certainty():
     """No kills in few trials is told with how often it may kill all the same."""
     rate = KillRate(0, 4, 2, 0.25)
-    assert rate.words == (
+    assert rate_words(rate) == (
         "killed in 0 of 4 trials of 2 rounds: probability 0 % (90 % interval 0 % to 53 %)"
     )
-    assert rate.hour_words == (
-        "for an hour (14,400 rounds of 250.0 ms) it holds with a probability of 0 % to 100 %, "
-        "if rounds are alike and independent; 8 rounds tried"
+    assert hour_words(rate) == (
+        "for an hour (14,400 rounds of 250.0 ms) nothing is known: only 8 rounds tried"
     )
-    assert "less than 1 %" in KillRate(0, 2000, 1, 1.0).words
+    assert "less than 1 %" in rate_words(KillRate(0, 2000, 1, 1.0))
 
 
 class Sometimes(World):

@@ -14,8 +14,8 @@ import pytest
 
 import edgebench
 from edgebench.errors import MachineError, UsageError, WorkloadError
-from edgebench.record_view import record_html, record_sentence
 from edgebench.run.asked_limits import asked_limits
+from edgebench.words.record import record_html, record_sentence
 
 MIB = 1 << 20
 #: They hold what they took for a while: demand is read every 10 ms, later on a busy machine.

@@ -12,13 +12,10 @@ import pytest
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.report.figures import gallery
 from edgebench.report.model_card import model_card
-from edgebench.report.more_memory import more_memory_sentences
-from edgebench.report.one_sentence import sweep_sentences
-from edgebench.report.sentences import slowdown_sentences
-from edgebench.report.workload import workloads
+from edgebench.results.facts import workload_facts
 from edgebench.results.folder import ResultsFolder
+from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
-from edgebench.results.summary import summarise
 from edgebench.run.launch import GoneError, launch
 from edgebench.run.output_rate import OutputRate
 from edgebench.run.session import open_session
@@ -26,6 +23,9 @@ from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.scenario.workloads import CommandWorkload
 from edgebench.slowdown.curves import curves
+from edgebench.words.in_short import sweep_sentences
+from edgebench.words.more_memory import more_memory_sentences
+from edgebench.words.slowdown import slowdown_sentences
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 MIB = 1 << 20
@@ -117,9 +117,9 @@ def swept(tmp_path: Path) -> Path:
 def test_the_throughput_is_the_answer(swept: Path) -> None:
     """Where it is known, slowdown is its: the time of a program that is stopped tells nothing."""
     sweep = load(swept).sweeps[0]
-    points = summarise(sweep)
+    points = point_facts(sweep)
     assert [round(p.slowdown or 0) for p in points] == [1, 4, 8]
-    (found,) = workloads(points)
+    (found,) = workload_facts(points)
     (said,) = sweep_sentences([found], {found.name: "llm"})
     assert "40.1 tokens/s without a limit; takes 4 times as long (10 tokens/s) at 80.0 MiB" in said
     assert slowdown_sentences(found)[0].startswith("Unlimited, it does 40.1 tokens/s (2 trials")

@@ -11,10 +11,10 @@ import pytest
 from shared_sweeps import SharedSweep
 
 from edgebench.records import TrialRecord
+from edgebench.results.point_facts import point_facts
 from edgebench.results.results import Results, load
 from edgebench.results.stages import round_stages
 from edgebench.results.steady import steadiness
-from edgebench.results.summary import summarise
 from edgebench.run.walk_control import MOST_ROUNDS
 from edgebench.scenario.planner import MOST_AGAIN
 from edgebench.slowdown.curves import curves, upward_seconds, upward_slowdown
@@ -143,7 +143,7 @@ def test_its_last_round_shows_the_working_set(results: Results) -> None:
     assert {step.working_set for step in others} == {None}
     weights = 2 * 784 * 256 * 8
     assert weights < first.working_set.total_bytes < (first.peak_bytes or 0)
-    unlimited, *_ = summarise(results.sweeps[0])
+    unlimited, *_ = point_facts(results.sweeps[0])
     assert unlimited.working_set_bytes
     assert unlimited.working_set_bytes.median == first.working_set.total_bytes
     (curve,) = (one for one in curves(results) if one.phase == "total")
@@ -155,7 +155,7 @@ def test_the_way_up_is_kept_apart(results: Results) -> None:
     assert set(results.trials["direction"].dropna()) == {"down"}
     assert set(results.upward.trials["direction"]) == {"up"}
     (sweep,) = results.sweeps
-    assert not [point for point in summarise(sweep) if point.point.endswith("-up")]
+    assert not [point for point in point_facts(sweep) if point.point.endswith("-up")]
     assert len(sweep.records) == sweep.planned
     (curve,) = (one for one in curves(results) if one.phase == "total")
     upward = upward_seconds(results)
@@ -168,7 +168,7 @@ def test_the_way_up_is_kept_apart(results: Results) -> None:
 def test_rounds_are_the_repeats_where_one_walk_is_all_there_is(results: Results) -> None:
     """At 85 % no fresh trial ran: its steady rounds say how sure its slowdown is."""
     (sweep,) = results.sweeps
-    points = {point.limits.label: point for point in summarise(sweep)}
+    points = {point.limits.label: point for point in point_facts(sweep)}
     walks = [record.walk for record in sweep.records if record.limits.label == "85%"]
     rounds = [len(steadiness(walk.round_s).rounds) for walk in walks if walk]
     assert points["85%"].times_s["steady"].count == sum(rounds) > 1
@@ -239,7 +239,7 @@ def test_where_no_walk_comes_to_its_end_another_process_shows_the_working_set(
     assert (last.outcome, last.limit_bytes, last.missing.get("working_set")) == ("ok", None, None)
     rounds = [phase.round for phase in last.phases if phase.phase == "round"]
     assert len(rounds) == len(last.walk.round_s)
-    unlimited, *_ = summarise(sweep)
+    unlimited, *_ = point_facts(sweep)
     assert unlimited.working_set_bytes
     assert unlimited.working_set_bytes.median == last.working_set.total_bytes
 

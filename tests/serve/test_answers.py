@@ -15,13 +15,12 @@ from made_sweep import Shape, make
 from serving import Served, serving
 
 from edgebench.report.answers import FITS
-from edgebench.report.one_sentence import workload_sentence
-from edgebench.report.workload import workloads
-from edgebench.results.summary import summarise
+from edgebench.results.facts import sweep_facts
 from edgebench.results.sweep_reader import read_sweep
 from edgebench.serve.app import STATIC
 from edgebench.serve.helper_process import HelperProcess
 from edgebench.serve.sweep_answer import sweep_answer
+from edgebench.words.in_short import workload_sentence
 
 
 @pytest.mark.process
@@ -57,7 +56,7 @@ def test_how_slow_rounds_were_before_a_kill_is_said_as_in_the_terminal(tmp_path:
     """A limit that ended trials after slow rounds: the same words with the same factor."""
     shape = Shape(limits=(None, 100, 50), killed_below=60, rounds_before_kill=3, with_files=False)
     path = make(tmp_path, shape)
-    (measured,) = workloads(summarise(read_sweep(path)))
+    (measured,) = sweep_facts(read_sweep(path)).workloads
     printed = workload_sentence(measured, "alexnet")
     before, after, factor = printed.rpartition(", after rounds that took ")
     assert before.endswith("killed at 50.0 MiB")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from curve_making import curve
 
-from edgebench.report.model_sentences import model_sentences
 from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.models.base import CurvePrediction, Fit, Model
@@ -19,6 +18,7 @@ from edgebench.slowdown.models.fitting import CurveFits, HeldOut, ModelFit
 from edgebench.slowdown.prediction import Prediction, Predictor
 from edgebench.slowdown.query import QueriedWorkload
 from edgebench.slowdown.viability import Viability
+from edgebench.words.model import model_sentences
 
 MIB = 1 << 20
 

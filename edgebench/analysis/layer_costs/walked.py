@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgebench.results.summary import summarise
+from edgebench.results.point_facts import point_facts
 from edgebench.results.walk_visits import is_one_walk, walk_numbers
 
 if TYPE_CHECKING:
@@ -35,6 +35,6 @@ def walked_ratios(results: Results) -> dict[tuple[str, str], Ratio]:
     return {
         (sweep.name, point.point): point.ratios["total"]
         for sweep in results.sweeps
-        for point in (summarise(sweep) if "walk_step" in sweep.columns.numbers else ())
+        for point in (point_facts(sweep) if "walk_step" in sweep.columns.numbers else ())
         if point.steady_relative and "total" in point.ratios
     }

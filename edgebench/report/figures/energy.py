@@ -12,15 +12,10 @@ from matplotlib.lines import Line2D
 
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
-from edgebench.report.workload import (
-    WorkloadPoints,
-    brief_names,
-    limit_size,
-    short_names,
-    workloads,
-)
+from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.point_energy import TRIAL
-from edgebench.results.summary import PointSummary, summarise
+from edgebench.results.point_facts import PointFacts
+from edgebench.results.workload_key import brief_names, short_names
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
@@ -40,7 +35,7 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
     Raises:
         ResultsError: no energy was measured.
     """
-    found = workloads(summarise(results.sweeps[0]))
+    found = sweep_facts(results.sweeps[0]).workloads
     domains = {p.energy.domain for one in found for p in one.points if p.energy}
     if not domains:
         raise ResultsError("no energy was measured", where=str(results.path))
@@ -52,7 +47,7 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
         title = f"Energy of the {domain} by memory limit"
         figure = style.new_figure(title, shared.replace(" · ", "  ·  "), results, _HEIGHT_IN)
         left, right = figure.subplots(1, 2)
-        sizes = [size for one in shown for p in _points(one, domain) if (size := limit_size(p))]
+        sizes = [size for one in shown for p in _points(one, domain) if (size := p.limit_bytes)]
         axis = scales.LimitAxis(sizes or [MIB], 2)
         for number, one in enumerate(shown):
             _joules(left, axis, _points(one, domain), number)
@@ -62,17 +57,15 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
         yield naming.NamedFigure(naming.stem_of("energy", {}, domain), figure)
 
 
-def _points(workload: WorkloadPoints, domain: str) -> list[PointSummary]:
+def _points(workload: WorkloadFacts, domain: str) -> list[PointFacts]:
     return [p for p in workload.points if p.energy and p.energy.domain == domain]
 
 
-def _places(axis: scales.LimitAxis, points: Sequence[PointSummary]) -> list[float]:
-    return [(limit_size(p) or axis.unlimited * MIB) / MIB for p in points]
+def _places(axis: scales.LimitAxis, points: Sequence[PointFacts]) -> list[float]:
+    return [(p.limit_bytes or axis.unlimited * MIB) / MIB for p in points]
 
 
-def _joules(
-    axes: Axes, axis: scales.LimitAxis, points: Sequence[PointSummary], number: int
-) -> None:
+def _joules(axes: Axes, axis: scales.LimitAxis, points: Sequence[PointFacts], number: int) -> None:
     """Medians; the bars are as long as repeats and the integration's error together."""
     colour, marker = style.series_style(number)
     told = [p.energy for p in points if p.energy]
@@ -83,9 +76,7 @@ def _joules(
     axes.vlines(places, lows, [one.energy_j.high + one.error_j for one in told], color=colour)
 
 
-def _growth(
-    axes: Axes, axis: scales.LimitAxis, points: Sequence[PointSummary], number: int
-) -> None:
+def _growth(axes: Axes, axis: scales.LimitAxis, points: Sequence[PointFacts], number: int) -> None:
     """Energy ÷ unlimited energy, and time ÷ unlimited time."""
     colour, marker = style.series_style(number)
     known = [p for p in points if p.energy_ratio and p.ratio]
@@ -97,7 +88,7 @@ def _growth(
 
 
 def _finish(
-    left: Axes, right: Axes, axis: scales.LimitAxis, shown: Sequence[WorkloadPoints]
+    left: Axes, right: Axes, axis: scales.LimitAxis, shown: Sequence[WorkloadFacts]
 ) -> None:
     told = [p.energy for one in shown for p in one.points if p.energy]
     left.set_ylim(0, 1.1 * max(one.energy_j.high + one.error_j for one in told))

@@ -22,18 +22,13 @@ from numpy.typing import ArrayLike
 
 from edgebench.report.figures.style import FAINT, INK, MUTED, Colour
 from edgebench.units import MIB
+from edgebench.words.outcomes import outcome_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: How trials that did not finish are drawn at the axis.
 UNFINISHED_MARKS = {"oom-killed": "x", "accelerator-oom": "2", "timeout": "+", "failed": "1"}
-UNFINISHED_LABELS = {
-    "oom-killed": "killed (out of memory)",
-    "accelerator-oom": "out of the accelerator's memory",
-    "timeout": "timed out",
-    "failed": "failed",
-}
 #: The height of a lane of marks at the axis, as a share of the axes.
 _LANE = 0.05
 _DOTS = (0, (1, 2))
@@ -202,7 +197,7 @@ def unfinished_keys(outcomes: Sequence[str]) -> list[Line2D]:
         Line2D([], [], color=INK, linestyle="", marker=mark, markeredgewidth=1.8, label=word)
         for outcome, mark in UNFINISHED_MARKS.items()
         if outcome in outcomes
-        for word in [UNFINISHED_LABELS[outcome]]
+        for word in [outcome_words(outcome).past]
     ]
 
 

@@ -10,8 +10,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
-from edgebench.report.workload import WorkloadPoints, limit_size, short_names, workloads
-from edgebench.results.summary import summarise
+from edgebench.results.facts import WorkloadFacts, sweep_facts
+from edgebench.results.workload_key import short_names
 from edgebench.throughput import per_second_words
 from edgebench.units import MIB
 
@@ -32,7 +32,7 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
     Raises:
         ResultsError: no trial counted anything.
     """
-    found = workloads(summarise(results.sweeps[0]))
+    found = sweep_facts(results.sweeps[0]).workloads
     counted = [one for one in found if any(p.throughput_per_s for p in one.points)]
     units = {p.unit for one in counted for p in one.points}
     if not units:
@@ -53,14 +53,14 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
         yield naming.NamedFigure(stem, figure)
 
 
-def _panel(axes: Axes, shown: Sequence[WorkloadPoints]) -> None:
-    sizes = [size for one in shown for p in one.points if (size := limit_size(p)) is not None]
-    sizes += [one.demand_bytes for one in shown if one.demand_bytes is not None]
+def _panel(axes: Axes, shown: Sequence[WorkloadFacts]) -> None:
+    limits = [p.limit_bytes for one in shown for p in one.points]
+    sizes = [s for s in (*limits, *(one.demand_bytes for one in shown)) if s is not None]
     axis = scales.LimitAxis(sizes or [MIB])
     for number, one in enumerate(shown):
         colour, marker = style.series_style(number)
         known = [(p, p.throughput_per_s) for p in one.points if p.throughput_per_s]
-        places = [(limit_size(p) or axis.unlimited * MIB) / MIB for p, _ in known]
+        places = [(p.limit_bytes or axis.unlimited * MIB) / MIB for p, _ in known]
         medians = [rate.median for _, rate in known]
         axes.plot(places, medians, marker=marker, color=colour, lw=1.6, ms=6, mec="white", mew=0.9)
         axes.vlines(
@@ -68,7 +68,7 @@ def _panel(axes: Axes, shown: Sequence[WorkloadPoints]) -> None:
         )
         if one.demand_bytes is not None:
             scales.draw_demand(axes, one.demand_bytes, colour)
-        lost = [limit_size(p) for p in one.tried if "oom-killed" in p.outcomes]
+        lost = [p.limit_bytes for p in one.tried if "oom-killed" in p.outcomes]
         if killed := tuple(size for size in lost if size is not None):
             scales.draw_unfinished(axes, {"oom-killed": killed}, colour, number)
     axes.set_yscale("log")
@@ -79,7 +79,7 @@ def _panel(axes: Axes, shown: Sequence[WorkloadPoints]) -> None:
     axis.apply(axes)
 
 
-def _keys(shown: Sequence[WorkloadPoints], names: Mapping[str, str]) -> list[Line2D]:
+def _keys(shown: Sequence[WorkloadFacts], names: Mapping[str, str]) -> list[Line2D]:
     keys = []
     for number, one in enumerate(shown):
         colour, marker = style.series_style(number)

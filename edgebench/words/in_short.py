@@ -7,20 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from edgebench.kills import LOST
-from edgebench.report.slowness import (
-    IN_ONE_TRIAL,
-    before_end,
-    is_slower,
-    one_trial_words,
-    tightest_fast_limit,
-)
-from edgebench.report.start_sentences import later_start_words
-from edgebench.report.workload import WorkloadPoints, limit_label
+from edgebench.results.facts import WorkloadFacts
+from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import SLIGHT
-from edgebench.results.summary import PointSummary
 from edgebench.text import joined_words
 from edgebench.units import format_duration, format_size, format_times, times_as_long
+from edgebench.words.claims import IN_ONE_TRIAL, before_end, one_trial_words
+from edgebench.words.labels import limit_label, pass_words, throughput_of
+from edgebench.words.outcomes import outcome_words
+from edgebench.words.slowdown import later_start_words
 
 #: More workloads than this are summed up in one sentence.
 _MOST = 6
@@ -28,7 +23,7 @@ _MOST = 6
 _TWICE = 2.0
 
 
-def sweep_sentences(found: Sequence[WorkloadPoints], names: dict[str, str]) -> list[str]:
+def sweep_sentences(found: Sequence[WorkloadFacts], names: dict[str, str]) -> list[str]:
     """A sentence for each workload, under these names; one for all of them if there are many."""
     if len(found) <= _MOST:
         return [workload_sentence(one, names[one.name]) for one in found]
@@ -45,7 +40,7 @@ def sweep_sentences(found: Sequence[WorkloadPoints], names: dict[str, str]) -> l
     else:
         words.append(f"every trial finished at all {len(tried)} limits tried")
     worst = max(
-        ((p.slowdown or 0.0, one, p) for one in found for p in one.tried if is_slower(p)),
+        ((p.slowdown or 0.0, one, p) for one in found for p in one.tried if p.is_slower),
         key=lambda found: found[0],
         default=None,
     )
@@ -55,7 +50,7 @@ def sweep_sentences(found: Sequence[WorkloadPoints], names: dict[str, str]) -> l
     return ["; ".join(words) + "."]
 
 
-def workload_sentence(workload: WorkloadPoints, name: str) -> str:
+def workload_sentence(workload: WorkloadFacts, name: str) -> str:
     """``alexnet needs 462.7 MiB; takes 1.6 times as long at 392.9 MiB and 28 times at …``."""
     demand = workload.demand_bytes
     unlimited = workload.unlimited
@@ -64,17 +59,17 @@ def workload_sentence(workload: WorkloadPoints, name: str) -> str:
         if unlimited is None:
             return f"{words[0]}; no trial has finished."
         seconds = format_duration(unlimited.times_s["total"].median)
-        pace = f"{workload.pass_words} takes {seconds}"
-        if unlimited.throughput_words:
-            pace = f"does {unlimited.throughput_words}"
+        pace = f"{pass_words(workload)} takes {seconds}"
+        if throughput_of(unlimited):
+            pace = f"does {throughput_of(unlimited)}"
         return f"{words[0]} and {pace}; no limit was tried."
-    if unlimited and unlimited.throughput_words:
-        words.append(f"{unlimited.throughput_words} without a limit")
+    if unlimited and throughput_of(unlimited):
+        words.append(f"{throughput_of(unlimited)} without a limit")
     words += [*later_start_words(workload), *_slowdowns(workload), _ends(workload)]
     return "; ".join(words) + "."
 
 
-def _slowdowns(workload: WorkloadPoints) -> Iterator[str]:
+def _slowdowns(workload: WorkloadFacts) -> Iterator[str]:
     """What the limits do to it once it runs, or to its start where only one round was run."""
     if not any(point.ratio for point in workload.tried):
         if workload.unlimited is None:
@@ -85,12 +80,12 @@ def _slowdowns(workload: WorkloadPoints) -> Iterator[str]:
     yield from [f"{of}{words}" if n == 0 else words for n, words in enumerate(found)]
 
 
-def _slower_words(workload: WorkloadPoints, takes: str) -> Iterator[str]:
-    fast = tightest_fast_limit(workload)
+def _slower_words(workload: WorkloadFacts, takes: str) -> Iterator[str]:
+    fast = workload.fast
     if fast is not None:
         yield f"at most 10% slower down to {limit_label(fast)}"
     below = workload.tried[workload.tried.index(fast) + 1 if fast else 0 :]
-    slower = [point for point in below if is_slower(point)]
+    slower = [point for point in below if point.is_slower]
     twice = [point for point in slower if (point.slowdown or 0.0) >= _TWICE]
     wanted = {p.point for p in (*slower[:1], *twice[:1], *slower[-1:])}
     named = [point for point in slower if point.point in wanted]
@@ -100,7 +95,7 @@ def _slower_words(workload: WorkloadPoints, takes: str) -> Iterator[str]:
         yield _unproved(workload)
 
 
-def _unproved(workload: WorkloadPoints) -> str:
+def _unproved(workload: WorkloadFacts) -> str:
     """What the repeats leave open, with what they show all the same."""
     seen = [point for point in workload.viable or workload.tried if point.ratio]
     offs = [point.ratio.off for point in seen if point.ratio and point.ratio.off is not None]
@@ -112,14 +107,14 @@ def _unproved(workload: WorkloadPoints) -> str:
     return f"no slowdown seen down to {where}{_once([one_trial_words(p) for p in seen])}"
 
 
-def _ends(workload: WorkloadPoints) -> str:
+def _ends(workload: WorkloadFacts) -> str:
     """What happened at the tightest limits."""
     lost = [point for point in workload.tried if set(point.outcomes) != {"ok"}]
     if not lost:
         return f"finished at every limit tried, down to {limit_label(workload.tried[-1])}"
     outcomes, where = lost[0].outcomes, limit_label(lost[0])
     made = sum(outcomes.values())
-    counts = {LOST.get(name, name): n for name, n in outcomes.items() if name != "ok"}
+    counts = {outcome_words(name).brief: n for name, n in outcomes.items() if name != "ok"}
     after = before_end(workload, lost[0])
     if len(outcomes) == 1:
         return f"{next(iter(counts))} at {where}{after}"
@@ -127,7 +122,7 @@ def _ends(workload: WorkloadPoints) -> str:
     return f"{ends} of {made} trials at {where}{after}"
 
 
-def _factors(points: Sequence[PointSummary]) -> str:
+def _factors(points: Sequence[PointFacts]) -> str:
     """``1.6 times as long at 392.9 MiB and 28 times at …``, and how little that rests on."""
     said = [_factor_at(points[0], times_as_long), *map(_factor_at, points[1:])]
     rest = [one_trial_words(point) for point in points]
@@ -143,6 +138,6 @@ def _once(rest: Sequence[str]) -> str:
     return next((words for words in rest if words != IN_ONE_TRIAL), rest[0])
 
 
-def _factor_at(point: PointSummary, words: Callable[[float], str] = format_times) -> str:
-    rate = f" ({point.throughput_words})" if point.throughput_words else ""
+def _factor_at(point: PointFacts, words: Callable[[float], str] = format_times) -> str:
+    rate = f" ({throughput_of(point)})" if throughput_of(point) else ""
     return f"{words(point.slowdown or 0.0)}{rate} at {limit_label(point)}"

@@ -1,14 +1,11 @@
-"""A sweep point by point: how many trials ended how, times with their spread, slowdown, peaks.
-
-Made from the records alone (no pandas), so it serves a sweep in progress on the board itself.
-"""
+"""What is known of each point of a sweep: outcomes, times with their spread, slowdown, peaks."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +13,8 @@ from edgebench.kills import ended_in
 from edgebench.measures.machine.noise import spread_warnings
 from edgebench.records import LimitSetting, limit_setting
 from edgebench.results.columns import NONE, ColumnTable
+from edgebench.results.kill_rate import KillRate
 from edgebench.results.point_energy import PointEnergy, point_energy
-from edgebench.results.point_slowdowns import with_slowdowns
 from edgebench.results.point_times import (
     WalkedRows,
     point_times,
@@ -25,17 +22,16 @@ from edgebench.results.point_times import (
     steady_relative,
 )
 from edgebench.results.record_types import is_whole_limit
-from edgebench.results.spread import Ratio, Spread, spread_of
+from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
 from edgebench.results.stages import START, STEADY
 from edgebench.results.sweep_reader import Sweep, timed_in
 from edgebench.results.working_sets import working_sets
 from edgebench.results.workload_key import WorkloadKey, workload_label
-from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
-from edgebench.units import format_duration
+from edgebench.throughput import THROUGHPUT, throughput_unit
 
 
 @dataclass(frozen=True)
-class PointSummary:
+class PointFacts:
     """What is known of one point so far.
 
     ``times_s`` and ``slowdowns`` have those of :data:`~edgebench.results.trial_lines.TRIAL_TIMES`
@@ -100,13 +96,50 @@ class PointSummary:
         return self.ratio.median if self.ratio else None
 
     @property
-    def throughput_words(self) -> str:
-        """``41.2 tokens/s``; empty where it is not known."""
-        rate = self.throughput_per_s
-        return throughput_words(rate.median, self.unit) if rate else ""
+    def is_unlimited(self) -> bool:
+        """Whether it asks for no limit of memory."""
+        return self.limits.label == "max"
+
+    @property
+    def made(self) -> int:
+        """How many trials have ended."""
+        return sum(self.outcomes.values())
+
+    @property
+    def finished(self) -> bool:
+        """Whether all trials did, and there is one."""
+        return set(self.outcomes) == {"ok"}
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether it is slower than unlimited: proved by the repeats, where there are any."""
+        return self.ratio is not None and self.ratio.is_surely_more
+
+    @property
+    def kill_rate(self) -> KillRate | None:
+        """How often its limit kills; None if none of its trials finished or was killed."""
+        killed, finished = (self.outcomes.get(name, 0) for name in ("oom-killed", "ok"))
+        if not killed + finished:
+            return None
+        rounds, total = self.settings.get("rounds"), self.times_s.get("total")
+        return KillRate(
+            killed=killed,
+            trials=killed + finished,
+            rounds=rounds if isinstance(rounds, int) and rounds > 0 else 1,
+            round_s=total.median if total else None,
+        )
+
+    def time_ratio(self, wide: PointFacts) -> Ratio:
+        """How much longer it takes than a wider limit; both have a time.
+
+        By a walk's own rounds, where both were walked.
+        """
+        if self.steady_relative and wide.steady_relative:
+            return ratio_of(self.steady_relative, wide.steady_relative)
+        return ratio_of(self.times_s["total"], wide.times_s["total"])
 
 
-def summarise(sweep: Sweep) -> list[PointSummary]:
+def point_facts(sweep: Sweep) -> list[PointFacts]:
     """Every point of a sweep in the plan's order, also those with no trial yet."""
     trials: dict[str, list[int]] = {}
     points = sweep.columns.words("point", range(len(sweep.records)))
@@ -116,28 +149,44 @@ def summarise(sweep: Sweep) -> list[PointSummary]:
     declared = _declared(sweep.resolved)
     ids, walked = dict.fromkeys((*declared, *trials)), WalkedRows(sweep.columns)
     made = [
-        _summary(one, sweep, trials.get(one, []), declared.get(one), planned.get(one), walked)
+        _point(one, sweep, trials.get(one, []), declared.get(one), planned.get(one), walked)
         for one in ids
     ]
-    return [with_slowdowns(point, made) for point in made]
+    return with_slowdowns(made)
 
 
-def collection_notes(points: Iterable[PointSummary]) -> list[str]:
-    """A line for each workload whose rounds the garbage collector ran in."""
-    taken: dict[str, list[float]] = {}
+def with_slowdowns(points: Sequence[PointFacts]) -> list[PointFacts]:
+    """The points, each with what it is compared with the same workload without a limit."""
+    unlimited: dict[WorkloadKey, list[PointFacts]] = {}
+    for one in points:
+        if one.is_unlimited and one.times_s:
+            unlimited.setdefault(one.key.any_swap, []).append(one)
+    made = []
     for point in points:
-        taken.setdefault(point.workload, []).extend(point.collections_s)
-    return [f"{name}: {collection_note(seconds)}" for name, seconds in taken.items() if seconds]
+        twins = unlimited.get(point.key.any_swap, [])
+        # With the same swap, if there is one.
+        twin = next((one for one in twins if one.key == point.key), next(iter(twins), None))
+        made.append(_compared(point, twin) if twin else point)
+    return made
 
 
-def collection_note(seconds: Sequence[float]) -> str:
-    """What garbage collections took of the rounds of these trials, in words."""
-    trials = "1 trial" if len(seconds) == 1 else f"{len(seconds)} trials"
-    most = format_duration(max(seconds))
-    return (
-        f"garbage collections took up to {most} of the rounds of {trials}; "
-        'gc = "frozen" keeps them out'
-    )
+def _compared(point: PointFacts, twin: PointFacts) -> PointFacts:
+    """The point with what it is compared with its twin without a limit."""
+    ratios = {
+        name: ratio_of(spread, twin.times_s[name])
+        for name, spread in point.times_s.items()
+        if name in twin.times_s and twin.times_s[name].median > 0
+    }
+    if point.steady_relative and twin.steady_relative:
+        walked = ratio_of(point.steady_relative, twin.steady_relative)
+        ratios |= {name: walked for name in (STEADY, "total") if name in ratios}
+    if point.throughput_per_s and twin.throughput_per_s and point.throughput_per_s.low > 0:
+        ratios[THROUGHPUT] = ratio_of(twin.throughput_per_s, point.throughput_per_s)
+    demand = point.demand_bytes if point.demand_bytes is not None else twin.demand_bytes
+    slowdowns = {name: ratio.median for name, ratio in ratios.items()}
+    energy = point.energy.ratio_to(twin.energy) if point.energy else None
+    made = replace(point, slowdowns=slowdowns, ratios=ratios, demand_bytes=demand)
+    return replace(made, energy_ratio=energy)
 
 
 def _declared(resolved: Mapping[str, Any]) -> dict[str, tuple[dict[str, Any], LimitSetting]]:
@@ -158,20 +207,20 @@ def _limits(data: dict[str, Any]) -> LimitSetting:
     return limit_setting(data) if is_whole_limit(data) else LimitSetting()
 
 
-def _summary(
+def _point(
     point: str,
     sweep: Sweep,
     rows: Sequence[int],
     declared: tuple[dict[str, Any], LimitSetting] | None,
     planned: int | None,
     walked: WalkedRows,
-) -> PointSummary:
+) -> PointFacts:
     """One point, of these rows of the sweep's columns."""
     columns = sweep.columns
     last = sweep.records[rows[-1]] if rows else None
     settings, limits = (last.settings, last.limits) if last else declared or ({}, LimitSetting())
     times = point_times(sweep, rows, walked)
-    return PointSummary(
+    return PointFacts(
         point=point,
         workload=workload_label(settings),
         settings=settings,
@@ -179,7 +228,7 @@ def _summary(
         planned=planned,
         outcomes=dict(Counter(map(str, columns.words("outcome", rows)))),
         times_s=times,
-        limit_bytes=last.limit_bytes if last else limits.memory_bytes,
+        limit_bytes=_first_known(last.limit_bytes if last else None, limits.memory_bytes),
         peak_bytes=spread_of(columns.values("peak_bytes", rows)),
         saturated=any(columns.values("saturated", rows)) if rows else None,
         swap_peak_bytes=spread_of(columns.values("swap_peak_bytes", rows)),
@@ -198,6 +247,10 @@ def _summary(
         energy=point_energy(columns, rows, START in times or STEADY in times),
         steady_relative=steady_relative(sweep, rows, walked),
     )
+
+
+def _first_known(*sizes: int | None) -> int | None:
+    return next((size for size in sizes if size is not None), None)
 
 
 def _median(columns: ColumnTable, name: str, rows: Sequence[int]) -> float | None:

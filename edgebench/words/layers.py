@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from edgebench.analysis.layer_costs.table import (
-    LayerCostTable,
-    LayerExtraTime,
-    LayerRow,
-    PassCost,
-    UnfinishedLimit,
-)
 from edgebench.kills import WITH_SWAP_FREE
 from edgebench.results.spread import SLIGHT
-from edgebench.results.summary import collection_note
 from edgebench.text import joined_words
 from edgebench.units import format_duration, format_limit, format_size, times_as_long
+from edgebench.words.doubts import collection_note
+
+if TYPE_CHECKING:
+    from edgebench.analysis.layer_costs.table import (
+        LayerCostTable,
+        LayerExtraTime,
+        LayerRow,
+        PassCost,
+        UnfinishedLimit,
+    )
 
 GLUE = "the time between layers"
 #: From this overlap on, the sum of layers' times is not elapsed time.

@@ -1,0 +1,199 @@
+"""What is known of each workload of a sweep: typed values without prose.
+
+Every verb, figure and page takes its answers from here, and :mod:`edgebench.words` its sentences.
+Made from records alone, without pandas, also of a sweep that is still running.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from edgebench.kills import LOST
+from edgebench.records import LimitSetting
+from edgebench.results.point_facts import PointFacts, point_facts
+from edgebench.results.spread import SLIGHT, Ratio, Spread, ratio_of
+from edgebench.results.stages import START, STEADY
+from edgebench.results.sweep_reader import Sweep
+from edgebench.results.workload_key import WorkloadKey, workload_names
+
+
+@dataclass(frozen=True)
+class MemoryStep:
+    """One step to the next wider limit: how much more memory, how much less time."""
+
+    tight: PointFacts
+    wide: PointFacts
+    more_bytes: float
+    saved_s: float
+    saved_share: float
+
+    @property
+    def rate(self) -> float:
+        """Seconds saved a byte."""
+        return self.saved_s / self.more_bytes
+
+
+@dataclass(frozen=True)
+class WorkloadFacts:
+    """Points that differ in their memory limit alone, the widest limit first."""
+
+    name: str
+    settings: dict[str, Any]
+    points: tuple[PointFacts, ...]
+
+    @property
+    def key(self) -> WorkloadKey:
+        """What sets it apart from all others."""
+        return self.points[0].key
+
+    @cached_property
+    def unlimited(self) -> PointFacts | None:
+        """The point without a limit; None if it has no trial that finished."""
+        free = (p for p in self.points if p.is_unlimited and "total" in p.times_s)
+        return next(free, None)
+
+    @cached_property
+    def tried(self) -> tuple[PointFacts, ...]:
+        """The points below a limit that have a trial."""
+        return tuple(p for p in self.points if not p.is_unlimited and p.outcomes)
+
+    @cached_property
+    def finished(self) -> tuple[PointFacts, ...]:
+        """Those of :attr:`tried` at which all trials finished."""
+        return tuple(p for p in self.tried if p.finished)
+
+    @cached_property
+    def least_viable(self) -> PointFacts | None:
+        """The tightest limit with no kill at it or above; None where nothing was killed."""
+        killed = [n for n, p in enumerate(self.tried) if "oom-killed" in p.outcomes]
+        safe = [p for p in self.tried[: killed[0]] if p in self.finished] if killed else []
+        return safe[-1] if safe else None
+
+    @cached_property
+    def viable(self) -> tuple[PointFacts, ...]:
+        """Those of :attr:`finished` wider than every limit at which a trial did not finish."""
+        return tuple(itertools.takewhile(lambda p: p.finished, self.tried))
+
+    @property
+    def demand_bytes(self) -> float | None:
+        """Its demand; None if no trial recorded it."""
+        return next((p.demand_bytes for p in self.points if p.demand_bytes is not None), None)
+
+    @property
+    def working_set_bytes(self) -> Spread | None:
+        """What its steady rounds need of it; None where no walk watched that."""
+        return self.unlimited.working_set_bytes if self.unlimited else None
+
+    @property
+    def base_bytes(self) -> float | None:
+        """The runtime's footprint without a limit; None if no trial recorded it."""
+        return self.unlimited.base_bytes if self.unlimited else None
+
+    @property
+    def limits(self) -> LimitSetting:
+        """What all its limits have in common: swap, cores, CPU quota."""
+        return self.points[0].limits
+
+    @cached_property
+    def has_steady(self) -> bool:
+        """Whether ``total`` is a steady round's time, and ``start`` another."""
+        return any(STEADY in point.times_s for point in self.points)
+
+    @cached_property
+    def has_rounds(self) -> bool:
+        """Whether its trials have rounds, if only one."""
+        return any(START in point.times_s for point in self.points)
+
+    @cached_property
+    def lost(self) -> tuple[PointFacts, ...]:
+        """Those of :attr:`tried` at which not all trials finished."""
+        return tuple(p for p in self.tried if not p.finished)
+
+    @cached_property
+    def timed(self) -> tuple[PointFacts, ...]:
+        """Those of :attr:`tried` with a time."""
+        return tuple(p for p in self.tried if "total" in p.times_s)
+
+    @cached_property
+    def fast(self) -> PointFacts | None:
+        """The tightest limit at which, and above which, it is surely at most 10 % slower.
+
+        Every trial finished there and at all wider limits. None: not even at the widest limit.
+        """
+
+        def is_fast(point: PointFacts) -> bool:
+            return point.ratio is not None and point.ratio.is_within(SLIGHT)
+
+        return next(reversed(list(itertools.takewhile(is_fast, self.viable))), None)
+
+    @cached_property
+    def steps(self) -> tuple[MemoryStep, ...]:
+        """The steps from a limit to the next wider one that surely save time, tightest first."""
+        found = []
+        for tight, wide in itertools.pairwise(reversed(self.timed)):
+            more, ratio = more_bytes(tight, wide), tight.time_ratio(wide)
+            if more and ratio.is_more:
+                share = 1 - 1 / ratio.median
+                saved_s = tight.times_s["total"].median * share
+                found.append(MemoryStep(tight, wide, more, saved_s, share))
+        return tuple(found)
+
+    @cached_property
+    def step_to_run(self) -> tuple[PointFacts, PointFacts] | None:
+        """A limit at which nothing finished, and the next, at and above which all trials did.
+
+        None: not so.
+        """
+        below = self.tried[len(self.viable) :]
+        if not self.viable or not below or any("ok" in point.outcomes for point in below):
+            return None
+        return (below[0], self.viable[-1]) if {*LOST} & {*below[0].outcomes} else None
+
+    def rounds_before_end(self, point: PointFacts) -> Ratio | None:
+        """How slow rounds were at a limit that ended its trials later; None: not known."""
+        steady = self.unlimited.times_s.get(STEADY) if self.unlimited else None
+        rounds = point.rounds_before_end_s
+        return ratio_of(rounds, steady) if rounds and steady else None
+
+
+def more_bytes(tight: PointFacts, wide: PointFacts) -> int | None:
+    """How much more memory the wider limit gives; None: one of both is not known."""
+    if tight.limit_bytes is None or wide.limit_bytes is None:
+        return None
+    return wide.limit_bytes - tight.limit_bytes
+
+
+@dataclass(frozen=True)
+class SweepFacts:
+    """What a sweep shows: its points in the plan's order, and its workloads."""
+
+    points: tuple[PointFacts, ...]
+    workloads: tuple[WorkloadFacts, ...]
+
+
+def sweep_facts(sweep: Sweep) -> SweepFacts:
+    """The facts of a sweep, complete, running or interrupted."""
+    points = point_facts(sweep)
+    # A search plans only some of its points.
+    planned = [point for point in points if point.planned or point.outcomes]
+    return SweepFacts(tuple(points), tuple(workload_facts(planned or points)))
+
+
+def workload_facts(points: Iterable[PointFacts]) -> list[WorkloadFacts]:
+    """Every workload of a sweep, in the order of its points, each with a name of its own."""
+    groups: dict[WorkloadKey, list[PointFacts]] = {}
+    for point in points:
+        groups.setdefault(point.key, []).append(point)
+    names = workload_names([(group[0].settings, group[0].limits) for group in groups.values()])
+    return [
+        WorkloadFacts(name, group[0].settings, tuple(sorted(group, key=_order)))
+        for name, group in zip(names, groups.values(), strict=True)
+    ]
+
+
+def _order(point: PointFacts) -> float:
+    return -float("inf") if point.limit_bytes is None else -point.limit_bytes

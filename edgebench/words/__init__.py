@@ -1,0 +1,1 @@
+"""Every sentence about a result, made from facts; a module for each question."""
