@@ -24,8 +24,7 @@ from edgebench.run.search import (
     viable_bracket,
 )
 from edgebench.scenario.points import PlannedTrial, points
-from edgebench.words.kills import hour_words
-from edgebench.words.labels import rate_words
+from edgebench.words.kills import hour_words, rate_words
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
 
