@@ -268,10 +268,11 @@ def test_a_log_has_no_line_for_each_trial(tmp_path: Path):
     """Not on a terminal: the plan, then the answer, the results and what to type next."""
     file = scenario_in(tmp_path, 0.01)
     command = [sys.executable, "-m", "edgebench", "run", str(file), "--results"]
-    run = {"capture_output": True, "text": True, "check": True, "timeout": 120}
+    run = {"capture_output": True, "text": True, "check": True}
     quiet = subprocess.run([*command, str(tmp_path / "a")], **run)
     assert quiet.stderr.startswith("12 trials → ")
-    assert "trial 3 of 12" not in quiet.stderr or quiet.stderr.count("trial ") < 6
+    # They become fewer the longer it takes.
+    assert len(re.findall(r"^trial \d+ of 12: ", quiet.stderr, re.MULTILINE)) < 12
     answer, *others = quiet.stdout.split("\n\n")
     assert "needs" in answer
     assert "killed at 30.0 MiB" in " ".join(answer.split())

@@ -139,7 +139,7 @@ def test_a_sweep_records_every_trial_once_and_is_not_taken_up_again(
     "stop",
     [
         signal.SIGKILL,
-        signal.SIGINT,
+        pytest.param(signal.SIGINT, marks=pytest.mark.long),
         pytest.param(signal.SIGTERM, marks=pytest.mark.long),
     ],
 )
