@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
     ("fault", "first"), [(fault, 16 * n + 3) for n, fault in enumerate([*FAULTS, "hang-up"])]
 )
 def test_a_fault_here_and_there_does_no_harm(fault: str, first: int) -> None:
-    """At every 100th of the steps below: the results are whole and readable, and nothing is left."""
+    """At every 100th of the steps below: results are whole and readable, and nothing is left."""
     found = walk(fault, first, 100)
     assert found["wrong"] == []
     assert found["struck"] > 0
