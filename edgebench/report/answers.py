@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.report.content import ReportAnswer
 from edgebench.results.facts import WorkloadFacts
+from edgebench.text import as_sentence
 from edgebench.words.fits import holder_sentences, viability_sentences
 from edgebench.words.more_memory import more_memory_sentences
 from edgebench.words.slowdown import energy_sentences, slowdown_sentences
@@ -56,24 +57,20 @@ def layer_sentences(
         table: their times; None: no layer was timed.
         networks: the sweep's layer tables, as ``networks.json`` has them.
     """
-    return [*_cause_sentences(table), *holder_sentences(workload, networks)]
+    return [*_cause_sentences(workload, table), *holder_sentences(workload, networks)]
 
 
-def _cause_sentences(table: LayerCostTable | None) -> list[str]:
+def _cause_sentences(workload: WorkloadFacts, table: LayerCostTable | None) -> list[str]:
     """Which layers take the added time at the tightest limit; else why that isn't known."""
     from edgebench.words.layers import cause_sentence, warning_sentences
 
     if table is None:
         return ["No layer was timed both unlimited and at a limit."]
-    cost = table.tightest()
-    if cost is None:
+    if table.tightest() is None:
         return ["No trial finished under a limit, so no layer can be compared."]
+    cost = table.slowed(workload)
+    cause = "No limit surely slows it, so no layer is to blame."
     # The noise of every trial is among the report's warnings.
-    return [
-        # Layers' names stay as they are.
-        f"{'At' + words[2:] if words.startswith('at ') else words}."
-        for words in (
-            cause_sentence(table, cost),
-            *warning_sentences(replace(table, noise=[], collections_s=[])),
-        )
-    ]
+    quiet = replace(table, noise=[], collections_s=[])
+    warnings = [as_sentence(words) for words in warning_sentences(quiet)]
+    return [cause_sentence(table, cost, alone=True) if cost else cause, *warnings]

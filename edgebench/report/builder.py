@@ -74,11 +74,12 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
     brief, _ = short_names([one.name for one in points])
     warnings = [*watching_warnings(sweep), *results.warnings, *found.warnings, *collected]
     costs = {one.name: table for one in points if (table := _table_of(one, found.layer_costs))}
+    worst = {one.name: worst_layer(t, one) for one in points if (t := costs.get(one.name))}
     return Report(
         title=f"{sweep.name} on {sweep.device}",
         about=_about(sweep),
         in_short=[*advised, *_in_short(points, costs, sweep.networks)],
-        summary=summary_table(points, {name: worst_layer(t) for name, t in costs.items()}),
+        summary=summary_table(points, worst),
         chapters=[
             _chapter(one, brief[one.name], costs.get(one.name), found.fits, sweep.networks)
             # Of many workloads only those with a limit that was tried get a chapter.
@@ -139,11 +140,8 @@ def _in_short(
     ]
     for one, sentences in zip(points, said, strict=False) if len(said) == len(points) else ():
         table = costs.get(one.name)
-        if table and (cost := table.tightest()) and cost.surely_slower:
-            cause = cause_sentence(table, cost)
-            # A layer's name stays as it is.
-            own = cause.startswith(("no layer", "can't tell"))
-            sentences.append(f"{cause[0].upper() if own else cause[0]}{cause[1:]}.")
+        if table and (cost := table.slowed(one)):
+            sentences.append(cause_sentence(table, cost, alone=True))
         sentences.extend(holder_sentences(one, networks))
         if saving := largest_saving(one):
             sentences.append(saving)
@@ -162,8 +160,8 @@ def _chapter(
     networks: Mapping[str, Any],
 ) -> Chapter:
     tables = [limits_table(workload)]
-    cost = layers.tightest() if layers else None
-    if layers and cost and cost.surely_slower and cost.extra_s > 0:
+    cost = layers.slowed(workload) if layers else None
+    if layers and cost:
         tables.append(layers_table(layers, cost))
     return Chapter(workload.name, brief, all_answers(workload, layers, fits, networks), tables)
 

@@ -159,10 +159,10 @@ def environment_table(environment: Mapping[str, Any]) -> ReportTable:
     return ReportTable("Environment", ("", ""), rows)
 
 
-def worst_layer(table: LayerCostTable) -> str:
+def worst_layer(table: LayerCostTable, workload: WorkloadFacts) -> str:
     """The layer that adds most time at the tightest limit, with its share; ``–`` if none does."""
-    cost = table.tightest()
-    if cost is None or not cost.surely_slower or cost.extra_s <= 0:
+    cost = table.slowed(workload)
+    if cost is None:
         return _NOTHING
     worst = max(table.layers, key=lambda row: row.at[cost.at.label].extra_s)
     own = worst.at[cost.at.label]
@@ -172,11 +172,12 @@ def worst_layer(table: LayerCostTable) -> str:
 def _in_short(workload: WorkloadFacts) -> list[str]:
     demand, viable = workload.demand_bytes, workload.viable
     hardly = workload.fast
-    slowdown = viable[-1].slowdown if viable else None
+    least = next(reversed(viable or workload.finished), None)
+    down_to = limit_label(least) if least else "none" if workload.tried else "no limit tried"
     return [
         _NOTHING if demand is None else format_size(demand),
-        limit_label(viable[-1]) if viable else "no limit tried" if not workload.tried else "none",
-        _times(slowdown) or _NOTHING,
+        down_to if viable or not least else f"{down_to}, but not at every wider limit",
+        _times(least.slowdown if least else None) or _NOTHING,
         limit_label(hardly) if hardly else _NOTHING,
     ]
 

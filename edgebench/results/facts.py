@@ -131,6 +131,18 @@ class WorkloadFacts:
         return next(reversed(list(itertools.takewhile(is_fast, self.viable))), None)
 
     @cached_property
+    def slowed(self) -> tuple[PointFacts, ...]:
+        """Those of :attr:`tried` that are surely slower than without a limit."""
+        return tuple(p for p in self.tried if p.is_slower)
+
+    @cached_property
+    def never_finished(self) -> PointFacts | None:
+        """The widest limit at and below which no trial finished, and one was killed; None: none."""
+        below = list(itertools.takewhile(lambda p: "ok" not in p.outcomes, reversed(self.tried)))
+        killed = (p for p in reversed(below) if "oom-killed" in p.outcomes)
+        return next(killed, None)
+
+    @cached_property
     def steps(self) -> tuple[MemoryStep, ...]:
         """The steps from a limit to the next wider one that surely save time, tightest first."""
         found = []

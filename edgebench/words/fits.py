@@ -80,7 +80,7 @@ def holder_sentences(workload: WorkloadFacts, networks: Mapping[str, Any]) -> li
         workload: whose limits.
         networks: the sweep's layer tables, as ``networks.json`` has them.
     """
-    point = next((p for p in workload.tried if "oom-killed" in p.outcomes), None)
+    point = workload.never_finished
     if point is None:
         return []
     where = f"What keeps it from fitting at {limit_label(point)}"

@@ -40,7 +40,7 @@ def sweep_sentences(found: Sequence[WorkloadFacts], names: dict[str, str]) -> li
     else:
         words.append(f"every trial finished at all {len(tried)} limits tried")
     worst = max(
-        ((p.slowdown or 0.0, one, p) for one in found for p in one.tried if p.is_slower),
+        ((p.slowdown or 0.0, one, p) for one in found for p in one.slowed),
         key=lambda found: found[0],
         default=None,
     )
@@ -82,10 +82,13 @@ def _slowdowns(workload: WorkloadFacts) -> Iterator[str]:
 
 def _slower_words(workload: WorkloadFacts, takes: str) -> Iterator[str]:
     fast = workload.fast
-    if fast is not None:
-        yield f"at most 10% slower down to {limit_label(fast)}"
     below = workload.tried[workload.tried.index(fast) + 1 if fast else 0 :]
     slower = [point for point in below if point.is_slower]
+    # That all of its need is enough goes without saying, where more can be said.
+    demand, size = workload.demand_bytes, fast.limit_bytes if fast else None
+    is_plain = demand is not None and size is not None and size >= demand
+    if fast is not None and not (is_plain and slower):
+        yield f"at most 10% slower down to {limit_label(fast)}"
     twice = [point for point in slower if (point.slowdown or 0.0) >= _TWICE]
     wanted = {p.point for p in (*slower[:1], *twice[:1], *slower[-1:])}
     named = [point for point in slower if point.point in wanted]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgebench.kills import WITH_SWAP_FREE
 from edgebench.results.spread import SLIGHT
-from edgebench.text import joined_words
+from edgebench.text import as_sentence, joined_words
 from edgebench.units import format_duration, format_limit, format_size, times_as_long
 from edgebench.words.doubts import collection_note
 
@@ -40,10 +40,21 @@ def layer_cost_sentences(table: LayerCostTable) -> list[str]:
     ]
 
 
-def cause_sentence(table: LayerCostTable, cost: PassCost) -> str:
-    """One sentence: the layers that cause the extra time, their phase, and the reason."""
+def cause_sentence(table: LayerCostTable, cost: PassCost, *, alone: bool = False) -> str:
+    """One sentence: the layers that cause the extra time, their phase, and the reason.
+
+    ``alone``: with a full stop, and with a capital unless it begins with a layer's name.
+    """
+    begins_with_name, words = _cause(table, cost)
+    if not alone:
+        return words
+    return f"{words}." if begins_with_name else as_sentence(words)
+
+
+def _cause(table: LayerCostTable, cost: PassCost) -> tuple[bool, str]:
+    """Whether it begins with a layer's name; the sentence."""
     if not cost.surely_slower or cost.extra_s <= 0:
-        return _no_verdict(cost)
+        return False, _no_verdict(cost)
     label = cost.at.label
     busy = " of layers' time" if cost.at.overlap > OVERLAPS else ""
     price = f"the {format_duration(cost.extra_s)}{busy} that {cost.at.limit} adds to a pass"
@@ -51,20 +62,22 @@ def cause_sentence(table: LayerCostTable, cost: PassCost) -> str:
     glue = cost.glue_extra_share or 0.0
     share = _extra_share(worst[0], label) if worst else 0.0
     if not worst or (glue >= _ALONE and glue > share):
-        return f"{GLUE} causes {glue:.0%} of {price}"
+        return False, f"{GLUE} causes {glue:.0%} of {price}"
     if not worst[0].at[label].surely_slower:
-        return f"can't tell which layer causes {price}: each layer's own repeats differ by more"
+        why = "each layer's own repeats differ by more"
+        return False, f"can't tell which layer causes {price}: {why}"
     if share >= _ALONE:
         own = worst[0].at[label]
         faults = own.steps.major_faults
         reason = _phase([own]) + _why(table, cost, worst[0])
         reason += f"; {faults:,.0f} major faults a pass" if faults else ""
-        return f"{layer_label(table, worst[0])} causes {share:.0%} of {price}{reason}"
+        return True, f"{layer_label(table, worst[0])} causes {share:.0%} of {price}{reason}"
     names, rows = _together(table, label, worst)
     if rows:
         together = sum(_extra_share(row, label) for row in rows)
-        return f"{names} cause {together:.0%} of {price}{_phase([row.at[label] for row in rows])}"
-    return (
+        phase = _phase([row.at[label] for row in rows])
+        return True, f"{names} cause {together:.0%} of {price}{phase}"
+    return False, (
         f"no layer stands out in {price}: the worst, {layer_label(table, worst[0])}, causes "
         f"{share:.0%}"
     )

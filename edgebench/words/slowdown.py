@@ -66,11 +66,11 @@ def later_start_words(workload: WorkloadFacts) -> Iterator[str]:
     started = delayed[-1] if workload.has_steady and workload.unlimited and delayed else None
     both = imported is not None and imported is started
     if imported:
-        words = f"importing its runtime takes {_longer(workload, imported, IMPORT)}"
+        where = f"at {limit_label(imported)}"
+        words = f"{where} importing its runtime takes {_longer(workload, imported, IMPORT)} longer"
         if both:
-            words += f" and its first round {_longer(workload, imported, START)}"
-        once = one_trial_words(imported, START) if both else ""
-        yield f"{words} longer at {limit_label(imported)}{once}"
+            words += f", and its first round {_longer(workload, imported, START)} longer"
+        yield words + (one_trial_words(imported, START) if both else "")
     if started and not both:
         longer, once = _longer(workload, started, START), one_trial_words(started, START)
         yield f"its first round takes {longer} longer at {limit_label(started)}{once}"
@@ -96,7 +96,8 @@ def _at_tightest(point: PointFacts, pass_words: str) -> str:
         if phase in point.ratios and point.ratios[phase].is_more
     ]
     slower = f" ({', '.join(phases)})" if phases else ""
-    return f"{words}: {factor_words(ratio, slower)}."
+    each = f"each of the {point.unit or 'units'} takes " if point.throughput_per_s else ""
+    return f"{words}: {each}{factor_words(ratio, slower)}."
 
 
 def _down_to(workload: WorkloadFacts, timed: Sequence[PointFacts]) -> list[str]:

@@ -29,7 +29,10 @@ def test_a_longer_import_is_told_with_the_first_round():
     """In one part of the sentence where the same limit delays both, and in the answer."""
     workload = made(FREE, imported(rounds("100M", 1.25, 0.5), 7.0, 9.0))
     said = workload_sentence(workload, "it")
-    both = "importing its runtime takes 6.0 s and its first round 250.0 ms longer at 100.0 MiB; "
+    both = (
+        "; at 100.0 MiB importing its runtime takes 6.0 s longer, and its first round 250.0 ms "
+        "longer; "
+    )
     assert both in said
     assert slowdown_sentences(workload)[1] == (
         "Importing its runtime takes 2.0 s (3 trials, 1.9 s to 2.1 s); at 100.0 MiB 8.0 s "

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from sentence_making import FREE, MIB, NETWORK, STEADY, made, point
+from sentence_making import FREE, KILLED, MIB, NETWORK, STEADY, made, point
 
 from edgebench.records import LimitSetting
-from edgebench.report.tables import limits_table
+from edgebench.report.tables import limits_table, summary_table
 from edgebench.results.facts import workload_facts
 from edgebench.results.point_facts import PointFacts
 from edgebench.results.workload_key import short_names
+from edgebench.words.in_short import workload_sentence
 from edgebench.words.labels import limit_label
 
 
@@ -56,3 +57,26 @@ def test_a_limit_that_a_walk_visits_often_has_more_trials_than_were_planned():
     """``4 of 4`` of three planned ones."""
     table = limits_table(made(point("max", (2.0,) * 4), point("100M", (3.0,))))
     assert [row[2] for row in table.rows] == ["4 of 4", "1 of 3"]
+
+
+def test_a_limit_above_which_a_trial_was_lost_is_told_with_that():
+    """A summary says where trials finished, though not at every wider limit."""
+    widest = point("150M", (2.0, 2.0), outcomes={"ok": 2, "oom-killed": 1})
+    (row,) = summary_table([made(STEADY, widest, point("100M", (2.0,) * 3))], {}).rows
+    assert row[2] == "100.0 MiB, but not at every wider limit"
+
+
+def test_what_keeps_it_from_fitting_is_sought_where_nothing_finished():
+    """A kill above a limit that trials finished at is no proof that it doesn't fit."""
+    some = point("150M", (2.0, 2.0), outcomes={"ok": 2, "oom-killed": 1})
+    fits = made(STEADY, some, point("100M", (2.0,) * 3))
+    assert fits.never_finished is None
+    below = made(STEADY, some, point("100M", (2.0,) * 3), point("80M", outcomes=KILLED))
+    assert below.never_finished is below.points[-1]
+
+
+def test_that_all_of_its_need_is_enough_goes_without_saying():
+    """A wide limit that doesn't slow it is named only where nothing else can be said."""
+    wide, tight = point("300M", (2.0,) * 3), point("100M", (8.0,) * 3)
+    assert "10%" not in workload_sentence(made(STEADY, wide, tight), "it")
+    assert "at most 10% slower down to 300.0 MiB" in workload_sentence(made(STEADY, wide), "it")

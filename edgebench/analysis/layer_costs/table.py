@@ -18,6 +18,7 @@ from edgebench.results.spread import Ratio, median_interval_of
 from edgebench.units import format_limit
 
 if TYPE_CHECKING:
+    from edgebench.results.facts import WorkloadFacts
     from edgebench.results.spread import Spread
 
 #: The version of the tables as JSON. 1 had the keys ``blame``, ``glue_blame``, ``told_apart``,
@@ -231,6 +232,15 @@ class LayerCostTable:
     def tightest(self) -> PassCost | None:
         """The cost of the tightest limit at which trials finished; None without limits."""
         return self.costs[-1] if self.costs else None
+
+    def slowed(self, workload: WorkloadFacts) -> PassCost | None:
+        """The cost of the tightest limit that surely slows its workload and its layers.
+
+        None: there is none, so no layer is to blame.
+        """
+        labels = {point.limits.label for point in workload.slowed}
+        slowed = (c for c in reversed(self.costs) if c.surely_slower and c.extra_s > 0)
+        return next((cost for cost in slowed if cost.at.label in labels), None)
 
 
 def _total_s(step: PhaseCost | None) -> float:
