@@ -65,6 +65,12 @@ class LimitSetting:
     accelerator_bytes: int | None = None
 
 
+#: Limits of memory that may be a share of demand: the bytes → the limit as the scenario wrote it.
+WRITTEN = {"memory_bytes": "label"}
+#: Limits that are told as they are, and their words in tables and figures.
+LIMIT_WORDS = {"cores": "{:g} cores", "cpu_quota": "{:g} CPUs"}
+
+
 @dataclass(frozen=True)
 class PhaseSum:
     """One phase of one network in one round: the sum over its layers' spans.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,10 @@ from edgebench.cgroups.counters import Counters, Sources, read_counters
 from edgebench.cgroups.disk_limits import DiskLimit, set_disk_limits
 from edgebench.cgroups.files import check_applied
 from edgebench.cgroups.removal import kill_all, pids_in, remove_all
+from edgebench.errors import CgroupError
+
+#: The limits that hold memory, of those below.
+MEMORY_SIZES = ("memory_bytes",)
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,12 @@ class Limits:
     cpu_quota: float | None = None
     pids: int | None = None
     disks: tuple[DiskLimit, ...] = ()
+
+    @property
+    def lowest_bytes(self) -> int | None:
+        """Where memory is held at the latest: at its limit, or where it is throttled before."""
+        sizes = (getattr(self, name) for name in MEMORY_SIZES)
+        return min((size for size in sizes if size is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,8 @@ class Cgroup(ABC):
     """
 
     version: int
+    #: The limits of :class:`Limits` that this version has.
+    settable: frozenset[str]
     #: Key of :class:`Counters` → where it is found, and why the others never are.
     sources: Sources
     unavailable: Mapping[str, str] = {}
@@ -95,9 +107,13 @@ class Cgroup(ABC):
         Raises:
             CgroupError: the kernel refused one or ignored it; names the file and the value.
         """
+        asked = {field.name for field in fields(limits) if getattr(limits, field.name) is not None}
+        if lacking := sorted(asked - self.settable):
+            raise unsupported(self.version, lacking[0])
         self._write_limits(limits)
         applied = replace(self.read_limits(limits), disks=self.hold_disks(limits.disks))
-        check_applied(limits.memory_bytes, applied.memory_bytes, self.limit_file)
+        for name, file in self.size_files.items():
+            check_applied(getattr(limits, name), getattr(applied, name), file)
         return applied
 
     def move_memory_limit(self, memory_bytes: int | None, swap_bytes: int | None) -> int | None:
@@ -113,13 +129,13 @@ class Cgroup(ABC):
         asked = Limits(memory_bytes, swap_bytes)
         self._write_memory(asked)
         applied = self.read_limits(asked).memory_bytes
-        check_applied(memory_bytes, applied, self.limit_file)
+        check_applied(memory_bytes, applied, self.size_files["memory_bytes"])
         return applied
 
     @property
     @abstractmethod
-    def limit_file(self) -> Path:
-        """The file of the memory limit."""
+    def size_files(self) -> dict[str, Path]:
+        """Each limit of memory, by its name in :class:`Limits`, and its file."""
 
     @abstractmethod
     def _write_limits(self, limits: Limits) -> None:
@@ -189,3 +205,13 @@ class Cgroup(ABC):
         """Kill all processes in it, then remove the cgroup. Safe to call twice."""
         remove_all(self._folders.values())
         self._removed()
+
+
+def unsupported(version: int, name: str) -> CgroupError:
+    """The error for a limit that this version of cgroups does not have."""
+    other = 3 - version
+    return CgroupError(
+        f"{name.removesuffix('_bytes')} needs cgroup version {other}: the memory controller is on "
+        f"version {version} here, which has no such limit",
+        remedy=f"leave it out, or boot with version {other}",
+    )

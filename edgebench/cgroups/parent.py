@@ -20,7 +20,7 @@ from edgebench.cgroups.hierarchy import (
     memory_high_above,
     memory_limit_above,
 )
-from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.interface import Cgroup, unsupported
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.removal import remove_all
 from edgebench.cgroups.support import Finding, no_support, support_findings
@@ -201,6 +201,20 @@ def _v2_base(own: Path, mount: Path, ownership: Ownership) -> DelegatedFolder:
     base = find_base(own, mount)
     enable_controllers(base, ownership)
     return base
+
+
+def refused_limit(version: int, names: Iterable[str]) -> CgroupError | None:
+    """The error for a limit of these names that this version does not have; None: it has all."""
+    lacking = sorted(set(names) - (V1Cgroup if version == 1 else V2Cgroup).settable)
+    return unsupported(version, lacking[0]) if lacking else None
+
+
+def memory_version() -> int | None:
+    """The version of cgroups that the memory controller is on here; None without one."""
+    try:
+        return _memory_hierarchy(hierarchies()).version
+    except (CgroupError, OSError):
+        return None
 
 
 def check_support() -> list[Finding]:

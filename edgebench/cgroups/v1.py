@@ -79,6 +79,7 @@ class V1Cgroup(Cgroup):
     """A cgroup on version 1: a folder in each controller's hierarchy."""
 
     version = 1
+    settable = frozenset(("memory_bytes", "swap_bytes", "cores", "cpu_quota", "pids", "disks"))
     sources = SOURCES
     unavailable = UNAVAILABLE
 
@@ -100,9 +101,9 @@ class V1Cgroup(Cgroup):
         put(files, "cpus", set(cores) if cores else above.cpus)
 
     @property
-    def limit_file(self) -> Path:
+    def size_files(self) -> dict[str, Path]:
         """The file of the memory limit."""
-        return self.path / "memory.limit_in_bytes"
+        return {"memory_bytes": self.path / "memory.limit_in_bytes"}
 
     def _write_limits(self, limits: Limits) -> None:
         """Version 1 limits memory + swap, not swap alone.

@@ -12,12 +12,13 @@ from edgebench.cgroups.counters import Counters, CounterSource, Sources, sum_cou
 from edgebench.cgroups.files import (
     PAGE,
     check_cores,
+    file_of,
     has,
     missing_controller,
     put,
     unified_files,
 )
-from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
+from edgebench.cgroups.interface import MEMORY_SIZES, Cgroup, HotFiles, Limits
 from edgebench.cgroups.removal import tree
 
 _STAT = "memory.stat"
@@ -80,6 +81,7 @@ class V2Cgroup(Cgroup):
     """A cgroup on version 2: one folder with all controllers' files."""
 
     version = 2
+    settable = frozenset((*LIMITS, "cores", "disks"))
     sources = SOURCES
 
     def __init__(self, path: Path, removed: Callable[[], None]) -> None:
@@ -91,9 +93,9 @@ class V2Cgroup(Cgroup):
             put(self._files, "oom_group", True)
 
     @property
-    def limit_file(self) -> Path:
-        """The file of the memory limit."""
-        return self.path / "memory.max"
+    def size_files(self) -> dict[str, Path]:
+        """The files of memory's limits."""
+        return {name: file_of(self._files, LIMITS[name].attribute) for name in MEMORY_SIZES}
 
     def _write_limits(self, limits: Limits) -> None:
         for name, limit in LIMITS.items():

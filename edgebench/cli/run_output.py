@@ -19,6 +19,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import SweepIncompleteError
+from edgebench.records import LIMIT_WORDS, LimitSetting
 from edgebench.results.workload_key import brief_names
 from edgebench.storage_speed import AS_IS
 from edgebench.units import format_duration, format_size
@@ -130,11 +131,16 @@ def _limits(seen: Preview) -> list[tuple[str, str]]:
         ("memory", [limit.label for limit in limits]),
         ("swap", [_swap(limit.swap_kind, limit.swap_bytes) for limit in limits]),
         ("storage", [] if held == {AS_IS} else [limit.storage for limit in limits]),
-        ("cores", [str(limit.cores) for limit in limits if limit.cores]),
-        ("cpu quota", [f"{limit.cpu_quota:g}" for limit in limits if limit.cpu_quota]),
+        *((name.replace("_", " "), _told(limits, name)) for name in LIMIT_WORDS),
         ("accelerator", _accelerators(seen)),
     ]
     return [(name, ", ".join(dict.fromkeys(values))) for name, values in rows if values]
+
+
+def _told(limits: Sequence[LimitSetting], name: str) -> list[str]:
+    """Each value of one limit, as the scenario has it."""
+    values = (getattr(limit, name) for limit in limits)
+    return [value if isinstance(value, str) else f"{value:g}" for value in values if value]
 
 
 def _accelerators(seen: Preview) -> list[str]:

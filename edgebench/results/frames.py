@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from edgebench.records import PhaseSum, TrialRecord
+from edgebench.records import WRITTEN, PhaseSum, TrialRecord
 from edgebench.results.columns import PARTS
 from edgebench.results.stages import STEADY, round_stages
 from edgebench.results.sweep_reader import Sweep, settings_columns
@@ -52,7 +52,7 @@ SETTINGS = (
     *GENERATION,
 )
 #: The limits asked for.
-LIMITS = ("limit_label", "memory_bytes", *HELD)
+LIMITS = ("limit_label", *WRITTEN, *HELD)
 #: What sets workloads apart, as columns: their settings, and the limits other than memory.
 DISTINCT = (*SETTINGS, *HELD)
 #: Settings, limits and outcome that rows of phases and layers carry over from their trial.

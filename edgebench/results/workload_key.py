@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from edgebench.boards.board import emulation_words
-from edgebench.records import LimitSetting, limit_setting
+from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting, limit_setting
 from edgebench.results.columns import ColumnTable
 from edgebench.results.sweep_reader import settings_columns
 from edgebench.storage_speed import AS_IS, storage_words
@@ -23,7 +23,7 @@ _IN_NAME = {"network", "schedule", "loader", "command", "batch"}
 #: Separates the words of a name.
 _SEPARATOR = " · "
 #: The limits in which trials of one workload differ.
-MEMORY = ("label", "memory_bytes")
+MEMORY = ("label", *WRITTEN)
 #: All other limits: trials that differ in one are of different workloads.
 HELD = tuple(field.name for field in fields(LimitSetting) if field.name not in MEMORY)
 #: Swap: an unlimited trial with another one still tells what no limit costs.
@@ -152,8 +152,8 @@ def other_limits_label(limits: LimitSetting) -> str:
     words = [emulation_words(limits.board)] if limits.board else []
     words += [swap_label(limits)]
     words += [] if limits.storage == AS_IS else [storage_words(limits.storage)]
-    words += [f"{limits.cores} cores"] if limits.cores is not None else []
-    words += [f"{limits.cpu_quota:g} CPUs"] if limits.cpu_quota is not None else []
+    asked = {name: getattr(limits, name) for name in LIMIT_WORDS}
+    words += [LIMIT_WORDS[name].format(value) for name, value in asked.items() if value is not None]
     own = limits.accelerator_bytes
     words += [] if own is None else [f"accelerator {format_size(own)}"]
     return "".join(f" · {word}" for word in words)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.cgroups.kernel_values import kernel_values
+from edgebench.cgroups.parent import refused_limit
 from edgebench.errors import MachineError, UnsafePathError
 from edgebench.extras import need
 from edgebench.layers.names import CUDA
@@ -21,7 +22,14 @@ from edgebench.run.trial import TrialFiles, run_trials
 from edgebench.run.trial_loop import TrialLoop
 from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record
 from edgebench.run.walked_limits import WalkedLimits, workload_points
-from edgebench.scenario.points import PlannedTrial, Point, libraries, limits_of, runtime_of
+from edgebench.scenario.points import (
+    PlannedTrial,
+    Point,
+    asked_sizes,
+    libraries,
+    limits_of,
+    runtime_of,
+)
 from edgebench.scenario.scenario import Scenario
 from edgebench.storage_speed import parse_storage
 from edgebench.workloads.engines.registry import TORCH
@@ -45,6 +53,10 @@ class ScenarioTrials:
         self._scenario, self._points, self._loop = scenario, points, loop
         need(*{name for one in points.values() for name in libraries(one.settings)})
         need_accelerators(points.values())
+        if refused := refused_limit(
+            loop.session.setup.parent.version, asked_sizes(points.values())
+        ):
+            raise refused
         # Each kind of swap once, so that a missing one is reported before the sweep.
         kinds = {
             (p.limits.swap_kind, p.limits.swap_bytes)
@@ -155,4 +167,4 @@ def needs_demand(planned: PlannedTrial, points: Mapping[str, Point]) -> bool:
     own: Sequence[Point] = [point]
     if planned.walk:
         own = workload_points(point, list(points.values()))
-    return any(one.share is not None for one in own)
+    return any(one.needs_demand for one in own)

@@ -11,8 +11,9 @@ import gzip
 import os
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from edgebench.cgroups.demand import MapsWatch
 from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
@@ -238,7 +239,7 @@ class _Measurement:
     def _is_limited(self, applied: Limits) -> bool:
         """Whether a limit of memory is set, or will be while it runs."""
         request = self.request
-        return bool(applied.memory_bytes is not None or request.walk or ROOM in request.settings)
+        return bool(applied.lowest_bytes is not None or request.walk or ROOM in request.settings)
 
     def _run(
         self,
@@ -302,10 +303,9 @@ class _Measurement:
 
 
 def _limits_of(setting: LimitSetting) -> Limits:
+    same: dict[str, Any] = {
+        one.name: getattr(setting, one.name, one.default) for one in fields(Limits)
+    }
     cores = tuple(sorted(os.sched_getaffinity(0)))[: setting.cores] if setting.cores else None
-    return Limits(
-        memory_bytes=setting.memory_bytes,
-        swap_bytes=0 if setting.swap_kind == "none" else setting.swap_bytes,
-        cores=cores,
-        cpu_quota=setting.cpu_quota,
-    )
+    swap_bytes = 0 if setting.swap_kind == "none" else setting.swap_bytes
+    return Limits(**{**same, "cores": cores, "swap_bytes": swap_bytes})

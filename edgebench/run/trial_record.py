@@ -125,7 +125,7 @@ def record_of(
 ) -> TrialRecord:
     """The record of one trial that took ``total_s`` in all, the harness's work included."""
     verdict = trial_end(seen.ended, seen.counters, seen.events, seen.output_tail)
-    limit, gnu, phases = seen.applied.memory_bytes, seen.gnu_time, events_to_phases(seen.events)
+    limit, gnu, phases = seen.applied.lowest_bytes, seen.gnu_time, events_to_phases(seen.events)
     # What a strategy adds would pass for the workload's own demand.
     shows_demand = limit is None and verdict.outcome == "ok" and request.strategy is None
     demand = seen.samples.demand_bytes if shows_demand else None
@@ -142,7 +142,7 @@ def record_of(
         wall_s=seen.ended.wall_s,
         harness_s=total_s - seen.ended.wall_s,
         **_counted(seen.counters),
-        limit_bytes=limit,
+        limit_bytes=seen.applied.memory_bytes,
         **peaks,
         demand_bytes=demand,
         demand_source=seen.samples.demand_source if demand is not None else None,
@@ -178,7 +178,7 @@ def _largest(*values: int | None) -> int | None:
 
 def _peaks(seen: Measured) -> dict[str, Any]:
     """The whole trial's peaks; ``saturated``: the limit was touched, so they show no demand."""
-    counters, samples, limit = seen.counters, seen.samples, seen.applied.memory_bytes
+    counters, samples, limit = seen.counters, seen.samples, seen.applied.lowest_bytes
     peak, source = samples.sampled_peak_bytes, "sampled"
     if counters.peak_bytes is not None:
         # The worker resets the kernel's mark, so its spans' peaks count.

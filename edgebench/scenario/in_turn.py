@@ -96,7 +96,7 @@ def planners_in_turn(old: Scenario, new: Scenario) -> tuple[FixedPlanner, FixedP
     """A planner for each version; within a block, partners come in the same order."""
     of_old, of_new = points(old), points(new)
     pairs = paired_points(of_old, of_new)
-    shares = [point for point in of_old if point.share is not None]
+    shares = [point for point in of_old if point.needs_demand]
     needed = {p.id for p in of_old if p.unlimited and any(map(p.same_workload, shares))}
     # Where an old point shows demand, its partner comes first too.
     first = {pairs[name] for name in needed if name in pairs}

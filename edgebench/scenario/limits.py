@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from edgebench.boards.board import Board, find_board
 from edgebench.errors import UsageError
-from edgebench.records import LimitSetting
+from edgebench.records import WRITTEN, LimitSetting
 from edgebench.scenario.faults import KeysError, Named
 from edgebench.scenario.keys import (
     Axis,
@@ -96,11 +96,20 @@ def _by_shape(value: object) -> str:
     return tag_of(MemoryRange) if isinstance(value, (dict, MemoryRange)) else "<list>"
 
 
+#: The limits that a combination of the axes gives besides swap, in their order.
+_AXES = ("cores", "cpu_quota", "storage", "accelerator_bytes", "label")
+
+
+def _size(label: str | None) -> int | None:
+    """Bytes of a limit as written; None for ``max`` and for a share, which is not known yet."""
+    return None if label is None or parse_share(label) is not None else parse_size(label)
+
+
 def _distinct_limits(labels: tuple[str, ...]) -> tuple[str, ...]:
     distinct(labels)
     seen: dict[object, str] = {}
     for label in labels:
-        meaning = parse_share(label), parse_size(label) if parse_share(label) is None else None
+        meaning = parse_share(label), _size(label)
         if meaning in seen:
             raise ValueError(f"{seen[meaning]!r} and {label!r} are the same limit; leave one out")
         seen[meaning] = label
@@ -249,10 +258,14 @@ class LimitAxes(TomlTable):
         """Every combination; a share's bytes are still unknown (None)."""
         for name in self.board or (None,):
             board = find_board(name) if name else None
-            for (kind, swap_bytes), cores, quota, storage, most, label in self._axes(board):
-                size = parse_size(label) if parse_share(label) is None else None
-                own = label, size, kind, swap_bytes, cores, quota, storage, name, most
-                yield LimitSetting(*own)
+            for (kind, swap_bytes), *others in self._axes(board):
+                asked = dict(zip(_AXES, others, strict=True))
+                sizes: dict[str, Any] = {
+                    size: _size(asked.get(label)) for size, label in WRITTEN.items()
+                }
+                yield LimitSetting(
+                    swap_kind=kind, swap_bytes=swap_bytes, board=name, **asked, **sizes
+                )
 
     def _axes(self, board: Board | None) -> Iterator[tuple[Any, ...]]:
         """Every combination of what the axes say; where they say nothing, of what the board has."""

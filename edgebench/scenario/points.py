@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from edgebench.layers.references import TIMM, TRANSFORMERS
 from edgebench.measures.strategies import strategy_of
-from edgebench.records import LimitSetting
+from edgebench.records import WRITTEN, LimitSetting
 from edgebench.units import parse_share
 from edgebench.workloads.engines.registry import TORCH, engine_of
 from edgebench.workloads.training.names import LIBRARIES, LIBRARIES_OF_DATA, TENSORFLOW
@@ -42,7 +42,20 @@ class Point:
     @property
     def unlimited(self) -> bool:
         """Whether nothing limits its memory, so that its trials show demand."""
-        return self.limits.memory_bytes is None and self.share is None
+        others = (getattr(self.limits, size) for size in WRITTEN)
+        return all(size is None for size in others) and not self.needs_demand
+
+    @property
+    def needs_demand(self) -> bool:
+        """Whether one of its limits is a share of measured demand."""
+        return any(share is not None for share in self.shares.values())
+
+    @property
+    def shares(self) -> dict[str, float | None]:
+        """Of each limit of memory the share of demand that it is; None for a size or none."""
+        written = {size: getattr(self.limits, label) for size, label in WRITTEN.items()}
+        shares = {size: parse_share(label) for size, label in written.items() if label}
+        return {**shares, "memory_bytes": self.share}
 
     def same_workload(self, other: Point) -> bool:
         """Whether both do the same work on the same cores: then their demand is the same.
@@ -158,7 +171,7 @@ def plan(
 
 def showing_demand(points: Sequence[Point]) -> set[str]:
     """The unlimited points whose demand gives others their limit."""
-    shares = [point for point in points if point.share is not None]
+    shares = [point for point in points if point.needs_demand]
     return {p.id for p in points if p.unlimited and any(map(p.same_workload, shares))}
 
 
@@ -212,12 +225,24 @@ class HasDemand(Protocol):
         """What the trial needed; None if that is not known."""
 
 
+def asked_sizes(points: Iterable[Point]) -> set[str]:
+    """Which limits of memory some of the points have."""
+    return {
+        size
+        for point in points
+        for size, label in WRITTEN.items()
+        if getattr(point.limits, label) not in (None, "max")
+    }
+
+
 def limits_of(point: Point, demand_bytes: int) -> LimitSetting:
     """The point's limits; a share is that part of the demand, rounded up to a whole page."""
-    if point.share is None:
-        return point.limits
-    pages = -(-point.share * demand_bytes // mmap.PAGESIZE)
-    return replace(point.limits, memory_bytes=int(pages) * mmap.PAGESIZE)
+    sizes: dict[str, Any] = {
+        size: int(-(-share * demand_bytes // mmap.PAGESIZE)) * mmap.PAGESIZE
+        for size, share in point.shares.items()
+        if share is not None
+    }
+    return replace(point.limits, **sizes)
 
 
 def demand_of(

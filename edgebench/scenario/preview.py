@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from edgebench.boards.board import find_board
+from edgebench.cgroups.parent import memory_version, refused_limit
 from edgebench.extras import install, missing
 from edgebench.layers.names import CUDA
 from edgebench.layers.references import CODE, ModelReference
@@ -22,7 +23,7 @@ from edgebench.measures.strategies import with_own_trial
 from edgebench.processes import find_program
 from edgebench.scenario.limits import WALK
 from edgebench.scenario.planner import has_start, walks
-from edgebench.scenario.points import Point, has_own_trial, libraries, points
+from edgebench.scenario.points import Point, asked_sizes, has_own_trial, libraries, points
 from edgebench.scenario.scenario import Scenario
 from edgebench.scenario.workloads import CommandWorkload
 from edgebench.storage_speed import AS_IS, AS_IS_REMEDY, parse_storage
@@ -39,6 +40,7 @@ class MachineCapacity:
     system_swap: bool
     free_bytes: int
     free_ram_bytes: int
+    cgroup_version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def this_machine() -> MachineCapacity:
         system_swap=swaps.is_file() and len(swaps.read_text().splitlines()) > 1,
         free_bytes=shutil.disk_usage(tempfile.gettempdir()).free,
         free_ram_bytes=psutil.virtual_memory().available,
+        cgroup_version=memory_version(),
     )
 
 
@@ -107,6 +110,9 @@ def _obstacles(
     scenario: Scenario, made: Sequence[Point], machine: MachineCapacity
 ) -> Iterator[str]:
     """What `run` would refuse for on this machine."""
+    version = machine.cgroup_version
+    if version and (refused := refused_limit(version, asked_sizes(made))):
+        yield f"{refused.what}: {refused.remedy}"
     yield from _about_swap(scenario, machine)
     yield from _about_storage(scenario, machine)
     yield from _about_libraries(made)

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from edgebench.boards.board import emulation_words
+from edgebench.records import LIMIT_WORDS
 from edgebench.report.figures import style
 from edgebench.results.derived import file_stem
 from edgebench.results.frames import DISTINCT
@@ -32,8 +33,7 @@ _TOLD = {
     "learning_rate": "rate {:g}",
     "data": "{}",
     "shape": "images of {}",
-    "cores": "{:g} cores",
-    "cpu_quota": "{:g} CPUs",
+    **LIMIT_WORDS,
 }
 #: What sets workloads apart, but for networks and schedules.
 SETTINGS = tuple(name for name in DISTINCT if name not in ("kind", "network", "schedule"))
