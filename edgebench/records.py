@@ -52,6 +52,7 @@ class LimitSetting:
     is None for ``max``. ``swap_kind`` is ``none``, ``file``, ``zram`` or ``system``. ``storage`` is
     ``as-is``, or the speeds that disks are held to, as ``read=90MB/s``; ``board`` what is emulated.
     ``accelerator_bytes`` is the most that torch may take of an accelerator's memory.
+    ``memory_high`` is as written where the kernel throttles (``memory.high`` of version 2).
     """
 
     label: str = "max"
@@ -63,12 +64,14 @@ class LimitSetting:
     storage: str = AS_IS
     board: str | None = None
     accelerator_bytes: int | None = None
+    memory_high: str | None = None
+    memory_high_bytes: int | None = None
 
 
 #: Limits of memory that may be a share of demand: the bytes → the limit as the scenario wrote it.
-WRITTEN = {"memory_bytes": "label"}
+WRITTEN = {"memory_bytes": "label", "memory_high_bytes": "memory_high"}
 #: Limits that are told as they are, and their words in tables and figures.
-LIMIT_WORDS = {"cores": "{:g} cores", "cpu_quota": "{:g} CPUs"}
+LIMIT_WORDS = {"cores": "{:g} cores", "cpu_quota": "{:g} CPUs", "memory_high": "high {}"}
 
 
 @dataclass(frozen=True)

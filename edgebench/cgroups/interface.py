@@ -20,7 +20,7 @@ from edgebench.cgroups.removal import kill_all, pids_in, remove_all
 from edgebench.errors import CgroupError
 
 #: The limits that hold memory, of those below.
-MEMORY_SIZES = ("memory_bytes",)
+MEMORY_SIZES = ("memory_bytes", "memory_high_bytes")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Limits:
     """What a cgroup may use at most. ``None`` is unlimited.
 
     ``swap_bytes`` is swap alone, in addition to ``memory_bytes`` (v1's memsw is derived from it);
-    ``cpu_quota`` is in cores, as 1.5. ``disks`` are those held to a speed.
+    ``cpu_quota`` is in cores, as 1.5. ``disks`` are those held to a speed. From
+    ``memory_high_bytes`` on the kernel throttles and reclaims (version 2).
     """
 
     memory_bytes: int | None = None
@@ -37,6 +38,7 @@ class Limits:
     cpu_quota: float | None = None
     pids: int | None = None
     disks: tuple[DiskLimit, ...] = ()
+    memory_high_bytes: int | None = None
 
     @property
     def lowest_bytes(self) -> int | None:

@@ -68,6 +68,7 @@ _MEMORY = "memory_bytes"
 #: Each limit of :class:`Limits` that is one file.
 LIMITS = {
     _MEMORY: LimitFile("memory_max", "memory", "a memory limit"),
+    "memory_high_bytes": LimitFile("memory_high", "memory", "memory.high"),
     "swap_bytes": LimitFile("swap_max", "swap", "a limit of swap"),
     "cpu_quota": LimitFile("cpu_max", "cpu", "a CPU quota"),
     "pids": LimitFile("pids_max", "pids", "a limit of processes"),

@@ -97,7 +97,7 @@ def _by_shape(value: object) -> str:
 
 
 #: The limits that a combination of the axes gives besides swap, in their order.
-_AXES = ("cores", "cpu_quota", "storage", "accelerator_bytes", "label")
+_AXES = ("cores", "cpu_quota", "storage", "accelerator_bytes", "memory_high", "label")
 
 
 def _size(label: str | None) -> int | None:
@@ -224,6 +224,9 @@ class LimitAxes(TomlTable):
         '["as-is", "sd-a1"]',
     )
     accelerator_memory: Axis[AcceleratorLimit] | None = key(None, '["max", "4G"]')
+    memory_high: Annotated[Axis[LimitLabel], AfterValidator(_distinct_limits)] | None = key(
+        None, '["80%", "200M"]'
+    )
     plan: Annotated[str, one_of("plan", (GRID, WALK))] = key(GRID, '"walk"')
     target: Annotated[float, Field(ge=0.002, le=0.5)] | None = key(None, "0.02")
     starts: Axis[LimitLabel] | None = key(None, '["60%"]')
@@ -237,6 +240,9 @@ class LimitAxes(TomlTable):
         if self.plan == WALK and len(self.memory_labels()) == 1:
             words = "a walk needs limits to go to; write "
             raise KeysError(words, Named("memory", ["80%", "60%", "40%"]))
+        if self.plan == WALK and self.memory_high:
+            words = "a walk moves the limit of memory alone; leave memory_high out, or write "
+            raise KeysError(words, Named("plan", GRID))
         if unknown := [label for label in self.starts or () if label not in self.memory_labels()]:
             known = ", ".join(self.memory_labels()[1:])
             raise ValueError(f"starts names {unknown[0]}, which is none of memory's: {known}")
@@ -278,6 +284,7 @@ class LimitAxes(TomlTable):
             self.cpu_quota or (None,),
             (board.speed.label,) if board and not self._says("storage") else self.storage,
             self.accelerator_memory or (None,),
+            (None, *(label for label in self.memory_high or () if label != "max")),
             self.memory_labels(board),
         )
 

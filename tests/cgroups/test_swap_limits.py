@@ -10,7 +10,7 @@ import pytest
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.swap import SwapControl
-from edgebench.errors import MachineError
+from edgebench.errors import CgroupError, MachineError
 from tests.cgroups.conftest import Run
 from tests.cgroups.test_cgroup import MIB, PAGE, TOUCH
 
@@ -64,3 +64,17 @@ def test_no_swap_means_none(cgroup: Cgroup, python: Run):
         assert both <= 64 * MIB + 64 * PAGE
     else:
         assert counters.swap_peak_bytes in (0, None)
+
+
+def test_above_a_throttle_it_goes_on(cgroup: Cgroup, python: Run):
+    """Version 2 reclaims from there on and kills nothing; version 1 has no such limit."""
+    limits = Limits(swap_bytes=128 * MIB, memory_high_bytes=64 * MIB)
+    if cgroup.version == 1:
+        with pytest.raises(CgroupError, match="memory_high needs cgroup version 2"):
+            cgroup.set_limits(limits)
+        return
+    assert cgroup.set_limits(limits).memory_high_bytes == 64 * MIB
+    assert python(TOUCH, "96").returncode == 0
+    counters = cgroup.read()
+    assert counters.oom_kills == 0
+    assert counters.swap_peak_bytes

@@ -28,6 +28,7 @@ V1_FILES = {
 }
 V2_FILES = {
     "memory.max": "max\n",
+    "memory.high": "max\n",
     "memory.swap.max": "max\n",
     "memory.oom.group": "0\n",
     "cpu.max": "max 100000\n",
@@ -79,6 +80,25 @@ def test_version_2_allows_no_swap_and_lifts_limits(files: Files) -> None:
     assert text(folder, "memory.max") == text(folder, "memory.swap.max") == "max"
 
 
+def test_version_2_throttles_from_a_size_on(files: Files) -> None:
+    """``memory.high`` is written and read back, and lifted again; it holds memory too."""
+    folder = files(V2_FILES)
+    cgroup, asked = v2.V2Cgroup(folder, lambda: None), Limits(memory_high_bytes=80 * MIB)
+    assert cgroup.set_limits(asked) == asked
+    assert text(folder, "memory.high") == str(80 * MIB)
+    assert (asked.lowest_bytes, Limits(64 * MIB, memory_high_bytes=80 * MIB).lowest_bytes) == (
+        *(80 * MIB, 64 * MIB),
+    )
+    cgroup.set_limits(Limits())
+    assert text(folder, "memory.high") == "max"
+
+
+def test_version_1_has_no_throttle(files: Files) -> None:
+    """It is refused, not ignored, and says why."""
+    with pytest.raises(CgroupError, match=r"memory_high needs cgroup version 2: .* on version 1"):
+        made_v1(files(V1_FILES)).set_limits(Limits(memory_high_bytes=80 * MIB))
+
+
 def test_version_2_has_the_kernel_kill_the_whole_workload(files: Files) -> None:
     """``memory.oom.group`` is on as soon as the cgroup is made."""
     folder = files(V2_FILES)
@@ -97,7 +117,12 @@ def test_version_2_counts_cpu_time_in_nanoseconds(files: Files) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "missing"),
-    [(Limits(MIB, MIB), "swap"), (Limits(cpu_quota=1.0), "cpu"), (Limits(pids=3), "pids")],
+    [
+        (Limits(MIB, MIB), "swap"),
+        (Limits(cpu_quota=1.0), "cpu"),
+        (Limits(pids=3), "pids"),
+        (Limits(memory_high_bytes=MIB), "memory"),
+    ],
 )
 def test_a_limit_without_its_file_is_refused(files: Files, limits: Limits, missing: str) -> None:
     """What the kernel can't limit is never silently left unlimited."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.cgroups.interface import Limits
+from edgebench.errors import CgroupError
 from edgebench.layers.disk import evict
 from edgebench.measures.strategies.gnu_time import report_file
 from edgebench.records import LimitSetting, TrialRecord
@@ -282,3 +283,20 @@ def test_evicted_pages_are_read_again(tmp_path: Path) -> None:
     assert file.stat().st_size == 8 * MIB
     with pytest.raises(FileNotFoundError):
         evict(tmp_path / "gone")
+
+
+@pytest.mark.v2_core
+@pytest.mark.quick
+def test_a_throttled_trial_tells_no_demand(session: Session, files: TrialFiles) -> None:
+    """Its record has the throttle, as asked and in bytes, and why demand is missing."""
+    limits = LimitSetting(memory_high="100M", memory_high_bytes=100 * MIB)
+    settings = {"kind": "command", "command": [sys.executable, "-I", "-S", "-c", "pass"]}
+    request = TrialRequest("0001", "p1", 0, 0, settings, limits, 60)
+    if session.setup.parent.version == 1:
+        with pytest.raises(CgroupError, match="memory_high needs cgroup version 2"):
+            run_trial(session.setup, request, files)
+        return
+    record = run_trial(session.setup, request, files)
+    assert (record.outcome, record.saturated, record.limit_bytes) == ("ok", False, None)
+    assert (record.limits.memory_high, record.limits.memory_high_bytes) == ("100M", 100 * MIB)
+    assert record.missing["demand_bytes"] == "demand shows only without a limit"

@@ -228,3 +228,14 @@ def test_a_scenario_of_ones_own_comes_before_the_shipped(
     assert load_scenario("quickstart").name == "tiny"
     with pytest.raises(ScenarioError):
         load_scenario("../quickstart")
+
+
+def test_a_throttle_is_refused_on_version_1(tmp_path: Path) -> None:
+    """A dry run names it among what run would refuse, with the reason; version 2 has it."""
+    text = with_key(COMMAND, "limits", 'memory_high = ["80%", "200M"]')
+    told = [one for one in warned(tmp_path, text, cgroup_version=1) if "memory_high" in one]
+    assert told == [
+        "memory_high needs cgroup version 2: the memory controller is on version 1 here, which has "
+        "no such limit: leave it out, or boot with version 2"
+    ]
+    assert not any("memory_high" in one for one in warned(tmp_path, text, cgroup_version=2))

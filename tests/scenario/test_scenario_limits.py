@@ -49,6 +49,16 @@ def test_every_combination_is_a_setting() -> None:
     assert LimitSetting("64M", 64 << 20, "none", None, 1, 1.5) in made
 
 
+def test_a_throttle_is_an_axis_like_memory() -> None:
+    """Sizes and shares, and always none; a walk has none of it."""
+    made = list(axes(memory=["max", "64M"], memory_high=["80%", "200M"]).settings())
+    found = {(one.label, one.memory_high, one.memory_high_bytes) for one in made}
+    throttles = [(None, None), ("80%", None), ("200M", 200 << 20)]
+    assert found == {(label, *high) for label in ("max", "64M") for high in throttles}
+    with pytest.raises(ValidationError, match="a walk moves the limit of memory alone"):
+        axes(memory=["80%", "60%"], memory_high="90%", plan="walk")
+
+
 @pytest.mark.parametrize(
     ("swap", "settings"),
     [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
 from edgebench.records import LimitSetting
-from edgebench.scenario.points import Point, limits_of, plan, points
+from edgebench.scenario.points import Point, limits_of, plan, points, showing_demand
 from edgebench.units import parse_share, parse_size
 
 LABELS = st.lists(st.sampled_from(["90%", "75%", "50%", "64M", "1G"]), unique=True)
@@ -128,3 +128,12 @@ def test_a_share_is_rounded_up_to_a_page(share: float, demand: int) -> None:
     assert limit.memory_bytes % mmap.PAGESIZE == 0
     assert 0 <= limit.memory_bytes - share * demand < mmap.PAGESIZE
     assert limit.label == "x%"
+
+
+def test_a_throttle_may_be_a_share_of_demand() -> None:
+    """It is resolved as memory is; a throttled trial shows no demand itself."""
+    throttled = Point("p2", {}, LimitSetting(memory_high="50%"))
+    made = [Point("p1", {}, LimitSetting()), throttled]
+    assert limits_of(throttled, 64 << 20).memory_high_bytes == 32 << 20
+    assert not throttled.unlimited
+    assert showing_demand(made) == {"p1"}
