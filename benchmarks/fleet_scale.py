@@ -22,9 +22,8 @@ from typing import Any
 import report
 
 from edgebench.fleet import machine
-from edgebench.fleet.admission import FleetContext
 from edgebench.fleet.connection import CONTROLLER, connected
-from edgebench.fleet.controller import FleetController
+from edgebench.fleet.controller import FleetContext, FleetController
 from edgebench.fleet.groups import FleetMachine, GroupOptions, MachineGroup
 from edgebench.fleet.inventory import Inventory
 from edgebench.fleet.keys import make_keys, tls_files
@@ -83,7 +82,7 @@ async def schedule() -> None:
 
 async def work(address: str, clock: float, own: list[str]) -> None:
     """Some workers, until the scheduler is stopped."""
-    from edgebench.fleet.quiet_worker import QuietWorker
+    from edgebench.fleet.dask_processes import QuietWorker
 
     for name, function in made_up(clock).items():
         setattr(machine, name, function)

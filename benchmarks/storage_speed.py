@@ -27,6 +27,7 @@ from typing import Any
 
 import report
 
+from edgebench.boards.storage import StorageSpeed
 from edgebench.cgroups import storage_probe
 from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.join import join_command
@@ -38,7 +39,6 @@ from edgebench.errors import CgroupError
 from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, usable_ram_bytes
 from edgebench.run.proof_file import proof_file
-from edgebench.storage_speed import StorageSpeed
 
 #: MB/s; those of an emulated disk are bytes a second.
 SPEEDS = (20, 50, 100, 200, 500, 1000)

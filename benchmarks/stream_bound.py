@@ -30,6 +30,7 @@ from typing import Any
 import report
 from pairing import interval
 
+from edgebench.boards.storage import parse_storage
 from edgebench.cli.progress import shown_progress
 from edgebench.errors import WorkloadError
 from edgebench.layers.known_networks import construct
@@ -41,7 +42,6 @@ from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.planner import grid_planner
 from edgebench.scenario.points import Point, points
 from edgebench.scenario.scenario import Scenario, scenario_of
-from edgebench.storage_speed import parse_storage
 from edgebench.units import MIB
 
 NETWORKS = ("alexnet", "resnet50")

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
 from edgebench.accelerator_report import AcceleratorReport
+from edgebench.boards.storage import AS_IS, StorageReport
 from edgebench.sensor_report import EnergyReport, SensorReport
-from edgebench.storage_speed import AS_IS, StorageReport
 from edgebench.walk_report import Direction, WalkReport
 from edgebench.working_set import WorkingSet
 

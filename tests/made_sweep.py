@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from edgebench.boards.storage import AS_IS
 from edgebench.records import LimitSetting, SamplerReport, TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.spans import events_to_phases
-from edgebench.storage_speed import AS_IS
 
 MIB = 1 << 20
 #: How much more a phase suffers than the sweep's ``a`` says.

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgebench.errors import UsageError
-from edgebench.storage_speed import (
+from edgebench.boards.storage import (
     AS_IS,
     StorageSpeed,
     format_speed,
@@ -18,6 +17,7 @@ from edgebench.storage_speed import (
     storage_of,
     storage_words,
 )
+from edgebench.errors import UsageError
 
 _BPS = st.none() | st.integers(10**6, 10**12)
 _IOPS = st.none() | st.integers(10, 10**7)

@@ -6,12 +6,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from edgebench.boards.storage import AS_IS, storage_words
 from edgebench.errors import ResultsError, UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.in_turn import in_turn_of
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.workload_key import WorkloadKey, workload_label
-from edgebench.storage_speed import AS_IS, storage_words
 
 COLLECTOR_REMEDY = (
     'one ran with gc = "default" (all sweeps did before it was a setting): run the other with '

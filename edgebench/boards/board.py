@@ -9,10 +9,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from edgebench.boards.storage_presets import storage_preset
-from edgebench.boards.toml_files import FOLDER, Source, read_toml, sources_of
+from edgebench.boards.storage import (
+    FOLDER,
+    Source,
+    StorageSpeed,
+    read_toml,
+    sources_of,
+    storage_of,
+    storage_preset,
+)
 from edgebench.errors import UsageError
-from edgebench.storage_speed import StorageSpeed, storage_of
 from edgebench.text import did_you_mean
 from edgebench.units import MIB, format_size, parse_size, parse_swap
 

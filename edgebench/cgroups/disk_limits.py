@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgebench.boards.storage import AS_IS_REMEDY, StorageSpeed
 from edgebench.errors import CgroupError
-from edgebench.storage_speed import AS_IS_REMEDY, StorageSpeed
 
 #: Attribute of a speed → version 1's file, and version 2's key in ``io.max``.
 _V1 = {

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgebench.boards.storage import AS_IS_REMEDY, StorageSpeed, round_speed
 from edgebench.cgroups import storage_probe
 from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.join import join_command
@@ -23,7 +24,6 @@ from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import CgroupError
 from edgebench.safe_folders import NO_LINK
 from edgebench.safe_reading import open_to_read
-from edgebench.storage_speed import AS_IS_REMEDY, StorageSpeed, round_speed
 
 _PATIENCE_S = 60.0
 #: In sequence and anywhere with four requests under way, and one request at a time.

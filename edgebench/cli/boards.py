@@ -23,8 +23,7 @@ from edgebench.units import format_size
 
 if TYPE_CHECKING:
     from edgebench.boards.board import Board
-    from edgebench.boards.storage_presets import StoragePreset
-    from edgebench.boards.toml_files import Source
+    from edgebench.boards.storage import Source, StoragePreset
 
 #: Where the numbers of a row are from, as a board's file names them.
 _OF = {
@@ -47,7 +46,7 @@ def boards(name: str | None, storage: bool, as_json: bool) -> None:
     the speed of its CPU is not.
     """
     from edgebench.boards.board import find_board, known_boards
-    from edgebench.boards.storage_presets import storage_presets
+    from edgebench.boards.storage import storage_presets
 
     if name and storage:
         raise UsageError("give either NAME or --storage", remedy="edgebench boards --storage")

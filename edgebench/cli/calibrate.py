@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgebench.boards.storage import AS_IS, RAM
 from edgebench.cli.options import device_option, json_option, results_option, verbose_option
 from edgebench.cli.output import (
     figures_or_reason,
@@ -23,7 +24,6 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.extras import need
-from edgebench.storage_speed import AS_IS, RAM
 from edgebench.units import format_duration, format_size, parse_swap
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ def fleet() -> None:
 @_host_option
 def up(inventory: Path, hosts: tuple[str, ...]) -> None:
     """Start the scheduler, if none runs, and the workers that are not there yet."""
-    from edgebench.fleet.startup import bring_up
+    from edgebench.fleet.administration import bring_up
 
     loaded = _loaded(inventory, hosts)
     started = bring_up(loaded, _chosen(loaded, hosts), _tell)
@@ -74,7 +74,7 @@ def doctor(inventory: Path, hosts: tuple[str, ...], verbose: bool, as_json: bool
 
     Exit code 5 if a machine is not fit.
     """
-    from edgebench.fleet.doctor import check_machines
+    from edgebench.fleet.administration import check_machines
 
     loaded = _loaded(inventory, hosts)
     found = check_machines(loaded, _chosen(loaded, hosts))
@@ -147,7 +147,7 @@ def run(
 @json_option("the machines")
 def status(inventory: Path, as_json: bool) -> None:
     """Show which machines are up, and what each does."""
-    from edgebench.fleet.doctor import machine_states
+    from edgebench.fleet.administration import machine_states
 
     found = machine_states(_loaded(inventory, ()))
     if as_json:
@@ -165,7 +165,7 @@ def status(inventory: Path, as_json: bool) -> None:
 @_inventory_option
 def stop(inventory: Path) -> None:
     """Stop the workers, and the scheduler if `fleet up` started it."""
-    from edgebench.fleet.doctor import stop_fleet
+    from edgebench.fleet.administration import stop_fleet
 
     print_answer([stop_fleet(_loaded(inventory, ()))])
 

@@ -21,7 +21,7 @@ from edgebench.text import printable
 from edgebench.units import format_duration
 
 if TYPE_CHECKING:
-    from edgebench.fleet.doctor import MachineChecks
+    from edgebench.fleet.administration import MachineChecks
     from edgebench.fleet.groups import MachineGroup
     from edgebench.fleet.runs import DeviceSummary
     from edgebench.fleet.startup import WorkerStart

@@ -11,6 +11,7 @@ import click
 from edgebench.analysis.layer_costs.selection import sorted_layers
 from edgebench.analysis.layer_costs.table import LAYERS_SCHEMA
 from edgebench.boards.board import emulation_words
+from edgebench.boards.storage import AS_IS, storage_words
 from edgebench.cli.output import (
     make_console,
     print_answer,
@@ -24,7 +25,6 @@ from edgebench.cli.output import (
 )
 from edgebench.cli.run_output import run_answer
 from edgebench.results.workload_key import brief_names
-from edgebench.storage_speed import AS_IS, storage_words
 from edgebench.units import MIB, format_duration, format_size, times_as_long
 from edgebench.words.layers import (
     cause_sentence,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.boards.board import emulation_words
+from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.cli.options import (
     board_option,
     json_option,
@@ -20,7 +21,6 @@ from edgebench.cli.options import (
     with_board,
 )
 from edgebench.cli.output import print_answer, print_fields, print_json, print_next, print_warnings
-from edgebench.storage_speed import AS_IS, parse_storage
 from edgebench.units import (
     format_duration,
     format_energy,

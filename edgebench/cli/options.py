@@ -12,8 +12,8 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from edgebench.boards.storage import AS_IS
 from edgebench.errors import UsageError
-from edgebench.storage_speed import AS_IS
 from edgebench.text import printable
 from edgebench.units import format_size, parse_swap
 

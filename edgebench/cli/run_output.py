@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgebench.boards.storage import AS_IS
 from edgebench.cli.output import (
     grouped,
     print_answer,
@@ -21,7 +22,6 @@ from edgebench.cli.output import (
 from edgebench.errors import SweepIncompleteError
 from edgebench.records import LIMIT_WORDS, LimitSetting
 from edgebench.results.workload_key import brief_names
-from edgebench.storage_speed import AS_IS
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:

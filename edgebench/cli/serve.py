@@ -47,9 +47,8 @@ def serve(
     """
     need("starlette", "uvicorn")
     from edgebench.serve.app import make_app, make_server, open_socket
-    from edgebench.serve.job import JobFiles, queue_folder
-    from edgebench.serve.security import AccessRules, is_loopback
-    from edgebench.serve.tokens import new_token, token_file
+    from edgebench.serve.jobs import JobFiles, queue_folder
+    from edgebench.serve.security import AccessRules, is_loopback, new_token, token_file
 
     if not host.strip():
         raise UsageError("--host is empty", remedy="leave it out to serve on this machine only")

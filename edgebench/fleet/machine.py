@@ -19,8 +19,7 @@ from typing import Any
 from edgebench import __version__
 from edgebench.fleet.content import stored_tables
 from edgebench.fleet.keys import fleet_folder
-from edgebench.fleet.messages import told_loss
-from edgebench.fleet.time_of_day import time_of_day_s
+from edgebench.fleet.messages import time_of_day_s, told_loss
 from edgebench.identity import caller_identity
 from edgebench.processes import own_program
 from edgebench.results.live_file import boot_id

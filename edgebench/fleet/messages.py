@@ -1,7 +1,11 @@
-"""What goes between the controller and the machines, as plain data: any version can read it."""
+"""What goes between the controller and the machines, as plain data: any version can read it.
+
+Dask dates heartbeats with the time of day, by which clocks are compared, too.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,3 +41,13 @@ def told_loss(code: int, logs: Path) -> dict[str, str | None]:
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     remedy = f"see the worker's log there, in {logs}; then type the same command again"
     return {"what": f"the process that makes its trials {how}", "where": None, "remedy": remedy}
+
+
+def time_of_day_s() -> float:
+    """Seconds since the epoch, by this machine's clock, which may jump."""
+    return time.time()
+
+
+def seconds_since(moment_s: float) -> float:
+    """Seconds from a time of day until now; 0 for one in the future."""
+    return max(0.0, time.time() - moment_s)

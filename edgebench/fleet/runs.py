@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgebench.errors import EdgebenchError
-from edgebench.fleet.admission import FleetContext, FleetProgress
 from edgebench.fleet.connection import CONTROLLER, connected
 from edgebench.fleet.content import sent_scenario
-from edgebench.fleet.controller import FleetController
+from edgebench.fleet.controller import FleetContext, FleetController, FleetProgress
 from edgebench.fleet.groups import FleetMachine, GroupOptions, MachineGroup
 from edgebench.fleet.inventory import Inventory
 from edgebench.fleet.startup import host_resource, label_resource

@@ -25,7 +25,7 @@ from edgebench.fleet.messages import same_version_remedy
 from edgebench.processes import in_memory, own_program, secure_environment
 from edgebench.safe_files import open_empty
 
-_PROGRAMS = {"scheduler": "edgebench.fleet.scheduler", "worker": "distributed.cli.dask_worker"}
+_PROGRAMS = {"scheduler": "edgebench.fleet.dask_processes", "worker": "distributed.cli.dask_worker"}
 #: Variable → which of the keys' files it names. Dask's flags would follow the link to no file.
 _WORKER_KEYS = {
     "DASK_DISTRIBUTED__COMM__TLS__CA_FILE": "ca",

@@ -14,7 +14,7 @@ from typing import Any
 from edgebench import __version__
 from edgebench.errors import FleetError
 from edgebench.fleet.inventory import HostKeys, Inventory
-from edgebench.fleet.keys import make_keys, tls_files, tls_texts
+from edgebench.fleet.keys import tls_texts
 from edgebench.identity import caller_identity
 
 #: One of it makes one trial at a time a machine; Dask hands out no more.
@@ -120,7 +120,7 @@ def start_workers(
         if host.local and host.python and caller_identity():
             # A workload of the caller's may have written the inventory.
             return WorkerStart(name, _ROOTS_PYTHON, _OTHER_PYTHON)
-        words = _worker_words(name, host, inventory)
+        words = worker_words(name, host, inventory)
         # Machines of two fleets may have the same name, and be the same computer.
         order = start_order("worker", f"{inventory.name}-{name}", words, inventory)
         return _started(name, host.command(_START), order)
@@ -129,12 +129,13 @@ def start_workers(
         return list(pool.map(start, names))
 
 
-def _worker_words(name: str, host: HostKeys, inventory: Inventory) -> list[str]:
+def worker_words(name: str, host: HostKeys, inventory: Inventory) -> list[str]:
+    """The words that a machine's worker is started with."""
     resources = worker_resources(name, host.labels)
     return [
         *(inventory.scheduler, "--no-nanny", "--nthreads", "1", "--name", name),
         *("--memory-limit", "0", "--no-dashboard", "--death-timeout", "60"),
-        *("--worker-class", "edgebench.fleet.quiet_worker.QuietWorker"),
+        *("--worker-class", "edgebench.fleet.dask_processes.QuietWorker"),
         *("--resources", " ".join(f"{key}={value:g}" for key, value in resources.items())),
     ]
 
@@ -197,43 +198,3 @@ def _is_own(host: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def bring_up(
-    inventory: Inventory, names: Sequence[str], tell: Callable[[str], None]
-) -> list[WorkerStart]:
-    """Start what is not there yet: the scheduler, and the workers of these machines.
-
-    Raises:
-        FleetError: the scheduler can't be started, or one is there that has another key.
-    """
-    from edgebench.fleet.connection import connected, is_reached
-
-    make_keys(inventory)
-    if is_reached(inventory):
-        with connected(inventory) as connection:
-            there = set(connection.workers())
-    else:
-        tell(f"starting the scheduler at {inventory.scheduler}")
-        scheduler, there = start_scheduler(inventory), set()
-        if scheduler.says:
-            raise FleetError(
-                f"the scheduler can't be started: {scheduler.says}",
-                where=inventory.scheduler,
-                remedy=scheduler.remedy,
-            )
-    wanted = [n for n in names if n not in there and inventory.hosts[n].started]
-    others = [n for n in names if n not in there and not inventory.hosts[n].started]
-    made = {one.name: one for one in start_workers(inventory, wanted, tell)}
-    waiting = "no worker is there, and the inventory says neither ssh nor local"
-    made |= {name: WorkerStart(name, waiting, _worker_by_hand(inventory, name)) for name in others}
-    return [made.get(name, WorkerStart(name)) for name in names]
-
-
-def _worker_by_hand(inventory: Inventory, name: str) -> str:
-    files = tls_files(inventory)
-    words = _worker_words(name, inventory.hosts[name], inventory)
-    words += ["--tls-ca-file", files.ca, "--tls-cert", files.cert, "--tls-key", files.key]
-    return "start it, with a copy of the key: " + shlex.join(
-        ["python3", "-m", "distributed.cli.dask_worker", *words]
-    )

@@ -75,8 +75,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the cgroups' scratch folder and swap, if any test was marked."""
     import sys
 
-    if "edgebench.pytest_plugin.limited_session" not in sys.modules:
+    if "edgebench.pytest_plugin.limited_test" not in sys.modules:
         return
-    from edgebench.pytest_plugin.limited_session import close_session
+    from edgebench.pytest_plugin.limited_test import close_session
 
     close_session(config)

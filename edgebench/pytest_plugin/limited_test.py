@@ -6,7 +6,9 @@ import gzip
 import os
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -15,16 +17,98 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
+from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.identity import caller_identity
-from edgebench.pytest_plugin.child_warnings import ChildWarning
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import Session
+from edgebench.run.echo import echo_to
+from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.text import safe_json
 
 _CHILD = Path(__file__).with_name("child.py")
 _NUMBERS = count()
+
+
+class ChildWarning(msgspec.Struct, frozen=True):
+    """A warning as the other process sent it. ``category``: its module and its name."""
+
+    message: str
+    category: tuple[str, str]
+    filename: str
+    lineno: int
+    nodeid: str
+
+
+def warn_again(item: pytest.Item, said: Sequence[ChildWarning]) -> None:
+    """Report each warning as if it came up in this process."""
+    for one in said:
+        category = _category(*one.category)
+        message = warnings.WarningMessage(
+            message=_made(category, one.message),
+            category=category,
+            filename=one.filename,
+            lineno=one.lineno,
+        )
+        item.ihook.pytest_warning_recorded.call_historic(
+            kwargs={
+                "warning_message": message,
+                "when": "runtest",
+                "nodeid": one.nodeid,
+                "location": None,
+            }
+        )
+
+
+def _category(module: str, kind: str) -> type[Warning]:
+    """The category if this process has it, else one of the same name.
+
+    The name was chosen by a process with fewer rights: nothing is imported for it, and what is no
+    warning is not called.
+    """
+    found = vars(sys.modules[module]).get(kind) if module in sys.modules else None
+    if isinstance(found, type) and issubclass(found, Warning):
+        return found
+    return type(kind, (UserWarning,), {"__module__": module})
+
+
+def _made(category: type[Warning], message: str) -> Warning:
+    try:
+        return category(message)
+    except Exception:
+        # It takes more than a message.
+        return UserWarning(message)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    session: Session
+    stack: ExitStack
+
+
+_KEY = pytest.StashKey[_Opened]()
+
+
+def shared_session(config: pytest.Config) -> Session:
+    """The session, in which memory limits are known to be enforced.
+
+    Raises:
+        MachineError, CgroupError: none can be had here.
+    """
+    if (opened := config.stash.get(_KEY, None)) is None:
+        with ExitStack() as stack:
+            echo = echo_to(sys.stdout) if config.getoption("capture") == "no" else None
+            session = stack.enter_context(open_session(echo=echo))
+            check_limit(session.setup.parent)
+            opened = config.stash[_KEY] = _Opened(session, stack.pop_all())
+    return opened.session
+
+
+def close_session(config: pytest.Config) -> None:
+    """Remove all that the session made. Safe to call without one."""
+    if (opened := config.stash.get(_KEY, None)) is not None:
+        del config.stash[_KEY]
+        opened.stack.close()
 
 
 @dataclass

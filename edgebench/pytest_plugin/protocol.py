@@ -7,28 +7,71 @@ an ``xfail`` also covers a kill.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import pytest
 from _pytest.skipping import evaluate_xfail_marks, xfailed_key
 
-from edgebench.errors import EdgebenchError, MachineError
-from edgebench.pytest_plugin.child_warnings import warn_again
-from edgebench.pytest_plugin.limited_session import shared_session
-from edgebench.pytest_plugin.limited_test import LimitedRun, run_limited
-from edgebench.pytest_plugin.marker import MarkedLimits, marked_limits
-from edgebench.pytest_plugin.sentences import (
-    crash_sentence,
-    kill_sentence,
-    memory_words,
-    slowdown_of,
-    slowdown_sentence,
-)
+from edgebench.errors import EdgebenchError, MachineError, UsageError
+from edgebench.pytest_plugin.limited_test import LimitedRun, run_limited, shared_session, warn_again
 from edgebench.records import LimitSetting
-from edgebench.units import times_as_long
+from edgebench.run.asked_limits import AskedLimits, asked_limits
+from edgebench.text import choice_hint
+from edgebench.units import (
+    format_duration,
+    format_limit,
+    format_size,
+    parse_duration,
+    swap_words,
+    times_as_long,
+)
+from edgebench.words.record import needed_bytes
+
+_KEYS = ("memory", "swap", "slowdown", "timeout", "cores", "cpu_quota", "storage")
+
 
 #: How often a test is run that seems too slow, with and without the limit: one pair is chance.
 _REPEATS = 3
+_STOPS = (pytest.exit.Exception, KeyboardInterrupt)
+
+
+@dataclass(frozen=True)
+class MarkedLimits:
+    """The limits, the most slowdown allowed, and how long each of its runs may take."""
+
+    asked: AskedLimits
+    slowdown: float | None
+    timeout_s: float | None
+
+
+def marked_limits(mark: pytest.Mark) -> MarkedLimits:
+    """The marker, checked.
+
+    Raises:
+        UsageError: an argument that is unknown or not possible; says which.
+    """
+    given = dict(mark.kwargs)
+    if len(mark.args) > 1:
+        raise _error("takes one value without a name: the memory", 'write memory="300M"')
+    if mark.args:
+        given.setdefault("memory", mark.args[0])
+    if unknown := sorted(given.keys() - set(_KEYS)):
+        raise _error(f"has no argument {unknown[0]!r}", choice_hint(unknown[0], _KEYS))
+    memory, slowdown, timeout = (given.pop(key, None) for key in ("memory", "slowdown", "timeout"))
+    if type(memory) not in (str, int):
+        raise _error("sets no memory limit", 'add one: memory="300M", or "75%" of its demand')
+    if slowdown is not None and not (type(slowdown) in (int, float) and slowdown > 1):
+        raise _error(f"can't allow slowdown={slowdown!r}", "give a factor above 1: slowdown=2.0")
+    asked = asked_limits(memory, **given)
+    if asked.setting.memory_bytes is None and asked.share is None:
+        raise _error("sets no memory limit", 'give a size instead of "max": memory="300M"')
+    return MarkedLimits(asked, slowdown, None if timeout is None else parse_duration(timeout))
+
+
+def _error(what: str, remedy: str) -> UsageError:
+    return UsageError(f"the marker edgebench {what}", remedy=remedy)
 
 
 def run_marked(item: pytest.Item, nextitem: pytest.Item | None, mark: pytest.Mark) -> None:
@@ -47,9 +90,6 @@ def run_marked(item: pytest.Item, nextitem: pytest.Item | None, mark: pytest.Mar
     for report in reports:
         hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-
-
-_STOPS = (pytest.exit.Exception, KeyboardInterrupt)
 
 
 class _MarkedTest:
@@ -159,3 +199,96 @@ class _MarkedTest:
 def _passed(item: pytest.Item, when: str) -> pytest.TestReport:
     call = pytest.CallInfo.from_call(lambda: None, when)  # type: ignore[arg-type]
     return pytest.TestReport.from_item_and_call(item, call)
+
+
+def limit_words(run: LimitedRun) -> str:
+    """``300.0 MiB``, with its share of the demand and its swap, if any."""
+    limits = run.record.limits
+    label = limits.label if limits.label.endswith("%") else ""
+    words = format_limit(label, run.record.limit_bytes)
+    if limits.swap_kind == "none":
+        return words
+    return f"{words} with {swap_words(limits.swap_kind, limits.swap_bytes)}"
+
+
+def kill_sentence(run: LimitedRun, unlimited: LimitedRun) -> str:
+    """Why the kernel killed it: what it needs, and what of that is not the test's own."""
+    demand, limit = needed_bytes(unlimited.record), run.record.limit_bytes or 0
+    killed = f"killed by the kernel at {limit_words(run)}"
+    if run.record.reason and run.finished:
+        killed += f" ({run.record.reason})"
+    base, module = unlimited.started_bytes, unlimited.collected_bytes
+    lines = [killed]
+    if demand is not None:
+        lines = [f"needs {format_size(demand)}: {killed}"]
+    if demand is not None and demand <= limit:
+        lines.append("without a limit it needed less than that: allow more, or repeat the test")
+    if base is not None and module is not None:
+        words = f"the interpreter with pytest alone needs {format_size(base)}"
+        words += f", with the test's module {format_size(module)}"
+        fits = run.started_bytes is not None and run.collected_bytes is not None
+        lines.append(words if fits else f"{words}: the test itself did not begin")
+    return "\n".join(lines)
+
+
+def slowdown_sentence(
+    runs: Sequence[LimitedRun], unlimited: Sequence[LimitedRun], allowed: float
+) -> str | None:
+    """How much slower it is at the limit; None if no more than allowed."""
+    slowdown = slowdown_of(runs, unlimited)
+    if slowdown <= allowed:
+        return None
+    phases = [
+        f"{phase} {format_duration(_median(unlimited, phase))} → "
+        f"{format_duration(_median(runs, phase))}"
+        for phase in ("setup", "call")
+    ]
+    return (
+        f"takes {times_as_long(slowdown)} at {limit_words(runs[0])} as unlimited; at most "
+        f"{allowed} allowed\n{', '.join(phases)} (medians of {len(runs)} runs each)"
+    )
+
+
+def slowdown_of(runs: Sequence[LimitedRun], unlimited: Sequence[LimitedRun]) -> float:
+    """Time of fixtures and test at the limit / without it, of medians."""
+    whole = [
+        statistics.median(sum(one.seconds.values()) for one in them) for them in (runs, unlimited)
+    ]
+    return whole[0] / whole[1] if whole[1] else 1.0
+
+
+def _median(runs: Sequence[LimitedRun], phase: str) -> float:
+    return statistics.median(one.seconds.get(phase, 0.0) for one in runs)
+
+
+def crash_sentence(run: LimitedRun) -> str:
+    """Why it did not come to its end, if not for memory."""
+    record = run.record
+    if record.outcome == "timeout":
+        return f"{record.reason}, {_at(run)}"
+    if run.problem:
+        return f"pytest could not collect it again in its own process, {_at(run)}:\n{run.problem}"
+    if not run.found:
+        return (
+            "not found again in its own process: ids of parametrized tests must be the same in "
+            "each process (as for xdist)"
+        )
+    return (
+        f"its process ended early, {_at(run)}: {record.reason or f'exit code {record.exit_code}'}"
+    )
+
+
+def memory_words(run: LimitedRun) -> str:
+    """``peak 212.0 MiB of 300.0 MiB; pytest with the test's module 45.0 MiB``."""
+    record = run.record
+    peak = "peak unknown" if record.peak_bytes is None else f"peak {format_size(record.peak_bytes)}"
+    parts = [f"{peak} of {limit_words(run)}"]
+    if record.swap_peak_bytes:
+        parts.append(f"{format_size(record.swap_peak_bytes)} in swap")
+    if run.collected_bytes is not None:
+        parts.append(f"pytest with the test's module {format_size(run.collected_bytes)}")
+    return "; ".join(parts)
+
+
+def _at(run: LimitedRun) -> str:
+    return "without a limit" if run.record.limit_bytes is None else f"at {limit_words(run)}"

@@ -15,10 +15,10 @@ from operator import attrgetter
 from typing import Any
 
 from edgebench.accelerator_report import ACCELERATOR_COLUMNS
+from edgebench.boards.storage import StorageSpeed
 from edgebench.records import KillReport, LimitSetting, SamplerReport, TrialRecord, is_number
 from edgebench.results.stages import rounds_repeat
 from edgebench.results.trial_lines import TRIAL_TIMES, trial_times
-from edgebench.storage_speed import StorageSpeed
 from edgebench.working_set import WorkingSet
 
 #: The code of a text that is missing.

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from edgebench.accelerator_report import AcceleratorReport
+from edgebench.boards.storage import StorageReport
 from edgebench.records import (
     LARGEST,
     SCHEMA,
@@ -24,7 +25,6 @@ from edgebench.records import (
     Watching,
 )
 from edgebench.sensor_report import EnergyReport, SensorReport
-from edgebench.storage_speed import StorageReport
 from edgebench.walk_report import Direction, WalkReport
 from edgebench.working_set import WorkingSet
 

@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from edgebench.boards.board import emulation_words
+from edgebench.boards.storage import AS_IS, storage_words
 from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting, limit_setting
 from edgebench.results.columns import ColumnTable
 from edgebench.results.sweep_reader import settings_columns
-from edgebench.storage_speed import AS_IS, storage_words
 from edgebench.units import format_size
 from edgebench.workloads.memory_settings import DEFAULT
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgebench.boards.storage import AS_IS
 from edgebench.errors import UsageError
 from edgebench.run.minimum_requests import MinimumRequest
 from edgebench.scenario.flag_scenario import (
@@ -15,7 +16,6 @@ from edgebench.scenario.flag_scenario import (
 from edgebench.scenario.limits import GRID
 from edgebench.scenario.points import Point, points
 from edgebench.scenario.scenario import Scenario, load_scenario
-from edgebench.storage_speed import AS_IS
 from edgebench.units import parse_share, parse_size
 
 #: So many rounds show whether they repeat.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.storage_speed import AS_IS, parse_storage
 from edgebench.units import parse_share, parse_size, parse_swap
 from edgebench.words.record import needed_bytes
 

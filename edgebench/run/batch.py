@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgebench.boards.storage import AS_IS
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.run.minimum import run_search
 from edgebench.run.minimum_requests import shares
@@ -24,7 +25,6 @@ from edgebench.run.trial_loop import Progress
 from edgebench.scenario.flag_scenario import requested_limits, scenario_from_flags
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario
-from edgebench.storage_speed import AS_IS
 from edgebench.workloads.training.names import PYTORCH, SHAPES, SYNTHETIC, USUAL_SHAPE
 
 

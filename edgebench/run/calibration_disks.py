@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgebench.boards.storage import DECLARED_BPS, StorageSpeed
 from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.storage_check import DiskSpeed
 from edgebench.errors import CgroupError
@@ -15,7 +16,6 @@ from edgebench.run.calibration_points import ScannedDisks
 from edgebench.run.session import Session
 from edgebench.run.storage_places import swap_areas
 from edgebench.slowdown.calibration.device import Constant, constant
-from edgebench.storage_speed import DECLARED_BPS, StorageSpeed
 
 #: A declared speed is tried if the disk is by itself this many times faster; else half its own.
 _MARGIN = 1.25

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from edgebench.boards.storage import AS_IS
 from edgebench.errors import UsageError
 from edgebench.layers.names import GENERATE, STREAM
 from edgebench.scenario.flag_scenario import (
@@ -17,7 +18,6 @@ from edgebench.scenario.flag_scenario import (
 )
 from edgebench.scenario.inference import schedules_of
 from edgebench.scenario.scenario import Scenario
-from edgebench.storage_speed import AS_IS
 from edgebench.units import MIB, parse_swap
 from edgebench.workloads.engines.engine import WHOLE
 from edgebench.workloads.engines.registry import file_engine

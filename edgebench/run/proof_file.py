@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from edgebench.boards.storage import AS_IS_REMEDY
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import MachineError
 from edgebench.measures.machine.disks import whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.safe_files import created, make_private_folder, remove_folder
-from edgebench.storage_speed import AS_IS_REMEDY
 from edgebench.units import MIB, format_size
 
 #: Larger than a disk's own buffer, and soon written.

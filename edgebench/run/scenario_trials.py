@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgebench.boards.storage import parse_storage
 from edgebench.cgroups.kernel_values import kernel_values
 from edgebench.cgroups.parent import refused_limit
 from edgebench.errors import MachineError, UnsafePathError
@@ -31,7 +32,6 @@ from edgebench.scenario.points import (
     runtime_of,
 )
 from edgebench.scenario.scenario import Scenario
-from edgebench.storage_speed import parse_storage
 from edgebench.workloads.engines.registry import TORCH
 
 #: The setting with what :mod:`edgebench.cgroups.kernel_values` sets for a trial.

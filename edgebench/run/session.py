@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.parent import find_parent
 from edgebench.cgroups.ram_disk import RamDisk
@@ -24,7 +25,6 @@ from edgebench.run.storage import StorageControl
 from edgebench.run.storage_places import StoragePlaces, weights_of
 from edgebench.run.trial_setup import TrialSetup
 from edgebench.scenario.points import Point
-from edgebench.storage_speed import AS_IS, parse_storage
 
 
 @dataclass(frozen=True)

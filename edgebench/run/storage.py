@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from edgebench.boards.storage import AS_IS_REMEDY, StorageReport, StorageSpeed, parse_storage
 from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup
@@ -22,7 +23,6 @@ from edgebench.measures.machine.disks import SWAP_FILES, WholeDisk, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.proof_file import proof_file
 from edgebench.run.storage_places import StoragePlaces, swap_areas
-from edgebench.storage_speed import AS_IS_REMEDY, StorageReport, StorageSpeed, parse_storage
 
 NOT_ON_DISK = f"""\
 keep weights on a disk (EDGEBENCH_CACHE names their folder), and use a swap file on one; or

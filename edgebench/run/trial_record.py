@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgebench.boards.storage import StorageReport
 from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.interface import Limits
 from edgebench.cgroups.sampler_process import FAST_COLUMNS, SamplerProcess, SampleSummary
@@ -36,7 +37,6 @@ from edgebench.run.output_rate import trial_throughput, why_no_rate
 from edgebench.run.process import ProcessEnd
 from edgebench.run.walked_limits import WalkedLimits
 from edgebench.spans import collections_s, events_to_phases, finished_spans
-from edgebench.storage_speed import StorageReport
 from edgebench.text import printable
 from edgebench.throughput import reads_throughput
 from edgebench.units import format_size

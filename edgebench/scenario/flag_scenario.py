@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from edgebench.boards.storage import parse_storage
 from edgebench.scenario.faults import faults_of, flag_error
 from edgebench.scenario.keys import network_name
 from edgebench.scenario.limits import GRID, WALK
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
-from edgebench.storage_speed import parse_storage
 
 
 def scenario_from_flags(

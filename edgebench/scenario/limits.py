@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from edgebench.boards.board import Board, find_board
+from edgebench.boards.storage import AS_IS, parse_storage, storage_of
 from edgebench.errors import UsageError
 from edgebench.records import WRITTEN, LimitSetting
 from edgebench.scenario.faults import KeysError, Named
@@ -25,7 +26,6 @@ from edgebench.scenario.keys import (
     tag_of,
     worded,
 )
-from edgebench.storage_speed import AS_IS, parse_storage, storage_of
 from edgebench.units import MIB, SWAP_KINDS, parse_share, parse_size, parse_swap
 
 if TYPE_CHECKING:

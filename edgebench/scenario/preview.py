@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from edgebench.boards.board import find_board
+from edgebench.boards.storage import AS_IS, AS_IS_REMEDY, parse_storage
 from edgebench.cgroups.parent import memory_version, refused_limit
 from edgebench.extras import install, missing
 from edgebench.layers.names import CUDA
@@ -26,7 +27,6 @@ from edgebench.scenario.planner import has_start, walks
 from edgebench.scenario.points import Point, asked_sizes, has_own_trial, libraries, points
 from edgebench.scenario.scenario import Scenario
 from edgebench.scenario.workloads import CommandWorkload
-from edgebench.storage_speed import AS_IS, AS_IS_REMEDY, parse_storage
 from edgebench.units import format_size
 
 

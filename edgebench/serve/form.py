@@ -1,26 +1,250 @@
 """The form: made from a scenario's typed keys, and read back as a scenario.
 
-Keys that the form does not show are refused. So no path and no command gets through:
-:mod:`edgebench.serve.form_keys` shows none, and files are named, not their paths
-(:mod:`edgebench.serve.form_files`). Code is imported only from the folder of ``serve --files``.
+Keys that the form does not show are refused. So no path and no command gets through: a key of a
+type without a control (a path, a command, a free text) is not shown, and files are named, not
+their paths. Code is imported only from the folder of ``serve --files``: a name is compared with
+what lies in that folder, and becomes a path only if it is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+import json
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 from edgebench.boards.board import board_names
+from edgebench.layers.names import CONFIGURATIONS
+from edgebench.layers.references import FILE_KINDS, TRANSFORMERS
 from edgebench.scenario.faults import faults_of, tables_in
+from edgebench.scenario.keys import (
+    CHECKPOINT_SUFFIXES,
+    LimitLabel,
+    OneOf,
+    PartLabel,
+    Seconds,
+    ShapeLabel,
+    Size,
+)
+from edgebench.scenario.limits import BoardName, StorageLabel, SwapKeys
 from edgebench.scenario.preview import preview, this_machine
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
-from edgebench.serve.form_files import FormFiles, UnnamedFileError, as_list
-from edgebench.serve.form_keys import example_of, keys_of
+from edgebench.workloads.training.names import DATA_SETS, FROM_FOLDER, SCRATCH, VISION_FILES
 
+#: Types of text, by the validator in their annotation.
+_BY_CHECK = {
+    get_args(text)[1]: kind
+    for text, kind in (
+        (Seconds, "duration"),
+        (Size, "size"),
+        (LimitLabel, "limit"),
+        (StorageLabel, "storage"),
+        (ShapeLabel, "shape"),
+        (PartLabel, "part"),
+    )
+}
+#: Also takes a path; the form has names alone (:func:`edgebench.serve.form.check_form`).
+_BOARD = get_args(BoardName)[1]
+_BY_TYPE = {bool: "switch", int: "int", float: "float"}
+
+
+#: Keys whose values may be references, of any kind of workload.
+_REFERENCES = ("network", "pipeline", "data")
+#: A file's name, and a function in it with its arguments.
+_CODE = re.compile(r"([^/\\:?]+\.py)(:[^\W\d][\w.]*(?:\?[^/\\]*)?)")
+_PLAIN = re.compile(r"[\w-]+")
+#: Networks that generate text and come with edgebench.
+_GENERATORS = tuple(f"{TRANSFORMERS}:{name}" for name in CONFIGURATIONS)
+_NO_FOLDER = (
+    "type a known network's name; package.module:function or a file: edgebench run, or "
+    "edgebench serve --files FOLDER, which permits the files in it"
+)
 _WORKLOAD, _TOP = "workload", "scenario"
+
+
+@dataclass
+class Key:
+    """One key of a table, as the page shows it.
+
+    ``type`` is ``int``, ``float``, ``switch``, ``choice``, ``duration``, ``size``, ``limit``,
+    ``swap``, ``storage``, ``shape``, ``part`` or ``name``; ``many``: several values make an axis.
+    ``default`` is None where there is none; ``example`` is as one would write it.
+    """
+
+    name: str
+    type: str = ""
+    many: bool = False
+    required: bool = False
+    default: Any = None
+    example: Any = None
+    choices: Sequence[str] = ()
+    least: float | None = None
+    most: float | None = None
+
+    def read(self, annotation: Any, metadata: Iterable[Any] = ()) -> bool:
+        """Take the type from an annotation; whether the form has a control for it."""
+        for one in metadata:
+            self._read_constraint(one)
+        origin, parts = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            return self.read(parts[0], parts[1:])
+        if origin in (Union, UnionType):
+            return any(self.read(part) for part in parts if part is not type(None))
+        if origin is tuple:
+            self.many = True
+            return self.read(parts[0])
+        if annotation is SwapKeys:
+            self.type = "swap"
+        self.type = self.type or _BY_TYPE.get(annotation, "")
+        return bool(self.type)
+
+    def _read_constraint(self, one: Any) -> None:
+        if isinstance(one, FieldInfo):
+            for inner in one.metadata:
+                self._read_constraint(inner)
+        elif isinstance(getattr(one, "func", None), OneOf):
+            self.type, self.choices = "choice", one.func.choices
+        elif one == _BOARD:
+            self.type, self.choices = "choice", board_names()
+        elif getattr(one, "pattern", None):
+            self.type = "name"
+        else:
+            self.type = (_BY_CHECK.get(one) if isinstance(one, Hashable) else None) or self.type
+            self.least = getattr(one, "ge", self.least)
+            self.most = getattr(one, "le", self.most)
+
+
+def keys_of(model: type[BaseModel]) -> list[Key]:
+    """The keys of a table that the form shows."""
+    keys = []
+    for name, info in model.model_fields.items():
+        key = Key(info.alias or name, required=info.is_required(), example=example_of(info))
+        if key.read(info.annotation, info.metadata) and key.name != "schema":
+            key.default = _default(info, key.type)
+            keys.append(key)
+    return keys
+
+
+def example_of(info: FieldInfo) -> Any:
+    """The key's example as plain data; examples are written as in TOML, which JSON mostly reads."""
+    text = str((info.examples or [""])[0])
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _default(info: FieldInfo, kind: str) -> Any:
+    value = info.default
+    if value is PydanticUndefined or value is None:
+        return None
+    if isinstance(value, SwapKeys):
+        return value.kind[0]
+    values = value if isinstance(value, tuple) else (value,)
+    plain = [f"{one:g}s" if kind == "duration" else one for one in values]
+    return plain if isinstance(value, tuple) else plain[0]
+
+
+@dataclass(frozen=True)
+class FormFiles:
+    """Data sets, checkpoints, networks and code directly in ``folder``; the form names no path.
+
+    Without a folder, only what needs no files.
+    """
+
+    folder: Path | None = None
+
+    def keys(self, kind: str, keys: Sequence[Key]) -> list[Key]:
+        """A workload's keys; those of training with the data sets and checkpoints at hand."""
+        if kind != "training":
+            return [_with_generators(key) if key.name == "network" else key for key in keys]
+        sets = tuple(name for name in DATA_SETS if name not in FROM_FOLDER or self._has(name))
+        fitted = [replace(key, choices=sets) if key.name == "data" else key for key in keys]
+        if found := self._named(CHECKPOINT_SUFFIXES):
+            start = Key("start", "choice", many=True, default=[SCRATCH], example=SCRATCH)
+            fitted.append(replace(start, choices=(SCRATCH, *found)))
+        return fitted
+
+    def with_paths(self, workload: Mapping[str, Any]) -> dict[str, Any]:
+        """The workload's table, with the path of each file that it names.
+
+        Raises:
+            UnnamedFileError: a value names something else than is permitted.
+        """
+        table = dict(workload)
+        for key in _REFERENCES:
+            if key in table:
+                many, values = isinstance(table[key], list), as_list(table[key])
+                found = [self._reference(key, value) for value in values]
+                table[key] = found if many else found[0]
+        if self.folder and any(name in FROM_FOLDER for name in as_list(table.get("data"))):
+            table["data_folder"] = str(self.folder)
+        if "start" in table:
+            table["start"] = [self._start(name) for name in as_list(table["start"])]
+        return table
+
+    def _reference(self, key: str, name: Any) -> Any:
+        """A plain name as it is; a file of the folder by its path."""
+        if not isinstance(name, str) or _PLAIN.fullmatch(name) or name in _GENERATORS:
+            return name
+        if self.folder is None:
+            raise UnnamedFileError(key, _NO_FOLDER)
+        code = _CODE.fullmatch(name)
+        file, rest = (code[1], code[2]) if code else (name, "")
+        known = self._named((".py",) if code else tuple(FILE_KINDS))
+        if file not in known:
+            shown = ", ".join(self._named((".py", *FILE_KINDS))) or "none"
+            raise UnnamedFileError(
+                key,
+                f"{name!r} is no file of this server's folder; it has {shown}: "
+                "write file.py:function, or a file's name",
+            )
+        return f"{self.folder / file}{rest}"
+
+    def _has(self, name: str) -> bool:
+        folder = self.folder
+        return folder is not None and all((folder / file).is_file() for file in VISION_FILES[name])
+
+    def _named(self, suffixes: Sequence[str]) -> tuple[str, ...]:
+        """Names of the folder's own files with these endings; a link that leads out is none."""
+        files = self.folder.iterdir() if self.folder else ()
+        found = (f.name for f in files if f.suffix in suffixes and self._is_own(f))
+        return tuple(sorted(found))
+
+    def _is_own(self, file: Path) -> bool:
+        inside = file.resolve().parent == file.parent.resolve()
+        return inside and file.is_file()
+
+    def _start(self, name: Any) -> str:
+        if name == SCRATCH:
+            return SCRATCH
+        if self.folder is None or name not in self._named(CHECKPOINT_SUFFIXES):
+            raise UnnamedFileError("start", f"{name!r} is not one of this server's checkpoints")
+        return str(self.folder / name)
+
+
+def _with_generators(key: Key) -> Key:
+    return replace(key, choices=(*key.choices, *_GENERATORS))
+
+
+class UnnamedFileError(ValueError):
+    """A value of the workload's ``key`` that names no permitted file; its text says why."""
+
+    def __init__(self, key: str, says: str) -> None:
+        super().__init__(says)
+        self.key = key
+
+
+def as_list(value: Any) -> list[Any]:
+    """The values of a key: one, or several."""
+    return value if isinstance(value, list) else [value]
 
 
 def form_tables(files: FormFiles) -> dict[str, Any]:

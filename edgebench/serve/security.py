@@ -10,9 +10,17 @@ user who started it. So every address, each file of the page included, needs the
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import fcntl
 import hmac
 import ipaddress
+import logging
+import os
+import secrets
 import socket
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +28,11 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from edgebench.cgroups.leftovers import clear_token_files, state_folder
+from edgebench.errors import MachineError
+from edgebench.safe_files import remove_empty_folder, remove_file, write_whole
 
 #: The cookie's name begins with it; the port follows, since a host's ports share cookies.
 COOKIE = "edgebench_token"
@@ -46,6 +59,14 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+
+
+#: So many may wait for their first request: far fewer than a process may have open files.
+MOST_WAITING = 64
+#: How long a connection may take until its first request is complete.
+REQUEST_TIMEOUT_S = 10.0
+#: The same message is logged again after this time at the earliest.
+_LOG_AGAIN_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -183,3 +204,103 @@ def _why_not_read(headers: Headers) -> str | None:
 
 def _refused(why: str) -> Response:
     return PlainTextResponse(f"{why}\n", status_code=403)
+
+
+def new_token() -> str:
+    """A token of 256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+@contextlib.contextmanager
+def token_file(port: int, token: str) -> Iterator[Path]:
+    """The file with the token of the server on a port, which exists while the block runs.
+
+    Only its owner can read it. Files that killed servers left are removed.
+
+    Raises:
+        MachineError: it can't be written.
+    """
+    text = f"{token}\n"
+    with contextlib.ExitStack() as kept:
+        kept.callback(_remove_own, port, text)
+        try:
+            clear_token_files(state_folder())
+            path = _written_and_locked(port, text, kept)
+        except OSError as error:
+            raise MachineError(
+                f"the token's file can't be written: {error.strerror}",
+                where=str(state_folder()),
+                remedy="set XDG_RUNTIME_DIR to a folder of your own",
+            ) from error
+        yield path
+
+
+def _path(port: int) -> Path:
+    return state_folder() / f"serve-{port}.token"
+
+
+def _remove_own(port: int, text: str) -> None:
+    """Remove it; a server on the same port of another address may have written its own."""
+    path = _path(port)
+    with contextlib.suppress(OSError):
+        if path.read_text() == text:
+            remove_file(path)
+    with contextlib.suppress(OSError):
+        remove_empty_folder(path.parent)
+
+
+def _written_and_locked(port: int, text: str, kept: contextlib.ExitStack) -> Path:
+    while True:
+        path = _path(port)
+        # A sweep that ends may remove the empty folder at any moment, and a server that starts the
+        # file until it is locked.
+        with contextlib.suppress(FileNotFoundError):
+            remove_file(path)
+            file = kept.enter_context(write_whole(path, text.encode(), 0o600).open())
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file.fileno()).st_nlink:
+                return path
+
+
+class LimitedConnection(H11Protocol):
+    """A connection that is closed if its first request takes too long or too many others wait."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start its time; of those that wait, close the ones that waited longest."""
+        super().connection_made(transport)
+        self._made_s = self.loop.time()
+        self.loop.call_later(REQUEST_TIMEOUT_S, self._close_if_waiting)
+        others = [one for one in self.connections if isinstance(one, LimitedConnection)]
+        waiting = sorted((one for one in others if one.scope is None), key=lambda one: one._made_s)
+        for one in waiting[:-MOST_WAITING]:
+            one._close_if_waiting()
+
+    def _close_if_waiting(self) -> None:
+        if self.scope is None:
+            self.transport.abort()
+
+
+class RepeatedMessages(logging.Filter):
+    """Drops a message that was logged a short time before: anybody can cause very many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged_s: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log it. The first line without its values decides, so there are few."""
+        message, now = str(record.msg).partition("\n")[0], time.monotonic()
+        if now - self._logged_s.get(message, -_LOG_AGAIN_S) < _LOG_AGAIN_S:
+            return False
+        self._logged_s[message] = now
+        return True
+
+
+#: One for all servers of a process: they share the loggers.
+_REPEATED = RepeatedMessages()
+
+
+def limit_log() -> None:
+    """Log what the server and its event loop say of connections once in a while."""
+    for name in ("asyncio", "uvicorn.error"):
+        logging.getLogger(name).addFilter(_REPEATED)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
+from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
 from edgebench.identity import caller_identity
 from edgebench.slowdown.calibration.device import Calibration, assumed_constants, load_calibration
 from edgebench.slowdown.curves import WITH_ROUNDS, Curve, curves, unlimited_curves
 from edgebench.slowdown.simulator.workload import KIND, SHAPING, table_key
-from edgebench.storage_speed import AS_IS, parse_storage
 from edgebench.workloads.preparation import describe_trainings
 
 if TYPE_CHECKING:
+    from edgebench.boards.storage import StorageSpeed
     from edgebench.results.results import Results
-    from edgebench.storage_speed import StorageSpeed
 
 #: An environment's key of the multi-generation LRU (:mod:`edgebench.measures.machine.environment`).
 _GENERATIONS = "lru_gen"

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from edgebench.boards.storage import AS_IS
 from edgebench.errors import ResultsError
 from edgebench.kills import LOST
 from edgebench.results.frames import DISTINCT, answering_rows
@@ -26,7 +27,6 @@ from edgebench.results.stages import START, STEADY
 from edgebench.results.working_sets import median_working_set
 from edgebench.results.workload_key import workloads_of
 from edgebench.slowdown.simulator.allocator import MALLOC
-from edgebench.storage_speed import AS_IS
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration
 from edgebench.workloads.engines.registry import TORCH

@@ -25,7 +25,7 @@ from edgebench.slowdown.models.device_costs import prior_costs, with_costs
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
 
 if TYPE_CHECKING:
-    from edgebench.storage_speed import StorageSpeed
+    from edgebench.boards.storage import StorageSpeed
 
 #: The model that needs no trials of the device it predicts for.
 _MODEL = "simulated"

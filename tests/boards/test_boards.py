@@ -12,13 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from edgebench.boards.board import board_from_file, board_names, find_board, known_boards
-from edgebench.boards.storage_presets import storage_presets
-from edgebench.boards.toml_files import FOLDER
+from edgebench.boards.storage import FOLDER, parse_storage, storage_presets
 from edgebench.cli.boards import boards
 from edgebench.errors import UsageError
 from edgebench.slowdown.calibration.board_file import MEASURED, board_text
 from edgebench.slowdown.calibration.device import load_calibration
-from edgebench.storage_speed import parse_storage
 from edgebench.units import MIB, parse_swap
 
 if sys.version_info >= (3, 11):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.boards.storage import StorageSpeed, parse_storage
 from edgebench.cgroups.disk_limits import DiskLimit, lift_disk_limits, set_disk_limits
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
@@ -22,7 +23,6 @@ from edgebench.errors import CgroupError
 from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.proof_file import proof_file
-from edgebench.storage_speed import StorageSpeed, parse_storage
 from tests.trust.stranger import STRANGER
 
 _SPEED = parse_storage("read=20MB/s,write=10MB/s,read_iops=1000,write_iops=500")

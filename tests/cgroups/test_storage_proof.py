@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from edgebench.boards.storage import parse_storage
 from edgebench.cgroups import storage_check
 from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.storage_check import ProbeResult, SpeedProof, prove_storage
 from edgebench.errors import CgroupError
-from edgebench.storage_speed import parse_storage
 
 MB = 1_000_000
 FAST = ProbeResult(2000 * MB, 500_000, 0.0001)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgebench.cli.fleet_output import print_machine_checks
-from edgebench.fleet.doctor import MachineChecks
+from edgebench.fleet.administration import MachineChecks
 from edgebench.run.checks import CheckResult
 
 pytest.importorskip("distributed")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgebench import __version__
-from edgebench.fleet.fitness import equal_machines, failing_reason, same_machines, unfit_reason
+from edgebench.fleet.groups import equal_machines, failing_reason, same_machines, unfit_reason
 from edgebench.fleet.messages import told_reason
 
 FIT: dict[str, Any] = {

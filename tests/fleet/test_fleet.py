@@ -30,7 +30,7 @@ from click.testing import CliRunner
 from edgebench.cli import cli
 from edgebench.errors import EdgebenchError, FleetError
 from edgebench.fleet.connection import connected
-from edgebench.fleet.fitness import PROBES
+from edgebench.fleet.groups import PROBES
 from edgebench.fleet.inventory import load_inventory
 from tests.fleet.conftest import Gate
 from tests.own_path import python_path

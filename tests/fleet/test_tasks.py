@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from edgebench.fleet.tasks import OpenTasks
+from edgebench.fleet.connection import OpenTasks
 
 pytestmark = pytest.mark.process
 

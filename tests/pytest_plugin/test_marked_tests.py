@@ -305,7 +305,7 @@ def test_without_the_right_to_make_cgroups_it_is_skipped(tmp_path: Path):
     """Skipped with the reason; with `edgebench_required` it fails."""
     (tmp_path / "conftest.py").write_text(
         "from edgebench.errors import CgroupError\n"
-        "import edgebench.pytest_plugin.limited_session as limited\n"
+        "import edgebench.pytest_plugin.limited_test as limited\n"
         "def refused(*_, **__): raise CgroupError('no cgroups are mounted', remedy='mount them')\n"
         "limited.open_session = refused\n"
     )

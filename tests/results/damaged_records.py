@@ -15,13 +15,13 @@ import click
 from click.testing import CliRunner
 
 from edgebench.accelerator_report import AcceleratorReport
+from edgebench.boards.storage import StorageReport
 from edgebench.cli import cli
 from edgebench.errors import EdgebenchError
 from edgebench.records import LARGEST, KillReport, TrialRecord, Watching
 from edgebench.results.layout import TRIALS
 from edgebench.results.record_types import find_fault
 from edgebench.sensor_report import EnergyReport, SensorReport
-from edgebench.storage_speed import StorageReport
 from edgebench.working_set import WorkingSet
 from tests.analysis import study_results
 from tests.made_sweep import Shape, make

@@ -23,7 +23,7 @@ from edgebench.results.live.sweep import SweepTail, newest_running, sweeps_below
 from edgebench.results.live.thinned_series import MOST_BUCKETS, Series, ThinnedSeries
 from edgebench.results.live.trial import RawTable, TrialTail
 from edgebench.results.live_file import LiveTrial, boot_id, read_live_trial
-from edgebench.serve.page_data import trial_data
+from edgebench.serve.live import trial_data
 
 COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from edgebench.accelerator_report import AcceleratorReport
+from edgebench.boards.storage import StorageReport
 from edgebench.records import (
     KillReport,
     LimitSetting,
@@ -18,7 +19,6 @@ from edgebench.records import (
 from edgebench.results.frames import PHASE_COLUMNS, TRIAL_COLUMNS
 from edgebench.results.layer_frames import LAYER_COLUMNS, NETWORK_COLUMNS
 from edgebench.sensor_report import EnergyReport, SensorReport
-from edgebench.storage_speed import StorageReport
 from edgebench.walk_report import WalkReport
 from edgebench.working_set import WorkingSet
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.boards.storage import AS_IS
 from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.leftovers import clear_leftovers
 from edgebench.cgroups.parent import ParentCgroup
@@ -26,7 +27,6 @@ from edgebench.run.session import Session, open_session
 from edgebench.run.storage_places import StoragePlaces, swap_areas, weights_of
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
-from edgebench.storage_speed import AS_IS
 
 MIB = 1 << 20
 _SHARED = Path("/dev/shm")

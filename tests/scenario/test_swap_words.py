@@ -13,8 +13,7 @@ from edgebench.cli import VERBS
 from edgebench.errors import UsageError
 from edgebench.scenario.flag_scenario import layer_scenario
 from edgebench.scenario.limits import LimitAxes
-from edgebench.serve.form import check_form
-from edgebench.serve.form_files import FormFiles
+from edgebench.serve.form import FormFiles, check_form
 from edgebench.units import parse_swap
 
 NONE = ("none", "None", "off", "OFF", "no", "No", "0", "0B", "0M", "0 GiB", "0.0", " off ")

@@ -20,10 +20,10 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
+from edgebench.serve.answers import HelperProcess
 from edgebench.serve.app import make_app, make_server, open_socket
-from edgebench.serve.helper_process import HelperProcess, reply_to
-from edgebench.serve.job import JobFiles, stop_process
-from edgebench.serve.job_queue import JobQueue
+from edgebench.serve.helper_process import reply_to
+from edgebench.serve.jobs import JobFiles, JobQueue, stop_process
 from edgebench.serve.live import LiveStream
 from edgebench.serve.security import AccessRules, cookie_name
 

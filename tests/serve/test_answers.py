@@ -17,8 +17,8 @@ from serving import Served, serving
 from edgebench.report.answers import FITS
 from edgebench.results.facts import sweep_facts
 from edgebench.results.sweep_reader import read_sweep
+from edgebench.serve.answers import HelperProcess
 from edgebench.serve.app import STATIC
-from edgebench.serve.helper_process import HelperProcess
 from edgebench.serve.sweep_answer import sweep_answer
 from edgebench.words.in_short import workload_sentence
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from serving import TOKEN, Served, serving, wait_for
 
-from edgebench.serve import connections
-from edgebench.serve.connections import MOST_WAITING, RepeatedMessages
+from edgebench.serve import security
+from edgebench.serve.security import MOST_WAITING, RepeatedMessages
 
 HALF = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 #: A whole request of the owner's, whose answer has no body.
@@ -60,7 +60,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ):
     """A connection is closed when its first request takes too long, the owner's stream is not."""
-    monkeypatch.setattr(connections, "REQUEST_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(security, "REQUEST_TIMEOUT_S", 0.1)
     with serving(tmp_path) as served, contextlib.ExitStack() as stack, served.stream() as events:
         assert next(events)[0] == "state"
         assert is_closed(connected(served, stack, sent))
@@ -99,5 +99,5 @@ def test_the_same_message_is_logged_once_in_a_while(monkeypatch: pytest.MonkeyPa
 
     assert passed() == [True, False, True]
     assert passed() == [False] * 3
-    monkeypatch.setattr(connections, "_LOG_AGAIN_S", 0.0)
+    monkeypatch.setattr(security, "_LOG_AGAIN_S", 0.0)
     assert passed() == [True] * 3

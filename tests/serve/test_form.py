@@ -11,8 +11,7 @@ from serving import Served, serving
 
 from edgebench.errors import ScenarioError
 from edgebench.scenario.scenario import load_scenario
-from edgebench.serve.form import check_form, form_tables
-from edgebench.serve.form_files import FormFiles
+from edgebench.serve.form import FormFiles, check_form, form_tables
 from edgebench.workloads.training.names import VISION_FILES
 
 SAFE = {

@@ -20,8 +20,7 @@ from edgebench import identity
 from edgebench.errors import MachineError, ResultsError, UnsafePathError
 from edgebench.results.layout import json_bytes
 from edgebench.results.live_file import boot_id
-from edgebench.serve.job import Job, is_alive, queue_folder
-from edgebench.serve.job_queue import MOST_WAITING, JobQueue
+from edgebench.serve.jobs import MOST_WAITING, Job, JobQueue, is_alive, queue_folder
 
 SCENARIO = (
     'schema = 1\nname = "nap"\nrepeats = 1\n[workload]\nkind = "command"\ncommand = ["true"]\n'
@@ -72,7 +71,7 @@ def go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"echo '{{}}'\nexit $(cat {until})\n"
     )
     program.chmod(0o755)
-    monkeypatch.setattr("edgebench.serve.job.own_program", lambda *words: [str(program), *words])
+    monkeypatch.setattr("edgebench.serve.jobs.own_program", lambda *words: [str(program), *words])
     return until
 
 
@@ -145,7 +144,7 @@ def test_a_sweep_that_ends_between_two_looks_keeps_its_code(
         os.waitid(os.P_PID, looked_at.pid, os.WEXITED | os.WNOWAIT)
         return is_alive(looked_at)
 
-    monkeypatch.setattr("edgebench.serve.job_queue.is_alive", later)
+    monkeypatch.setattr("edgebench.serve.jobs.is_alive", later)
     assert advanced(queue, job, "failed").exit_code == 1
 
 
@@ -156,7 +155,7 @@ def test_a_full_disk_does_not_lose_sight_of_a_running_sweep(
     """Its state is known even if it can't be written down."""
     queue = queue_of(tmp_path)
     job = queue.add("bad", SCENARIO)
-    monkeypatch.setattr("edgebench.serve.job.write_whole", no_space)
+    monkeypatch.setattr("edgebench.serve.jobs.write_whole", no_space)
     advanced(queue, job, "running")
     go_on.write_text("1")
     assert advanced(queue, job, "failed")
@@ -183,7 +182,7 @@ def test_a_waiting_sweep_can_be_removed(tmp_path: Path):
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A sweep that can't be kept is not queued, and says why."""
     queue = queue_of(tmp_path)
-    monkeypatch.setattr("edgebench.serve.job.write_whole", no_space)
+    monkeypatch.setattr("edgebench.serve.jobs.write_whole", no_space)
     with pytest.raises(ResultsError, match="No space left"):
         queue.add("nap", SCENARIO)
     assert not queue.jobs
@@ -240,7 +239,7 @@ def test_a_sweep_is_not_started_twice(tmp_path: Path, monkeypatch: pytest.Monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("edgebench.serve.job.subprocess.Popen", killed)
+        patched.setattr("edgebench.serve.jobs.subprocess.Popen", killed)
         with pytest.raises(KeyboardInterrupt):
             queue.advance()
     later = queue_of(tmp_path)
@@ -252,15 +251,15 @@ def test_a_sweep_is_not_started_twice(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_job_that_goes_on_is_asked_to_stop_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A signal may be lost; while the process lives it is sent again, but not at once."""
     asked: list[str] = []
-    monkeypatch.setattr("edgebench.serve.job_queue.stop_process", lambda job: asked.append(job.id))
-    monkeypatch.setattr("edgebench.serve.job_queue.is_alive", lambda job: True)
+    monkeypatch.setattr("edgebench.serve.jobs.stop_process", lambda job: asked.append(job.id))
+    monkeypatch.setattr("edgebench.serve.jobs.is_alive", lambda job: True)
     queue = queue_of(tmp_path)
     job = queue.add("nap", SCENARIO)
     queue.jobs[job.id] = replace(job, state="running")
     queue.stop(job.id)
     queue.advance()
     assert asked == [job.id]
-    monkeypatch.setattr("edgebench.serve.job_queue._ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr("edgebench.serve.jobs._ASK_AGAIN_S", 0.0)
     queue.advance()
     assert asked == [job.id] * 2
     assert queue.jobs[job.id].state == "stopping"

@@ -30,7 +30,7 @@ from edgebench.results.layout import (
 )
 from edgebench.results.results import load
 from edgebench.serve import history
-from edgebench.serve.sample_points import fast_points, stat_points
+from edgebench.serve.history import fast_points, stat_points
 
 
 @pytest.mark.parametrize("rows", [1, 999, 1000, 1001, 100_000])

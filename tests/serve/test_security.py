@@ -10,8 +10,7 @@ from serving import TOKEN, Served, jobs_of, serving
 from starlette.routing import Route
 
 from edgebench.serve.app import make_app
-from edgebench.serve.security import COOKIE, AccessRules, cookie_name, is_loopback
-from edgebench.serve.tokens import new_token
+from edgebench.serve.security import COOKIE, AccessRules, cookie_name, is_loopback, new_token
 
 STATIC = Path(__file__).parents[2] / "edgebench" / "serve" / "static"
 FILES = sorted(path for path in STATIC.rglob("*") if path.suffix in (".js", ".html"))

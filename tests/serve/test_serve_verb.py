@@ -24,8 +24,8 @@ from click.testing import CliRunner
 from edgebench.cgroups.leftovers import clear_leftovers, state_folder
 from edgebench.cli.serve import serve
 from edgebench.errors import MachineError, UsageError
-from edgebench.serve import tokens
-from edgebench.serve.tokens import token_file
+from edgebench.serve import security
+from edgebench.serve.security import token_file
 
 #: More connections than a process may have open files by default.
 _MOST_FILES, _HALF_OPEN = 1024, 1100
@@ -196,14 +196,14 @@ def test_another_user_is_shut_out_and_a_killed_servers_file_goes(tmp_path: Path)
 @pytest.mark.parametrize("at", ["remove_file", "write_whole", "fcntl.flock"])
 def test_a_token_s_file_goes_whenever_a_signal_comes(monkeypatch: pytest.MonkeyPatch, at: str):
     """Also while it is written: nothing of it is left, and the next server starts."""
-    done = getattr(tokens, at) if "." not in at else tokens.fcntl.flock
+    done = getattr(security, at) if "." not in at else security.fcntl.flock
 
     def struck(*args: Any) -> None:
         done(*args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(f"edgebench.serve.tokens.{at}", struck)
+        patched.setattr(f"edgebench.serve.security.{at}", struck)
         with pytest.raises(KeyboardInterrupt), token_file(1, "x"):
             pass
     with token_file(1, "y") as file:

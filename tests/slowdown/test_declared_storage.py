@@ -9,11 +9,11 @@ import pytest
 from made_sweep import make
 from verb_making import SHAPE, calibration
 
+from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.results.results import load
 from edgebench.slowdown.calibration.device import Calibration, Constant, save_calibration
 from edgebench.slowdown.context import DeviceData, choose_device_data, device_data
 from edgebench.slowdown.models.simulated import Simulated
-from edgebench.storage_speed import AS_IS, parse_storage
 
 SLOW = "read=5MB/s"
 #: The same sweep twice, but that storage was held in the second, which has fewer networks.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from made_networks import MIB, TABLES, calibration, constant, curve
 
+from edgebench.boards.storage import parse_storage
 from edgebench.slowdown.context import Context
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.simulator.computing import computing_s
@@ -18,7 +19,6 @@ from edgebench.slowdown.simulator.profile import (
     workload_for,
 )
 from edgebench.slowdown.simulator.simulation import device_of
-from edgebench.storage_speed import parse_storage
 
 #: A tenth of the speed that the storage has by itself: what comes back waits for nothing else.
 SPEED = "read=10MB/s"

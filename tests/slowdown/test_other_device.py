@@ -9,6 +9,7 @@ import pytest
 from verb_making import calibration, run, said
 
 from edgebench.boards.board import find_board
+from edgebench.boards.storage import StorageSpeed
 from edgebench.cli.predict import predict
 from edgebench.errors import ResultsError, UsageError
 from edgebench.slowdown.calibration.board_file import board_text
@@ -17,7 +18,6 @@ from edgebench.slowdown.other_device import WIDER, device_of_board, device_of_fi
 from edgebench.slowdown.prediction import PhaseTime
 from edgebench.slowdown.prediction_source import PredictionSource, elsewhere, source_of
 from edgebench.slowdown.query import workload_query
-from edgebench.storage_speed import StorageSpeed
 
 QUERY = workload_query("resnet18", "bulk")
 

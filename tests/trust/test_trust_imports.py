@@ -15,8 +15,8 @@ from edgebench.fleet.inventory import HostKeys
 from edgebench.fleet.machine import ServiceProcess
 from edgebench.processes import own_program
 from edgebench.run.launch import launch
-from edgebench.serve.helper_process import HelperProcess
-from edgebench.serve.job import Job, JobFiles
+from edgebench.serve.answers import HelperProcess
+from edgebench.serve.jobs import Job, JobFiles
 from edgebench.workloads.preparation import describe_trainings
 
 #: Modules that processes of ours import, early or late.

@@ -64,15 +64,15 @@ def calibrate() -> None:
 
 def queue() -> None:
     """The page's queue: a sweep asked for and started, in a folder of root's own."""
-    from edgebench.serve import job
+    from edgebench.serve import jobs
 
     class Started:
         pid = 1
 
-    job.subprocess.Popen = lambda *words, **about: Started()  # type: ignore[misc,assignment]
+    jobs.subprocess.Popen = lambda *words, **about: Started()  # type: ignore[misc,assignment]
     with TemporaryDirectory() as own:
-        files = job.JobFiles(Path("results"), Path(own, "queue"))
-        one = job.Job("20260102T030405-000000", "made", "queued", "2026-01-02T03:04:05+00:00")
+        files = jobs.JobFiles(Path("results"), Path(own, "queue"))
+        one = jobs.Job("20260102T030405-000000", "made", "queued", "2026-01-02T03:04:05+00:00")
         files.add(one, SCENARIO)
         files.save(files.start(one)[0])
 

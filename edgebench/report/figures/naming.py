@@ -11,11 +11,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from edgebench.boards.board import emulation_words
+from edgebench.boards.storage import AS_IS
 from edgebench.records import LIMIT_WORDS
 from edgebench.report.figures import style
 from edgebench.results.derived import file_stem
 from edgebench.results.frames import DISTINCT
-from edgebench.storage_speed import AS_IS
 from edgebench.units import MIB, format_size
 from edgebench.workloads.training.names import PYTORCH
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from edgebench.boards.storage import StorageSpeed, format_speed
 from edgebench.errors import EdgebenchError
 from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
 from edgebench.measures.machine.system_files import UnreadableError
 from edgebench.run.checks.base import CheckTarget, Observation, registered_check
-from edgebench.storage_speed import StorageSpeed, format_speed
 from edgebench.units import format_duration
 
 #: Slow enough for any disk that a board has, fast enough to be measured soon.

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import MachineError
 from edgebench.slowdown.calibration.device import Constant, constant
 from edgebench.slowdown.calibration.scans import FITS, WIDE, Block, Scan
 from edgebench.slowdown.simulator.cpu_time import relative_least_squares
 from edgebench.slowdown.simulator.references import FloatArray
-from edgebench.storage_speed import AS_IS, parse_storage
 
 #: From above Newton's method comes to the share steadily, slowest where it is near 0.
 _NEWTON_STEPS = 60

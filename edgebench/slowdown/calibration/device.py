@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from edgebench.boards.storage import StorageSpeed
 from edgebench.errors import MachineError, ResultsError
 from edgebench.results.derived import write_derived
 from edgebench.safe_reading import read_file
 from edgebench.slowdown.calibration.scans import Scan
-from edgebench.storage_speed import StorageSpeed
 
 #: Version of the calibration's file.
 SCHEMA = 2

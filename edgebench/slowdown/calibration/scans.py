@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from edgebench.storage_speed import AS_IS
+from edgebench.boards.storage import AS_IS
 
 #: The least and the most that is scanned, against what the limit leaves.
 FITS, WIDE = 0.75, 2.0

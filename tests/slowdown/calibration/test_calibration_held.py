@@ -11,6 +11,7 @@ import pytest
 from calibration_making import calibration, constant
 from device_made_up import Device
 
+from edgebench.boards.storage import StorageSpeed, parse_storage
 from edgebench.errors import MachineError
 from edgebench.slowdown.calibration.constants import constants_of, held_share, request_bytes
 from edgebench.slowdown.calibration.device import (
@@ -23,7 +24,6 @@ from edgebench.slowdown.calibration.device import (
 )
 from edgebench.slowdown.calibration.scans import WIDE, Scan, blocks_of
 from edgebench.slowdown.simulator.simulation import device_of
-from edgebench.storage_speed import StorageSpeed, parse_storage
 
 PAGE = mmap.PAGESIZE
 RESULTS = Path(__file__).parents[3] / "results"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from calibration_making import constant
 
+from edgebench.boards.storage import AS_IS
 from edgebench.records import TrialRecord
 from edgebench.run.calibration_points import (
     FILE_BYTES,
@@ -30,7 +31,6 @@ from edgebench.slowdown.calibration.warnings import (
     constant_spread_warnings,
     other_swap_warnings,
 )
-from edgebench.storage_speed import AS_IS
 from edgebench.workloads.scan import PASSES
 
 MIB = 1 << 20

@@ -4,7 +4,7 @@ import { byId, setFigures } from "./dom.js";
 import { bytes, MIB, percent } from "./format.js";
 import { Chart } from "./chart.js";
 
-// The columns of the server's rows (edgebench/serve/page_data.py, system_row).
+// The columns of the server's rows (edgebench/serve/live.py, system_row).
 const [T, TOTAL, AVAILABLE, USED, SHARE, ACTIVE, SWAP, CPU] = [0, 1, 2, 3, 4, 5, 6, 7];
 const KEPT = 600;
 

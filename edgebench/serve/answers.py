@@ -1,22 +1,94 @@
-"""Answers on sweeps: a helper process makes each once; kept until the sweep has more trials."""
+"""Asks a helper process; its answers on sweeps are kept until there are more trials.
+
+The server itself stays small: what needs large libraries is answered by
+:mod:`edgebench.serve.helper_process`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgebench.errors import EdgebenchError
+from edgebench.errors import EdgebenchError, MachineError
+from edgebench.processes import own_program
 from edgebench.results.live.sweep import sweeps_below
-from edgebench.serve.helper_process import HelperProcess
 from edgebench.serve.history import find_sweep, recorded_version, sweep_name
 
+_TIMEOUT_S = 120.0
+#: How a reply begins that is no error.
+_ANSWER = b'{"answer": '
 #: A sweep that runs is read again after this time at the earliest: it should not be disturbed.
 _RUNNING_S = 15.0
 _MOST_KEPT = 6
+
+
+class HelperProcess:
+    """Runs one request at a time: each takes a core and some hundred megabytes."""
+
+    def __init__(self) -> None:
+        self._one_at_a_time = asyncio.Semaphore(1)
+        self._process: asyncio.subprocess.Process | None = None
+        self._closed = False
+
+    async def ask(self, about: str, **details: Any) -> dict[str, Any]:
+        """The answer to a request: ``answer``, ``form``, ``check``, ``predictions``.
+
+        Raises:
+            EdgebenchError: it can't be answered; says why.
+        """
+        answer: dict[str, Any] = json.loads(await self.ask_text(about, **details))
+        return answer
+
+    async def ask_text(self, about: str, **details: Any) -> bytes:
+        """The same as JSON, unread: a large answer that is only passed on takes little memory.
+
+        Raises:
+            EdgebenchError: it can't be answered; says why.
+        """
+        async with self._one_at_a_time:
+            reply = await self._reply({"about": about, **details})
+        if reply.startswith(_ANSWER):
+            return reply[len(_ANSWER) : -1]
+        error = json.loads(reply)["error"]
+        raise EdgebenchError(error["what"], where=error["where"], remedy=error["remedy"])
+
+    def close(self) -> None:
+        """End the process and refuse further requests: the server ends."""
+        self._closed = True
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _reply(self, request: dict[str, Any]) -> bytes:
+        if self._closed:
+            raise MachineError("the server is ending", remedy="start it again: edgebench serve")
+        self._process = process = await asyncio.create_subprocess_exec(
+            *own_program("edgebench.serve.helper_process"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd="/",
+        )
+        try:
+            out, errors = await asyncio.wait_for(
+                process.communicate(json.dumps(request).encode()), _TIMEOUT_S
+            )
+        except asyncio.TimeoutError:
+            remedy = "try again when no sweep is running"
+            raise MachineError(f"no answer within {_TIMEOUT_S:g} s", remedy=remedy) from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            last = (errors.decode(errors="replace").strip().splitlines() or ["no output"])[-1]
+            raise MachineError(f"the request failed: {last}")
+        return out
 
 
 @dataclass(frozen=True)

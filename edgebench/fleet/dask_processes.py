@@ -1,6 +1,7 @@
-"""A fleet's scheduler, as a program: its words are JSON with its address and TLS files.
+"""A fleet's scheduler and its workers: Dask's own, without their web servers.
 
-Dask's own program for it also starts a web server, without a key, for everybody who reaches it.
+Those would answer everybody who reaches them, without a key. As a program this is the scheduler;
+its words are JSON with its address and TLS files.
 """
 
 from __future__ import annotations
@@ -11,8 +12,22 @@ import signal
 import sys
 from typing import Any
 
-from distributed import Scheduler
+import dask
+from distributed import Scheduler, Worker
 from distributed.security import Security
+
+
+class QuietWorker(Worker):  # type: ignore[misc]
+    """A worker whose heartbeats keep the inventory's interval, whatever the scheduler answers."""
+
+    def start_http_server(self, *words: Any, **named: Any) -> None:
+        """Start none."""
+
+    async def heartbeat(self) -> None:
+        """One heartbeat; the scheduler's answer sets the interval, which is set back."""
+        await super().heartbeat()
+        interval_s = float(dask.config.get("edgebench.heartbeat-s", 30))
+        self.periodic_callbacks["heartbeat"].callback_time = 1000 * interval_s
 
 
 class QuietScheduler(Scheduler):  # type: ignore[misc]

@@ -1,19 +1,61 @@
-"""What each machine of a fleet is like and does; and its end."""
+"""Starts, checks, shows and stops the machines of a fleet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from edgebench.fleet.connection import FleetConnection, FleetWorker, connected
-from edgebench.fleet.fitness import listed_twice, same_machines, unfit_reason
+from edgebench.errors import FleetError
+from edgebench.fleet.connection import FleetWorker, connected, is_reached
+from edgebench.fleet.groups import listed_twice, same_machines, unfit_reason
 from edgebench.fleet.inventory import Inventory
+from edgebench.fleet.keys import make_keys, tls_files
 from edgebench.fleet.machine import check_this_machine
-from edgebench.fleet.time_of_day import seconds_since
+from edgebench.fleet.messages import seconds_since
+from edgebench.fleet.startup import WorkerStart, start_scheduler, start_workers, worker_words
 from edgebench.run.checks import CheckResult, is_fit
 
 _CHECKS_S = 300.0
+
+
+def bring_up(
+    inventory: Inventory, names: Sequence[str], tell: Callable[[str], None]
+) -> list[WorkerStart]:
+    """Start what is not there yet: the scheduler, and the workers of these machines.
+
+    Raises:
+        FleetError: the scheduler can't be started, or one is there that has another key.
+    """
+    make_keys(inventory)
+    if is_reached(inventory):
+        with connected(inventory) as connection:
+            there = set(connection.workers())
+    else:
+        tell(f"starting the scheduler at {inventory.scheduler}")
+        scheduler, there = start_scheduler(inventory), set()
+        if scheduler.says:
+            raise FleetError(
+                f"the scheduler can't be started: {scheduler.says}",
+                where=inventory.scheduler,
+                remedy=scheduler.remedy,
+            )
+    wanted = [n for n in names if n not in there and inventory.hosts[n].started]
+    others = [n for n in names if n not in there and not inventory.hosts[n].started]
+    made = {one.name: one for one in start_workers(inventory, wanted, tell)}
+    waiting = "no worker is there, and the inventory says neither ssh nor local"
+    made |= {name: WorkerStart(name, waiting, _worker_by_hand(inventory, name)) for name in others}
+    return [made.get(name, WorkerStart(name)) for name in names]
+
+
+def _worker_by_hand(inventory: Inventory, name: str) -> str:
+    files = tls_files(inventory)
+    words = worker_words(name, inventory.hosts[name], inventory)
+    words += ["--tls-ca-file", files.ca, "--tls-cert", files.cert, "--tls-key", files.key]
+    return "start it, with a copy of the key: " + shlex.join(
+        ["python3", "-m", "distributed.cli.dask_worker", *words]
+    )
 
 
 @dataclass(frozen=True)
@@ -128,15 +170,11 @@ def stop_fleet(inventory: Inventory) -> str:
     """
     with connected(inventory) as connection:
         workers = connection.workers()
-        if _is_own(inventory, connection):
+        if connection.owner() == inventory.name:
             connection.shut_down()
             return f"The scheduler and {len(workers)} workers are stopped."
         connection.retire(workers.values())
         return f"{len(workers)} workers are stopped; the scheduler was started by somebody else."
-
-
-def _is_own(inventory: Inventory, connection: FleetConnection) -> bool:
-    return connection.owner() == inventory.name
 
 
 def _state(worker: FleetWorker | None, answer: object, tasks: Sequence[str]) -> str:

@@ -1,13 +1,26 @@
-"""Storage as people write it: ``read=90MB/s,read_iops=2000``, ``disk=ram``, or ``as-is``."""
+"""Storage: the speed that disks are held to, the kinds that have names, and their sources."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from edgebench.errors import UsageError
+from edgebench.safe_reading import read_text
+from edgebench.text import did_you_mean
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent
+
 
 #: Storage that nothing holds.
 AS_IS = "as-is"
@@ -32,6 +45,10 @@ _NAME = re.compile(r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")
 #: Slower than any disk; a check of lower speeds would take minutes. Faster than any.
 _LEAST_BPS, _MOST_BPS = 10**6, 10**12
 _LEAST_IOPS, _MOST_IOPS = 10, 10**7
+#: Key as people write it → attribute.
+_KEYS = {"read": "read_bps", "write": "write_bps"}
+#: The key of the disk that is meant.
+_DISK = "disk"
 
 
 @dataclass(frozen=True)
@@ -69,11 +86,7 @@ class StorageSpeed:
         return ",".join(parts) or AS_IS
 
 
-#: Key as people write it → attribute.
-_KEYS = {"read": "read_bps", "write": "write_bps"}
 _KEYS |= {f.name: f.name for f in fields(StorageSpeed) if f.name.endswith("iops")}
-#: The key of the disk that is meant.
-_DISK = "disk"
 
 
 def parse_storage(text: str) -> StorageSpeed:
@@ -87,8 +100,6 @@ def parse_storage(text: str) -> StorageSpeed:
         return StorageSpeed()
     first, _, rest = text.partition(",")
     if _NAME.match(first.strip()):
-        from edgebench.boards.storage_presets import storage_preset
-
         speed = storage_preset(first.strip()).speed
         return replace(speed, ram=_only_disk(rest)) if rest else speed
     return storage_of(_key_values(text))
@@ -215,3 +226,84 @@ def storage_words(label: str) -> str:
     speed = parse_storage(label)
     held = "" if speed.held.as_is else f"held to {speed.held.label}"
     return " ".join(filter(None, ["storage", "in memory" if speed.ram else "", held]))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where numbers are from. ``of``: their keys; ``seen``: the day it was read, as 2026-11-22."""
+
+    of: tuple[str, ...]
+    title: str
+    address: str
+    seen: str
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The file's tables.
+
+    Raises:
+        UsageError: it can't be read, or is no TOML.
+    """
+    try:
+        return tomllib.loads(read_text(path))
+    except OSError as error:
+        what = f"the file can't be read: {error.strerror}"
+        raise UsageError(
+            what, where=str(path), remedy="edgebench boards lists those known"
+        ) from None
+    except ValueError as error:
+        raise UsageError(
+            f"not TOML: {error}", where=str(path), remedy="correct that line"
+        ) from None
+
+
+def sources_of(table: Mapping[str, Any], where: str) -> tuple[Source, ...]:
+    """The table's ``[[sources]]``.
+
+    Raises:
+        UsageError: one lacks a key, or has another.
+    """
+    names = tuple(f.name for f in fields(Source))
+    found = []
+    for row in table.get("sources", []):
+        if not isinstance(row, dict) or sorted(row) != sorted(names):
+            what = f"a source has the keys {', '.join(names)}"
+            raise UsageError(what, where=where, remedy="complete each [[sources]]")
+        found.append(Source(tuple(row["of"]), *(str(row[name]) for name in names[1:])))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class StoragePreset:
+    """One kind of storage; a speed that no source was found for is None: not held."""
+
+    name: str
+    title: str
+    speed: StorageSpeed
+    sources: tuple[Source, ...]
+
+
+@lru_cache(maxsize=1)
+def storage_presets() -> Mapping[str, StoragePreset]:
+    """Every kind of storage that has a name."""
+    path = FOLDER / "storage.toml"
+    made = {}
+    for name, table in read_toml(path).items():
+        given = {k: v for k, v in table.items() if k not in ("title", "sources")}
+        sources = sources_of(table, f"{path}: {name}")
+        made[name] = StoragePreset(name, table["title"], storage_of(given), sources)
+    return made
+
+
+def storage_preset(name: str) -> StoragePreset:
+    """The preset of that name.
+
+    Raises:
+        UsageError: there is none; names the nearest.
+    """
+    known = storage_presets()
+    if name in known:
+        return known[name]
+    guess = did_you_mean(name, known)
+    hint = f"did you mean {guess!r}?" if guess else f"one of {', '.join(known)}"
+    raise UsageError(f"no storage {name!r}; {hint}", remedy="edgebench boards --storage lists them")
