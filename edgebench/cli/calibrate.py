@@ -89,7 +89,7 @@ def calibrate(
     results, one file for each kind of swap and disk; it replaces an earlier one.
     """
     from edgebench.cli.progress import shown_progress
-    from edgebench.scenario.points import libraries
+    from edgebench.scenario.libraries import libraries
 
     need("scipy", *libraries({"kind": "hot-base"}))
     from edgebench.run import calibration

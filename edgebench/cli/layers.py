@@ -167,7 +167,8 @@ def _measure(asked: dict[str, Any]) -> SweepSummary:
     from edgebench.cli.progress import shown_progress
     from edgebench.run.sweep import SweepOptions, run_sweep
     from edgebench.scenario.flag_scenario import layer_scenario
-    from edgebench.scenario.points import libraries, points
+    from edgebench.scenario.libraries import libraries
+    from edgebench.scenario.points import points
 
     settings = {name: value for name, value in asked.items() if name != "results"}
     scenario = layer_scenario(**settings)

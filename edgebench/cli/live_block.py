@@ -1,4 +1,4 @@
-"""The block that a terminal shows while trials run: how far they are, and what is known so far."""
+"""The picture that a terminal shows while trials run: what is known so far."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from edgebench.text import printable
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from edgebench.cli.progress import TrialProgress
-
-_WIDEST = 80
+#: The block is no wider on any terminal.
+WIDEST = 80
 #: A narrower terminal has no room for the curve and its numbers.
 _NARROWEST_CURVE = 32
-_BAR, _PLAIN_BAR = ("━", "─"), ("#", "-")
 #: Lines of the curve: fewer show no shape, more say no more.
 _LEAST_CURVE, _MOST_CURVE = 6, 10
 _MOST_ROWS = 8
@@ -27,25 +25,9 @@ _CELL, _LONGEST_NAME = 8, 30
 _SLOW, _VERY_SLOW = 1.1, 2.0
 
 
-def head_lines(progress: TrialProgress, width: int, encoding: str) -> list[Text]:
-    """What changes all the time: the count, the clock, a bar, and the point under way."""
-    words = " · ".join(filter(None, (progress.count_words(), progress.time_words())))
-    lines = [_text(words, "bold")]
-    if progress.share is not None:
-        full, rest = _BAR if _is_utf8(encoding) else _PLAIN_BAR
-        cells = min(width, _WIDEST)
-        done = round(progress.share * cells)
-        bar = _text(full * done, "green")
-        bar.append(rest * (cells - done), "dim")
-        lines.append(bar)
-    if now := progress.now_words(min(width, _WIDEST) - len("now: ")):
-        lines.append(_text(f"now: {now}"))
-    return _shown(lines, encoding)
-
-
 def picture_lines(known: KnownSlowdowns, width: int, height: int, encoding: str) -> list[Text]:
     """What is known so far, in at most so many lines: a table of several workloads, a curve."""
-    width = min(width, _WIDEST)
+    width = min(width, WIDEST)
     lines = _table(known, width, min(height, _MOST_ROWS)) if len(known.workloads) > 1 else []
     worst = known.worst()
     room = min(_MOST_CURVE, height - len(lines) - 2)
@@ -54,24 +36,30 @@ def picture_lines(known: KnownSlowdowns, width: int, height: int, encoding: str)
         name = _fit(known.names[worst.label], max(8, width - len(_TITLE)))
         title = _TITLE.format(name)
         curve = curve_lines(points, width=width, height=room, encoding=encoding)
-        lines += [_text(""), _text(title, "dim"), *(_text(line, "cyan") for line in curve)]
-    return _shown(lines, encoding)
+        lines += [
+            block_text(""),
+            block_text(title, "dim"),
+            *(block_text(line, "cyan") for line in curve),
+        ]
+    return in_encoding(lines, encoding)
 
 
-def _text(words: str, style: str = "") -> Text:
+def block_text(words: str, style: str = "") -> Text:
+    """A line of the block, cut at the terminal's edge, without control characters."""
     from rich.text import Text
 
     return Text(printable(words), style, no_wrap=True, overflow="crop")
 
 
-def _shown(lines: list[Text], encoding: str) -> list[Text]:
+def in_encoding(lines: list[Text], encoding: str) -> list[Text]:
     """The same lines in characters that the terminal has."""
-    for line in lines if not _is_utf8(encoding) else ():
+    for line in lines if not is_utf8(encoding) else ():
         line.plain = line.plain.encode("ascii", "replace").decode()
     return lines
 
 
-def _is_utf8(encoding: str) -> bool:
+def is_utf8(encoding: str) -> bool:
+    """Whether a terminal of that encoding shows every character."""
     return encoding.lower().startswith("utf")
 
 
@@ -85,15 +73,15 @@ def _table(known: KnownSlowdowns, width: int, height: int) -> list[Text]:
     if not limits or len(shown) < 2:
         return []
     header = "".join(f"{_fit(label, _CELL - 1):>{_CELL}}" for label in limits)
-    lines = [_text(""), _text(f"{_fit('slowdown', first - 2):<{first}}{header}", "dim")]
+    lines = [block_text(""), block_text(f"{_fit('slowdown', first - 2):<{first}}{header}", "dim")]
     for one in shown:
-        row = _text(f"{_fit(known.names[one.label], first - 2):<{first}}")
+        row = block_text(f"{_fit(known.names[one.label], first - 2):<{first}}")
         for label in limits:
             words, style = _cell(known, one, label)
             row.append(f"{words:>{_CELL}}", style)
         lines.append(row)
     left = len(names) - len(shown)
-    return [*lines, _text(f"and {left} more workloads", "dim")] if left else lines
+    return [*lines, block_text(f"and {left} more workloads", "dim")] if left else lines
 
 
 def _fit(words: str, width: int) -> str:

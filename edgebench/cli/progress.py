@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _EXPECTED = ("ok", "oom-killed", "accelerator-oom")
 _LONGEST_LINE = 80
+_BAR, _PLAIN_BAR = ("━", "─"), ("#", "-")
 
 
 #: Between two drawings, each of which takes about a millisecond of one core.
@@ -258,6 +259,24 @@ class LogProgress(_Ticking):
         self.report("; ".join(words))
 
 
+def head_lines(progress: TrialProgress, width: int, encoding: str) -> list[Text]:
+    """What changes all the time: the count, the clock, a bar, and the point under way."""
+    from edgebench.cli.live_block import WIDEST, block_text, in_encoding, is_utf8
+
+    words = " · ".join(filter(None, (progress.count_words(), progress.time_words())))
+    lines = [block_text(words, "bold")]
+    if progress.share is not None:
+        full, rest = _BAR if is_utf8(encoding) else _PLAIN_BAR
+        cells = min(width, WIDEST)
+        done = round(progress.share * cells)
+        bar = block_text(full * done, "green")
+        bar.append(rest * (cells - done), "dim")
+        lines.append(bar)
+    if now := progress.now_words(min(width, WIDEST) - len("now: ")):
+        lines.append(block_text(f"now: {now}"))
+    return in_encoding(lines, encoding)
+
+
 class LiveProgress(_Ticking):
     """A block of the terminal that is drawn once a second, and gone at the end."""
 
@@ -289,7 +308,7 @@ class LiveProgress(_Ticking):
         """Draw the block; the picture is made anew only after a trial, or in another size."""
         from rich.console import Group
 
-        from edgebench.cli.live_block import head_lines, picture_lines
+        from edgebench.cli.live_block import picture_lines
 
         with self.lock:
             width, height = self._console.size

@@ -33,7 +33,8 @@ from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.run.sweep_folder import planned_trials
 from edgebench.run.trial_loop import Progress
 from edgebench.run.unlimited_trials import check_command, check_unlimited
-from edgebench.scenario.points import Point, libraries
+from edgebench.scenario.libraries import libraries
+from edgebench.scenario.points import Point
 from edgebench.units import parse_duration
 
 #: Confidence of intervals in the race, and of the winner's.

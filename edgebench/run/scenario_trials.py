@@ -23,14 +23,8 @@ from edgebench.run.trial import TrialFiles, run_trials
 from edgebench.run.trial_loop import TrialLoop
 from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record
 from edgebench.run.walked_limits import WalkedLimits, workload_points
-from edgebench.scenario.points import (
-    PlannedTrial,
-    Point,
-    asked_sizes,
-    libraries,
-    limits_of,
-    runtime_of,
-)
+from edgebench.scenario.libraries import libraries, runtime_of
+from edgebench.scenario.points import PlannedTrial, Point, asked_sizes, limits_of
 from edgebench.scenario.scenario import Scenario
 from edgebench.workloads.engines.registry import TORCH
 

@@ -10,21 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from edgebench.layers.references import TIMM, TRANSFORMERS
 from edgebench.measures.strategies import strategy_of
 from edgebench.records import WRITTEN, LimitSetting
+from edgebench.scenario.libraries import has_library
 from edgebench.units import parse_share
-from edgebench.workloads.engines.registry import TORCH, engine_of
-from edgebench.workloads.training.names import LIBRARIES, LIBRARIES_OF_DATA, TENSORFLOW
 
 if TYPE_CHECKING:
     from edgebench.scenario.scenario import Scenario
-
-#: Workload's kind → what its worker imports; the extra with torch brings numpy as well.
-_LIBRARIES = {
-    "convolution": ("torch",),
-    "hot-base": ("torch",),
-}
 
 
 @dataclass(frozen=True)
@@ -83,39 +75,6 @@ class PlannedTrial:
     timeout_s: float | None = None
     walk: bool = False
     unlimited: bool = False
-
-
-def libraries(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The modules that a worker of a point's settings imports; none for a command."""
-    if settings["kind"] == "inference":
-        return engine_of(settings.get("engine")).libraries
-    if settings["kind"] != "training":
-        return _LIBRARIES.get(settings["kind"], ())
-    kinds = {one["kind"] for one in settings.get("references", {}).values()}
-    own = sorted(kinds & {TIMM, TRANSFORMERS})
-    of_data = LIBRARIES_OF_DATA.get(settings["data"], ())
-    return (LIBRARIES[settings["framework"]], *own, *of_data)
-
-
-def runtime_of(settings: Mapping[str, Any]) -> str:
-    """The engine whose library a worker of these settings imports."""
-    framework = settings.get("framework")
-    return TENSORFLOW if framework == TENSORFLOW else str(settings.get("engine", TORCH))
-
-
-def check_libraries(strategies: Sequence[str], workloads: Sequence[Mapping[str, Any]]) -> None:
-    """Check that each strategy has a workload, given by its settings, to read.
-
-    Raises:
-        ValueError: none imports the library that a strategy reads.
-    """
-    for name in strategies:
-        found = strategy_of(name)
-        if found and not any(has_library(name, settings) for settings in workloads):
-            raise ValueError(
-                f"strategy {name!r} reads what {found.library} keeps, and nothing here runs in "
-                f"{found.library}; leave it out of [memory] strategies"
-            )
 
 
 def points(scenario: Scenario) -> list[Point]:
@@ -206,15 +165,6 @@ def has_own_trial(strategy: str, point: Point) -> bool:
     if found and found.limited_only and point.unlimited:
         return False
     return has_library(strategy, point.settings)
-
-
-def has_library(strategy: str, settings: Mapping[str, Any]) -> bool:
-    """Whether a worker of these settings imports the library that the strategy reads, if any.
-
-    A worker of which no library is known may import it.
-    """
-    found, imported = strategy_of(strategy), libraries(settings)
-    return not (found and found.library and imported) or found.library in imported
 
 
 class HasDemand(Protocol):

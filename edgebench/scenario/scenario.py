@@ -33,8 +33,8 @@ from edgebench.scenario.keys import (
     key,
     one_of,
 )
+from edgebench.scenario.libraries import check_libraries
 from edgebench.scenario.limits import PLAN_KEYS, WALK, LimitAxes
-from edgebench.scenario.points import check_libraries
 from edgebench.scenario.search import Search
 from edgebench.scenario.shipped import find_scenario
 from edgebench.scenario.workloads import Workload

@@ -15,7 +15,8 @@ from rich.text import Text
 from terminal import Terminal
 
 from edgebench.cli import progress as shown
-from edgebench.cli.live_block import head_lines, picture_lines
+from edgebench.cli.live_block import picture_lines
+from edgebench.cli.progress import head_lines
 from edgebench.records import CONFINEMENT, LimitSetting, Outcome, TrialRecord
 from edgebench.run.trial_record import TrialRequest
 
