@@ -44,10 +44,7 @@ FOR_NOTEBOOKS = {"draw"}
 MOST_LINES = 600
 #: Pairs of modules that still import each other.
 STILL_MUTUAL = {
-    ("edgebench.boards.storage_presets", "edgebench.boards.storage"),
-    ("edgebench.fleet.connection", "edgebench.fleet.startup"),
     ("edgebench.identity", "edgebench.safe_folders"),
-    ("edgebench.record_view", "edgebench.records"),
     ("edgebench.records", "edgebench.words.record"),
 }
 

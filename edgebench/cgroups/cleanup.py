@@ -19,6 +19,7 @@ from edgebench.cgroups.files import unified_files
 from edgebench.cgroups.removal import remove_all
 from edgebench.errors import MachineError
 from edgebench.safe_files import remove_file, remove_folder, write
+from edgebench.swap_areas import read_swap_areas
 
 #: How state files name what several harnesses may change.
 CONTROLLERS, KERNEL_VALUE = "controllers", "kernel-value"
@@ -98,8 +99,7 @@ def swap_off(path: Path) -> None:
         MachineError: the kernel refuses again and again, usually because too little memory is free
             for the pages.
     """
-    lines = Path("/proc/swaps").read_text().splitlines()[1:]
-    if str(path) not in (line.split()[0] for line in lines):
+    if path not in (read_swap_areas() or {}):
         return
     # Memory that an ended trial held may still be on its way back to the kernel.
     for pause_s in (*_SWAP_PAUSES_S, None):

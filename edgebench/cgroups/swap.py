@@ -16,9 +16,9 @@ from edgebench.cgroups.cleanup import clear_swap_file, clear_zram, run_tool
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import MachineError
 from edgebench.safe_files import make_private_folder, open_file, remove_empty_folder
+from edgebench.swap_areas import read_swap_areas
 from edgebench.units import format_size
 
-SWAPS = Path("/proc/swaps")
 _ZRAM_CONTROL = Path("/sys/class/zram-control")
 #: Left free on the machine's disk besides the swap file itself.
 _SPARE_BYTES = 256 << 20
@@ -36,26 +36,6 @@ class SwapState:
     kind: str
     device: Path | None = None
     size_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class SwapArea:
-    """One line of ``/proc/swaps``."""
-
-    used_bytes: int
-    priority: int
-
-
-def read_swap_areas(file: Path = SWAPS) -> dict[Path, SwapArea] | None:
-    """The machine's swap areas; None where they can't be read, as in some containers."""
-    try:
-        lines = [line.split() for line in file.read_text().splitlines()[1:]]
-        return {
-            Path(name): SwapArea(int(used_kib) << 10, int(priority))
-            for name, _, _, used_kib, priority in lines
-        }
-    except (OSError, ValueError):
-        return None
 
 
 class SwapControl:
@@ -188,8 +168,7 @@ def _signals_held() -> Iterator[None]:
 
 
 def _system(size_bytes: int | None) -> SwapState:
-    lines = SWAPS.read_text().splitlines()[1:]
-    if not lines:
+    if not read_swap_areas():
         raise MachineError("this machine has no swap of its own", remedy=NO_SYSTEM_SWAP)
     return SwapState("system", None, size_bytes)
 

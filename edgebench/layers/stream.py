@@ -31,12 +31,12 @@ from edgebench.layers.pages import (
 )
 from edgebench.layers.samples import Sample
 from edgebench.layers.schedules import OneByOne
+from edgebench.swap_areas import read_swap_areas
 
 #: Left free: page tables, the command's other processes, and what reclaim needs to work on.
 MARGIN_BYTES = 4 << 20
 #: Passes that are watched. The first also touches what is needed only once.
 _WATCHED, _FIRST = 3, 1
-_SWAPS = Path("/proc/swaps")
 _CLEAR, _MAPS = Path("/proc/self/clear_refs"), Path("/proc/self/smaps")
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
 
@@ -99,10 +99,7 @@ class MemoryRoom:
 
 def can_swap() -> bool:
     """Whether the machine has swap (proc(5))."""
-    try:
-        return len(_SWAPS.read_text().splitlines()) > 1
-    except OSError:
-        return False
+    return bool(read_swap_areas())
 
 
 def _forget_touched() -> bool:

@@ -269,3 +269,49 @@ class TimeStrategy(Strategy):
             parts=dict(parts),
             missing={"peak_bytes": "it measures time, not memory"},
         )
+
+
+class LookStrategy(Strategy):
+    """A figure that the view reads at each boundary of a span: the sum of some of its figures.
+
+    ``figures`` are their names there. With ``marked`` a span's peak is the view's own mark, else
+    the larger of its ends.
+    """
+
+    figures: ClassVar[tuple[str, ...]]
+    marked: ClassVar[bool] = False
+    span_method: ClassVar[str]
+    #: Why there is no peak, where there is none.
+    nothing: ClassVar[str]
+
+    def read(self, trial: TrialData) -> Reading:
+        """From what the worker saw at its boundaries."""
+        spans = [self._span(number, *ends) for number, ends in trial.looks(self.figures[0]).items()]
+        peak = max((span.peak_bytes or 0 for span in spans), default=0)
+        error = self.error(trial)
+        return Reading(
+            strategy=self.name,
+            peak_bytes=peak or None,
+            method=f"the largest of its spans: {self.span_method}",
+            error=error,
+            spans=tuple(spans) if peak else (),
+            span_method=self.span_method,
+            span_error=error,
+            missing={} if peak else {"peak_bytes": self.nothing},
+        )
+
+    def error(self, trial: TrialData) -> ErrorBar:
+        """The error bar of its figures."""
+        return ErrorBar(None, "read at the span's ends only")
+
+    def _span(self, number: int, start: Mapping[str, Any], end: Mapping[str, Any]) -> SpanReading:
+        before, after = (sum_of(event["view"], *self.figures) for event in (start, end))
+        largest = max((size for size in (before, after) if size is not None), default=None)
+        peak = end.get("view_peak_bytes") if self.marked else largest
+        return SpanReading(number, before, peak, after)
+
+
+def sum_of(look: Mapping[str, int], *names: str) -> int | None:
+    """The sum of a view's figures; None if one is unknown."""
+    values = [look.get(name) for name in names]
+    return None if None in values else sum(value for value in values if value is not None)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from edgebench.errors import ResultsError
 from edgebench.measures.strategy import TrialData
@@ -20,6 +22,7 @@ from edgebench.safe_reading import read_file
 #: In the view's folder: torch's allocations.
 ALLOCATIONS = "allocations.json"
 
+Held = TypeVar("Held")
 #: The beginning of the name of a boundary's marker.
 MARKER = "edgebench-boundary-"
 
@@ -64,6 +67,30 @@ class ProfilerView(View):
         self._profiler = profile(activities=[ProfilerActivity.CPU], profile_memory=self.with_memory)
         self._profiler.start()
         return True
+
+
+@dataclass(frozen=True)
+class Timeline(Generic[Held]):
+    """What was held after each change, in order of time; ``size`` tells how much that is."""
+
+    times: list[int]
+    held: list[Held]
+    nothing: Held
+    size: Callable[[Held], int]
+
+    def at(self, t_ns: int) -> Held:
+        """What was held just before a moment."""
+        place = bisect_left(self.times, t_ns)
+        return self.held[place - 1] if place else self.nothing
+
+    def most(self, start: int, end: int) -> Held:
+        """What was held when that was most, between two moments."""
+        inside = self.held[bisect_left(self.times, start) : bisect_left(self.times, end)]
+        return max([self.at(start), *inside], key=self.size)
+
+    def largest(self) -> Held:
+        """What was held when that was most of all."""
+        return max(self.held, key=self.size, default=self.nothing)
 
 
 def span_times(trial: TrialData, boundaries: Mapping[int, int]) -> dict[int, tuple[int, int]]:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgebench.cgroups.interface import HotFiles
-from edgebench.cgroups.swap import SwapArea
 from edgebench.records import TrialRecord
+from edgebench.swap_areas import SwapArea
 from edgebench.units import format_size
 
 _INTERVAL_S = 0.1

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from edgebench.cgroups.interface import Cgroup
-from edgebench.cgroups.swap import read_swap_areas
 from edgebench.records import TrialRecord
 from edgebench.run.accelerator_record import with_accelerator
 from edgebench.run.accelerator_watch import AcceleratorWatch
@@ -16,6 +15,7 @@ from edgebench.run.swap_watch import SwapWatch, group_swap
 from edgebench.run.trial_energy import with_energy, with_walk_energy
 from edgebench.run.trial_record import Measured, TrialRequest
 from edgebench.run.trial_setup import TrialSetup
+from edgebench.swap_areas import read_swap_areas
 
 
 class TrialWatch:

@@ -28,6 +28,7 @@ from edgebench.scenario.planner import has_start, walks
 from edgebench.scenario.points import Point, asked_sizes, has_own_trial, points
 from edgebench.scenario.scenario import Scenario
 from edgebench.scenario.workloads import CommandWorkload
+from edgebench.swap_areas import read_swap_areas
 from edgebench.units import format_size
 
 
@@ -66,12 +67,11 @@ class Preview:
 
 def this_machine() -> MachineCapacity:
     """The machine at hand, as the kernel tells it."""
-    swaps = Path("/proc/swaps")
     return MachineCapacity(
         ram_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         cores=len(os.sched_getaffinity(0)),
         root=os.geteuid() == 0,
-        system_swap=swaps.is_file() and len(swaps.read_text().splitlines()) > 1,
+        system_swap=bool(read_swap_areas()),
         free_bytes=shutil.disk_usage(tempfile.gettempdir()).free,
         free_ram_bytes=psutil.virtual_memory().available,
         cgroup_version=memory_version(),

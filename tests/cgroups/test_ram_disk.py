@@ -16,10 +16,11 @@ import pytest
 from edgebench.cgroups.cleanup import clear_ram_disk
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.ram_disk import RamDisk
-from edgebench.cgroups.swap import SWAPS, SwapControl
+from edgebench.cgroups.swap import SwapControl
 from edgebench.errors import MachineError
 from edgebench.measures.machine.disks import disk_of, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles
+from edgebench.swap_areas import SWAPS
 
 MIB = 1 << 20
 ROOM = 24 * MIB

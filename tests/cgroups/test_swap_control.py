@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups import swap as swap_module
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.swap import SwapControl, SwapState
 from edgebench.errors import MachineError
@@ -203,7 +202,7 @@ def test_the_machines_own_swap_is_used_and_never_touched(
     table = tmp_path / "swaps"
     line = "/dev/sda2 partition 1024 0 -2\n" if there else ""
     table.write_text("Filename Type Size Used Priority\n" + line)
-    monkeypatch.setattr(swap_module, "SWAPS", table)
+    monkeypatch.setattr("edgebench.swap_areas.SWAPS", table)
     if there:
         assert control.use("system", SIZE) == SwapState("system", None, SIZE)
         control.off()

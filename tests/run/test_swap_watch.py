@@ -14,9 +14,10 @@ from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
-from edgebench.cgroups.swap import SwapArea, SwapControl, read_swap_areas
+from edgebench.cgroups.swap import SwapControl
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.swap_watch import KEY, SwapWatch, group_swap
+from edgebench.swap_areas import SwapArea, read_swap_areas
 
 MIB = 1 << 20
 OWN, OTHER = Path("/swap/own"), Path("/swap/other")

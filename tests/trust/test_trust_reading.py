@@ -25,7 +25,6 @@ _ALLOWED = {
     "report/html.py": "edgebench's own templates",
     "report/pictures.py": "bytes in memory",
     "results/live_file.py": "a file of the kernel's",
-    "scenario/preview.py": "a file of the kernel's",
 }
 #: A call of that name that opens no file by its path.
 _OTHERS = ("archive.open", "gzip.open", "np.load", "ResultsFolder.open", "load", "read_text")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.swap_areas import parse_swap_areas
 
 #: So many devices on top of each other are followed down to the disk.
 _MOST_LAYERS = 8
@@ -84,18 +85,17 @@ def swap_devices(machine: SystemFiles) -> list[dict[str, Any]]:
         UnreadableError: the machine tells of no swap at all.
     """
     devices = []
-    for line in machine.text("proc/swaps").splitlines()[1:]:
-        name, kind, size_kib, used_kib, priority = line.split()
+    for path, area in parse_swap_areas(machine.text("proc/swaps")).items():
         disk: dict[str, Any] = dict.fromkeys(("disk", "read_ahead_kb", "scheduler"))
         with contextlib.suppress(UnreadableError):
-            disk = disk_of(machine, Path(name))
+            disk = disk_of(machine, path)
         devices.append(
             {
-                "name": name,
-                "kind": "zram" if Path(name).name.startswith("zram") else kind,
-                "size_bytes": int(size_kib) * 1024,
-                "used_bytes": int(used_kib) * 1024,
-                "priority": int(priority),
+                "name": str(path),
+                "kind": "zram" if path.name.startswith("zram") else area.kind,
+                "size_bytes": area.size_bytes,
+                "used_bytes": area.used_bytes,
+                "priority": area.priority,
                 **disk,
             }
         )

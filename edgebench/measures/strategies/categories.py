@@ -13,7 +13,6 @@ import json
 import os
 import threading
 import time
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from edgebench.measures.torch_profiler import (
     ALLOCATIONS,
     MARKER,
     ProfilerView,
+    Timeline,
     cut_short,
     read_profile,
     span_times,
@@ -318,33 +318,12 @@ class _Life:
         self.category = NAMES[min(known, NAMES.index(category))]
 
 
-@dataclass(frozen=True)
-class _Timeline:
-    """Bytes of each category after each change, in order of time."""
-
-    times: list[int]
-    bytes_held: list[Counter[str]]
-
-    def at(self, t_ns: int) -> Counter[str]:
-        """What was held just before a moment."""
-        place = bisect_left(self.times, t_ns)
-        return self.bytes_held[place - 1] if place else Counter()
-
-    def most(self, start: int, end: int) -> Counter[str]:
-        """What was held when that was most, between two moments."""
-        inside = self.bytes_held[bisect_left(self.times, start) : bisect_left(self.times, end)]
-        return max([self.at(start), *inside], key=Counter.total)
-
-    def largest(self) -> Counter[str]:
-        """What was held when that was most of all."""
-        return max(self.bytes_held, key=Counter.total, default=Counter())
-
-    def largest_of_each(self) -> Counter[str]:
-        """The most of each category at any time: they don't add up."""
-        every = Counter[str]()
-        for held in self.bytes_held:
-            every |= held
-        return every
+def _largest_of_each(timeline: Timeline[Counter[str]]) -> Counter[str]:
+    """The most of each category at any time: they don't add up."""
+    every = Counter[str]()
+    for held in timeline.held:
+        every |= held
+    return every
 
 
 @registered_strategy
@@ -379,7 +358,7 @@ class TorchCategories(Strategy):
         timeline = _timeline(told)
         moments = span_times(trial, {number: t for t, number in told["boundaries"]})
         spans, most = _by_phase(trial, timeline, moments)
-        most |= {PEAK: timeline.largest(), MOST: timeline.largest_of_each()}
+        most |= {PEAK: timeline.largest(), MOST: _largest_of_each(timeline)}
         mark = _mark(trial, timeline, told)
         parts = {f"{phase}.{name}": held[name] for phase, held in most.items() for name in NAMES}
         parts |= {f"{MARK}.{name}": size for name, size in mark.items()}
@@ -398,7 +377,7 @@ class TorchCategories(Strategy):
 
 
 def _by_phase(
-    trial: TrialData, timeline: _Timeline, moments: Mapping[int, tuple[int, int]]
+    trial: TrialData, timeline: Timeline[Counter[str]], moments: Mapping[int, tuple[int, int]]
 ) -> tuple[tuple[SpanReading, ...], dict[str, Counter[str]]]:
     """Each span's bytes; and of each phase what was held when it held most."""
     spans: list[SpanReading] = []
@@ -417,7 +396,7 @@ def _by_phase(
 
 
 def _mark(
-    trial: TrialData, timeline: _Timeline, told: Mapping[str, Sequence[Any]]
+    trial: TrialData, timeline: Timeline[Counter[str]], told: Mapping[str, Sequence[Any]]
 ) -> dict[str, int]:
     """The kernel's mark item by item; empty where it is unknown."""
     mark = mark_of(trial.events)
@@ -428,7 +407,7 @@ def _mark(
     return items(mark, {name: held[name] for name in NAMES})
 
 
-def _timeline(told: Mapping[str, Sequence[Any]]) -> _Timeline:
+def _timeline(told: Mapping[str, Sequence[Any]]) -> Timeline[Counter[str]]:
     changes: list[tuple[int, int, str]] = []
     for life in _lives(told):
         changes.append((life.start, life.size, life.category))
@@ -440,7 +419,7 @@ def _timeline(told: Mapping[str, Sequence[Any]]) -> _Timeline:
         held[category] += size
         times.append(t_ns)
         states.append(held.copy())
-    return _Timeline(times, states)
+    return Timeline(times, states, Counter(), Counter.total)
 
 
 def _lives(told: Mapping[str, Sequence[Any]]) -> Iterator[_Life]:

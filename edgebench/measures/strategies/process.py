@@ -7,7 +7,6 @@ All three come from one trial, in which the worker reads its own ``/proc`` at ea
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,11 +24,10 @@ from edgebench.measures.process_figures import (
 )
 from edgebench.measures.strategy import (
     ErrorBar,
-    Reading,
-    SpanReading,
-    Strategy,
+    LookStrategy,
     TrialData,
     registered_strategy,
+    sum_of,
 )
 from edgebench.measures.view import Descriptors, View
 
@@ -38,6 +36,7 @@ from edgebench.measures.view import Descriptors, View
 _COUNTER_PAGES, _COUNTERS = 32, 3
 NOTHING = "the worker's process was never read: it ended before its first span did"
 Look = Mapping[str, int]
+_RESIDENT = ("rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes")
 #: Figure → its line in ``smaps_rollup``.
 _ROLLUP = {
     "pss_bytes": "Pss",
@@ -92,52 +91,11 @@ class ProcessView(View):
 
 def resident(look: Look) -> int | None:
     """Resident set, bytes."""
-    return _sum(look, "rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes")
-
-
-def _sum(look: Look, *names: str) -> int | None:
-    values = [look.get(name) for name in names]
-    return None if None in values else sum(value for value in values if value is not None)
-
-
-class _OfProcess(Strategy):
-    """A figure of the worker's own process."""
-
-    def read(self, trial: TrialData) -> Reading:
-        """From what the worker saw at its boundaries."""
-        spans = tuple(
-            self._span(number, start["view"], end["view"], end.get("view_peak_bytes"))
-            for number, (start, end) in trial.looks("rss_anon_bytes").items()
-        )
-        peaks = [span.peak_bytes for span in spans if span.peak_bytes is not None]
-        return Reading(
-            strategy=self.name,
-            peak_bytes=max(peaks, default=None),
-            method=f"the largest of its spans: {self._method}",
-            error=self._error(trial),
-            spans=spans,
-            span_method=self._method,
-            span_error=self._error(trial),
-            missing={} if peaks else {"peak_bytes": NOTHING},
-        )
-
-    _method: str
-
-    @abstractmethod
-    def _at(self, look: Look) -> int | None:
-        """The figure at one moment, bytes."""
-
-    def _span(self, number: int, before: Look, after: Look, mark: int | None) -> SpanReading:
-        ends = (self._at(before), self._at(after))
-        largest = max((size for size in ends if size is not None), default=None)
-        return SpanReading(number, ends[0], largest, ends[1])
-
-    def _error(self, trial: TrialData) -> ErrorBar:
-        return ErrorBar(None, "read at the span's ends only")
+    return sum_of(look, *_RESIDENT)
 
 
 @registered_strategy
-class Process(_OfProcess):
+class Process(LookStrategy):
     """``VmHWM``, reset at each boundary through ``clear_refs`` (Linux 4.0)."""
 
     name = "process"
@@ -153,15 +111,12 @@ class Process(_OfProcess):
     own_trial = True
     view = ProcessView
     inside_worker = True
-    _method = "VmHWM, reset at the span's start"
+    figures, marked = _RESIDENT, True
+    span_method = "VmHWM, reset at the span's start"
+    nothing = NOTHING
 
-    def _at(self, look: Look) -> int | None:
-        return resident(look)
-
-    def _span(self, number: int, before: Look, after: Look, mark: int | None) -> SpanReading:
-        return SpanReading(number, resident(before), mark, resident(after))
-
-    def _error(self, trial: TrialData) -> ErrorBar:
+    def error(self, trial: TrialData) -> ErrorBar:
+        """What the kernel has not counted yet."""
         if trial.cpus is None:
             return ErrorBar(None, "pages counted in batches on each CPU, which are not known")
         slack = _COUNTERS * _COUNTER_PAGES * trial.page_bytes * trial.cpus
@@ -170,7 +125,7 @@ class Process(_OfProcess):
 
 
 @registered_strategy
-class ResidentAndSwapped(_OfProcess):
+class ResidentAndSwapped(LookStrategy):
     """``VmRSS + VmSwap``: what a limit can't hide."""
 
     name = "process-swap"
@@ -181,14 +136,13 @@ class ResidentAndSwapped(_OfProcess):
         "memory allocated and freed between two boundaries; and what the process's high-water "
         "mark is blind to, except swap"
     )
-    _method = "the larger of the span's ends: swap has no mark"
-
-    def _at(self, look: Look) -> int | None:
-        return _sum(look, "rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes", "swap_bytes")
+    figures = (*_RESIDENT, "swap_bytes")
+    span_method = "the larger of the span's ends: swap has no mark"
+    nothing = NOTHING
 
 
 @registered_strategy
-class Proportional(_OfProcess):
+class Proportional(LookStrategy):
     """``Pss``: a page mapped by several processes counts by its share."""
 
     name = "process-pss"
@@ -196,14 +150,13 @@ class Proportional(_OfProcess):
     title = "process's proportional set"
     counts = "resident pages, each divided by the number of processes that map it (smaps_rollup)"
     blind_to = "memory allocated and freed between two boundaries; swap; memory that is not mapped"
-    _method = "the larger of the span's ends: PSS has no mark"
-
-    def _at(self, look: Look) -> int | None:
-        return look.get("pss_bytes")
+    figures = ("pss_bytes",)
+    span_method = "the larger of the span's ends: PSS has no mark"
+    nothing = NOTHING
 
 
 @registered_strategy
-class Malloc(_OfProcess):
+class Malloc(LookStrategy):
     """What the C library's allocator has handed out and not been given back (mallinfo)."""
 
     name = "malloc"
@@ -215,7 +168,6 @@ class Malloc(_OfProcess):
         "a byte was ever touched; memory allocated and freed between two boundaries; a preloaded "
         "allocator"
     )
-    _method = "the larger of the span's ends: it keeps no mark"
-
-    def _at(self, look: Look) -> int | None:
-        return look.get("heap_used_bytes")
+    figures = ("heap_used_bytes",)
+    span_method = "the larger of the span's ends: it keeps no mark"
+    nothing = NOTHING

@@ -11,14 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from edgebench.measures.strategy import (
-    ErrorBar,
-    Reading,
-    SpanReading,
-    Strategy,
-    TrialData,
-    registered_strategy,
-)
+from edgebench.measures.strategy import ErrorBar, LookStrategy, TrialData, registered_strategy
 from edgebench.measures.view import View
 
 LIBRARY = "tensorflow"
@@ -59,7 +52,7 @@ class TensorflowView(View):
 
 
 @registered_strategy
-class TensorflowAllocations(Strategy):
+class TensorflowAllocations(LookStrategy):
     """What TensorFlow's CPU allocator has handed out and not got back."""
 
     name = "tensorflow"
@@ -73,6 +66,9 @@ class TensorflowAllocations(Strategy):
     view = TensorflowView
     inside_worker = True
     library = LIBRARY
+    figures, marked = (_IN_USE,), True
+    span_method = "its allocator's mark, reset at the span's start"
+    nothing = _NOTHING
 
     def wrap(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path
@@ -81,25 +77,6 @@ class TensorflowAllocations(Strategy):
         command, variables = super().wrap(command, env, folder)
         return list(command), {**variables, **_COUNTING}
 
-    def read(self, trial: TrialData) -> Reading:
-        """From the worker's events."""
-        spans = tuple(
-            SpanReading(
-                number,
-                before["view"][_IN_USE],
-                after.get("view_peak_bytes"),
-                after["view"][_IN_USE],
-            )
-            for number, (before, after) in trial.looks(_IN_USE).items()
-        )
-        peak = max((span.peak_bytes or 0 for span in spans), default=0)
-        return Reading(
-            strategy=self.name,
-            peak_bytes=peak or None,
-            method="the largest of its spans' marks",
-            error=ErrorBar(None, _ROUNDED),
-            spans=spans if peak else (),
-            span_method="its allocator's mark, reset at the span's start",
-            span_error=ErrorBar(None, _ROUNDED),
-            missing={} if peak else {"peak_bytes": _NOTHING},
-        )
+    def error(self, trial: TrialData) -> ErrorBar:
+        """What the allocator rounds up."""
+        return ErrorBar(None, _ROUNDED)

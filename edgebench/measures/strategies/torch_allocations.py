@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgebench.measures.strategy import (
     ErrorBar,
@@ -22,14 +21,12 @@ from edgebench.measures.torch_profiler import (
     ALLOCATIONS,
     MARKER,
     ProfilerView,
+    Timeline,
     cut_short,
     read_profile,
     span_times,
 )
 from edgebench.measures.view import Descriptors
-
-if TYPE_CHECKING:
-    pass
 
 _THREADS = "it ran in a thread of its own, which torch's profiler does not follow"
 
@@ -59,26 +56,6 @@ class AllocationsView(ProfilerView):
         self._file.write_text(json.dumps(told))
 
 
-@dataclass(frozen=True)
-class _Profile:
-    """Allocations in order: when (the profiler's clock), and bytes in use after each."""
-
-    times: list[int]
-    in_use: list[int]
-    #: Number of a boundary → when it was.
-    boundaries: dict[int, int]
-
-    def at(self, t_ns: int) -> int:
-        """Bytes in use at a moment."""
-        before = bisect_left(self.times, t_ns)
-        return self.in_use[before - 1] if before else 0
-
-    def most(self, start: int, end: int) -> int:
-        """The most in use between two moments."""
-        inside = self.in_use[bisect_left(self.times, start) : bisect_left(self.times, end)]
-        return max([self.at(start), *inside])
-
-
 @registered_strategy
 class TorchAllocations(Strategy):
     """What torch's CPU allocator has handed out and not got back, since torch was imported."""
@@ -102,48 +79,51 @@ class TorchAllocations(Strategy):
         Raises:
             ResultsError: there is none, or it is cut short.
         """
-        profile = _profile(read_profile(trial, ALLOCATIONS))
+        timeline, boundaries = _profile(read_profile(trial, ALLOCATIONS))
         exact = ErrorBar(0, "every allocation is recorded, with its size")
-        times = span_times(trial, profile.boundaries)
+        times = span_times(trial, boundaries)
         spans = tuple(
-            SpanReading(number, profile.at(start), profile.most(start, end), profile.at(end))
+            SpanReading(number, timeline.at(start), timeline.most(start, end), timeline.at(end))
             for number, (start, end) in times.items()
         )
         unseen = sum(s.layer is not None and s.id not in times for s in trial.spans)
         return Reading(
             strategy=self.name,
-            peak_bytes=max(profile.in_use, default=0),
+            peak_bytes=timeline.largest(),
             method="the running sum of its profiler's allocations",
             error=exact,
             spans=spans,
             span_method="the largest sum between the span's ends",
             span_error=exact,
-            line=_line(profile, trial.events),
+            line=_line(timeline, boundaries, trial.events),
             missing={"spans": f"{unseen} layers: {_THREADS}"} if unseen else {},
         )
 
 
-def _profile(told: Mapping[str, Any]) -> _Profile:
+def _profile(told: Mapping[str, Any]) -> tuple[Timeline[int], dict[int, int]]:
+    """Bytes in use over the profiler's time, and number of a boundary → when it was."""
     try:
         allocations = [(int(t), int(size)) for t, size in told["allocations"]]
         boundaries = {int(number): int(t) for t, number in told["boundaries"]}
     except (ValueError, KeyError, TypeError) as error:
         raise cut_short(error) from None
-    sizes = accumulate(size for _, size in allocations)
-    return _Profile([t for t, _ in allocations], list(sizes), boundaries)
+    sizes = list(accumulate(size for _, size in allocations))
+    return Timeline([t for t, _ in allocations], sizes, 0, int), boundaries
 
 
-def _line(profile: _Profile, events: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, int], ...]:
+def _line(
+    timeline: Timeline[int], boundaries: Mapping[Any, int], events: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[int, int], ...]:
     """The sum over time on the events' clock, set by the boundaries that both know."""
     pairs = sorted(
-        (profile.boundaries[boundary], event["t_ns"] - profile.boundaries[boundary])
+        (boundaries[boundary], event["t_ns"] - boundaries[boundary])
         for event in events
-        if (boundary := (event.get("view") or {}).get("boundary")) in profile.boundaries
+        if (boundary := (event.get("view") or {}).get("boundary")) in boundaries
     )
     if not pairs:
         return ()
     known = [t for t, _ in pairs]
     return tuple(
         (t + pairs[max(0, bisect_left(known, t) - 1)][1], size)
-        for t, size in zip(profile.times, profile.in_use, strict=True)
+        for t, size in zip(timeline.times, timeline.held, strict=True)
     )

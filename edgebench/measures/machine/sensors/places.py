@@ -57,8 +57,8 @@ _CORE_COUNTER = "Ecore"
 def power_sensors(machine: SystemFiles) -> Iterator[Sensor]:
     """All that tell power or energy."""
     yield from _rapl(machine)
-    for chip in named_entries(machine, HWMON, r"hwmon\d+"):
-        yield from _rails(machine, chip)
+    for kind, chip in _chips(machine):
+        yield from _rails(machine, kind, chip)
     yield from _ina3221x(machine)
     yield from _batteries(machine)
 
@@ -127,20 +127,20 @@ def _rapl(machine: SystemFiles) -> Iterator[Sensor]:
         yield Sensor(f"rapl.{name}", ENERGY, (file,), wraps_at=most + 1 if most > 0 else 0)
 
 
-def _rails(machine: SystemFiles, chip: str) -> Iterator[Sensor]:
+def _rails(machine: SystemFiles, kind: str, chip: str) -> Iterator[Sensor]:
     """What one chip of hwmon tells: power (µW), energy (µJ), or voltages and currents."""
-    kind, folder = safe_label(_word(machine, f"{chip}/name")), machine.root / chip
+    folder = machine.root / chip
     powers = named_entries(machine, chip, r"power\d+_(input|average)")
     # Where there are both, the mean is of a time that nobody tells.
     inputs = {path.rpartition("_")[0] for path in powers if path.endswith("_input")}
     for path in powers:
-        channel, _, end = path.rpartition("/")[2].rpartition("_")
+        channel, _, end = _last(path).rpartition("_")
         if end == "average" and path.rpartition("_")[0] in inputs:
             continue
         name = _label(machine, chip, channel)
         yield Sensor(f"{kind}.{name}", POWER, (machine.root / path,))
     for path in named_entries(machine, chip, r"energy\d+_input"):
-        name = _label(machine, chip, path.rpartition("/")[2].rpartition("_")[0])
+        name = _label(machine, chip, _last(path).rpartition("_")[0])
         if not name.startswith(_CORE_COUNTER):
             yield Sensor(f"{kind}.{name}", ENERGY, (machine.root / path,))
     for volts, amperes in _PAIRED.get(kind, ()) if not powers else ():
@@ -156,7 +156,7 @@ def _ina3221x(machine: SystemFiles) -> Iterator[Sensor]:
     for chip in named_entries(machine, _INA3221X, r"\d+-00[0-9a-f]{2}"):
         for device in named_entries(machine, chip, r"iio:device\d+"):
             for path in named_entries(machine, device, r"in_power\d+_input"):
-                number = re.sub(r"\D", "", path.rpartition("/")[2])
+                number = re.sub(r"\D", "", _last(path))
                 name = safe_label(_word(machine, f"{device}/rail_name_{number}") or f"rail{number}")
                 if name != "NC":
                     file = machine.root / path
@@ -178,7 +178,7 @@ def _batteries(machine: SystemFiles) -> Iterator[Sensor]:
     for one in _battery_folders(machine):
         if _word(machine, f"{one}/status") != "Discharging":
             continue
-        name, folder = f"battery.{safe_label(one.rpartition('/')[2])}", machine.root / one
+        name, folder = f"battery.{safe_label(_last(one))}", machine.root / one
         if (folder / "power_now").is_file():
             yield Sensor(name, POWER, (folder / "power_now",), magnitude=True)
         elif (folder / "current_now").is_file() and (folder / "voltage_now").is_file():
@@ -189,6 +189,16 @@ def _batteries(machine: SystemFiles) -> Iterator[Sensor]:
 
 def _label(machine: SystemFiles, chip: str, channel: str) -> str:
     return safe_label(_word(machine, f"{chip}/{channel}_label") or channel)
+
+
+def _chips(machine: SystemFiles) -> Iterator[tuple[str, str]]:
+    """Each chip of hwmon: its kind, and its folder."""
+    for chip in named_entries(machine, HWMON, r"hwmon\d+"):
+        yield safe_label(_word(machine, f"{chip}/name")), chip
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _word(machine: SystemFiles, path: str) -> str:
@@ -228,16 +238,14 @@ def temperature_sensors(machine: SystemFiles) -> Iterator[Sensor]:
     """Each thermal zone; without any, the temperatures of hwmon."""
     zones = named_entries(machine, THERMAL, r"thermal_zone\d+")
     for zone in zones:
-        name = safe_label(_word(machine, f"{zone}/type") or zone.rpartition("/")[2])
+        name = safe_label(_word(machine, f"{zone}/type") or _last(zone))
         if name not in _FIXED_ZONES:
             yield Sensor(f"zone.{name}", TEMPERATURE, (machine.root / zone / "temp",))
     if zones:
         return
-    for chip in named_entries(machine, HWMON, r"hwmon\d+"):
-        kind = safe_label(_word(machine, f"{chip}/name"))
+    for kind, chip in _chips(machine):
         for path in named_entries(machine, chip, r"temp\d+_input"):
-            channel = path.rpartition("/")[2].removesuffix("_input")
-            name = safe_label(_word(machine, f"{chip}/{channel}_label") or channel)
+            name = _label(machine, chip, _last(path).removesuffix("_input"))
             yield Sensor(f"{kind}.{name}", TEMPERATURE, (machine.root / path,))
 
 
@@ -245,32 +253,30 @@ def clock_sensors(machine: SystemFiles) -> Iterator[Sensor]:
     """Cores that share a clock, then GPU and memory where they tell theirs."""
     policies = named_entries(machine, f"{CPUS}/cpufreq", r"policy\d+")
     for policy in policies:
-        name = f"cpu.{policy.rpartition('/')[2]}"
+        name = f"cpu.{_last(policy)}"
         yield Sensor(name, CLOCK, (machine.root / policy / "scaling_cur_freq",), factor=1000)
     if not policies:
         for cpu in named_entries(machine, CPUS, r"cpu\d+"):
-            name = f"cpu.{cpu.rpartition('/')[2]}"
+            name = f"cpu.{_last(cpu)}"
             if (file := machine.root / cpu / "cpufreq" / "scaling_cur_freq").is_file():
                 yield Sensor(name, CLOCK, (file,), factor=1000)
     for device in named_entries(machine, _DEVFREQ, r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"):
-        name = safe_label(device.rpartition("/")[2])
+        name = safe_label(_last(device))
         yield Sensor(f"devfreq.{name}", CLOCK, (machine.root / device / "cur_freq",))
 
 
 def fan_sensors(machine: SystemFiles) -> Iterator[Sensor]:
     """Each fan's speed, and the level (0 to 255) that it is set to."""
-    for chip in named_entries(machine, HWMON, r"hwmon\d+"):
-        kind = safe_label(_word(machine, f"{chip}/name"))
+    for kind, chip in _chips(machine):
         for path in named_entries(machine, chip, r"fan\d+_input"):
-            name = path.rpartition("/")[2].removesuffix("_input")
+            name = _last(path).removesuffix("_input")
             yield Sensor(f"{kind}.{name}", FAN, (machine.root / path,))
         if kind == "pwm_tach":
             # NVIDIA's own name for what other drivers call fan1_input.
             for path in named_entries(machine, chip, "rpm"):
                 yield Sensor(f"{kind}.fan1", FAN, (machine.root / path,))
         for path in named_entries(machine, chip, r"pwm\d+"):
-            name = path.rpartition("/")[2]
-            yield Sensor(f"{kind}.{name}", FAN_LEVEL, (machine.root / path,))
+            yield Sensor(f"{kind}.{_last(path)}", FAN_LEVEL, (machine.root / path,))
     # JetPack 4 has its fan here alone.
     for path in named_entries(machine, "sys/devices/pwm-fan", "cur_pwm"):
         yield Sensor("pwm-fan", FAN_LEVEL, (machine.root / path,))
@@ -279,8 +285,7 @@ def fan_sensors(machine: SystemFiles) -> Iterator[Sensor]:
 def throttling_sensors(machine: SystemFiles) -> Iterator[Sensor]:
     """What tells that something is slowed down, or was."""
     yield from _raspberry_pi(machine)
-    for chip in named_entries(machine, HWMON, r"hwmon\d+"):
-        kind = _word(machine, f"{chip}/name")
+    for kind, chip in _chips(machine):
         if kind == "rpi_volt":
             file = machine.root / chip / "in0_lcrit_alarm"
             yield Sensor("rpi_volt.in0_lcrit", LEVEL, (file,), cause="under-voltage")
@@ -293,11 +298,11 @@ def throttling_sensors(machine: SystemFiles) -> Iterator[Sensor]:
             # Every core tells its package's count.
             if of == "core" or cpu.endswith("cpu0"):
                 file = machine.root / cpu / "thermal_throttle" / f"{of}_throttle_count"
-                name = f"{cpu.rpartition('/')[2]}.{of}_throttle"
+                name = f"{_last(cpu)}.{of}_throttle"
                 if file.is_file():
                     yield Sensor(name, EVENTS, (file,), cause=f"temperature of the {of}")
     for device in named_entries(machine, THERMAL, r"cooling_device\d+"):
-        name = safe_label(_word(machine, f"{device}/type") or device.rpartition("/")[2])
+        name = safe_label(_word(machine, f"{device}/type") or _last(device))
         if not any(word in name.lower() for word in _NO_SLOWING):
             file = machine.root / device / "cur_state"
             yield Sensor(f"cooling.{name}", LEVEL, (file,), cause=f"temperature ({name})")
