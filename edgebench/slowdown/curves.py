@@ -91,12 +91,12 @@ def _with_starts(phases: pd.DataFrame) -> pd.DataFrame:
 
 
 def _wholes(results: Results, rounds: pd.DataFrame) -> pd.DataFrame:
-    """Trials without rounds: the whole trial is their ``total``."""
+    """Trials without rounds: the whole trial is their ``total``, if it is known."""
     trials = results.trials
     with_rounds = set(zip(rounds["sweep"], rounds["trial"], strict=True))
     names = zip(trials["sweep"], trials["trial"], strict=True)
     without = np.array([name not in with_rounds for name in names], dtype=bool)
-    whole = trials[(trials["outcome"] == "ok") & without]
+    whole = trials[(trials["outcome"] == "ok") & without & (trials["wall_s"] > 0)]
     named = whole["network"].where(whole["network"].notna(), whole["command"])
     # A copy in one piece: its many columns were added one by one.
     return whole.copy().assign(
