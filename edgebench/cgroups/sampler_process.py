@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, TypeAlias
 
+from edgebench.cgroups import v1, v2
 from edgebench.cgroups.demand import MapsLook, demand_of
 from edgebench.cgroups.interface import HotFiles
 from edgebench.cgroups.sampler import SAME_BYTES
@@ -31,21 +32,12 @@ ONE_CORE_QUIET_INTERVAL_S = 0.05
 #: The same of ``memory.stat`` and the other files that change slowly.
 STAT_INTERVAL_S, QUIET_STAT_INTERVAL_S = 0.01, 0.05
 _JOIN_PATIENCE_S = 5.0
-#: Column → its key in v1's and in v2's ``memory.stat``; None: it has a file of its own.
-_STAT_KEYS: dict[str, tuple[str | None, str | None]] = {
-    "anon_bytes": ("total_rss", "anon"),
-    "file_bytes": ("total_cache", "file"),
-    "mapped_file_bytes": ("total_mapped_file", "file_mapped"),
-    "shmem_bytes": ("total_shmem", "shmem"),
-    "swap_bytes": ("total_swap", None),
-    "swapcached_bytes": ("total_swapcached", "swapcached"),
-    "page_tables_bytes": (None, "pagetables"),
-    "slab_bytes": (None, "slab"),
-    "major_faults": ("total_pgmajfault", "pgmajfault"),
-    "refault_anon": ("total_workingset_refault_anon", "workingset_refault_anon"),
-    "refault_file": ("total_workingset_refault_file", "workingset_refault_file"),
-    "kernel_bytes": (None, "kernel"),
-}
+#: Columns of ``memory.stat``, as far as a version has them there.
+_STAT_COLUMNS = (
+    *("anon_bytes", "file_bytes", "mapped_file_bytes", "shmem_bytes", "swap_bytes"),
+    *("page_tables_bytes", "slab_bytes", "major_faults", "refault_anon", "refault_file"),
+    "kernel_bytes",
+)
 #: Small files: path, column → shape (see the sampler's ``numbers``).
 SmallFiles = list[tuple[Path, dict[str, str]]]
 #: Columns, and rows of int64 one after the other.
@@ -247,8 +239,11 @@ def stat_keys(stat: Path | None) -> dict[str, str]:
     """Column → its key in this ``memory.stat``; only version 1 sums up with ``total_`` keys."""
     if stat is None:
         return {}
-    version = 0 if "\ntotal_rss " in stat.read_text() else 1
-    return {name: key for name, keys in _STAT_KEYS.items() if (key := keys[version])}
+    first = "\ntotal_rss " in stat.read_text()
+    sources = (v1 if first else v2).SOURCES
+    told = {name: sources[name] for name in _STAT_COLUMNS if name in sources}
+    keys = {name: source.key for name, source in told.items() if source.file == stat.name}
+    return {**keys, "swapcached_bytes": "total_swapcached" if first else "swapcached"}
 
 
 def small_files(hot: HotFiles) -> SmallFiles:

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgebench.cgroups.interface import Cgroup, Limits
+from edgebench.cgroups.interface import MEMORY_SIZES, Cgroup, Limits
 from edgebench.errors import CgroupError
 from edgebench.units import MIB, format_size
 
@@ -92,14 +92,14 @@ class Confinement:
             now = self._cgroup.read_limits(applied)
         except (CgroupError, OSError):
             return [*told, "its cgroup was gone before it was read"]
+        # Where memory's is moved, the others are not looked at.
+        for name in ("memory_bytes",) if is_moved else (*MEMORY_SIZES, "swap_bytes"):
+            asked, found = getattr(applied, name), getattr(now, name)
+            if asked != found:
+                words = name.removesuffix("_bytes")
+                return [*told, _CHANGED.format(words, _size(asked), _size(found))]
         limit, used = applied.memory_bytes, sampled_peak_bytes or 0
-        if now.memory_bytes != limit:
-            told.append(_CHANGED.format("memory", _size(limit), _size(now.memory_bytes)))
-        elif is_moved:
-            return told
-        elif now.swap_bytes != applied.swap_bytes:
-            told.append(_CHANGED.format("swap", _size(applied.swap_bytes), _size(now.swap_bytes)))
-        elif limit is not None and used > limit + SLACK_BYTES:
+        if limit is not None and not is_moved and used > limit + SLACK_BYTES:
             told.append(_LIFTED.format(format_size(used), format_size(limit)))
         return told
 

@@ -118,6 +118,9 @@ def test_a_limit_that_was_lifted_for_a_while_shows_in_the_samples(session: Sessi
         other = replace(applied, swap_bytes=5)
         (text,) = seen.warnings(other, is_moved=False, sampled_peak_bytes=0)
         assert "its limit of swap was changed" in text
+        other = replace(applied, memory_high_bytes=5 * MIB)
+        (text,) = seen.warnings(other, is_moved=False, sampled_peak_bytes=0)
+        assert "its limit of memory_high was changed" in text
     finally:
         cgroup.remove()
     gone = seen.warnings(applied, is_moved=False, sampled_peak_bytes=0)
