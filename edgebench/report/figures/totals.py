@@ -36,12 +36,15 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
     """
     trials = _trials(results)
     if not (trials["outcome"] == "ok").any():
-        raise ResultsError("no trial finished: no times to draw", where=str(results.path))
+        raise ResultsError(
+            "no trial finished of a network or a program: no times to draw",
+            where=str(results.path),
+        )
     for settings, rows in naming.row_groups(trials, naming.SETTINGS):
         if not rows["seconds"].notna().any():
             continue
         schedules = list(rows["schedule"].dropna().unique())
-        names = list(dict.fromkeys(rows["workload"]))
+        names = list(rows["workload"].unique())
         columns = min(len(names), _COLUMNS)
         height = 1.3 + _ROW_IN * ceil(len(names) / columns)
         what = f"Time of {_what(rows)} by memory limit"
@@ -68,7 +71,7 @@ def _what(rows: pd.DataFrame) -> str:
 
 
 def _trials(results: Results) -> pd.DataFrame:
-    """Every trial, with its ``total`` seconds where it finished."""
+    """Every trial of a network or a program, with its ``total`` seconds where it finished."""
     totals = seconds_by_trial(results)
     wholes = totals[totals["phase"] == "total"].set_index(_TRIAL)["seconds"].to_dict()
     trials: pd.DataFrame = results.trials
@@ -77,7 +80,8 @@ def _trials(results: Results) -> pd.DataFrame:
     keys = zip(*(trials[name] for name in _TRIAL), strict=True)
     seconds = pd.Series([wholes.get(key) for key in keys], trials.index, "float64")
     # A copy in one piece: its many columns were made one by one.
-    return trials.copy().assign(workload=named, seconds=seconds, size=size)
+    every = trials.copy().assign(workload=named, seconds=seconds, size=size)
+    return every[named.notna()]
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, schedules: Sequence[Any], panels: int) -> None:
@@ -105,7 +109,8 @@ def _panel(axes: Axes, rows: pd.DataFrame, schedules: Sequence[Any], panels: int
 
 
 def _keys(rows: pd.DataFrame) -> list[Line2D]:
-    schedules = list(dict.fromkeys(rows["schedule"]))
+    # Not by a set: what is missing is one schedule, however often.
+    schedules = list(rows["schedule"].unique())
     keys = []
     for schedule in schedules:
         colour, marker = style.schedule_style(schedule, schedules)
