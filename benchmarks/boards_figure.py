@@ -19,7 +19,7 @@ from edgebench.boards.board import board_title, find_board
 from edgebench.cli.progress import shown_progress
 from edgebench.report.figures import scales, style
 from edgebench.results.results import load
-from edgebench.results.stages import STEADY
+from edgebench.results.rounds import STEADY
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.units import MIB

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import report
+from msgspec import structs
 
 from edgebench.analysis.compare import compare_sweeps
 from edgebench.analysis.comparison import SweepComparison
@@ -61,9 +62,9 @@ def slower(sweep: Sweep, factor: float) -> Sweep:
 
 
 def _slower(record: TrialRecord, factor: float) -> TrialRecord:
-    phases = [replace(phase, wall_s=phase.wall_s * factor) for phase in record.phases]
+    phases = [structs.replace(phase, wall_s=phase.wall_s * factor) for phase in record.phases]
     wall_s = None if record.wall_s is None else record.wall_s * factor
-    return replace(record, wall_s=wall_s, phases=phases)
+    return structs.replace(record, wall_s=wall_s, phases=phases)
 
 
 def run(count: int, scenario: str) -> list[Sweep]:
@@ -136,8 +137,8 @@ def drawn(old: Sweep, new: Sweep, repeats: int) -> Iterator[Pair]:
             some = chance.sample(pairs, repeats) if enough else chance.choices(pairs, k=repeats)
             for block, pair in enumerate(some):
                 first, second = chance.sample(pair, 2)
-                a.append(replace(first, point=point, block=block))
-                b.append(replace(second, point=said.points[point], block=block))
+                a.append(structs.replace(first, point=point, block=block))
+                b.append(structs.replace(second, point=said.points[point], block=block))
         yield replace(old, records=a), replace(new, records=b)
 
 

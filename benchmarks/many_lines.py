@@ -11,10 +11,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import report
+from msgspec import to_builtins
 
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.folder import ResultsFolder
@@ -66,7 +66,7 @@ def lines_from(first: int, count: int) -> Iterator[str]:
 def make(root: Path, lines: int) -> Path:
     """A complete sweep of so many trials."""
     points = [
-        {"id": f"p{at:02d}", "settings": one(at).settings, "limits": asdict(one(at).limits)}
+        {"id": f"p{at:02d}", "settings": one(at).settings, "limits": to_builtins(one(at).limits)}
         for at in range(_LIMITS)
     ]
     resolved = {"fingerprint": "f00d", "points": points, "plan": []}

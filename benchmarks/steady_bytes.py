@@ -23,7 +23,7 @@ from report import RESULTS, write
 
 from edgebench.errors import ResultsError
 from edgebench.results.results import load
-from edgebench.results.stages import STEADY, round_stages
+from edgebench.results.rounds import STEADY, round_stages
 from edgebench.spans import finished_spans
 
 if TYPE_CHECKING:

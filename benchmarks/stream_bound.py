@@ -37,7 +37,7 @@ from edgebench.layers.known_networks import construct
 from edgebench.layers.stream import MARGIN_BYTES
 from edgebench.records import TrialRecord
 from edgebench.results.results import load
-from edgebench.results.trial_lines import trial_times
+from edgebench.results.rounds import trial_times
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.planner import grid_planner
 from edgebench.scenario.points import Point, points

@@ -19,7 +19,7 @@ import report
 
 from edgebench.cli.progress import LineProgress
 from edgebench.results.results import load
-from edgebench.results.stages import STEADY
+from edgebench.results.rounds import STEADY
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 

@@ -21,7 +21,7 @@ import report
 
 from edgebench.cli.progress import shown_progress
 from edgebench.results.results import load
-from edgebench.results.steady import steadiness
+from edgebench.results.rounds import steadiness
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 

@@ -30,7 +30,7 @@ from steady_bytes import rounds_read
 from edgebench.cli.progress import shown_progress
 from edgebench.report.figures import scales, style
 from edgebench.results.results import Results, load
-from edgebench.results.steady import steadiness
+from edgebench.results.rounds import steadiness
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.units import MIB

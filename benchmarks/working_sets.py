@@ -30,7 +30,7 @@ from edgebench.units import MIB
 if TYPE_CHECKING:
     from counts import Rounds
 
-    from edgebench.working_set import WorkingSet
+    from edgebench.records import WorkingSet
 
 SWEEPS = ("validation-one-thread", "validation-walk")
 #: Less than this is read again for other reasons: pages that rounds use now and then.

@@ -18,6 +18,7 @@ _ESCAPES = re.compile(rb"\\[bfru]")
 
 #: Deeper JSON is refused: reading it is recursive. edgebench's own goes a quarter as deep.
 _DEEPEST = 64
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _TOO_DEEP = f"nested more than {_DEEPEST} deep"
 
 
@@ -47,14 +48,20 @@ def safe_json(line: bytes) -> Any:
 
 
 def is_plain(line: bytes) -> bool:
-    """Whether JSON is surely free of control characters and not nested too deep."""
-    return line.count(b"[") + line.count(b"{") <= _DEEPEST and not may_have_controls(line)
+    """Whether JSON, or lines of it, is surely free of control characters and not too deep."""
+    return not may_have_controls(line) and _is_shallow(line)
 
 
-def are_plain(lines: bytes) -> bool:
-    """The same of objects, one a line: whether all of them surely are."""
-    nested = lines.count(b"[") + lines.count(b"{") - lines.count(b"\n")
-    return nested < _DEEPEST and not may_have_controls(lines)
+def _is_shallow(line: bytes) -> bool:
+    if line.count(b"[") + line.count(b"{") <= _DEEPEST:
+        return True
+    # Without the innermost pairs, time after time: what is left then is nested deeper.
+    brackets = line.translate(None, _NO_BRACKETS)
+    for _ in range(_DEEPEST):
+        if not brackets:
+            break
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return not brackets
 
 
 def may_have_controls(line: bytes) -> bool:

@@ -88,7 +88,7 @@ def _boards() -> Iterator[Claim]:
 
 
 def _walks() -> Iterator[Claim]:
-    from edgebench.results.steady import TOLERANCE
+    from edgebench.results.rounds import TOLERANCE
     from edgebench.run.walk_control import MOST_ROUNDS
     from edgebench.run.walk_records import _DRIFT
     from edgebench.run.walked_limits import _CHARGED_PAGES
@@ -102,7 +102,7 @@ def _walks() -> Iterator[Claim]:
 
 
 def _glossary() -> Iterator[Claim]:
-    from edgebench.results.steady import TOLERANCE
+    from edgebench.results.rounds import TOLERANCE
 
     yield says("up to the last one, within {} % of their", _whole(100 * TOLERANCE))
 

@@ -9,9 +9,10 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from edgebench.records import LimitSetting, Outcome, PhaseSum, TrialRecord
+from msgspec import structs
+
+from edgebench.records import LimitSetting, Outcome, PhaseSum, TrialRecord, WalkReport
 from edgebench.units import MIB
-from edgebench.walk_report import WalkReport
 from tests.analysis.study_results import record, write_sweep
 from tests.made_sweep import Shape, make
 
@@ -61,7 +62,7 @@ def made_up(root: Path) -> dict[str, Path]:
 
 
 def _written(root: Path, records: Sequence[TrialRecord]) -> Path:
-    numbered = [replace(one, trial=f"{n:04d}") for n, one in enumerate(records, 1)]
+    numbered = [structs.replace(one, trial=f"{n:04d}") for n, one in enumerate(records, 1)]
     return write_sweep(root, numbered, {})
 
 

@@ -30,9 +30,8 @@ from edgebench.analysis.verdicts import ALPHA, judged_rows
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.kill_rate import how_watched
-from edgebench.results.stages import START, STEADY
+from edgebench.results.rounds import START, STEADY, TIMES, trial_times
 from edgebench.results.sweep_reader import Sweep
-from edgebench.results.trial_lines import TIMES, trial_times
 from edgebench.results.workload_key import workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edgebench.records import LimitSetting
-from edgebench.results.trial_lines import TIMES
+from edgebench.results.rounds import TIMES
 
 Verdict = Literal["slower", "faster", "more", "less", "same", "unsure", "lost", "gained"]
 #: Verdicts that are regressions.
@@ -19,7 +19,7 @@ REGRESSIONS: tuple[Verdict, ...] = ("slower", "more", "lost")
 class PointComparison:
     """One quantity of one point in both sweeps.
 
-    ``quantity`` is one of :data:`~edgebench.results.trial_lines.TIMES` (seconds), ``throughput``
+    ``quantity`` is one of :data:`~edgebench.results.rounds.TIMES` (seconds), ``throughput``
     (per second, of what ``unit`` names), ``demand`` (bytes) or ``viable`` (share of trials that
     ended ``ok``). ``ratio`` is b / a, with a 95 % interval. ``p`` is corrected. From
     ``least_ratio`` on a change is found 19 times in 20. Missing values: too few repeats, or the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -183,28 +183,6 @@ def _parse_iops(key: str, value: object) -> int:
             remedy="give such a number, or leave it out: then requests are not held",
         )
     return iops
-
-
-@dataclass(frozen=True)
-class StorageReport:
-    """The storage that a trial had, where it was held to a declared speed, or in memory.
-
-    Args:
-        read_bps, write_bps, read_iops, write_iops: as the kernel had them; None: not held.
-        ram: whether swap and weights were on a disk in memory.
-        disks: each disk that was held: its number, name and queue, and what was read there.
-        proof: how each disk did, as it is and held, before the first such trial.
-        not_held: what the declared speed does not hold here, and why.
-    """
-
-    read_bps: int | None = None
-    write_bps: int | None = None
-    read_iops: int | None = None
-    write_iops: int | None = None
-    ram: bool = False
-    disks: list[dict[str, Any]] = field(default_factory=list)
-    proof: list[dict[str, Any]] = field(default_factory=list)
-    not_held: dict[str, str] = field(default_factory=dict)
 
 
 def format_speed(bps: int) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgebench.results.trial_lines import trial_times
+from edgebench.results.rounds import trial_times
 from edgebench.results.workload_key import (
     WorkloadKey,
     brief_names,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+from msgspec import Struct, to_builtins
 
 from edgebench.errors import EdgebenchError
 from edgebench.extras import no_figure
@@ -55,7 +56,11 @@ _MOST_NAMES, _MOST_LIMITS = 3, 3
 
 def print_json(data: Mapping[str, Any]) -> None:
     """One line of JSON on stdout, with the schema's version; paths become texts."""
-    click.echo(json.dumps({"schema": SCHEMA, **data}, default=os.fspath))
+    click.echo(json.dumps({"schema": SCHEMA, **data}, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    return to_builtins(value) if isinstance(value, Struct) else os.fspath(value)
 
 
 def print_answer(sentences: Iterable[str]) -> None:

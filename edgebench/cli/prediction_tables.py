@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgebench.cli.output import print_answer, print_lines, print_table, print_title
-from edgebench.results.stages import START, STEADY
+from edgebench.results.rounds import START, STEADY
 from edgebench.results.workload_key import brief_names
 from edgebench.units import format_duration, format_size, times_as_long
 

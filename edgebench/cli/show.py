@@ -141,7 +141,7 @@ def _limit_words(point: PointFacts) -> str:
 
 
 def _print_workload(one: WorkloadFacts, verbose: bool, networks: Mapping[str, Any]) -> None:
-    from edgebench.results.trial_lines import TRIAL_TIMES
+    from edgebench.results.rounds import TRIAL_TIMES
     from edgebench.words.fits import holder_sentences, least_limit_sentences
     from edgebench.words.labels import energy_column, throughput_column, times_shown
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from edgebench.errors import EdgebenchError, FleetError
 from edgebench.records import TrialRecord

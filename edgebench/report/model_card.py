@@ -8,8 +8,8 @@ from edgebench import __version__
 from edgebench.report.markdown import escaped
 from edgebench.results.facts import WorkloadFacts
 from edgebench.results.point_facts import PointFacts
+from edgebench.results.rounds import START, STEADY
 from edgebench.results.spread import Spread
-from edgebench.results.stages import START, STEADY
 from edgebench.results.sweep_reader import Sweep
 from edgebench.units import format_duration, format_limit, format_size, swap_words
 from edgebench.words.in_short import workload_sentence

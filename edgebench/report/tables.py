@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgebench.analysis.environments import NAMES, value_text
 from edgebench.report.content import ReportTable
 from edgebench.results.facts import WorkloadFacts
-from edgebench.results.stages import START, STEADY
+from edgebench.results.rounds import START, STEADY
 from edgebench.results.workload_key import short_names
 from edgebench.units import format_duration, format_size
 from edgebench.words.labels import energy_column, limit_label, throughput_column, times_shown

@@ -1,61 +1,63 @@
 """Records as columns: numbers side by side, and each text once with a code for every record.
 
-Standard library alone: ``show`` works on a board without numpy.
+Which columns there are follows from the types of the record. Standard library alone: ``show``
+works on a board without numpy.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
 
-from edgebench.accelerator_report import ACCELERATOR_COLUMNS
-from edgebench.boards.storage import StorageSpeed
-from edgebench.records import KillReport, LimitSetting, SamplerReport, TrialRecord, is_number
-from edgebench.results.stages import rounds_repeat
-from edgebench.results.trial_lines import TRIAL_TIMES, trial_times
-from edgebench.working_set import WorkingSet
+import msgspec
+
+from edgebench.records import LimitSetting, TrialRecord, field_kinds, is_number
+from edgebench.results.rounds import TRIAL_TIMES, rounds_of, trial_times
 
 #: The code of a text that is missing.
 NONE = -1
-#: Texts that are JSON.
-JSON_TEXTS = ("settings", "limits", "warnings")
-TEXTS = (
-    *(*JSON_TEXTS, "outcome", "trial", "point", "started_utc", "strategy", "reason"),
-    *("peak_source", "demand_source", "page_cache", "direction", "energy_domain", "machine"),
-)
-_FIELDS = tuple(f.name for f in fields(TrialRecord))
-#: Parts of a record, and what of each is a column: ``sampler_…``, ``storage_…``.
-PARTS = {
-    "sampler": tuple(f.name for f in fields(SamplerReport)),
-    "watched": ("stat_interval_s", "flushes"),
-    "kill": tuple(f.name for f in fields(KillReport)),
-    "storage": tuple(f.name for f in fields(StorageSpeed)),
-    "walk": ("step", "reference_s"),
-    "energy": ("j", "error_j", "round_j", "round_error_j", "execution_j", "execution_error_j"),
-    "sensors": ("readings", "cpu_s", "temperature_max_c", "clock_least_hz"),
-    "accelerator": ACCELERATOR_COLUMNS,
-    "working_set": tuple(f.name for f in fields(WorkingSet)),
+_NUMBER_KINDS = (int, float, bool)
+_KINDS = field_kinds(TrialRecord)
+#: Columns that hold values other than texts: a record's own, None where it is empty.
+_VALUES = ("settings", "limits", "warnings")
+TEXTS = (*_VALUES, *(name for name, kind in _KINDS.items() if kind is str))
+#: A record's own numbers; a bool is 0 or 1.
+NUMBERS = tuple(name for name, kind in _KINDS.items() if kind in _NUMBER_KINDS and name != "schema")
+#: Numbers of reports that are no columns: what the harness was set to, what a trial ended with.
+_LEFT_OUT = {
+    *("watched_usage_interval_s", "watched_slow_interval_s", "watched_quiet_interval_s"),
+    *("watched_quiet_slow_interval_s", "watched_marks_reset_at_boundaries", "sensors_interval_s"),
+    *("accelerator_allocated_bytes", "accelerator_reserved_bytes", "accelerator_process_readings"),
 }
-_ELSEWHERE = {*TEXTS, *PARTS, "schema", "gnu_time", "notes", "missing", "phases", "noise"}
-#: A record's own numbers; a truth is 0 or 1.
-NUMBERS = tuple(name for name in _FIELDS if name not in _ELSEWHERE)
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _numbers_of(part: str, kind: Any) -> tuple[str, ...]:
+    names = [name for name, inner in field_kinds(kind).items() if inner in _NUMBER_KINDS]
+    return tuple(name for name in names if f"{part}_{name}" not in _LEFT_OUT)
+
+
+#: Reports of a record, and what of each is a column: ``sampler_…``, ``storage_…``.
+PARTS = {
+    part: _numbers_of(part, kind)
+    for part, kind in _KINDS.items()
+    if issubclass(kind, msgspec.Struct) and kind is not LimitSetting
+}
+_encode = msgspec.json.Encoder().encode
 #: No trial has a tenth of it; a file with more would fill the memory with columns.
 _MOST_NOISE = 100
 
 
 @dataclass
 class Texts:
-    """One column: the code of each record's text, :data:`NONE` where there is none."""
+    """One column: the code of each record's value, :data:`NONE` where there is none."""
 
     codes: array[int] = field(default_factory=lambda: array("i"))
-    words: list[str] = field(default_factory=list)
+    words: list[Any] = field(default_factory=list)
 
 
 @dataclass
@@ -63,7 +65,7 @@ class ColumnTable:
     """The columns of so many records.
 
     ``numbers`` has :data:`NUMBERS`, those of :data:`PARTS`, ``noise_…``, ``times_…`` (those of
-    :data:`~edgebench.results.trial_lines.TRIAL_TIMES`) and ``rounds_repeat``: NaN where missing,
+    :data:`~edgebench.results.rounds.TRIAL_TIMES`) and ``rounds_repeat``: NaN where missing,
     and no column where all are.
     """
 
@@ -82,8 +84,8 @@ class ColumnTable:
         known = [value for value in map(column.__getitem__, rows) if value == value]
         return list(map(int, known)) if name.endswith("_bytes") else known
 
-    def words(self, name: str, rows: Iterable[int]) -> list[str | None]:
-        """A text of these records."""
+    def words(self, name: str, rows: Iterable[int]) -> list[Any]:
+        """A text of these records, or one of their other values; None where there is none."""
         column = self.texts[name]
         # The last one is for those without.
         return list(map([*column.words, None].__getitem__, map(column.codes.__getitem__, rows)))
@@ -108,24 +110,23 @@ def columns_of(records: Sequence[TrialRecord]) -> ColumnTable:
     for key in islice(dict.fromkeys(chain.from_iterable(r.noise for r in records)), _MOST_NOISE):
         noise = [record.noise.get(key) for record in records]
         table.add_number(f"noise_{key}", [one if is_number(one) else None for one in noise])
-    times = [trial_times(record) for record in records]
+    rounds = list(map(rounds_of, records))
+    times = list(map(trial_times, records, rounds))
     for name in TRIAL_TIMES:
         table.add_number(f"times_{name}", [one.get(name) for one in times])
-    table.add_number("rounds_repeat", list(map(rounds_repeat, records)))
+    table.add_number("rounds_repeat", [one.repeat for one in rounds])
     return table
 
 
 def _texts(name: str, records: Sequence[TrialRecord]) -> Texts:
-    values = map(attrgetter(name), records)
-    codes: dict[str, int] = {}
-    texts = Texts()
-    for text in map(_as_json, values) if name in JSON_TEXTS else values:
-        texts.codes.append(NONE if text is None else codes.setdefault(text, len(codes)))
-    texts.words = list(codes)
-    return texts
-
-
-def _as_json(value: Any) -> str | None:
-    if isinstance(value, LimitSetting):
-        value = vars(value)
-    return _encode(value) if value or value == {} else None
+    """The column of a text, or of values told apart by their JSON."""
+    values: Sequence[Any] = list(map(attrgetter(name), records))
+    keys: Sequence[Any] = values
+    if name in _VALUES:
+        keys = [_encode(value) if value or value == {} else None for value in values]
+    unique = dict.fromkeys(keys)
+    unique.pop(None, None)
+    numbers = {key: number for number, key in enumerate(unique)}
+    firsts = dict(zip(reversed(keys), reversed(values), strict=True))
+    codes = map({**numbers, None: NONE}.__getitem__, keys)
+    return Texts(array("i", codes), [firsts[key] for key in numbers])

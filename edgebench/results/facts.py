@@ -15,8 +15,8 @@ from typing import Any
 from edgebench.kills import LOST
 from edgebench.records import LimitSetting
 from edgebench.results.point_facts import PointFacts, point_facts
+from edgebench.results.rounds import START, STEADY
 from edgebench.results.spread import SLIGHT, Ratio, Spread, ratio_of
-from edgebench.results.stages import START, STEADY
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.workload_key import WorkloadKey, workload_names
 

@@ -40,7 +40,7 @@ from edgebench.results.layout import (
     read_json,
     whole_length,
 )
-from edgebench.results.sweep_reader import read_records
+from edgebench.results.trial_lines import read_records
 from edgebench.safe_files import (
     PART,
     make_folder,

@@ -7,16 +7,17 @@ up to 2**53), so that arithmetic, fits and figures need no special case.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from msgspec.structs import asdict
 
-from edgebench.records import WRITTEN, PhaseSum, TrialRecord
+from edgebench.records import LimitSetting, PhaseSum, TrialRecord, field_kinds
 from edgebench.results.columns import PARTS
-from edgebench.results.stages import STEADY, round_stages
+from edgebench.results.rounds import STEADY, round_stages
 from edgebench.results.sweep_reader import Sweep, settings_columns
+from edgebench.results.trial_lines import SETTING_TYPES
 from edgebench.results.workload_key import HELD
 
 #: Which trial it is.
@@ -31,17 +32,8 @@ TRAINING = (
 #: The engine and its options; missing of torch, and where an option is the engine's own. The
 #: accelerator is missing where torch computes on the processor.
 ENGINE = (
-    *(
-        "engine",
-        "arena",
-        "memory_pattern",
-        "optimization",
-        "prepacking",
-        "xnnpack",
-        "onednn",
-        "xla",
-        "accelerator",
-    ),
+    *("engine", "arena", "memory_pattern", "optimization", "prepacking", "xnnpack", "onednn"),
+    *("xla", "accelerator"),
 )
 #: Settings of text generation, and the unit of a program's throughput.
 GENERATION = ("prompt", "new_tokens", "unit")
@@ -51,58 +43,33 @@ SETTINGS = (
     *("workers", "page_cache", "gc", "command", *ENGINE, *TRAINING),
     *GENERATION,
 )
-#: The limits asked for.
-LIMITS = ("limit_label", *WRITTEN, *HELD)
+#: The limits asked for: the column → the key of a record's limits.
+LIMITS = {f"limit_{key}" if key == "label" else key: key for key in field_kinds(LimitSetting)}
 #: What sets workloads apart, as columns: their settings, and the limits other than memory.
 DISTINCT = (*SETTINGS, *HELD)
 #: Settings, limits and outcome that rows of phases and layers carry over from their trial.
 CARRIED = (*LIMITS, "limit_bytes", "outcome", "saturated", "demand_bytes", "workload_demand_bytes")
-_NOT_COLUMNS = {
-    *("settings", "limits", *PARTS, "phases", "notes", "noise", "missing", "gnu_time"),
-    *("schema", "warnings"),
+_SCALARS = {
+    name: kind
+    for name, kind in field_kinds(TrialRecord).items()
+    if kind in (str, int, float, bool) and name != "schema"
 }
-_SCALARS = tuple(f.name for f in fields(TrialRecord) if f.name not in _NOT_COLUMNS)
-_PHASE = ("wall_s", "cpu_s", "peak_bytes", "major_faults", "passes")
+_PHASE = tuple(name for name in field_kinds(PhaseSum) if name not in ("round", "network", "phase"))
 #: What a trial's rounds come to, and the columns of lines that have it.
 ROUND_TIMES = {
     "start_s": "times_start",
     "steady_s": "times_steady",
     "rounds_repeat": "rounds_repeat",
 }
-#: Columns of truths, any of which may be missing.
-TRUTHS = {"saturated", "killed_with_swap_free", "rounds_repeat"}
+#: Columns of bools, any of which may be missing.
+TRUTHS = {*(name for name, kind in _SCALARS.items() if kind is bool), "rounds_repeat"}
 INTEGERS = {"block", "repeat", "round", "passes"}
 TEXTS = {
-    *(
-        "sweep",
-        "device",
-        "workload",
-        "trial",
-        "point",
-        "limit_label",
-        "swap_kind",
-        "storage",
-        "board",
-        "outcome",
-        "direction",
-        "reason",
-    ),
-    *("peak_source", "demand_source", "energy_domain", "warnings", "pipeline", "phase", "stage"),
-    *("domain", "machine"),
-    *(
-        "kind",
-        "network",
-        "schedule",
-        "loader",
-        "page_cache",
-        "gc",
-        "command",
-        "name",
-        "type",
-        "part",
-    ),
-    *("framework", "data", "shape", "activation", "optimizer", "precision", "trained", "start"),
-    *("engine", "optimization", "unit", "accelerator"),
+    *(name for name, kind in _SCALARS.items() if kind is str),
+    *(name for name, key in LIMITS.items() if field_kinds(LimitSetting)[key] is str),
+    *(name for name in SETTINGS if SETTING_TYPES.get(name) is str),
+    *("sweep", "device", "workload", "command", "warnings", "pipeline", "phase", "stage", "domain"),
+    *("name", "type", "part"),
 }
 TRIAL_COLUMNS = tuple(
     dict.fromkeys(
@@ -124,10 +91,10 @@ def phases_frame(sweeps: Iterable[Sweep], trials: pd.DataFrame) -> pd.DataFrame:
             stages = round_stages(record)
             about = {"sweep": sweep.name, "trial": record.trial}
             rows += [
-                {**about, "stage": stages.get(phase.round), **vars(phase)}
+                {**about, "stage": stages.get(phase.round), **asdict(phase)}
                 for phase in record.phases
             ]
-    own = ("sweep", "trial", "stage", *(f.name for f in fields(PhaseSum)))
+    own = ("sweep", "trial", "stage", *field_kinds(PhaseSum))
     return with_trial(typed(rows, own), trials, PHASE_COLUMNS)
 
 

@@ -23,7 +23,7 @@ from edgebench.results.frames import (
     typed_columns,
     with_trial,
 )
-from edgebench.results.stages import round_stages
+from edgebench.results.rounds import round_stages
 from edgebench.results.sweep_reader import Sweep
 from edgebench.safe_reading import check_unpacked, open_to_read
 from edgebench.spans import Span, finished_spans

@@ -22,7 +22,7 @@ from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
 from edgebench.safe_files import open_file
 from edgebench.safe_reading import open_to_read, read_file
-from edgebench.text import are_plain, is_plain, safe_json
+from edgebench.text import is_plain, safe_json
 
 TRIALS = "trials.jsonl"
 SCENARIO = "scenario.toml"
@@ -133,22 +133,16 @@ def _decoded(line: bytes) -> Any:
     return safe_json(line)
 
 
-def parse_lines(data: bytes) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Each line's number (from 1) and object; None for a damaged one."""
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if line:
-            yield number, parse_line(line)
-
-
 def parse_objects(data: bytes) -> list[dict[str, Any]]:
     """The objects of all lines; damaged ones are left out."""
-    if are_plain(data):
+    if is_plain(data):
         # All at once, which is faster; if one is damaged, line by line.
         with contextlib.suppress(msgspec.MsgspecError):
             found = _DECODER.decode_lines(data)
             if len(found) == data.count(b"\n") + (not data.endswith(b"\n")):
                 return [one for one in found if isinstance(one, dict)]
-    return [one for _, one in parse_lines(data) if one is not None]
+    parsed = (parse_line(line) for line in data.split(b"\n") if line)
+    return [one for one in parsed if one is not None]
 
 
 def is_being_written(path: Path) -> bool:

@@ -10,16 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
 from edgebench.errors import ResultsError, UnsafePathError
-from edgebench.records import LimitSetting
+from edgebench.records import Count, LimitSetting, Number
 from edgebench.results.layout import LIVE, json_bytes, read_json
-from edgebench.results.record_types import Count, Number, is_whole_limit
 from edgebench.safe_files import remove_file, write
 from edgebench.safe_reading import open_to_read
 
@@ -32,8 +30,7 @@ _Columns = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class LiveTrial:
+class LiveTrial(msgspec.Struct, frozen=True):
     """The trial that runs now. ``started_ns`` is ``CLOCK_MONOTONIC``, of the boot ``boot_id``.
 
     ``folder`` is the scratch folder; ``fast_columns`` and ``stat_columns`` name the int64 columns
@@ -65,7 +62,7 @@ def write_live_trial(path: Path, live: LiveTrial) -> None:
     """Write the trial that starts to ``live.json``; if the disk is full, there is none."""
     # Neither synced nor renamed: it is no result, and half a file is ignored.
     with contextlib.suppress(OSError, UnsafePathError):
-        write(path, json_bytes(asdict(live)))
+        write(path, json_bytes(msgspec.to_builtins(live)))
 
 
 def remove_live_trial(path: Path) -> None:
@@ -80,12 +77,10 @@ def read_live_trial(sweep: Path) -> LiveTrial | None:
     None also if a value is not what it should be, or ``folder`` is not a scratch folder.
     """
     try:
-        data = read_json(Path(sweep) / LIVE)
-        live = msgspec.convert(data, LiveTrial)
+        live = msgspec.convert(read_json(Path(sweep) / LIVE), LiveTrial)
     except (ResultsError, msgspec.ValidationError):
         return None
-    whole = asdict(live.limits).keys() <= data["limits"].keys() and is_whole_limit(data["limits"])
-    sound = whole and _SCRATCH.fullmatch(Path(live.folder).name)
+    sound = _SCRATCH.fullmatch(Path(live.folder).name)
     return live if sound and live.boot_id == boot_id() else None
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from edgebench.results.point_facts import PointFacts, point_facts
+from edgebench.results.rounds import START, STEADY
 from edgebench.results.spread import Spread
-from edgebench.results.stages import START, STEADY
 from edgebench.results.sweep_reader import Sweep
 from edgebench.units import format_size
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import Any
 
 from edgebench.kills import ended_in
 from edgebench.measures.machine.noise import spread_warnings
-from edgebench.records import LimitSetting, limit_setting
+from edgebench.records import LimitSetting
 from edgebench.results.columns import NONE, ColumnTable
 from edgebench.results.kill_rate import KillRate
 from edgebench.results.point_energy import PointEnergy, point_energy
@@ -21,10 +20,10 @@ from edgebench.results.point_times import (
     rounds_before_end,
     steady_relative,
 )
-from edgebench.results.record_types import is_whole_limit
+from edgebench.results.rounds import START, STEADY
 from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
-from edgebench.results.stages import START, STEADY
 from edgebench.results.sweep_reader import Sweep, timed_in
+from edgebench.results.trial_lines import parse_limits
 from edgebench.results.working_sets import working_sets
 from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
@@ -34,7 +33,7 @@ from edgebench.throughput import THROUGHPUT, throughput_unit
 class PointFacts:
     """What is known of one point so far.
 
-    ``times_s`` and ``slowdowns`` have those of :data:`~edgebench.results.trial_lines.TRIAL_TIMES`
+    ``times_s`` and ``slowdowns`` have those of :data:`~edgebench.results.rounds.TRIAL_TIMES`
     that the point has; only trials that ended ``ok`` count in them. ``limit_bytes`` is as the
     kernel rounded it. ``unsteady`` counts the trials whose rounds don't repeat, of those with
     enough of them to tell. ``ratios`` are the same as ``slowdowns`` with the intervals that repeats
@@ -204,7 +203,7 @@ def _table(data: object) -> dict[str, Any]:
 
 
 def _limits(data: dict[str, Any]) -> LimitSetting:
-    return limit_setting(data) if is_whole_limit(data) else LimitSetting()
+    return parse_limits(data) or LimitSetting()
 
 
 def _point(
@@ -295,7 +294,7 @@ def _noise(columns: ColumnTable, rows: Sequence[int]) -> list[str]:
     return words + [
         f"trial {trial}: {warning}"
         for trial, listed in zip(trials, lists, strict=True)
-        for warning in json.loads(listed or "[]")
+        for warning in listed or ()
     ]
 
 

@@ -7,17 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from edgebench.kills import TOO_TIGHT
+from edgebench.results.rounds import STEADY, TRIAL_TIMES, steadiness
 from edgebench.results.spread import Spread, spread_of
-from edgebench.results.stages import STEADY
-from edgebench.results.steady import steadiness
-from edgebench.results.trial_lines import TRIAL_TIMES
 from edgebench.results.walk_visits import is_one_walk, unlimited_around, walk_numbers
 
 if TYPE_CHECKING:
-    from edgebench.records import TrialRecord
+    from edgebench.records import TrialRecord, WalkReport
     from edgebench.results.columns import ColumnTable
     from edgebench.results.sweep_reader import Sweep
-    from edgebench.walk_report import WalkReport
 
 
 class WalkedRows:

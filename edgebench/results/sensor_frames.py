@@ -14,7 +14,7 @@ from edgebench.measures.machine.sensors.sensor import ENERGY, MISSING, POWER, QU
 from edgebench.records import TrialRecord
 from edgebench.results.frames import about_trial, typed
 from edgebench.results.layer_frames import sample_table
-from edgebench.results.stages import round_stages
+from edgebench.results.rounds import round_stages
 from edgebench.results.sweep_reader import Sweep
 from edgebench.safe_reading import open_to_read
 from edgebench.spans import finished_spans

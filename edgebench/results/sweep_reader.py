@@ -19,7 +19,7 @@ from typing import Any
 
 from edgebench.errors import ResultsError
 from edgebench.measures.strategy import Reading
-from edgebench.records import TrialRecord, is_number
+from edgebench.records import UP, TrialRecord, is_number
 from edgebench.results.columns import ColumnTable, columns_of
 from edgebench.results.layout import (
     COMPLETE,
@@ -36,10 +36,9 @@ from edgebench.results.layout import (
     parse_objects,
     read_json,
 )
-from edgebench.results.trial_lines import final_records, whole_records
+from edgebench.results.trial_lines import read_records
 from edgebench.safe_reading import open_to_read, read_text
 from edgebench.units import format_size
-from edgebench.walk_report import UP
 from edgebench.workloads.memory_settings import DEFAULT
 
 NO_RESULTS_REMEDY = "make some: edgebench run quickstart"
@@ -173,19 +172,6 @@ def timed_in(plan: object) -> list[dict[str, Any]]:
     """The timed trials of a plan as ``resolved.json`` keeps it."""
     listed = plan if isinstance(plan, list) else []
     return [one for one in listed if isinstance(one, dict) and one.get("strategy") is None]
-
-
-def read_records(path: Path, warnings: list[str]) -> list[TrialRecord]:
-    """The records of ``trials.jsonl``, one a trial: its final one, else its latest.
-
-    Raises:
-        ResultsError: unreadable, or a newer version's.
-    """
-    try:
-        with open_to_read(path) as file:
-            return final_records(whole_records(file, path, warnings), warnings)
-    except OSError as error:
-        raise ResultsError(f"can't read it: {error.strerror}", where=str(path)) from None
 
 
 def _apart(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from edgebench.records import LimitSetting, limit_setting
+from edgebench.records import LimitSetting
 from edgebench.results.columns import NUMBERS, PARTS, Texts
 from edgebench.results.columns import TEXTS as TEXTS_OF_LINES
 from edgebench.results.frames import LIMITS, ROUND_TIMES, TEXTS, TRIAL_COLUMNS, TRUTHS
@@ -31,9 +30,10 @@ class Choice:
     values: Sequence[Any] | NDArray[Any]
 
     @classmethod
-    def of(cls, texts: Texts, make: Callable[[str], Any] = str) -> Choice:
-        """A column of texts; ``make`` says what each of them comes to."""
-        return cls(np.array(texts.codes, dtype=np.int32), list(map(make, texts.words)))
+    def of(cls, texts: Texts, make: Callable[[Any], Any] | None = None) -> Choice:
+        """A column of texts or other values; ``make`` says what each of them comes to."""
+        words = list(map(make, texts.words)) if make else texts.words
+        return cls(np.array(texts.codes, dtype=np.int32), words)
 
     @classmethod
     def constant(cls, value: Any, rows: int) -> Choice:
@@ -88,16 +88,13 @@ class _Source:
     def __init__(self, sweep: Sweep) -> None:
         self._sweep = sweep
         self._table = sweep.columns
-        self._settings = Choice.of(self._table.texts["settings"], json.loads)
+        self._settings = Choice.of(self._table.texts["settings"])
+        self._limits = Choice.of(self._table.texts["limits"])
 
     @cached_property
     def _set(self) -> list[dict[str, Any]]:
         """Each of the settings as plain columns."""
         return [settings_columns(one) for one in self._settings.values]
-
-    @cached_property
-    def _limits(self) -> Choice:
-        return Choice.of(self._table.texts["limits"], lambda text: limit_setting(json.loads(text)))
 
     def names(self) -> set[str]:
         """The columns that not all sweeps have."""
@@ -111,8 +108,8 @@ class _Source:
         if name in ("sweep", "device"):
             return Choice.constant(getattr(self._sweep, "name" if name == "sweep" else name), rows)
         if name in LIMITS:
-            key = name.removeprefix("limit_")
-            return Choice(self._limits.codes, [getattr(one, key) for one in self._limits.values])
+            values = [getattr(one, LIMITS[name]) for one in self._limits.values]
+            return Choice(self._limits.codes, values)
         if name == "workload":
             return self._workloads()
         if name == "page_cache":
@@ -156,7 +153,7 @@ class _Source:
         return Choice(codes.astype(np.int32), [*own.values, *asked])
 
     def _warnings(self) -> Choice:
-        listed = Choice.of(self._table.texts["warnings"], lambda text: "; ".join(json.loads(text)))
+        listed = Choice.of(self._table.texts["warnings"], "; ".join)
         return Choice(listed.codes + np.int32(1), ["", *listed.values])
 
 

@@ -1,14 +1,24 @@
-"""Lines of ``trials.jsonl`` as records: which are whole, damaged or incomplete, which are used."""
+"""Lines of ``trials.jsonl`` as records: decoded and checked, and which of them count."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
-from edgebench.records import FINAL_OUTCOMES, PhaseSum, TrialRecord
+import msgspec
+
+from edgebench.errors import ResultsError
+from edgebench.records import (
+    FINAL_OUTCOMES,
+    Count,
+    LimitSetting,
+    Number,
+    Positive,
+    SignedCount,
+    TrialRecord,
+)
 from edgebench.results.layout import (
     MOST_LINE_BYTES,
     TRIALS,
@@ -16,50 +26,178 @@ from edgebench.results.layout import (
     parse_line,
     whole_lines,
 )
-from edgebench.results.record_types import find_fault, sound_notes
-from edgebench.results.stages import START, STEADY, round_stages
+from edgebench.safe_reading import open_to_read
+from edgebench.text import is_plain
 
 TORN = f"{TRIALS}: the last line is torn; its trial is not counted"
-#: What a point's times are of. ``start`` is the first round's time on the clock, ``steady`` that of
-#: the steady rounds (none where only one was run). ``total`` is the one answer where there may be
-#: only one: ``steady``, else ``start``, else (a workload without rounds) the whole trial's time.
-#: Phases are of the same rounds as ``total``; ``execute`` is one warm execution, ``decode`` one
-#: generated token.
-TIMES = (
-    *("total", "start", "steady", "load", "first", "execute", "prefill", "decode"),
-    *("data", "forward", "backward", "step", "graph"),
-)
-#: The import of the runtime in a fresh process, before any round: no part of the times above.
-IMPORT = "import"
-#: What is timed of each trial.
-TRIAL_TIMES = (*TIMES, IMPORT)
+#: The fault of a line that can't be parsed.
+NO_JSON = "it is no JSON object"
+_Words = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+#: Settings → their type; None is always possible, and other settings are of any type.
+SETTING_TYPES: Mapping[str, Any] = {
+    "kind": str,
+    "networks": _Words,
+    "command": _Words,
+    "env": dict[str, str],
+    "learning_rate": Number,
+    "stop_after_s": Number,
+    "seed": SignedCount,
+    **dict.fromkeys(("reset", "files"), tuple[str, ...]),
+    **dict.fromkeys(("checkpoint", "references"), dict[str, Any]),
+    **dict.fromkeys(("warm", "depth", "width", "draw", "background_bytes"), Count),
+    **dict.fromkeys(
+        (
+            *("batch", "image", "rounds", "workers", "threads", "interop_threads", "prompt"),
+            *("new_tokens", "kernel", "stack", "channels", "passes", "accumulation", "classes"),
+            *("examples", "steps", "epochs"),
+        ),
+        Positive,
+    ),
+    **dict.fromkeys(
+        (
+            *("schedule", "loader", "engine", "gc", "page_cache", "precision", "accelerator"),
+            *("network", "data", "optimizer", "activation", "trained", "start", "framework"),
+            *("shape", "loss", "page_advice", "optimization", "remedy", "unit", "cwd"),
+        ),
+        str,
+    ),
+    **dict.fromkeys(
+        (
+            *("backward", "compiled", "checkpointing", "per_layer", "evaluate", "arena", "xla"),
+            *("memory_pattern", "prepacking", "xnnpack", "onednn", "malloc_trim", "huge_pages"),
+        ),
+        bool,
+    ),
+}
+#: Kind of workload → settings that each of its trials has.
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "inference": ("networks",),
+    "convolution": ("kernel", "stack", "batch", "channels", "image", "backward", "warm"),
+    "training": ("network", "batch"),
+    "command": ("command",),
+}
 
 
-def read_record(line: dict[str, Any], path: Path) -> TrialRecord | str:
-    """The record in a line of ``trials.jsonl``, or what is wrong with it.
+def _settings_type(needed: tuple[str, ...] = ()) -> Any:
+    always = ("kind", *needed)
+    optional: list[Any] = [(k, t | None, None) for k, t in SETTING_TYPES.items() if k not in always]
+    fields = [*((key, SETTING_TYPES[key]) for key in always), *optional]
+    return msgspec.defstruct("Settings", fields, kw_only=True, gc=False)
+
+
+class _SystemMemory(msgspec.Struct, gc=False):
+    interval_s: Number
+    mean_bytes: Number | None
+    samples: Count
+
+
+_SETTINGS_OF: dict[object, Any] = {kind: _settings_type(needed) for kind, needed in _NEEDED.items()}
+_OTHER_SETTINGS = _settings_type()
+#: Notes that are read → their type; the workload writes them.
+_NOTES: dict[str, Any] = {
+    "held_bytes": dict[str, Count],
+    "system_memory": list[_SystemMemory],
+    "loss": float,
+    "test_accuracy": float,
+}
+_DECODER = msgspec.json.Decoder(TrialRecord)
+_encode = msgspec.json.Encoder().encode
+
+
+def parse_record(line: bytes, path: Path) -> TrialRecord | str:
+    """The record in a line of ``trials.jsonl``, or what is wrong with it, as ``key: what``.
+
+    Keys may be missing where they have a default; unknown keys are left out, and notes of a wrong
+    type.
 
     Raises:
         ResultsError: a newer version wrote it.
     """
-    if isinstance(line.get("schema"), int):
-        check_schema(line["schema"], path)
-    if fault := find_fault(line):
-        return fault
-    record = TrialRecord.from_json(line)
-    return replace(record, notes=sound_notes(record.notes)) if record.notes else record
+    try:
+        if is_plain(line):
+            return _checked(_DECODER.decode(line))
+    except msgspec.MsgspecError:
+        # Read again below: it may hold what only the slower parser reads, or is damaged.
+        pass
+    data = parse_line(line)
+    if data is None:
+        return NO_JSON
+    if isinstance(data.get("schema"), int):
+        check_schema(data["schema"], path)
+    return convert_record(data)
 
 
-def whole_records(file: BinaryIO, path: Path, warnings: list[str]) -> list[TrialRecord]:
-    """The records of a file. What isn't whole at the end is torn, not damaged.
+def convert_record(data: Mapping[str, Any]) -> TrialRecord | str:
+    """As :func:`parse_record`, of a line that is parsed."""
+    try:
+        return _checked(msgspec.convert(data, TrialRecord))
+    except msgspec.ValidationError as error:
+        return _fault(error)
+
+
+def parse_limits(data: object) -> LimitSetting | None:
+    """The limits of a point; None: a value is not possible."""
+    try:
+        return msgspec.convert(data, LimitSetting)
+    except msgspec.ValidationError:
+        return None
+
+
+def _checked(record: TrialRecord) -> TrialRecord:
+    if fault := _settings_fault(_encode(record.settings)):
+        raise msgspec.ValidationError(f"settings: {fault}")
+    notes = record.notes
+    for key in _NOTES.keys() & notes.keys():
+        if not _is_sound(notes[key], _NOTES[key]):
+            del notes[key]
+    return record
+
+
+@lru_cache(maxsize=4096)
+def _settings_fault(settings: bytes) -> str | None:
+    """What is wrong with settings in JSON; None: nothing. All trials of a point have the same."""
+    kind = msgspec.json.decode(settings).get("kind")
+    known = _SETTINGS_OF.get(kind) if isinstance(kind, str) else None
+    try:
+        msgspec.json.decode(settings, type=known or _OTHER_SETTINGS)
+    except msgspec.ValidationError as error:
+        return _fault(error)
+    return None
+
+
+def _is_sound(value: object, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _fault(error: msgspec.ValidationError) -> str:
+    what, _, place = str(error).partition(" - at `$")
+    place = place.strip("`").removeprefix(".")
+    return f"{place}: {what}" if place else what
+
+
+def read_records(path: Path, warnings: list[str]) -> list[TrialRecord]:
+    """The records of ``trials.jsonl``, one a trial: its final one, else its latest.
 
     Args:
-        file: read from here on.
-        path: the file's, for messages.
-        warnings: gets a sentence for each damaged line.
+        path: the file.
+        warnings: gets a sentence for each damaged line, and each trial with several records.
 
     Raises:
-        ResultsError: a newer version wrote one of them.
+        ResultsError: unreadable, or a newer version's.
     """
+    try:
+        with open_to_read(path) as file:
+            return _final(_whole(file, path, warnings), warnings)
+    except OSError as error:
+        raise ResultsError(f"can't read it: {error.strerror}", where=str(path)) from None
+
+
+def _whole(file: BinaryIO, path: Path, warnings: list[str]) -> list[TrialRecord]:
+    """The records of whole lines. What isn't whole at the end is torn, not damaged."""
     records: list[TrialRecord] = []
     #: Lines that are no JSON, with none behind them yet: torn if they are the last ones.
     torn: list[int] = []
@@ -68,13 +206,12 @@ def whole_records(file: BinaryIO, path: Path, warnings: list[str]) -> list[Trial
         end += len(lines)
         for line in lines.split(b"\n")[:-1]:
             number += 1
-            data = parse_line(line) if line else None
-            if data is None:
+            record = parse_record(line, path) if line else NO_JSON
+            if record is NO_JSON:
                 torn += [number] if line else []
                 continue
-            warnings += [_damage(one, "it is no JSON object") for one in torn]
+            warnings += [_damage(one, NO_JSON) for one in torn]
             torn = []
-            record = read_record(data, path)
             if isinstance(record, str):
                 warnings.append(_damage(number, record))
             else:
@@ -91,13 +228,8 @@ def _damage(number: int, what: str) -> str:
     return f"{TRIALS} line {number} is damaged and is left out: {what}"
 
 
-def final_records(records: Iterable[TrialRecord], warnings: list[str]) -> list[TrialRecord]:
-    """The records that count, one a trial: its final one, else its latest.
-
-    Args:
-        records: in the order in which they were made.
-        warnings: gets a sentence for each trial that has more than one record.
-    """
+def _final(records: Iterable[TrialRecord], warnings: list[str]) -> list[TrialRecord]:
+    """The records that count, one a trial; ``records`` are in the order they were made."""
     latest: dict[str, TrialRecord] = {}
     for record in records:
         trial, known = record.trial, latest.get(record.trial)
@@ -108,32 +240,3 @@ def final_records(records: Iterable[TrialRecord], warnings: list[str]) -> list[T
             warnings.append(f"trial {trial} was made again: it ended as {known.outcome}")
         latest[trial] = record
     return list(latest.values())
-
-
-def trial_times(record: TrialRecord) -> dict[str, float]:
-    """One trial's seconds, by :data:`TRIAL_TIMES`; empty unless it ended ``ok``.
-
-    A phase is summed over the networks of a round; then comes the median of the rounds that
-    ``total`` is of.
-    """
-    if record.outcome != "ok":
-        return {}
-    stages = round_stages(record)
-    wanted = STEADY if STEADY in stages.values() else START
-    rounds: dict[str, dict[int, float]] = {}
-    for phase in record.phases:
-        if stages.get(phase.round, wanted) == wanted:
-            by_round = rounds.setdefault(phase.phase, {})
-            seconds = phase.wall_s / phase.passes
-            by_round[phase.round] = by_round.get(phase.round, 0.0) + seconds
-    known = {name: statistics.median(by_round.values()) for name, by_round in rounds.items()}
-    known |= {stages[p.round]: p.wall_s for p in record.phases if _is_start(p, stages)}
-    if "round" in known:
-        known |= {wanted: known["round"]}
-    total = known.get("round", record.wall_s)
-    known |= {} if total is None else {"total": total}
-    return {name: known[name] for name in TRIAL_TIMES if name in known}
-
-
-def _is_start(phase: PhaseSum, stages: Mapping[int, str]) -> bool:
-    return phase.phase == "round" and stages[phase.round] == START

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from edgebench.records import WorkingSet, field_kinds
 from edgebench.results.spread import Spread, spread_of
-from edgebench.working_set import WorkingSet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from edgebench.results.columns import ColumnTable
 
 #: Columns whose sum it is; what is only cached is no part of it.
-COLUMNS = tuple(f"working_set_{p.name}" for p in fields(WorkingSet) if p.name != "cached_bytes")
+COLUMNS = tuple(f"working_set_{name}" for name in field_kinds(WorkingSet) if name != "cached_bytes")
 
 
 def working_sets(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:

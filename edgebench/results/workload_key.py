@@ -6,13 +6,15 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from msgspec import structs
+
 from edgebench.boards.board import emulation_words
 from edgebench.boards.storage import AS_IS, storage_words
-from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting, limit_setting
+from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting, field_kinds
 from edgebench.results.columns import ColumnTable
 from edgebench.results.sweep_reader import settings_columns
 from edgebench.units import format_size
@@ -25,7 +27,7 @@ _SEPARATOR = " · "
 #: The limits in which trials of one workload differ.
 MEMORY = ("label", *WRITTEN)
 #: All other limits: trials that differ in one are of different workloads.
-HELD = tuple(field.name for field in fields(LimitSetting) if field.name not in MEMORY)
+HELD = tuple(name for name in field_kinds(LimitSetting) if name not in MEMORY)
 #: Swap: an unlimited trial with another one still tells what no limit costs.
 SWAP = ("swap_kind", "swap_bytes")
 #: Setting of training or an engine → its usual value, not in the label; the words for another.
@@ -103,7 +105,7 @@ class WorkloadKey:
 
 def but_for(limits: LimitSetting, names: tuple[str, ...]) -> LimitSetting:
     """The limits, with these as if they were not asked for."""
-    return replace(limits, **{name: getattr(_NOTHING, name) for name in names})
+    return structs.replace(limits, **{name: getattr(_NOTHING, name) for name in names})
 
 
 _NOTHING = LimitSetting()
@@ -116,11 +118,7 @@ def workloads_of(table: ColumnTable) -> tuple[list[int], list[WorkloadKey]]:
     pairs: dict[tuple[int, int], int] = {}
     both = zip(settings.codes, limits.codes, strict=True)
     codes = [pairs.setdefault(pair, len(pairs)) for pair in both]
-    made = [
-        WorkloadKey.of(json.loads(settings.words[one]), limit_setting(json.loads(limits.words[at])))
-        for one, at in pairs
-    ]
-    return codes, made
+    return codes, [WorkloadKey.of(settings.words[one], limits.words[at]) for one, at in pairs]
 
 
 def workload_label(settings: Mapping[str, Any]) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
-from edgebench.accelerator_report import AcceleratorReport
-from edgebench.records import TrialRecord, is_count, is_number
+from msgspec.structs import replace
+
+from edgebench.records import AcceleratorReport, TrialRecord, is_count, is_number
 from edgebench.run.accelerator_watch import AcceleratorReadings
 
 _TOLD = frozenset(

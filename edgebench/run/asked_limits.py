@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import UsageError, WorkloadError

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from edgebench.errors import MachineError
 from edgebench.records import LimitSetting
 from edgebench.run.limit_control import ROOM
@@ -116,7 +118,7 @@ class CalibrationPlan:
         for storage in self.disks.speeds:
             area = self._area(of, _HELD_SHARE, _HELD[of])
             point = self._scan(f"{of}-{storage}", [area])
-            yield replace(point, limits=replace(point.limits, storage=storage))
+            yield replace(point, limits=structs.replace(point.limits, storage=storage))
 
     def _hot_base(self) -> Point:
         """The runtime without a limit, and then below one that a scan alone would fill."""

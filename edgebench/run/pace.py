@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from edgebench.records import TrialRecord
-from edgebench.results.stages import START, STEADY
-from edgebench.results.trial_lines import trial_times
+from edgebench.results.rounds import START, STEADY, trial_times
 from edgebench.scenario.points import PlannedTrial
 from edgebench.spans import BEFORE_ROUNDS
 from edgebench.throughput import reads_throughput

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from edgebench.boards.storage import AS_IS_REMEDY, StorageReport, StorageSpeed, parse_storage
+from edgebench.boards.storage import AS_IS_REMEDY, StorageSpeed, parse_storage
 from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup
@@ -21,6 +21,7 @@ from edgebench.cgroups.swap import SwapControl
 from edgebench.errors import CgroupError, MachineError
 from edgebench.measures.machine.disks import SWAP_FILES, WholeDisk, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.records import StorageReport
 from edgebench.run.proof_file import proof_file
 from edgebench.run.storage_places import StoragePlaces, swap_areas
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from edgebench.caller_process import CallError, call_as_caller
 from edgebench.identity import Identity
@@ -88,7 +89,7 @@ class StrategyTrial:
             reading = msgspec.convert(told, Reading)
         except (CallError, msgspec.ValidationError) as error:
             # Whatever a profiler left: it costs its own figures, and the sweep goes on.
-            return replace(record, missing={**record.missing, "reading": str(error)})
+            return structs.replace(record, missing={**record.missing, "reading": str(error)})
         finally:
             remove_folder(self.folder)
         data = json.dumps(reading.to_json(), separators=(",", ":")).encode()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import to_builtins
 
 from edgebench.errors import ResultsError
 from edgebench.results.folder import ResultsFolder, find_unfinished
@@ -51,7 +52,7 @@ class PlannedSweep:
         said: dict[str, Any] = {
             "fingerprint": self.fingerprint,
             "scenario": self.scenario.model_dump(mode="json"),
-            "points": [asdict(point) for point in self.points],
+            "points": [to_builtins(point) for point in self.points],
             "plan": [asdict(planned) for planned in self.planner.first()],
         }
         said |= {KEY: asdict(in_turn)} if in_turn else {}

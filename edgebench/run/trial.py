@@ -15,6 +15,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from edgebench.cgroups.demand import MapsWatch
 from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
 from edgebench.cgroups.join import environment_block, join_command
@@ -141,7 +143,7 @@ def _recorded_trials(
     finally:
         cgroup.remove()
     record = record_of(request, measured, started_utc, time.monotonic() - began)
-    record = replace(record, notes={**record.notes, **surroundings})
+    record = structs.replace(record, notes={**record.notes, **surroundings})
     if measured.walk and request.walk:
         walked = walk_records(record, measured.walk, request.walk, files.events)
         return watch.told_of_walk(walked, measured)
@@ -299,7 +301,7 @@ class _Measurement:
         seen = sampler.watching
         # A command has no worker that could reset anything.
         resets = seen.marks_reset_at_boundaries and self.request.settings["kind"] != "command"
-        return replace(seen, marks_reset_at_boundaries=resets)
+        return structs.replace(seen, marks_reset_at_boundaries=resets)
 
 
 def _limits_of(setting: LimitSetting) -> Limits:

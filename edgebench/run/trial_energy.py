@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from msgspec.structs import replace
 
 from edgebench.measures.machine.sensors.energy import Energy, SensorSeries, Window, energy_of
 from edgebench.measures.machine.sensors.places import PI_CAUSES
@@ -18,11 +20,10 @@ from edgebench.measures.machine.sensors.sensor import (
     TEMPERATURE,
     PowerDomain,
 )
-from edgebench.records import TrialRecord
-from edgebench.results.stages import START, STEADY, round_stages
+from edgebench.records import EnergyReport, SensorReport, TrialRecord
+from edgebench.results.rounds import START, STEADY, round_stages
 from edgebench.run.sensor_watch import SensorReadings
 from edgebench.run.walk_control import WalkStep
-from edgebench.sensor_report import EnergyReport, SensorReport
 from edgebench.spans import Span, finished_spans
 from edgebench.units import format_duration
 

@@ -11,7 +11,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.boards.storage import StorageReport
 from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.interface import Limits
 from edgebench.cgroups.sampler_process import FAST_COLUMNS, SamplerProcess, SampleSummary
@@ -26,6 +25,7 @@ from edgebench.records import (
     LimitSetting,
     Outcome,
     SamplerReport,
+    StorageReport,
     TrialRecord,
     Watching,
     is_count,

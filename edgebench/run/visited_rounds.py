@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from edgebench.records import PhaseSum
-from edgebench.results.steady import steadiness
+from edgebench.results.rounds import steadiness
 from edgebench.scenario.walk import Visited
 
 #: Of a normal distribution, the standard deviation in median absolute deviations.

@@ -9,7 +9,7 @@ from typing import Any
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.errors import CgroupError
 from edgebench.records import PhaseSum
-from edgebench.results.steady import LEAST, steadiness
+from edgebench.results.rounds import LEAST, steadiness
 from edgebench.run.limit_control import LimitControl
 from edgebench.run.process import WorkloadProcess
 from edgebench.run.trial_record import utc_now

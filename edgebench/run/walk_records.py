@@ -6,18 +6,18 @@ import gzip
 import json
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgebench.records import DEMAND, TrialRecord, is_count
-from edgebench.results.steady import steadiness
+from msgspec.structs import replace
+
+from edgebench.records import DEMAND, TrialRecord, WalkReport, is_count
+from edgebench.results.rounds import steadiness
 from edgebench.run.walk_control import WalkControl, WalkStep
 from edgebench.run.walked_limits import WalkedLimits
 from edgebench.safe_files import write
 from edgebench.spans import collections_s, events_to_phases
 from edgebench.units import format_size
-from edgebench.walk_report import WalkReport
 
 #: Counted over the whole process, through all of its limits.
 _WHOLE = (

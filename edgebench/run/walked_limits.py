@@ -7,12 +7,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from edgebench.records import LimitSetting, TrialRecord
+from msgspec import structs
+
+from edgebench.records import UP, Direction, LimitSetting, TrialRecord
 from edgebench.run.visited_rounds import visited
 from edgebench.scenario.points import Point, limits_of, series_of
 from edgebench.scenario.walk import Visited
 from edgebench.units import MIB
-from edgebench.walk_report import UP, Direction
 
 #: So many pages the kernel charges at once, for each CPU: limits closer together are the same.
 _CHARGED_PAGES = 64
@@ -70,7 +71,7 @@ class WalkedLimits:
             return known[1]
         share = 100 * memory_bytes / self.demand_bytes if self._shares else 0.0
         label = f"{share:.1f}%" if self._shares else f"{memory_bytes / MIB:.1f}M"
-        return replace(self.points[0].limits, label=label, memory_bytes=memory_bytes)
+        return structs.replace(self.points[0].limits, label=label, memory_bytes=memory_bytes)
 
     def point(self, memory_bytes: int | None, direction: Direction | None) -> str:
         """The point that it is of; the way up has points of its own."""

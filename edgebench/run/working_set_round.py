@@ -8,8 +8,8 @@ from typing import Any
 from edgebench.cgroups.counters import parse_counters
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.process_maps import TouchedPages, forget_touched, touched_pages
+from edgebench.records import NOT_REACHED, WorkingSet
 from edgebench.spans import finished_spans
-from edgebench.working_set import NOT_REACHED, WorkingSet
 
 #: Pages of files that the cgroup is charged for; swapped pages that are kept are not among them.
 _FILE_LISTS = ("active_file", "inactive_file")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec import structs
 
 from edgebench.errors import UsageError
 from edgebench.scenario.limits import GRID
@@ -88,7 +89,7 @@ def _most_alike(ours: Sequence[Point], theirs: Sequence[Point]) -> dict[str, str
 
 def _alike(one: Point, other: Point) -> int:
     """In how many settings and limits two points agree."""
-    ours, theirs = ({**point.settings, **asdict(point.limits)} for point in (one, other))
+    ours, theirs = ({**point.settings, **structs.asdict(point.limits)} for point in (one, other))
     return sum(key in theirs and theirs[key] == value for key, value in ours.items())
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from edgebench.records import TrialRecord
+from edgebench.records import NOT_REACHED, TrialRecord
 from edgebench.scenario.limits import WALK
 from edgebench.scenario.points import PlannedTrial, Point, own_trials, plan
-from edgebench.working_set import NOT_REACHED
 
 if TYPE_CHECKING:
     from edgebench.scenario.scenario import Scenario

@@ -7,8 +7,11 @@ import json
 import mmap
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from edgebench.measures.strategies import strategy_of
 from edgebench.records import WRITTEN, LimitSetting
@@ -101,7 +104,7 @@ def _fitting(settings: Mapping[str, Any], limits: Sequence[LimitSetting]) -> Seq
 
 def points_digest(made: Iterable[Point]) -> str:
     """What tells points from others: a hash of all that they say."""
-    said = [asdict(point) for point in made]
+    said = [to_builtins(point) for point in made]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgebench.walk_report import Direction
+from edgebench.records import Direction
 
 #: Visits on the way down at most, closer looks among them.
 MOST_LIMITS = 24

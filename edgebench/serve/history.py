@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from msgspec import structs
+
 from edgebench.errors import ResultsError
 from edgebench.records import TrialRecord
 from edgebench.results.layout import COMPLETE, TRIALS
@@ -125,7 +127,7 @@ def trial_rows(root: Path, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _trial_row(sweep: str, record: TrialRecord) -> dict[str, Any]:
-    limits = asdict(record.limits)
+    limits = structs.asdict(record.limits)
     label = limits.pop("label")
     return {
         "sweep": sweep,

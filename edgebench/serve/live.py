@@ -16,6 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from edgebench.boards.board import known_boards
 from edgebench.errors import EdgebenchError
 from edgebench.kills import needs_explanation
@@ -112,7 +114,7 @@ def trial_data(trial: TrialTail) -> dict[str, Any]:
         "strategy": live.strategy,
         "timeout_s": live.timeout_s,
         "settings": plain_settings(live.settings),
-        "limits": asdict(live.limits),
+        "limits": structs.asdict(live.limits),
         "kind_names": KINDS,
         "kinds_missing": STATISTICS_REMEDY if trial.quiet else None,
         **_growing(trial, 0, 0),

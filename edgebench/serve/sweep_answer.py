@@ -16,8 +16,8 @@ from edgebench.report.tables import summary_table
 from edgebench.results.advice_file import kept_advice
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.point_facts import PointFacts
+from edgebench.results.rounds import STEADY
 from edgebench.results.spread import Spread
-from edgebench.results.stages import STEADY
 from edgebench.results.sweep_reader import Sweep, read_sweep
 from edgebench.results.workload_key import short_names
 from edgebench.text import printable

@@ -23,7 +23,7 @@ from edgebench.errors import ResultsError
 from edgebench.kills import LOST
 from edgebench.results.frames import DISTINCT, answering_rows
 from edgebench.results.once import once_for_results
-from edgebench.results.stages import START, STEADY
+from edgebench.results.rounds import START, STEADY
 from edgebench.results.working_sets import median_working_set
 from edgebench.results.workload_key import workloads_of
 from edgebench.slowdown.simulator.allocator import MALLOC

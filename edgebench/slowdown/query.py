@@ -13,7 +13,7 @@ import numpy as np
 
 from edgebench.errors import ResultsError, UsageError
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
-from edgebench.results.stages import START
+from edgebench.results.rounds import START
 from edgebench.slowdown.context import DeviceData
 from edgebench.slowdown.curves import INFERENCE, PHASES, WHOLES, Curve, by_engine
 from edgebench.text import did_you_mean

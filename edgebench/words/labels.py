@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from edgebench.results.facts import WorkloadFacts
 from edgebench.results.point_facts import PointFacts
+from edgebench.results.rounds import START, STEADY
 from edgebench.results.spread import Spread
-from edgebench.results.stages import START, STEADY
 from edgebench.throughput import throughput_words
 from edgebench.units import format_duration, format_limit
 

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from edgebench.results.facts import WorkloadFacts
 from edgebench.results.point_energy import TRIAL, PointEnergy
 from edgebench.results.point_facts import PointFacts
+from edgebench.results.rounds import IMPORT, START
 from edgebench.results.spread import SLIGHT, Ratio
-from edgebench.results.stages import START
-from edgebench.results.trial_lines import IMPORT
 from edgebench.units import format_duration, format_energy, format_times, times_as_long
 from edgebench.words.claims import factor_words, one_trial_words
 from edgebench.words.labels import limit_label, pass_words, spread_words, throughput_of

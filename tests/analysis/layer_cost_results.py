@@ -7,19 +7,19 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from edgebench.analysis.layer_costs.builder import layer_cost_tables
 from edgebench.analysis.layer_costs.table import LayerCostTable
-from edgebench.records import LimitSetting, Outcome, PhaseSum, TrialRecord
+from edgebench.records import LimitSetting, Outcome, PhaseSum, TrialRecord, WalkReport
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.results import load
 from edgebench.spans import events_to_phases
-from edgebench.walk_report import WalkReport
 
 MIB = 1 << 20
 #: name, type, parameter bytes.

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.accelerator_report import AcceleratorReport
-from edgebench.records import LimitSetting, PhaseSum, TrialRecord
+from edgebench.records import AcceleratorReport, LimitSetting, PhaseSum, TrialRecord
 from edgebench.results.folder import ResultsFolder
 
 MIB = 1 << 20

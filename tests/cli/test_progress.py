@@ -6,10 +6,10 @@ import io
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console, Group
 from rich.text import Text
 from terminal import Terminal

@@ -14,17 +14,18 @@ import pytest
 from click.testing import CliRunner
 from ledger_closing import must_close
 from made_sweep import Shape, make
+from msgspec import structs
 
 from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
 from edgebench.cli.layers import layers
 from edgebench.cli.reconcile import reconcile as verb
 from edgebench.errors import EdgebenchError
+from edgebench.records import WalkReport
 from edgebench.report.figures import reconciliation as figure_of
 from edgebench.report.figures.style import figure_style
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, SweepSummary, run_sweep
 from edgebench.scenario.scenario import load_scenario
-from edgebench.walk_report import WalkReport
 
 SCENARIO = """
 schema = 1
@@ -247,10 +248,10 @@ def test_a_fresh_trial_is_preferred_to_a_part_of_a_walk(tmp_path: Path) -> None:
     """Only a whole process has a peak by GNU time; visits of walks serve where nothing else is."""
     (sweep,) = load(make(tmp_path, Shape(limits=(None,), repeats=3))).sweeps
     visit = WalkReport("0002", 2)
-    mixed = [sweep.records[0], *(replace(one, walk=visit) for one in sweep.records[1:])]
+    mixed = [sweep.records[0], *(structs.replace(one, walk=visit) for one in sweep.records[1:])]
     (found,) = reconcile_sweep(replace(sweep, records=mixed))
     assert found.record.trial == sweep.records[0].trial
-    walked = [replace(one, walk=visit) for one in sweep.records]
+    walked = [structs.replace(one, walk=visit) for one in sweep.records]
     assert reconcile_sweep(replace(sweep, records=walked))
 
 

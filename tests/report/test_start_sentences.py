@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from sentence_making import KILLED, made, point, rounds
 
 from edgebench.kills import IMPORTING, ended_in
@@ -59,7 +60,7 @@ def test_kills_while_importing_are_told_as_that():
     assert workload_sentence(made(FREE, killed), "it").endswith(words)
     answer = "No trial finished at 90.0 MiB: 3 killed for memory while importing its runtime."
     assert viability_sentences(made(FREE, killed))[-1] == answer
-    tighter = replace(killed, point="p-80M", limits=replace(killed.limits, label="80M"))
+    tighter = replace(killed, point="p-80M", limits=structs.replace(killed.limits, label="80M"))
     assert viability_sentences(made(FREE, killed, tighter))[-1].endswith(
         ": 6 killed for memory while importing its runtime."
     )
@@ -75,7 +76,7 @@ def test_kills_in_a_layer_are_told_as_that():
     ended = replace(lost, ended_in="executing fc", rounds_before_end_s=before)
     did = "while executing fc, after rounds that took 3.5 times as long."
     assert workload_sentence(made(free, ended), "it").endswith(f"; killed at 90.0 MiB {did}")
-    tighter = replace(lost, point="p-80M", limits=replace(lost.limits, label="80M"))
+    tighter = replace(lost, point="p-80M", limits=structs.replace(lost.limits, label="80M"))
     said = viability_sentences(made(free, ended, tighter))[-1]
     assert said.endswith(f": 6 killed for memory, at 90.0 MiB {did}")
 

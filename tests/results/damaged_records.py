@@ -13,16 +13,23 @@ from typing import Any
 
 import click
 from click.testing import CliRunner
+from msgspec import structs
 
-from edgebench.accelerator_report import AcceleratorReport
-from edgebench.boards.storage import StorageReport
 from edgebench.cli import cli
-from edgebench.errors import EdgebenchError
-from edgebench.records import LARGEST, KillReport, TrialRecord, Watching
+from edgebench.errors import EdgebenchError, ResultsError
+from edgebench.records import (
+    LARGEST,
+    AcceleratorReport,
+    EnergyReport,
+    KillReport,
+    SensorReport,
+    StorageReport,
+    TrialRecord,
+    Watching,
+    WorkingSet,
+)
 from edgebench.results.layout import TRIALS
-from edgebench.results.record_types import find_fault
-from edgebench.sensor_report import EnergyReport, SensorReport
-from edgebench.working_set import WorkingSet
+from edgebench.results.trial_lines import parse_record
 from tests.analysis import study_results
 from tests.made_sweep import Shape, make
 
@@ -53,7 +60,7 @@ def sweeps(root: Path) -> dict[str, Path]:
     convolutions = study_results.convolution_records(1)[::5]
     trainings = study_results.partial_records()
     trainings += [
-        replace(one, trial=f"{number:04d}", point=f"a{number}")
+        structs.replace(one, trial=f"{number:04d}", point=f"a{number}")
         for number, one in enumerate(study_results.accelerator_records(), start=11)
     ]
     networks = Shape(networks={"lenet": 2}, repeats=2, limits=(None, 100, 60), killed_below=80)
@@ -76,7 +83,7 @@ def _filled(record: TrialRecord) -> TrialRecord:
     domain = {"domain": "board", "columns": ["power"], "j": 2.0, "error_j": 0.1}
     read = {"interval_s": 5.0, "samples": 3, "mean_bytes": 1e9}
     copied = {"round": 0, "network": "lenet", "phase": "load", "to_bytes": 1, "to_s": 0.1}
-    return replace(
+    return structs.replace(
         record,
         cpu_s=1.0,
         harness_s=0.1,
@@ -135,7 +142,11 @@ def read_as_whole(folder: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def fault_in(data: dict[str, Any]) -> str | None:
     """What is told of the record, as it is read."""
-    return find_fault(json.loads(json.dumps(data)))
+    try:
+        found = parse_record(json.dumps(data).encode(), Path(TRIALS))
+    except ResultsError as error:
+        return error.what
+    return found if isinstance(found, str) else None
 
 
 def failures(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 from array import array
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from results_making import MIB, inference_events, make_sweep, record
 
 from edgebench.cgroups.sampler_process import write_archive

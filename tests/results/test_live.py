@@ -9,11 +9,12 @@ import subprocess
 import sys
 import time
 from array import array
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from made_sweep import Shape, make
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from edgebench.measures.strategies.cgroup import STATISTICS_REMEDY
 from edgebench.records import LimitSetting
@@ -168,14 +169,14 @@ def test_a_trial_that_is_not_looked_into_says_why_kinds_are_missing(tmp_path: Pa
         {"fast_columns": []},
         {"fast_columns": ["../x"]},
         {"started_ns": "now"},
-        {"limits": {}},
+        {"limits": {"label": 3}},
         {"settings": []},
         {"schema": 99},
     ],
 )
 def test_an_unusual_live_file_is_ignored(tmp_path: Path, change: dict[str, object]):
     """Damaged, from another boot or machine, or pointing elsewhere: there is no trial to see."""
-    good = {"schema": 1, **asdict(post_to(tmp_path / "edgebench-0123456789ab"))}
+    good = {"schema": 1, **to_builtins(post_to(tmp_path / "edgebench-0123456789ab"))}
     (tmp_path / "live.json").write_text(json.dumps(good))
     assert read_live_trial(tmp_path) is not None
     (tmp_path / "live.json").write_text(json.dumps({**good, **change}))
@@ -239,7 +240,7 @@ def test_a_dead_harness_leaves_no_trial(tmp_path: Path):
     path = make(tmp_path, Shape(with_files=False, repeats=1))
     folder = scratch(tmp_path)
     (folder / "fast.i64").write_bytes(b"")
-    (path / "live.json").write_text(json.dumps({"schema": 1, **asdict(post_to(folder))}))
+    (path / "live.json").write_text(json.dumps({"schema": 1, **to_builtins(post_to(folder))}))
     (path / "complete.json").unlink()
     tail = SweepTail(path)
     assert tail.poll().trial is None

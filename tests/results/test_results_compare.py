@@ -7,11 +7,11 @@ import math
 import random
 import statistics
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 from results_making import MIB, make_sweep, record, usual_record
 from scipy import stats
 
@@ -124,7 +124,7 @@ def test_more_demand_is_a_regression(tmp_path: Path):
     def hungry(trial: str, label: str, block: int) -> TrialRecord:
         made = usual_record(trial, label, block)
         demand = made.demand_bytes and 300 * MIB + block
-        return type(made)(**{**vars(made), "demand_bytes": demand})
+        return replace(made, demand_bytes=demand)
 
     a, b = make_sweep(tmp_path), make_sweep(tmp_path, make=hungry)
     compared = compare_sweeps(load(a).sweeps[0], load(b).sweeps[0])

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
-from edgebench.accelerator_report import AcceleratorReport
-from edgebench.boards.storage import StorageReport
 from edgebench.records import (
+    AcceleratorReport,
+    EnergyReport,
     KillReport,
     LimitSetting,
     PhaseSum,
     SamplerReport,
+    SensorReport,
+    StorageReport,
     TrialRecord,
+    WalkReport,
     Watching,
+    WorkingSet,
 )
 from edgebench.results.frames import PHASE_COLUMNS, TRIAL_COLUMNS
 from edgebench.results.layer_frames import LAYER_COLUMNS, NETWORK_COLUMNS
-from edgebench.sensor_report import EnergyReport, SensorReport
-from edgebench.walk_report import WalkReport
-from edgebench.working_set import WorkingSet
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_text()
 
@@ -36,10 +36,10 @@ OTHERS = (StorageReport, WalkReport)
 def test_every_key_has_a_row_and_every_row_is_of_a_key():
     """A key has type, meaning and when it is missing; the page names no key that no record has."""
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| \w+ \| [^|]+ \| ([^|]+) \|$", TEXT, re.MULTILINE))
-    assert {f.name for kind in KINDS for f in fields(kind)} - set(rows) == set()
+    assert {name for kind in KINDS for name in kind.__struct_fields__} - set(rows) == set()
     start, end = TEXT.index("## A record"), TEXT.index("## Frames")
     named = set(re.findall(r"^\| `([a-z_]+)` \|", TEXT[start:end], re.MULTILINE))
-    assert named == {f.name for kind in (*KINDS, *OTHERS) for f in fields(kind)}
+    assert named == {name for kind in (*KINDS, *OTHERS) for name in kind.__struct_fields__}
 
 
 def test_every_column_is_explained():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 from results_making import MIB, make_sweep, record, usual_record
 
 import edgebench
@@ -40,7 +40,7 @@ def test_show_fits_eighty_columns(tmp_path: Path):
     def wide(trial: str, label: str, block: int) -> object:
         about = {"networks": ["mobilenet_v3_large"], "schedule": "partial", "loader": "mmap"}
         made = record(trial, label=label, memory_bytes=123456789, scale=1 + block)
-        return type(made)(**{**vars(made), "settings": {**made.settings, **about}})
+        return replace(made, settings={**made.settings, **about})
 
     path = make_sweep(tmp_path, labels=("max", "12.5%"), make=wide)  # type: ignore[arg-type]
     done = run_show(path)
@@ -161,7 +161,7 @@ def test_slowdown_needs_an_unlimited_twin_on_the_same_cores(tmp_path: Path):
         limits = type(made.limits)(
             label, made.limits.memory_bytes, cores=4 if label == "max" else 1
         )
-        return type(made)(**{**vars(made), "limits": limits})
+        return replace(made, limits=limits)
 
     path = make_sweep(tmp_path, labels=("max", "1M"), make=cores)  # type: ignore[arg-type]
     points = {p.limits.label: p for p in point_facts(load(path).sweeps[0])}

@@ -8,12 +8,10 @@ import pytest
 from results_making import make_sweep
 from results_making import record as usual
 
-from edgebench.records import LimitSetting, PhaseSum, TrialRecord
+from edgebench.records import LimitSetting, PhaseSum, TrialRecord, WalkReport
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
-from edgebench.results.stages import round_stages, rounds_repeat
-from edgebench.results.trial_lines import trial_times
-from edgebench.walk_report import WalkReport
+from edgebench.results.rounds import round_stages, rounds_of, trial_times
 
 QUICKSTART = Path("results/vm-2core-24g/20261121T103950Z-quickstart-0491e2")
 
@@ -37,15 +35,15 @@ def test_rounds_before_they_repeat_are_neither():
     times = trial_times(one)
     assert (times["start"], times["steady"], times["total"]) == pytest.approx((4.0, 0.5, 0.5))
     assert times["load"] == pytest.approx(0.25)
-    assert rounds_repeat(one)
+    assert rounds_of(one).repeat
 
 
 def test_too_few_rounds_for_the_test_are_steady_all_the_same():
     """Two rounds: the second is steady; whether it repeats is unknown."""
     times = trial_times(record(4.0, 1.0))
     assert (times["start"], times["steady"], times["load"]) == (4.0, 1.0, 0.5)
-    assert rounds_repeat(record(4.0, 1.0)) is None
-    assert rounds_repeat(record(4.0, 1.0, 2.0, 4.0)) is False
+    assert rounds_of(record(4.0, 1.0)).repeat is None
+    assert rounds_of(record(4.0, 1.0, 2.0, 4.0)).repeat is False
 
 
 def test_one_round_is_a_start_and_no_steady():

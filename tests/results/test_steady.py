@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgebench.results.steady import CLOCK_S, LEAST, TOLERANCE, steadiness
+from edgebench.results.rounds import CLOCK_S, LEAST, TOLERANCE, steadiness
 
 
 def test_rounds_that_repeat_from_the_second_on() -> None:

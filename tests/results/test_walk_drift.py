@@ -9,10 +9,9 @@ import pytest
 from results_making import MIB, make_sweep
 from results_making import record as usual
 
-from edgebench.records import PhaseSum, TrialRecord
+from edgebench.records import PhaseSum, TrialRecord, WalkReport
 from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.results import load
-from edgebench.walk_report import WalkReport
 
 #: Of each visit in turn: its walk, the limit, how slow the machine is, whether the walk tells it.
 Visit = tuple[str, str, float, bool]

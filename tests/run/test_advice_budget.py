@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.advice_budget import SearchClock

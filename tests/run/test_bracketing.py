@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from edgebench.cli.minimum_output import found_words, outcome_words
 from edgebench.errors import UsageError

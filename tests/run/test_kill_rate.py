@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from scipy import stats
 
 from edgebench.records import TrialRecord

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_sweep import Shape, make
+from msgspec.structs import replace
 
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.results import load
-from edgebench.results.trial_lines import trial_times
+from edgebench.results.rounds import trial_times
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import ProgramRequest, program_scenario
 from edgebench.run.output_rate import OutputRate

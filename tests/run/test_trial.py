@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from edgebench.cgroups.interface import Limits
 from edgebench.errors import CgroupError
@@ -255,7 +256,7 @@ def test_what_is_asked_is_what_is_set() -> None:
     )
     first = min(os.sched_getaffinity(0))
     assert limits_of(asked) == Limits(5, 7, (first,), 1.5)
-    assert limits_of(replace(asked, swap_kind="none")).swap_bytes == 0
+    assert limits_of(structs.replace(asked, swap_kind="none")).swap_bytes == 0
     assert limits_of(LimitSetting()) == Limits(swap_bytes=limits_of(LimitSetting()).swap_bytes)
     assert limits_of(LimitSetting()).cores is None
 

@@ -13,8 +13,7 @@ from shared_sweeps import SharedSweep
 from edgebench.records import TrialRecord
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import Results, load
-from edgebench.results.stages import round_stages
-from edgebench.results.steady import steadiness
+from edgebench.results.rounds import round_stages, steadiness
 from edgebench.run.walk_control import MOST_ROUNDS
 from edgebench.scenario.planner import MOST_AGAIN
 from edgebench.slowdown.curves import curves, upward_seconds, upward_slowdown

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from edgebench.cgroups.process_maps import TouchedPages
+from edgebench.records import WorkingSet
 from edgebench.run.working_set_round import working_set
-from edgebench.working_set import WorkingSet
 
 MIB = 1 << 20
 TOUCHED = TouchedPages(30 * MIB, 50 * MIB)

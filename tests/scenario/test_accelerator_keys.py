@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 from scenario_making import COMMAND, CONVOLUTION, INFERENCE, TRAINING, load_text, with_key
 
 from edgebench.cli import cli
@@ -48,7 +49,7 @@ def test_an_accelerator_makes_another_sweep(tmp_path: Path):
     said = load_text(tmp_path, with_key(INFERENCE, "workload", BOTH))
     assert plain.fingerprint() != said.fingerprint()
     made = points(plain)
-    held = [replace(p, limits=replace(p.limits, accelerator_bytes=1 << 30)) for p in made]
+    held = [replace(p, limits=structs.replace(p.limits, accelerator_bytes=1 << 30)) for p in made]
     assert points_digest(made) != points_digest(held)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import mmap
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import to_builtins
 from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
 from edgebench.records import LimitSetting
@@ -96,7 +96,7 @@ def test_the_matrix_of_a_scenario(tmp_path: Path) -> None:
     made = points(load_text(tmp_path, with_key(text, "workload", "batch = [1, 2, 4]")))
     assert len(made) == 2 * 2 * 2 * 3 * 3
     assert [p.id for p in made] == [f"p{n:03d}" for n in range(1, len(made) + 1)]
-    assert len({json.dumps(asdict(p), sort_keys=True) for p in made}) == len(made)
+    assert len({json.dumps(to_builtins(p), sort_keys=True) for p in made}) == len(made)
     assert made[1].limits == LimitSetting("75%")
     assert made[1].share == 0.75
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from scenario.planner_worlds import MIB, World, points_of
 
-from edgebench.records import TrialRecord
+from edgebench.records import NOT_REACHED, TrialRecord, WalkReport, WorkingSet
 from edgebench.run.walked_limits import killed_limit
 from edgebench.run.working_set_round import NOT_MARKED
 from edgebench.scenario.planner import MOST_AGAIN, WalkPlanner
 from edgebench.scenario.points import PlannedTrial
-from edgebench.walk_report import WalkReport
-from edgebench.working_set import NOT_REACHED, WorkingSet
 
 POINTS = points_of([60, 20], ("small", "large"))
 PLANNER = WalkPlanner(POINTS, 1, 1, starts=[])

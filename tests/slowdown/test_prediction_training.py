@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from made_sweep import MIB, Shape, make
+from msgspec import structs
 from verb_making import SHAPE, calibration
 
 from edgebench.records import PhaseSum, TrialRecord
@@ -52,13 +53,13 @@ def as_training(record: TrialRecord, **changed: Any) -> TrialRecord:
     """The trial as if a network had been trained in it, each phase as slow as its loading was."""
     loads = [one for one in record.phases if one.phase == "load"]
     steps = [
-        replace(one, phase=phase, network="basic_cnn")
+        structs.replace(one, phase=phase, network="basic_cnn")
         for one in loads
         for phase in (*PHASES, "round")
     ]
     before = [one for one in record.phases if one.round < 0]
     phases: list[PhaseSum] = [*before, *steps]
-    return replace(record, settings={**TRAINING, **changed}, phases=phases)
+    return structs.replace(record, settings={**TRAINING, **changed}, phases=phases)
 
 
 @pytest.fixture(scope="module")

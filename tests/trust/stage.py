@@ -32,7 +32,7 @@ from tests.trust.arena import Arena
 #: Imported here, so that no step is an import.
 for _module in (
     *("cli.run", "cli.show", "cli.progress"),
-    *("run.sweep", "scenario.scenario", "results.results", "results.summary"),
+    *("run.sweep", "scenario.scenario", "results.results", "results.facts"),
 ):
     __import__(f"edgebench.{_module}")
 

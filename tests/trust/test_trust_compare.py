@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from edgebench.analysis.compare import compare_sweeps
 from edgebench.errors import UsageError
@@ -118,8 +119,7 @@ def test_other_devices_are_refused_unless_asked_for() -> None:
 def with_storage(sweep: Sweep, label: str) -> Sweep:
     """The sweep as if its disks had been held."""
     records = [
-        dataclasses.replace(r, limits=dataclasses.replace(r.limits, storage=label))
-        for r in sweep.records
+        structs.replace(r, limits=structs.replace(r.limits, storage=label)) for r in sweep.records
     ]
     return dataclasses.replace(sweep, records=records)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
 from edgebench.records import is_count, is_number
-from edgebench.results.stages import START, STEADY, round_stages
+from edgebench.results.rounds import START, STEADY, round_stages
 from edgebench.results.sweep_reader import settings_columns
 from edgebench.spans import NO_ROUND
 from edgebench.units import MIB

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from edgebench.errors import ResultsError
 from edgebench.records import FINAL_OUTCOMES, TrialRecord
@@ -14,14 +13,13 @@ from edgebench.results.layout import (
     RESOLVED,
     TRIALS,
     is_being_written,
-    parse_lines,
     read_json,
     whole_lines,
 )
 from edgebench.results.live.trial import TrialTail
 from edgebench.results.live_file import read_live_trial
 from edgebench.results.sweep_reader import sweep_folders
-from edgebench.results.trial_lines import read_record
+from edgebench.results.trial_lines import parse_record
 from edgebench.safe_reading import open_to_read
 
 _MOST_DAMAGED = 20
@@ -109,17 +107,16 @@ class SweepTail:
             return []
         self._at += len(whole)
         fresh = []
-        for _, line in parse_lines(whole):
+        for line in filter(None, whole.split(b"\n")):
             record = self._record(line)
             if record is not None:
                 self._take(record)
                 fresh.append(record)
         return fresh
 
-    def _record(self, line: dict[str, Any] | None) -> TrialRecord | None:
+    def _record(self, line: bytes) -> TrialRecord | None:
         try:
-            what = "it is no JSON object"
-            record = what if line is None else read_record(line, self.path / TRIALS)
+            record = parse_record(line, self.path / TRIALS)
             if not isinstance(record, str):
                 return record
             damage = f"{TRIALS}: a damaged line is left out: {record}"

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from edgebench.results.stages import START
+from edgebench.results.rounds import START
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import WHOLES, Curve, FloatArray
 from edgebench.slowdown.simulator.computing import computing_s

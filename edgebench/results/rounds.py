@@ -1,0 +1,170 @@
+"""A trial's rounds: its start, its steady rounds, and what its times are.
+
+The first round after an import pays for what happens once: under a limit, the idle runtime is
+written out to swap. Later rounds repeat, at once or after some more. The test for that is stated
+here, and here alone: rounds repeat where at least `LEAST` of them in a row, up to the last one,
+
+- lie within `TOLERANCE` of their own median, but for one in four (a round that met a disturbance),
+- and have no trend: the medians of the earlier and the later half of those that lie near differ by
+  at most `TOLERANCE` too.
+
+Rounds shorter than some milliseconds may differ by `CLOCK_S` as well.
+"""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from edgebench.records import TrialRecord
+
+#: A round's stage: the first one, those before they repeat, those that repeat.
+START, SETTLING, STEADY = "start", "settling", "steady"
+#: What a point's times are of. ``start`` is the first round's time on the clock, ``steady`` that of
+#: the steady rounds (none where only one was run). ``total`` is the one answer where there may be
+#: only one: ``steady``, else ``start``, else (a workload without rounds) the whole trial's time.
+#: Phases are of the same rounds as ``total``; ``execute`` is one warm execution, ``decode`` one
+#: generated token.
+TIMES = (
+    *("total", "start", "steady", "load", "first", "execute", "prefill", "decode"),
+    *("data", "forward", "backward", "step", "graph"),
+)
+#: The import of the runtime in a fresh process, before any round: no part of the times above.
+IMPORT = "import"
+#: What is timed of each trial.
+TRIAL_TIMES = (*TIMES, IMPORT)
+#: Fewer rounds than this show nothing about whether they repeat.
+LEAST = 3
+#: How far a round may lie from the median of the rounds that repeat, as a share of it.
+TOLERANCE = 0.1
+#: How far it may lie in any case, seconds: what a scheduler's tick does to a short round.
+CLOCK_S = 0.0005
+#: Of so many rounds in a row one may lie farther away.
+_ONE_IN = 4
+
+
+@dataclass(frozen=True)
+class Steadiness:
+    """What the rounds of one process, in their order, come to.
+
+    Args:
+        start_s: the first round's seconds.
+        rounds: the places of the steady rounds, never 0: those that repeat; where none do, all
+            after the first. Empty where there is only one round.
+        repeats: whether those rounds passed the test. False also where they are too few for it.
+    """
+
+    start_s: float
+    rounds: tuple[int, ...]
+    repeats: bool
+
+
+def steadiness(times_s: Sequence[float], tolerance: float = TOLERANCE) -> Steadiness:
+    """Which of the rounds repeat: the longest row of them, up to the last one, that does.
+
+    Args:
+        times_s: each round's seconds, in the order in which they ran.
+        tolerance: how far a round may lie from the median, as a share of it.
+
+    Raises:
+        ValueError: there is no round.
+    """
+    if not times_s:
+        raise ValueError("no rounds: there is neither a start nor a steady time")
+    count = len(times_s)
+    # Kept in order from row to row: a training has thousands of rounds.
+    ordered = sorted(times_s[1:])
+    for begin in range(1, count - LEAST + 1):
+        if _repeat(times_s[begin:], ordered, tolerance):
+            return Steadiness(times_s[0], tuple(range(begin, count)), repeats=True)
+        del ordered[bisect_left(ordered, times_s[begin])]
+    return Steadiness(times_s[0], tuple(range(1, count)), repeats=False)
+
+
+def _repeat(times_s: Sequence[float], ordered: Sequence[float], tolerance: float) -> bool:
+    """Whether a row of rounds passes; ``ordered`` are the same times, the shortest first."""
+    count = len(ordered)
+    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
+    allowed_s = max(tolerance * middle, CLOCK_S)
+    first = bisect_left(ordered, True, key=lambda time_s: time_s - middle >= -allowed_s)
+    last = bisect_left(ordered, True, lo=first, key=lambda time_s: time_s - middle > allowed_s)
+    if count - (last - first) > count // _ONE_IN:
+        return False
+    near = [time_s for time_s in times_s if abs(time_s - middle) <= allowed_s]
+    half = len(near) // 2
+    return abs(statistics.median(near[:half]) - statistics.median(near[-half:])) <= allowed_s
+
+
+class Rounds(NamedTuple):
+    """The rounds of one trial; nothing of a workload without rounds.
+
+    ``stages`` is each round's stage, by its number, in the order in which they ran. ``repeat``:
+    whether the steady rounds passed the test; None where they are too few to tell.
+    """
+
+    stages: dict[int, str]
+    repeat: bool | None
+
+
+def rounds_of(record: TrialRecord) -> Rounds:
+    """A trial's rounds."""
+    times = {phase.round: phase.wall_s for phase in record.phases if phase.phase == "round"}
+    if not times:
+        return Rounds({}, None)
+    numbers = sorted(times)
+    found = _steadiness(tuple(map(times.__getitem__, numbers)))
+    stages = dict.fromkeys(numbers, SETTLING)
+    # At a walk's further limits the process has long begun.
+    if not (record.walk and record.walk.step):
+        stages[numbers[0]] = START
+    for place in found.rounds:
+        stages[numbers[place]] = STEADY
+    # One of them is the start.
+    return Rounds(stages, found.repeats if len(times) > LEAST else None)
+
+
+@lru_cache(maxsize=1024)
+def _steadiness(times_s: tuple[float, ...]) -> Steadiness:
+    """Frames, tables and summaries each ask for it."""
+    return steadiness(times_s)
+
+
+def round_stages(record: TrialRecord) -> dict[int, str]:
+    """Each round's stage, by its number; empty of a workload without rounds."""
+    return rounds_of(record).stages
+
+
+def trial_times(record: TrialRecord, rounds: Rounds | None = None) -> dict[str, float]:
+    """One trial's seconds, by :data:`TRIAL_TIMES`; empty unless it ended ``ok``.
+
+    A phase is summed over the networks of a round; then comes the median of the rounds that
+    ``total`` is of.
+
+    Args:
+        record: the trial's.
+        rounds: its rounds, where they are known already.
+    """
+    if record.outcome != "ok":
+        return {}
+    stages = (rounds or rounds_of(record)).stages
+    wanted = STEADY if STEADY in stages.values() else START
+    sums: dict[str, dict[int, float]] = {}
+    known: dict[str, float] = {}
+    for phase in record.phases:
+        number, name, stage = phase.round, phase.phase, stages.get(phase.round, wanted)
+        if name == "round" and stage == START:
+            known[START] = phase.wall_s
+        if stage == wanted:
+            by_round = sums.setdefault(name, {})
+            by_round[number] = by_round.get(number, 0.0) + phase.wall_s / phase.passes
+    known |= {name: statistics.median(by_round.values()) for name, by_round in sums.items()}
+    if "round" in known:
+        known[wanted] = known["round"]
+    total = known.get("round", record.wall_s)
+    if total is not None:
+        known["total"] = total
+    return {name: known[name] for name in TRIAL_TIMES if name in known}
