@@ -37,6 +37,8 @@ DEMAND = ("demand_bytes", "library_bytes")
 LARGEST = 2**63 - 1
 
 Count = Annotated[int, Meta(ge=0, le=LARGEST)]
+#: A column of the table of trials that goes through floating point, which is exact so far.
+Turn = Annotated[int, Meta(ge=0, le=2**53)]
 Positive = Annotated[int, Meta(ge=1, le=LARGEST)]
 SignedCount = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
 #: The bound is just outside what fits 64 bits.
@@ -346,8 +348,8 @@ class TrialRecord(Struct, frozen=True, gc=False):
 
     trial: str
     point: str
-    block: Count
-    repeat: Count
+    block: Turn
+    repeat: Turn
     settings: dict[str, Any]
     limits: LimitSetting
     outcome: Outcome
