@@ -172,5 +172,5 @@ def format_times(factor: float) -> str:
 
 
 def times_as_long(factor: float) -> str:
-    """``"1.21 times as long"``: a slowdown in a sentence."""
-    return f"{format_times(factor)} as long"
+    """``"1.21 times as long"``, ``"just as long"``: a slowdown in a sentence."""
+    return "just as long" if f"{factor:.3g}" == "1" else f"{format_times(factor)} as long"

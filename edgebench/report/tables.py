@@ -172,12 +172,13 @@ def worst_layer(table: LayerCostTable, workload: WorkloadFacts) -> str:
 def _in_short(workload: WorkloadFacts) -> list[str]:
     demand, viable = workload.demand_bytes, workload.viable
     hardly = workload.fast
-    least = next(reversed(viable or workload.finished), None)
-    down_to = limit_label(least) if least else "none" if workload.tried else "no limit tried"
+    down_to = "none" if workload.tried else "no limit tried"
+    if workload.finished:
+        down_to = limit_label(viable[-1]) if viable else "not at the widest limits"
     return [
         _NOTHING if demand is None else format_size(demand),
-        down_to if viable or not least else f"{down_to}, but not at every wider limit",
-        _times(least.slowdown if least else None) or _NOTHING,
+        down_to,
+        _times(viable[-1].slowdown if viable else None) or _NOTHING,
         limit_label(hardly) if hardly else _NOTHING,
     ]
 

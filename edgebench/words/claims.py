@@ -41,6 +41,8 @@ def factor_words(ratio: Ratio, surely: str = "") -> str:
         return f"{factor}, so it is faster there"
     if ratio.is_within(SLIGHT):
         return f"{factor}, at most 10 % slower"
+    if ratio.is_surely_more:
+        return f"{factor}; {ratio.why_unsure}"
     return f"{factor}, but can't tell whether that is slower: {ratio.why_unsure}"
 
 

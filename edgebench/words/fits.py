@@ -128,7 +128,8 @@ def _finished(workload: WorkloadFacts) -> str:
     tightest = limit_label(viable[-1])
     if len(viable) == len(workload.tried):
         down = f", down to {tightest}" if len(viable) > 1 else f": {tightest}"
-        limits = f"all {len(viable)} limits" if len(viable) > 1 else "the one limit"
+        many = "both" if len(viable) == 2 else f"all {len(viable)}"
+        limits = f"{many} limits" if len(viable) > 1 else "the one limit"
         words = f"It finished at {limits} tried{down}"
     elif len(viable) == len(finished):
         words = f"The tightest limit at which every trial finished is {tightest}"

@@ -30,7 +30,8 @@ def sweep_sentences(found: Sequence[WorkloadFacts], names: dict[str, str]) -> li
     demands = [one.demand_bytes for one in found if one.demand_bytes is not None]
     words = [f"{len(found)} workloads"]
     if demands:
-        words[0] += f" need {format_size(min(demands))} to {format_size(max(demands))}"
+        least, most = format_size(min(demands)), format_size(max(demands))
+        words[0] += f" need {least}" + (f" to {most}" if least != most else "")
     tried = [point for one in found for point in one.tried]
     if not tried:
         return [f"{words[0]} without a limit; no limit was tried."]

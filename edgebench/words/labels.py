@@ -30,7 +30,8 @@ def spread_words(times: Spread, repeats: str = "trials") -> str:
     if times.count < 2:
         return f"{words} (one trial)"
     low, high = format_duration(times.low), format_duration(times.high)
-    return f"{words} ({times.count} {repeats}, {low} to {high})"
+    between = f"all {low}" if low == high else f"{low} to {high}"
+    return f"{words} ({times.count} {repeats}, {between})"
 
 
 def throughput_column(workload: WorkloadFacts) -> list[str]:

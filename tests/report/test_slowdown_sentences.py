@@ -60,8 +60,7 @@ def test_one_trial_tells_no_difference():
     unsure = "one trial doesn't tell how far repeats differ; repeat more often."
     assert slowdown_sentences(workload)[1:] == [
         "At 100.0 MiB, the tightest limit at which it finished, the whole trial takes 3.0 s "
-        "(one trial): 1.5 times as long, "
-        f"but can't tell whether that is slower: {unsure}",
+        f"(one trial): 1.5 times as long; {unsure}",
         "At 150.0 MiB (1.2 times as long) can't tell whether it is slower by more than 10 %: "
         f"{unsure}",
     ]

@@ -16,7 +16,7 @@ def test_where_it_fits():
     workload = made(FREE, point("150M", (2.0,) * 3), point("100M", (4.0,) * 3))
     assert viability_sentences(workload) == [
         "It needs 200.0 MiB without a limit (median of its trials).",
-        "It finished at all 2 limits tried, down to 100.0 MiB, 50% of its demand, "
+        "It finished at both limits tried, down to 100.0 MiB, 50% of its demand, "
         "with 64.0 MiB of swap (file).",
     ]
 
