@@ -35,7 +35,7 @@ def sweep_sentences(found: Sequence[WorkloadFacts], names: dict[str, str]) -> li
     tried = [point for one in found for point in one.tried]
     if not tried:
         return [f"{words[0]} without a limit; no limit was tried."]
-    lost = [point for point in tried if set(point.outcomes) != {"ok"}]
+    lost = [point for one in found for point in one.lost]
     if lost:
         words.append(f"at {len(lost)} of {len(tried)} limits trials were killed or failed")
     else:
@@ -113,7 +113,7 @@ def _unproved(workload: WorkloadFacts) -> str:
 
 def _ends(workload: WorkloadFacts) -> str:
     """What happened at the tightest limits."""
-    lost = [point for point in workload.tried if set(point.outcomes) != {"ok"}]
+    lost = workload.lost
     if not lost:
         return f"finished at every limit tried, down to {limit_label(workload.tried[-1])}"
     outcomes, where = lost[0].outcomes, limit_label(lost[0])
