@@ -32,7 +32,7 @@ CONFINEMENT = "confinement"
 #: In ``missing``: why a walk has no working set.
 NOT_REACHED = "it is seen in a round at a walk's end, which this walk did not come to"
 #: Fields that only a trial without a limit of memory has, and why not stands in ``missing``.
-DEMAND = ("demand_bytes", "library_bytes")
+DEMAND = ("demand_bytes", "undroppable_bytes", "library_bytes")
 #: What fits a column of 64 bits; no byte or nanosecond of a real machine is beyond.
 LARGEST = 2**63 - 1
 
@@ -197,6 +197,25 @@ class StorageReport(Struct, frozen=True, gc=False):
     disks: list[dict[str, Any]] = field(default_factory=list)
     proof: list[dict[str, Any]] = field(default_factory=list)
     not_held: dict[str, str] = field(default_factory=dict)
+
+
+class FilesReport(Struct, frozen=True, gc=False):
+    """The files of a program that it was seen to map or read, and that it does not write alone.
+
+    Args:
+        paths: the largest first; the harness evicts them from the page cache before the next trial.
+        kept_bytes: how much of those known before the trial stayed in the page cache all the same:
+            another program has them mapped or locked.
+        warm_bytes: how much of them lay in the page cache at the trial's end and was charged to
+            another cgroup, since it lay there before.
+        elsewhere_bytes: how much of those that it mapped was used and charged elsewhere: a part of
+            its need that no limit counted.
+    """
+
+    paths: list[str] = field(default_factory=list)
+    kept_bytes: Count = 0
+    warm_bytes: Count | None = None
+    elsewhere_bytes: Count | None = None
 
 
 class WalkReport(Struct, frozen=True, gc=False):
@@ -375,6 +394,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
     other_swap_bytes: Count | None = None
     demand_bytes: Count | None = None
     demand_source: str | None = None
+    undroppable_bytes: Count | None = None
     library_bytes: Count | None = None
     base_bytes: Count | None = None
     gnu_time_maxrss_bytes: Count | None = None
@@ -399,6 +419,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
     watched: Watching | None = None
     kill: KillReport | None = None
     storage: StorageReport | None = None
+    files: FilesReport | None = None
     walk: WalkReport | None = None
     working_set: WorkingSet | None = None
     sensors: SensorReport | None = None

@@ -38,20 +38,37 @@ class MapsLook:
         unmapped_shared_bytes: shared memory that no process maps.
         charged_library_bytes: mapped pages of libraries that the cgroup is charged for.
         library_bytes: mapped pages of libraries, whoever is charged for them.
+        elsewhere_bytes: mapped pages of its own files that another cgroup is charged for: they were
+            in the page cache already.
     """
 
     t_ns: int
     unmapped_shared_bytes: int
     charged_library_bytes: int
     library_bytes: int
+    elsewhere_bytes: int = 0
 
 
-def demand_of(
-    columns: Mapping[str, Sequence[int]], looks: Sequence[MapsLook] = ()
-) -> tuple[int | None, str | None]:
-    """The largest demand over samples, bytes, and what it was computed from.
+@dataclass(frozen=True)
+class Demand:
+    """What samples come to, bytes; None: not known.
 
-    None without anonymous memory. A column whose first value is negative is left out. Without a
+    Args:
+        total_bytes: the largest demand.
+        undroppable_bytes: the most that only swap can hold; the rest of the demand are its files,
+            which are read again when dropped.
+        source: what the demand was computed from.
+    """
+
+    total_bytes: int | None = None
+    undroppable_bytes: int | None = None
+    source: str | None = None
+
+
+def demand_of(columns: Mapping[str, Sequence[int]], looks: Sequence[MapsLook] = ()) -> Demand:
+    """The largest demand over samples.
+
+    Nothing without anonymous memory. A column whose first value is negative is left out. Without a
     look all shared memory counts as unmapped as far as the cached files allow, and libraries that
     the cgroup is charged for are not told from its own files.
 
@@ -61,14 +78,16 @@ def demand_of(
     """
     known = {name for name, column in columns.items() if column and column[0] >= 0}
     if "anon_bytes" not in known:
-        return None, None
+        return Demand()
     held = [name for name in _HELD if name in known]
     values = zip(*(columns[name] for name in known), strict=True)
     rows = [dict(zip(known, row, strict=True)) for row in values]
-    files = ["own_files" if looks else "mapped_file"] if "mapped_file_bytes" in known else []
-    names = [*(name.removesuffix("_bytes") for name in held), *files]
-    sizes = (sum(row[n] for n in held) + _own_files(row, _nearest(looks, row)) for row in rows)
-    return max(sizes), f"sampled {'+'.join(names)}"
+    mapped = ["own_files" if looks else "mapped_file"] if "mapped_file_bytes" in known else []
+    names = [*(name.removesuffix("_bytes") for name in held), *mapped]
+    undroppable = [sum(row[n] for n in held) for row in rows]
+    files = (_own_files(row, _nearest(looks, row)) for row in rows)
+    total = max(map(sum, zip(undroppable, files, strict=True)))
+    return Demand(total, max(undroppable), f"sampled {'+'.join(names)}")
 
 
 def _own_files(row: Mapping[str, int], look: MapsLook | None) -> int:
@@ -112,6 +131,11 @@ class MapsWatch:
         """The most of libraries that was seen; None without a look."""
         return max((look.library_bytes for look in self.looks), default=None)
 
+    @property
+    def elsewhere_bytes(self) -> int | None:
+        """The most of its own files that was seen mapped and charged elsewhere."""
+        return max((look.elsewhere_bytes for look in self.looks), default=None)
+
     def look(self) -> None:
         """Look if something new is mapped and it isn't too soon."""
         began_ns = time.monotonic_ns()
@@ -135,12 +159,15 @@ class MapsWatch:
             return
         mapped, shared = min(before[0], after[0]), min(before[1], after[1])
         self.missing = None
+        files, most = mapped - found.shared_bytes, max(before[0], after[0])
         self.looks.append(
             MapsLook(
                 t_ns=time.monotonic_ns(),
                 unmapped_shared_bytes=max(0, shared - found.shared_bytes),
-                charged_library_bytes=max(0, mapped - found.shared_bytes - found.own_bytes),
+                # Which of the charged pages are its own is not shown: all that can be.
+                charged_library_bytes=max(0, files - found.own_bytes),
                 library_bytes=found.library_bytes,
+                elsewhere_bytes=max(0, found.own_bytes - (most - found.shared_bytes)),
             )
         )
 

@@ -46,12 +46,13 @@ SampleTable: TypeAlias = "tuple[Sequence[str], array[int]]"
 
 @dataclass(frozen=True)
 class SampleSummary:
-    """What the samples come to. ``demand_bytes`` means something only without a limit."""
+    """What the samples come to; the demand and its parts mean something only without a limit."""
 
     sampled_peak_bytes: int | None
     swap_peak_bytes: int | None
     demand_bytes: int | None
     demand_source: str | None
+    undroppable_bytes: int | None = None
 
 
 def _quiet_interval_s() -> float:
@@ -207,12 +208,13 @@ class SamplerProcess:
         columns = {
             name: stat[i :: len(self.stat_columns)] for i, name in enumerate(self.stat_columns)
         }
-        demand, source = demand_of(columns, looks)
+        demand = demand_of(columns, looks)
         return SampleSummary(
             sampled_peak_bytes=max(fast[1::step], default=None),
             swap_peak_bytes=self._swap_peak(fast[2::step], stat),
-            demand_bytes=demand,
-            demand_source=source,
+            demand_bytes=demand.total_bytes,
+            demand_source=demand.source,
+            undroppable_bytes=demand.undroppable_bytes,
         )
 
     def _swap_peak(self, fast: array[int], stat: array[int]) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from edgebench.boards.board import emulation_words
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.cli.options import (
     board_option,
+    files_option,
     json_option,
     storage_option,
     swap_option,
@@ -21,6 +22,7 @@ from edgebench.cli.options import (
     with_board,
 )
 from edgebench.cli.output import print_answer, print_fields, print_json, print_next, print_warnings
+from edgebench.need import need_of
 from edgebench.units import (
     format_duration,
     format_energy,
@@ -29,18 +31,21 @@ from edgebench.units import (
     parse_size,
     parse_swap,
 )
-from edgebench.words.record import needed_bytes
+from edgebench.words.need import can_be_evicted, need_words, warm_files_words
 
 if TYPE_CHECKING:
     from edgebench.records import LimitSetting, TrialRecord
 
 #: A peak beyond so many times the need is explained.
 _MUCH_MORE = 1.05
+#: So many files are named.
+_MOST = 4
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--memory", default="max", help="Limit, as 300M; max: no limit.")
 @swap_option
+@files_option
 @storage_option
 @board_option
 @click.option("--cores", type=click.IntRange(min=1), help="Number of CPU cores it may use.")
@@ -92,6 +97,7 @@ def measure(
         interval_s=interval_s,
         stat_interval_s=stat_interval_s,
         samples=samples,
+        files=given["files"],
         echo=echo_to(sys.stderr),
     )
     if samples:
@@ -101,9 +107,19 @@ def measure(
         return
     print_answer([_answer(record)])
     print_fields([*_rows(record), *(_more_rows(record) if verbose else ())])
-    print_warnings((*record.warnings, *_not_held(record)))
-    if record.limit_bytes is None and record.peak_bytes:
+    warm = warm_files_words(record)
+    print_warnings((*record.warnings, *_not_held(record), *([warm] if warm else [])))
+    if warm and record.files and can_be_evicted(record.files):
+        flags = [*_limit_flags(given), *(f"--file={one}" for one in record.files.paths[:_MOST])]
+        print_next(f"edgebench measure {shlex.join([*flags, '--', *command])}")
+    elif record.limit_bytes is None and record.peak_bytes:
         print_next(f"edgebench minimum -- {shlex.join(command)}")
+
+
+def _limit_flags(given: Mapping[str, Any]) -> list[str]:
+    """What it was called with of memory and swap."""
+    usual = {"memory": "max", "swap": "none", "board": None}
+    return [f"--{name}={given[name]}" for name, value in usual.items() if given[name] != value]
 
 
 def _limits(
@@ -140,8 +156,9 @@ def _answer(record: TrialRecord) -> str:
         return f"Killed for memory after {took}: it needs more than {limit}{_with_swap(record)}."
     ends = {"ok": f"It took {took}", "timeout": f"Stopped at its time limit, after {took}"}
     how = ends.get(record.outcome, f"It {_failed(record)} after {took}")
-    if (needed := needed_bytes(record)) is not None:
-        return f"{how} and needed {format_size(needed)} of memory."
+    if (need := need_of(record)) is not None:
+        of_memory = "" if need.files_bytes else " of memory"
+        return f"{how} and needed {need_words(need)}{of_memory}."
     if record.peak_bytes is None:
         return f"{how}; its need of memory is unknown."
     peak = format_size(record.peak_bytes)
@@ -161,8 +178,8 @@ def _failed(record: TrialRecord) -> str:
 
 def _with_files(record: TrialRecord) -> str:
     """Why the peak is more than the need, where it is."""
-    needed, peak = needed_bytes(record), record.peak_bytes
-    more = needed is not None and peak is not None and peak > _MUCH_MORE * needed
+    need, peak = need_of(record), record.peak_bytes
+    more = need is not None and peak is not None and peak > _MUCH_MORE * need.total_bytes
     return ", with the page cache" if more else ""
 
 

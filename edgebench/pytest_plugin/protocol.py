@@ -15,6 +15,7 @@ import pytest
 from _pytest.skipping import evaluate_xfail_marks, xfailed_key
 
 from edgebench.errors import EdgebenchError, MachineError, UsageError
+from edgebench.need import need_of
 from edgebench.pytest_plugin.limited_test import LimitedRun, run_limited, shared_session, warn_again
 from edgebench.records import LimitSetting
 from edgebench.run.asked_limits import AskedLimits, asked_limits
@@ -27,7 +28,7 @@ from edgebench.units import (
     swap_words,
     times_as_long,
 )
-from edgebench.words.record import needed_bytes
+from edgebench.words.need import need_words
 
 _KEYS = ("memory", "swap", "slowdown", "timeout", "cores", "cpu_quota", "storage")
 
@@ -213,15 +214,15 @@ def limit_words(run: LimitedRun) -> str:
 
 def kill_sentence(run: LimitedRun, unlimited: LimitedRun) -> str:
     """Why the kernel killed it: what it needs, and what of that is not the test's own."""
-    demand, limit = needed_bytes(unlimited.record), run.record.limit_bytes or 0
+    need, limit = need_of(unlimited.record), run.record.limit_bytes or 0
     killed = f"killed by the kernel at {limit_words(run)}"
     if run.record.reason and run.finished:
         killed += f" ({run.record.reason})"
     base, module = unlimited.started_bytes, unlimited.collected_bytes
     lines = [killed]
-    if demand is not None:
-        lines = [f"needs {format_size(demand)}: {killed}"]
-    if demand is not None and demand <= limit:
+    if need is not None:
+        lines = [f"needs {need_words(need)}: {killed}"]
+    if need is not None and need.total_bytes <= limit:
         lines.append("without a limit it needed less than that: allow more, or repeat the test")
     if base is not None and module is not None:
         words = f"the interpreter with pytest alone needs {format_size(base)}"

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from edgebench.kills import LOST
+from edgebench.need import Need
 from edgebench.records import LimitSetting
 from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.rounds import START, STEADY
@@ -82,6 +83,14 @@ class WorkloadFacts:
     def demand_bytes(self) -> float | None:
         """Its demand; None if no trial recorded it."""
         return next((p.demand_bytes for p in self.points if p.demand_bytes is not None), None)
+
+    @property
+    def need(self) -> Need | None:
+        """The same in its parts."""
+        found = next((p for p in self.points if p.demand_bytes is not None), None)
+        if found is None or found.demand_bytes is None:
+            return None
+        return Need(found.demand_bytes, found.undroppable_bytes)
 
     @property
     def working_set_bytes(self) -> Spread | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgebench.kills import ended_in
 from edgebench.measures.machine.noise import spread_warnings
-from edgebench.records import LimitSetting
+from edgebench.records import DEMAND, LimitSetting
 from edgebench.results.columns import NONE, ColumnTable
 from edgebench.results.kill_rate import KillRate
 from edgebench.results.point_energy import PointEnergy, point_energy
@@ -44,7 +44,8 @@ class PointFacts:
     there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
     ``ended_in``: what all trials that did not finish were doing, as
     :func:`edgebench.kills.ended_in` says it; empty where they differ. ``base_bytes`` is the
-    runtime's footprint.
+    runtime's footprint. ``undroppable_bytes`` is the part of the demand that only swap can hold;
+    the rest are files that are read again when dropped. ``library_bytes`` is beside it.
     ``working_set_bytes`` is what its steady rounds need, where that was watched.
     ``energy_ratio`` is its energy over the unlimited one. ``steady_relative``: a walk's steady
     rounds over those without a limit around them.
@@ -68,6 +69,8 @@ class PointFacts:
     ended_in: str = ""
     base_bytes: float | None = None
     demand_bytes: float | None = None
+    undroppable_bytes: float | None = None
+    library_bytes: float | None = None
     working_set_bytes: Spread | None = None
     reasons: list[str] = field(default_factory=list)
     collections_s: list[float] = field(default_factory=list)
@@ -181,11 +184,12 @@ def _compared(point: PointFacts, twin: PointFacts) -> PointFacts:
         ratios |= {name: walked for name in (STEADY, "total") if name in ratios}
     if point.throughput_per_s and twin.throughput_per_s and point.throughput_per_s.low > 0:
         ratios[THROUGHPUT] = ratio_of(twin.throughput_per_s, point.throughput_per_s)
-    demand = point.demand_bytes if point.demand_bytes is not None else twin.demand_bytes
     slowdowns = {name: ratio.median for name, ratio in ratios.items()}
     energy = point.energy.ratio_to(twin.energy) if point.energy else None
-    made = replace(point, slowdowns=slowdowns, ratios=ratios, demand_bytes=demand)
-    return replace(made, energy_ratio=energy)
+    made = replace(point, slowdowns=slowdowns, ratios=ratios, energy_ratio=energy)
+    if point.demand_bytes is not None:
+        return made
+    return replace(made, **{name: getattr(twin, name) for name in DEMAND})
 
 
 def _declared(resolved: Mapping[str, Any]) -> dict[str, tuple[dict[str, Any], LimitSetting]]:
@@ -236,6 +240,8 @@ def _point(
         ended_in=_ended_in(columns, rows),
         base_bytes=_median(columns, "base_bytes", rows),
         demand_bytes=_median(columns, "demand_bytes", rows),
+        undroppable_bytes=_median(columns, "undroppable_bytes", rows),
+        library_bytes=_median(columns, "library_bytes", rows),
         working_set_bytes=working_sets(columns, rows),
         reasons=_reasons(columns, rows),
         collections_s=[taken for taken in columns.values("collections_s", rows) if taken > 0],

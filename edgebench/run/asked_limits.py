@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import UsageError, WorkloadError
+from edgebench.need import need_of
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.units import parse_share, parse_size, parse_swap
-from edgebench.words.record import needed_bytes
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class AskedLimits:
         """
         if self.share is None:
             return self.setting
-        if (needed := needed_bytes(unlimited)) is None:
+        if (need := need_of(unlimited)) is None:
             why = f"{unlimited.outcome}: {unlimited.reason}"
             raise WorkloadError(
                 f"demand is unknown, so {self.setting.label} of it can't be resolved: it did not "
                 f"finish without a limit ({why})",
                 remedy="fix that first, or give a size, as 300M",
             )
-        size = max(1, round(self.share * needed))
+        size = max(1, round(self.share * need.total_bytes))
         return replace(self.setting, memory_bytes=size)
 
 

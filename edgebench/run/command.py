@@ -25,6 +25,7 @@ def measure_command(
     stat_interval_s: float | None = None,
     samples: Path | None = None,
     echo: Callable[[bytes], None] | None = None,
+    files: Sequence[str] = (),
 ) -> TrialRecord:
     """Run the command once, without a shell, in a fresh cgroup under the limits.
 
@@ -36,12 +37,15 @@ def measure_command(
         stat_interval_s: read ``memory.stat`` so often, under a limit too; that can prevent a kill.
         samples: keep the samples in this ``.npz`` file.
         echo: called with what the command prints, as it comes.
+        files: evicted from the page cache beforehand, beside those that the command names.
 
     Raises:
         MachineError, CgroupError: no such command, no GNU time, no swap; no cgroup with limits.
     """
     _check(command, samples)
-    settings = {"kind": "command", "command": list(command)}
+    settings: dict[str, Any] = {"kind": "command", "command": list(command)}
+    if files:
+        settings["files"] = list(files)
     return measure_once(
         lambda _: settings,
         limits,
@@ -77,6 +81,7 @@ def measure_once(
         echo=echo,
         statistics_always=stat_interval_s is not None,
         sensors=True,
+        starts_cold=False,
     ) as session:
         session.setup.storage.use(limits.swap_kind, limits.swap_bytes, limits.storage)
         files = TrialFiles.scratch(session.folder)

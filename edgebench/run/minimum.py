@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import UsageError, WorkloadError
+from edgebench.need import need_of
 from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep, read_sweep
 from edgebench.run.function import function_settings, name_of
@@ -228,7 +229,20 @@ def _found(search: _Search, folder: Path) -> Minimum:
         later_start_trials=later_trials,
         size_bytes=search.size_bytes,
         finished=not planner.open_question(planned, records),
+        **_parts(unlimited),
     )
+
+
+def _parts(unlimited: Sequence[TrialRecord]) -> dict[str, Any]:
+    """What of the largest need can't be dropped or was charged elsewhere; the most of libraries."""
+    needs = [need for need in map(need_of, unlimited) if need]
+    most = max(needs, key=lambda need: need.total_bytes, default=None)
+    libraries = [r.library_bytes for r in unlimited if r.library_bytes is not None]
+    return {
+        "undroppable_bytes": most.undroppable_bytes if most else None,
+        "elsewhere_bytes": most.elsewhere_bytes if most else 0,
+        "library_bytes": max(libraries, default=None),
+    }
 
 
 def _later_start(

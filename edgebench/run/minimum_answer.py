@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgebench.need import Need
 from edgebench.run.search import LimitBracket, TriedLimit, differs
 from edgebench.text import shortened
 from edgebench.words.minimum import minimum_html, minimum_sentence
@@ -37,6 +38,11 @@ class Minimum:
         size_bytes: the only limit that was tried, to say whether it is enough; None: a search.
         demands_bytes: what each unlimited trial needed, in the order of the trials.
         finished: whether all questions were answered; False: it was interrupted or out of time.
+        undroppable_bytes: the part of the demand that only swap can hold; the rest are files that
+            are read again when dropped. None: not known.
+        elsewhere_bytes: files in the demand that stayed charged to another cgroup, so that no limit
+            counted them.
+        library_bytes: libraries that it maps, which no limit counted either; None: not known.
     """
 
     name: str
@@ -59,6 +65,9 @@ class Minimum:
     size_bytes: int | None = None
     demands_bytes: tuple[int, ...] = ()
     finished: bool = True
+    undroppable_bytes: int | None = None
+    elsewhere_bytes: int = 0
+    library_bytes: int | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -92,6 +101,13 @@ class Minimum:
     def _repr_html_(self) -> str:
         """As a notebook shows it: the sentence, and each limit that was tried."""
         return minimum_html(self)
+
+    @property
+    def need(self) -> Need:
+        """All that it needs, as :attr:`needed_bytes`, in its parts."""
+        more, held = self.needed_bytes - self.demand_bytes, self.undroppable_bytes
+        undroppable = None if held is None else held + more
+        return Need(self.needed_bytes, undroppable, self.elsewhere_bytes)
 
     @property
     def needed_bytes(self) -> float:

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from edgebench.need import need_of
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.kill_rate import KillRate
 from edgebench.run.pace import Pace, median_pace, phase_seconds, trials_by_point
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, Point, demand_of, limits_of
 from edgebench.units import MIB
-from edgebench.words.record import needed_bytes
 
 _T = TypeVar("_T")
 
@@ -153,7 +153,8 @@ def demand_range(unlimited: Sequence[TrialRecord]) -> tuple[int, int] | None:
 
 def demands_of(unlimited: Sequence[TrialRecord]) -> list[int]:
     """Bytes that each unlimited trial needed, of those that finished and tell it."""
-    sizes = (needed_bytes(r) or r.peak_bytes for r in unlimited if r.outcome == "ok")
+    found = ((need_of(r), r.peak_bytes) for r in unlimited if r.outcome == "ok")
+    sizes = (round(need.total_bytes) if need else peak for need, peak in found)
     return [size for size in sizes if size]
 
 

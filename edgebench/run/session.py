@@ -82,6 +82,7 @@ def open_session(
     echo: Callable[[bytes], None] | None = None,
     statistics_always: bool = False,
     sensors: bool = False,
+    starts_cold: bool = True,
 ) -> Iterator[Session]:
     """Clean up after crashed sweeps, then set up; what is made is noted first, to be found again.
 
@@ -105,5 +106,6 @@ def open_session(
                 *(parent, gnu_time, storage, identity, interval_s, stat_interval_s, echo),
                 statistics_always=statistics_always,
                 sensors=SensorBank(find_sensors()) if sensors else None,
+                starts_cold=starts_cold,
             )
             yield Session(setup, swap, folder, tuple(cleared))

@@ -139,6 +139,7 @@ class SweepUnderWay:
         self._trials = RecordedTrials()
         for record in folder.records():
             self._trials.add(record)
+            self._session.setup.files.add(record.files.paths if record.files else ())
         #: Trials that an earlier start made.
         self.resumed = folder.finished_trials()
 

@@ -21,6 +21,7 @@ from edgebench.cgroups.demand import MapsWatch
 from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
 from edgebench.cgroups.join import environment_block, join_command
 from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
+from edgebench.cgroups.used_files import FilesWatch
 from edgebench.errors import EdgebenchError
 from edgebench.measures.machine.noise import NoiseWatch
 from edgebench.measures.strategies.gnu_time import (
@@ -62,6 +63,7 @@ from edgebench.run.trial_record import (
 )
 from edgebench.run.trial_setup import TrialSetup
 from edgebench.run.trial_watch import TrialWatch
+from edgebench.run.used_files import PROGRAMS, is_warm
 from edgebench.run.walk_control import WalkControl
 from edgebench.run.walk_records import walk_records
 from edgebench.safe_files import created, write
@@ -101,7 +103,8 @@ def run_trials(setup: TrialSetup, request: TrialRequest, files: TrialFiles) -> l
     """Make one trial and its record; its samples, events and log are written on the way.
 
     A walk has a record, and a file of events, of each limit that it visited; the trial's own is the
-    first.
+    first. A program whose files lay in the page cache is run again without a limit, with them
+    evicted.
 
     A killed, timed-out or failed workload is a result, not an exception, and so is one that wrote
     what nobody can read. A strategy's own trial is made as the others are, but for how the strategy
@@ -113,7 +116,14 @@ def run_trials(setup: TrialSetup, request: TrialRequest, files: TrialFiles) -> l
         WorkloadError: the workload's kind is unknown, or the command before it failed.
     """
     try:
-        return _recorded_trials(setup, request, files)
+        records = _recorded_trials(setup, request, files)
+        if (seen := records[0].files) is None:
+            return records
+        setup.files.add(seen.paths)
+        if setup.starts_cold and is_warm(records[0], setup.files.evict()):
+            # With its files evicted, as every trial from now on.
+            records = _recorded_trials(setup, request, files)
+        return records
     except (EdgebenchError, OSError):
         # Of the machine.
         raise
@@ -174,13 +184,16 @@ class _Measurement:
         process = WorkloadProcess(rate.beside(setup.echo), copy)
         noise, kills, control = NoiseWatch(), KillWatch(), self._control(process)
         confinement = Confinement(cgroup, can_leave=setup.identity is None)
-        maps = MapsWatch(cgroup, wanted=request.strategy is None and not self._is_limited(applied))
+        limited, is_program = self._is_limited(applied), request.settings["kind"] in PROGRAMS
+        maps = MapsWatch(cgroup, wanted=request.strategy is None and not limited)
+        looks = is_program and request.strategy is None and not (limited and setup.starts_cold)
+        used = FilesWatch(cgroup, wanted=looks)
         sampler.start()
         try:
             if files.live:
                 write_live_trial(files.live, live_trial_of(request, sampler, files.work))
             noise.start()
-            with confinement:
+            with confinement, used:
                 ended, report = self._run(hot, process, control, confinement, maps)
             counters = cgroup.read()
         finally:
@@ -205,6 +218,13 @@ class _Measurement:
             watched=self._watching(sampler),
             kill=kill,
             library_bytes=maps.library_bytes,
+            files=setup.files.report(
+                used,
+                counters,
+                elsewhere_bytes=maps.elsewhere_bytes,
+                library_bytes=maps.library_bytes,
+                gnu_time=report,
+            ),
             throughput_per_s=rate.per_second(ended.wall_s, process.output_text()),
             storage=self.held.report,
             walk=control if isinstance(control, WalkControl) else None,
@@ -269,6 +289,9 @@ class _Measurement:
         ):
             start = launch(worker_settings(request), descriptors)
             check_start(start)
+            if request.settings["kind"] in PROGRAMS:
+                self.setup.files.add_named(request.settings)
+                self.setup.files.evict()
             if self.observer:
                 start = self.observer.wrap(start)
             timed = gnu_time_command(self.setup.gnu_time, report, start.argv)

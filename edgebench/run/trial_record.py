@@ -21,6 +21,7 @@ from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import (
     CONFINEMENT,
     DEMAND,
+    FilesReport,
     KillReport,
     LimitSetting,
     Outcome,
@@ -112,6 +113,7 @@ class Measured:
     watched: Watching
     kill: KillReport | None = None
     library_bytes: int | None = None
+    files: FilesReport | None = None
     throughput_per_s: float | None = None
     storage: StorageReport | None = None
     walk: WalkControl | None = None
@@ -146,6 +148,7 @@ def record_of(
         **peaks,
         demand_bytes=demand,
         demand_source=seen.samples.demand_source if demand is not None else None,
+        undroppable_bytes=seen.samples.undroppable_bytes if shows_demand else None,
         library_bytes=seen.library_bytes if shows_demand else None,
         base_bytes=_base(seen.events),
         gnu_time_maxrss_bytes=gnu.maxrss_bytes if gnu else None,
@@ -157,6 +160,7 @@ def record_of(
         watched=seen.watched,
         kill=seen.kill,
         storage=seen.storage,
+        files=seen.files,
         phases=phases,
         throughput_per_s=trial_throughput(request.settings, seen.throughput_per_s, phases),
         notes=notes,

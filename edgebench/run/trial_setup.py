@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.identity import Identity
 from edgebench.run.sensor_watch import SensorBank
 from edgebench.run.storage import StorageControl
+from edgebench.run.used_files import UsedFiles
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class TrialSetup:
     usage changes. ``statistics_always`` has it read in timed trials under a memory limit too, which
     can prevent a kill.
     ``storage`` holds disks to the speed that a trial asks for. ``sensors`` are read meanwhile.
+    ``files`` of programs are evicted before each trial; with ``starts_cold`` the first one is made
+    again where it found them in the page cache, and those under a limit are not looked at.
     """
 
     parent: ParentCgroup
@@ -32,3 +35,5 @@ class TrialSetup:
     echo: Callable[[bytes], None] | None = None
     statistics_always: bool = False
     sensors: SensorBank | None = None
+    starts_cold: bool = True
+    files: UsedFiles = field(default_factory=UsedFiles)

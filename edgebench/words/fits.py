@@ -18,6 +18,7 @@ from edgebench.units import format_size, swap_words
 from edgebench.words.claims import before_end
 from edgebench.words.kills import hour_words, rate_words
 from edgebench.words.labels import limit_label
+from edgebench.words.need import need_words
 from edgebench.words.outcomes import outcome_counts
 from edgebench.workloads.engines.engine import WHOLE
 
@@ -97,12 +98,14 @@ def holder_sentences(workload: WorkloadFacts, networks: Mapping[str, Any]) -> li
 
 
 def _demand(workload: WorkloadFacts) -> str:
-    demand = workload.demand_bytes
-    if demand is None:
+    need = workload.need
+    if need is None:
         return "Its demand is not known: no unlimited trial recorded it."
     unlimited = workload.unlimited
     trials = "one trial" if unlimited and unlimited.made == 1 else "median of its trials"
-    return f"It needs {format_size(demand)} without a limit ({trials})."
+    if need.files_bytes:
+        return f"Without a limit it needs {need_words(need)} ({trials})."
+    return f"It needs {need_words(need)} without a limit ({trials})."
 
 
 def _working_set(workload: WorkloadFacts) -> list[str]:

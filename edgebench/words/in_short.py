@@ -14,6 +14,7 @@ from edgebench.text import joined_words
 from edgebench.units import format_duration, format_size, format_times, times_as_long
 from edgebench.words.claims import IN_ONE_TRIAL, before_end, one_trial_words
 from edgebench.words.labels import limit_label, pass_words, throughput_of
+from edgebench.words.need import need_words
 from edgebench.words.outcomes import outcome_words
 from edgebench.words.slowdown import later_start_words
 
@@ -53,9 +54,9 @@ def sweep_sentences(found: Sequence[WorkloadFacts], names: dict[str, str]) -> li
 
 def workload_sentence(workload: WorkloadFacts, name: str) -> str:
     """``alexnet needs 462.7 MiB; takes 1.6 times as long at 392.9 MiB and 28 times at …``."""
-    demand = workload.demand_bytes
+    need = workload.need
     unlimited = workload.unlimited
-    words = [f"{name} needs {format_size(demand)}" if demand else f"{name}: its need is unknown"]
+    words = [f"{name} needs {need_words(need)}" if need else f"{name}: its need is unknown"]
     if not workload.tried:
         if unlimited is None:
             return f"{words[0]}; no trial has finished."

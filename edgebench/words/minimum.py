@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from edgebench.throughput import per_second_words
 from edgebench.units import brief_size, format_duration, format_times, times_as_long
+from edgebench.words.need import elsewhere_words, need_words
 
 if TYPE_CHECKING:
     from edgebench.run.minimum_answer import Minimum
     from edgebench.run.search import TriedLimit
 
-#: From this share of the demand on, a limit is the demand, as well as it is known.
+#: A limit that differs by no more than this share is the demand, as well as it is known.
 _ABOUT = 0.97
 
 
@@ -32,7 +33,7 @@ def minimum_sentence(found: Minimum) -> str:
 def _demand_words(found: Minimum) -> str:
     """The demand; where it varies, why and what to reserve."""
     if not found.has_varying_demand:
-        return f"needs {brief_size(found.needed_bytes)}"
+        return f"needs {need_words(found.need, brief_size)}{elsewhere_words(found.need)}"
     reserve = f"reserve {brief_size(found.needed_bytes)}"
     if found.is_first_different:
         first, later = (
@@ -124,7 +125,7 @@ def _end_words(found: Minimum) -> str | None:
     if found.has_varying_demand or not found.viable.settled:
         # Between the two it is not known.
         return f"{how} at {brief_size(bad.limit_bytes)}, finished at {least}"
-    if good.limit_bytes >= _ABOUT * found.needed_bytes:
+    if _ABOUT <= good.limit_bytes / found.needed_bytes <= 1 / _ABOUT:
         return f"{how} with less"
     return f"{how} below {least}"
 

@@ -6,24 +6,11 @@ import shlex
 from collections.abc import Iterator
 from html import escape
 
+from edgebench.need import need_of
 from edgebench.records import TrialRecord
 from edgebench.text import printable, shortened
 from edgebench.units import format_duration, format_energy, format_size
-
-#: What the sampler missed counts from this share of the peak on.
-_UNSEEN = 0.05
-
-
-def needed_bytes(record: TrialRecord) -> int | None:
-    """The demand, and what the kernel's peak has beyond what the sampler saw; None: not known.
-
-    On a busy machine the sampler can miss the peak, and a program that ends at once altogether.
-    """
-    demand, peak, sampled = record.demand_bytes, record.peak_bytes, record.sampled_peak_bytes
-    if demand is None or peak is None or sampled is None:
-        return demand
-    unseen = peak - sampled
-    return demand + unseen if unseen > _UNSEEN * peak else demand
+from edgebench.words.need import need_words
 
 
 def record_sentence(record: TrialRecord) -> str:
@@ -35,8 +22,8 @@ def record_sentence(record: TrialRecord) -> str:
     if record.outcome != "ok":
         return f"{name} ended as {record.outcome} {at}: {record.reason}"
     took = format_duration(record.wall_s or 0.0)
-    if (needed := needed_bytes(record)) is not None:
-        return f"{name} needs {format_size(needed)} and took {took}"
+    if (need := need_of(record)) is not None:
+        return f"{name} needs {need_words(need)} and took {took}"
     return f"{name} finished {at} in {took}"
 
 

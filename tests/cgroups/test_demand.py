@@ -15,7 +15,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from edgebench.cgroups.demand import MapsLook, MapsWatch, demand_of
+from edgebench.cgroups.demand import Demand, MapsLook, MapsWatch, demand_of
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.process_maps import MappedFiles, mapped_bytes, mapped_in, memory_devices
@@ -106,7 +106,8 @@ def test_each_page_counts_once(sizes: dict[str, int], look: tuple[int, int], nee
     """Shared memory whether it is mapped or not, weights, no libraries."""
     looks = [MapsLook(90, *look, library_bytes=400)]
     found = demand_of(columns(anon=10, **sizes), looks)
-    assert found == (needed, "sampled anon+shmem+own_files")
+    undroppable = 10 + sizes["shmem"]
+    assert found == Demand(needed, undroppable, "sampled anon+shmem+own_files")
 
 
 def test_the_nearest_look_counts() -> None:
@@ -118,15 +119,16 @@ def test_the_nearest_look_counts() -> None:
         "mapped_file_bytes": [0, 90],
     }
     looks = [MapsLook(1, 0, 0, 0), MapsLook(80, 0, 50, 70)]
-    assert demand_of(table, looks)[0] == 1 + 40
+    assert demand_of(table, looks).total_bytes == 1 + 40
 
 
 def test_without_a_look_it_never_exceeds_what_is_charged() -> None:
     """The need may be overstated by libraries, but not by counting pages twice."""
     found = demand_of(columns(anon=10, shmem=200, mapped_file=210, file=210, swap=5, kernel=3))
-    assert found == (10 + 210 + 5 + 3, "sampled anon+shmem+swap+kernel+mapped_file")
-    assert demand_of(columns(anon=-1)) == (None, None)
-    assert demand_of({"t_ns": [], "anon_bytes": []}) == (None, None)
+    source = "sampled anon+shmem+swap+kernel+mapped_file"
+    assert found == Demand(10 + 210 + 5 + 3, 10 + 200 + 5 + 3, source)
+    assert demand_of(columns(anon=-1)) == Demand()
+    assert demand_of({"t_ns": [], "anon_bytes": []}) == Demand()
 
 
 #: Three generations hold memory of every kind until their input ends. Arguments: folders on a disk
@@ -205,6 +207,8 @@ def test_every_kind_of_memory_counts_once(cgroup: Cgroup, tmp_path: Path) -> Non
     peak, swap = counters.peak_bytes or summary.sampled_peak_bytes, summary.swap_peak_bytes
     assert peak is not None
     assert summary.demand_bytes <= peak + (swap or 0)
+    assert summary.undroppable_bytes is not None
+    assert abs(summary.demand_bytes - summary.undroppable_bytes - WEIGHTS) < SLACK or in_memory
     # Python and the C library, at least.
     assert watch.library_bytes is not None
     assert watch.library_bytes > 2 * MIB

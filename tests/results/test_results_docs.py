@@ -8,6 +8,7 @@ from pathlib import Path
 from edgebench.records import (
     AcceleratorReport,
     EnergyReport,
+    FilesReport,
     KillReport,
     LimitSetting,
     PhaseSum,
@@ -30,7 +31,7 @@ KINDS = (
     *(TrialRecord, LimitSetting, SamplerReport, Watching, PhaseSum, KillReport),
     *(EnergyReport, SensorReport, AcceleratorReport, WorkingSet),
 )
-OTHERS = (StorageReport, WalkReport)
+OTHERS = (StorageReport, WalkReport, FilesReport)
 
 
 def test_every_key_has_a_row_and_every_row_is_of_a_key():

@@ -201,6 +201,21 @@ def ended(mib: float, outcome: str = "ok", slowdown: float | None = None, **more
         ),
         (
             answer(
+                LimitBracket(ended(58), ended(56, "oom-killed")), demand_bytes=375 * MIB,
+                demand_least_bytes=375 * MIB, undroppable_bytes=55 * MIB,
+            ),
+            "needs 55 MiB that can't be dropped and 320 MiB of files that are read again when "
+            "dropped; killed below 58 MiB (9 trials, 41 s)",
+        ),
+        (
+            answer(
+                LimitBracket(ended(24), ended(23, "timeout", stopped_s=9.0)),
+                demand_bytes=9.1 * MIB, demand_least_bytes=9.1 * MIB,
+            ),
+            "needs 9.1 MiB; takes more than 3 times as long below 24 MiB (9 trials, 41 s)",
+        ),
+        (
+            answer(
                 LimitBracket(ended(535), ended(520, "oom-killed")), demand_bytes=530 * MIB
             ),
             "needs 412 MiB to 530 MiB, depending on the run: reserve 535 MiB; "

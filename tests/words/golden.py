@@ -122,6 +122,9 @@ def workloads() -> dict[str, WorkloadFacts]:
         ),
         "a throughput": made(counted("max", 20.0), counted("150M", 19.8), counted("100M", 5.0)),
         "energy": made(powered(STEADY, 4.0), powered(SLOWER, 9.0)),
+        "mapped files": made(
+            replace(STEADY, demand_bytes=375.0 * MIB, undroppable_bytes=55.0 * MIB), SLOW
+        ),
         "no limit tried": made(FREE),
         "no unlimited trial": made(point("100M", outcomes=KILLED)),
     }

@@ -61,7 +61,11 @@ def test_version_1_counts_the_cgroups_below(made_up: MadeUp, folder: Path) -> No
     assert (stat["anon_bytes"], stat["file_bytes"], stat["major_faults"]) == (60, 50, 5)
     assert stat["kernel_bytes"] == 12
     assert summary == SampleSummary(
-        130, 33, 60 + 7 + 33 + 8 + 12, "sampled anon+shmem+swap+kernel+mapped_file"
+        130,
+        33,
+        60 + 7 + 33 + 8 + 12,
+        "sampled anon+shmem+swap+kernel+mapped_file",
+        60 + 7 + 33 + 12,
     )
 
 

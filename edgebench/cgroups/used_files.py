@@ -1,0 +1,179 @@
+"""Which regular files processes map or read, and how much of a file lies in the page cache.
+
+From ``/proc/PID/maps`` and ``/proc/PID/fd``: no page is looked at, and the processes run on. A
+thread looks, since a file is often open for a short time only. What is opened and closed between
+two looks is not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import re
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.process_maps import memory_devices
+
+_PROC = Path("/proc")
+_PAGE = mmap.PAGESIZE
+#: Smaller files change no answer, and a program has very many of them.
+LEAST_BYTES = 1 << 20
+#: No more files of a program are kept.
+MOST_FILES = 256
+#: Between two looks at least, and the part of the time that looks may take.
+_INTERVAL_S, _LOOKING_SHARE = 0.005, 0.02
+#: Files in these folders are the kernel's.
+_KERNELS = ("/proc/", "/sys/", "/dev/")
+_MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (\S+) \S+ \S+ [1-9]\d* +(/.*)$", re.MULTILINE)
+_FLAGS = re.compile(r"^flags:\s+([0-7]+)$", re.MULTILINE)
+_GONE = " (deleted)"
+#: As much of a file's residence is asked for at a time.
+_PIECE_BYTES = 1 << 30
+
+
+def named_files(words: list[str], folder: Path) -> list[Path]:
+    """The large regular files that the words of a command name, also as ``--model=FILE``."""
+    found = []
+    for word in words:
+        for name in dict.fromkeys((word, word.partition("=")[2])):
+            # Too long for a name, or with a NUL in it.
+            with contextlib.suppress(OSError, ValueError):
+                path = folder / name
+                if name and _is_large(path.stat()):
+                    found.append(path.resolve())
+    return found
+
+
+def _is_large(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) and found.st_size >= LEAST_BYTES
+
+
+class FilesWatch:
+    """Sees the files of a trial's processes within a ``with`` block.
+
+    Args:
+        cgroup: the trial's.
+        wanted: whether to look at all.
+    """
+
+    def __init__(self, cgroup: Cgroup, *, wanted: bool) -> None:
+        self._cgroup, self._wanted = cgroup, wanted
+        self._mapped: set[str] = set()
+        self._read: set[str] = set()
+        self._code: set[str] = set()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="files", daemon=True)
+
+    def __enter__(self) -> FilesWatch:
+        """Begin."""
+        if self._wanted:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._ended.set()
+        if self._wanted:
+            self._thread.join()
+
+    def _run(self) -> None:
+        wait_s = _INTERVAL_S
+        while not self._ended.wait(wait_s):
+            began_s = time.monotonic()
+            self.look()
+            wait_s = max(_INTERVAL_S, (time.monotonic() - began_s) / _LOOKING_SHARE)
+
+    def look(self) -> None:
+        """One look at every process."""
+        for pid in self._cgroup.pids():
+            # It has ended, or is another user's.
+            with contextlib.suppress(OSError):
+                self._see_maps(_PROC / str(pid))
+            with contextlib.suppress(OSError):
+                self._see_opened(_PROC / str(pid))
+
+    def _see_maps(self, process: Path) -> None:
+        for rights, name in _MAPPING.findall((process / "maps").read_text(errors="replace")):
+            (self._code if "x" in rights else self._mapped).add(name)
+
+    def _see_opened(self, process: Path) -> None:
+        for one in os.scandir(process / "fd"):
+            with contextlib.suppress(OSError):
+                name = os.readlink(one.path)  # noqa: PTH115 - of very many
+                if name.startswith("/") and name not in self._read and self._reads(process, one):
+                    self._read.add(name)
+
+    @staticmethod
+    def _reads(process: Path, one: os.DirEntry[str]) -> bool:
+        """Whether the descriptor is of a file, and not for writing alone."""
+        if not stat.S_ISREG(one.stat().st_mode):
+            return False
+        flags = _FLAGS.search((process / "fdinfo" / one.name).read_text())
+        return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_WRONLY
+
+    def files(self) -> dict[Path, bool]:
+        """Each large file of a disk that holds no code, and whether it was mapped."""
+        with contextlib.suppress(OSError):
+            in_memory = memory_devices((_PROC / "self/mountinfo").read_text(errors="replace"))
+            names = sorted((self._mapped | self._read) - self._code)
+            found = {Path(name): name in self._mapped for name in names if self._is_own(name)}
+            large = [path for path in found if _is_of_disk(path, in_memory)]
+            return {path: found[path] for path in large[:MOST_FILES]}
+        return {}
+
+    @staticmethod
+    def _is_own(name: str) -> bool:
+        # What can't be printed can't be kept in a record.
+        return name.isprintable() and not (name.startswith(_KERNELS) or name.endswith(_GONE))
+
+
+def _is_of_disk(path: Path, in_memory: set[str]) -> bool:
+    # It may be gone, or in another file system's tree than ours.
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
+        return _is_large(found) and device not in in_memory
+    return False
+
+
+def cached_bytes(descriptor: int) -> int | None:
+    """How much of an open file lies in the page cache (mincore(2)).
+
+    None: the kernel tells it only to root, the file's owner and those who may write to it.
+    """
+    found = os.fstat(descriptor)
+    if os.geteuid() not in (0, found.st_uid) and not os.access(
+        f"/proc/self/fd/{descriptor}", os.W_OK
+    ):
+        return None
+    return sum(_cached_pieces(descriptor, found.st_size))
+
+
+def _cached_pieces(descriptor: int, size: int) -> Iterator[int]:
+    """The same of each piece of it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (
+        *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+        ctypes.c_int64,
+    )
+    # Not Python's mmap: it gives no address of what can't be written to.
+    for start in range(0, size, _PIECE_BYTES):
+        length = min(_PIECE_BYTES, size - start)
+        address = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, start)
+        if address in (None, ctypes.c_void_p(-1).value):
+            return
+        try:
+            pages = (ctypes.c_ubyte * -(-length // _PAGE))()
+            place = ctypes.c_void_p(address), ctypes.c_size_t(length)
+            if libc.mincore(*place, pages) == 0:
+                yield sum(page & 1 for page in bytes(pages)) * _PAGE
+        finally:
+            libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(length))

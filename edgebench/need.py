@@ -1,0 +1,54 @@
+"""What a trial needs: memory that can't be dropped, and files that are read again when dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgebench.records import TrialRecord
+
+#: What the sampler missed counts from this share of the peak on.
+_UNSEEN = 0.05
+#: Files are told apart from the rest of a need from this share of it on, and this size.
+_FILES_SHARE, _FILES_BYTES = 0.05, 1 << 20
+
+
+@dataclass(frozen=True)
+class Need:
+    """A need in bytes.
+
+    Args:
+        total_bytes: all of it.
+        undroppable_bytes: what only swap can hold; None: not known.
+        elsewhere_bytes: files in the total that another cgroup was charged for.
+    """
+
+    total_bytes: float
+    undroppable_bytes: float | None = None
+    elsewhere_bytes: float = 0
+
+    @property
+    def files_bytes(self) -> float:
+        """Files that are read again when dropped; 0 where they are too few to be told apart."""
+        if self.undroppable_bytes is None:
+            return 0
+        files = self.total_bytes - self.undroppable_bytes
+        return files if files >= max(_FILES_SHARE * self.total_bytes, _FILES_BYTES) else 0
+
+
+def need_of(record: TrialRecord) -> Need | None:
+    """A trial's need; None: not known.
+
+    The demand, what the kernel's peak has beyond what the sampler saw, and what it used of files
+    that were charged elsewhere. On a busy machine the sampler can miss the peak, and a program that
+    ends at once altogether.
+    """
+    demand, undroppable = record.demand_bytes, record.undroppable_bytes
+    if demand is None:
+        return None
+    peak, sampled = record.peak_bytes or 0, record.sampled_peak_bytes
+    unseen = peak - sampled if sampled is not None else 0
+    if unseen > _UNSEEN * peak:
+        demand += unseen
+        undroppable = None if undroppable is None else undroppable + unseen
+    elsewhere = record.files.elsewhere_bytes or 0 if record.files else 0
+    return Need(demand + elsewhere, undroppable, elsewhere)

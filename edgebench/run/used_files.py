@@ -1,0 +1,116 @@
+"""The files of a session's programs: found by themselves, and evicted before each trial.
+
+A page of a file is charged to the cgroup that touched it first. What lies in the page cache before
+a trial is charged to another one, so that no limit counts it and it is read without a disk. So the
+files that a command names, and those that its trials were seen to map or read, are evicted: regular
+files of a disk, of 1 MiB or more, that the caller may read and of which no process of the trial
+maps a part as code. The kernel drops clean pages that nobody maps, and nothing else: no data is
+lost, and what another program has mapped stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgebench.cgroups.counters import Counters
+from edgebench.cgroups.used_files import FilesWatch, cached_bytes, named_files
+from edgebench.layers.disk import drop_pages
+from edgebench.measures.strategies.gnu_time import GnuTime
+from edgebench.records import FilesReport, TrialRecord
+from edgebench.safe_reading import open_to_read
+from edgebench.units import MIB
+
+#: What can be run of which edgebench knows nothing: these bring files of their own.
+PROGRAMS = ("command", "function")
+#: A trial that found less than this of its files in the page cache is as good as any.
+_WARM_SHARE, _WARM_BYTES = 0.05, MIB
+
+
+class UsedFiles:
+    """Which files the session's programs use, as far as it is known."""
+
+    def __init__(self) -> None:
+        self._paths: dict[Path, None] = {}
+        self._kept_bytes = 0
+
+    def add(self, paths: Iterable[str | Path]) -> None:
+        """Evict these from now on."""
+        self._paths |= dict.fromkeys(map(Path, paths))
+
+    def add_named(self, settings: Mapping[str, Any]) -> None:
+        """Evict what the words of a command name."""
+        if settings["kind"] == "command":
+            words = list(map(str, settings["command"]))
+            self.add(named_files(words, Path(settings.get("cwd") or Path.cwd())))
+
+    def evict(self) -> int:
+        """Have the kernel drop them; the bytes that it keeps, as far as it shows them.
+
+        What is not written to the disk yet is written first.
+        """
+        kept = 0
+        for path in self._paths:
+            # It may have gone, or its rights.
+            with contextlib.suppress(OSError), open_to_read(path) as file:
+                drop_pages(file.fileno())
+                if cached_bytes(file.fileno()):
+                    os.fdatasync(file.fileno())
+                    drop_pages(file.fileno())
+                kept += cached_bytes(file.fileno()) or 0
+        self._kept_bytes = kept
+        return kept
+
+    def report(
+        self,
+        watch: FilesWatch,
+        counters: Counters,
+        *,
+        elsewhere_bytes: int | None,
+        library_bytes: int | None,
+        gnu_time: GnuTime | None,
+    ) -> FilesReport | None:
+        """What of a program's files was charged elsewhere, while its cgroup is still there.
+
+        Args:
+            watch: saw its files.
+            counters: of the cgroup at the end.
+            elsewhere_bytes: what looks at its maps came to; None: there was none.
+            library_bytes: what of libraries it mapped.
+            gnu_time: whose largest resident set shows what came after the last look.
+        """
+        sizes: dict[Path, int | None] = {}
+        found = watch.files()
+        for path in found:
+            with contextlib.suppress(OSError), open_to_read(path) as file:
+                sizes[path] = cached_bytes(file.fileno())
+        if not sizes:
+            return None
+        paths = sorted(sizes, key=lambda path: -(sizes[path] or 0))
+        report = FilesReport([str(path) for path in paths], self._kept_bytes)
+        known = {path: size for path, size in sizes.items() if size is not None}
+        if counters.file_bytes is None or not known:
+            return report
+        charged = counters.file_bytes - (counters.shmem_bytes or 0)
+        warm = max(0, sum(known.values()) - charged)
+        mapped = max(0, sum(size for path, size in known.items() if found[path]) - charged)
+        elsewhere = elsewhere_bytes
+        if elsewhere is not None and library_bytes is not None and gnu_time and counters.peak_bytes:
+            # No process can hold more than the peak but for what others are charged for.
+            beyond = gnu_time.maxrss_bytes - library_bytes - counters.peak_bytes
+            elsewhere = max(elsewhere, min(beyond, mapped))
+        return FilesReport(report.paths, self._kept_bytes, warm, elsewhere)
+
+
+def is_warm(record: TrialRecord, kept_bytes: int) -> bool:
+    """Whether a trial without a limit found so much cached that one after an eviction differs.
+
+    ``kept_bytes`` is what stays cached of its files all the same.
+    """
+    warm, demand = record.files.warm_bytes if record.files else None, record.demand_bytes
+    if warm is None or demand is None:
+        return False
+    return warm - kept_bytes > max(_WARM_BYTES, _WARM_SHARE * demand)

@@ -1,0 +1,225 @@
+"""Files of programs: found by themselves, evicted before the next trial, needs told in parts."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.used_files import cached_bytes, named_files
+from edgebench.need import Need, need_of
+from edgebench.records import FilesReport, LimitSetting, TrialRecord
+from edgebench.run.session import Session, open_session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial_setup import TrialSetup
+from edgebench.run.used_files import UsedFiles
+from edgebench.words.need import elsewhere_words, need_words, warm_files_words
+
+MIB = 1 << 20
+WEIGHTS = 48 * MIB
+#: A child of a shell uses the file that a variable names, so that no word of the command does.
+MAPS = """
+import mmap, os, time
+file = open(os.environ["MODEL"], "rb")
+held = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+file.close()
+sum(held[at] for at in range(0, len(held), 4096))
+time.sleep(0.3)
+"""
+READS = """
+import os, time
+with open(os.environ["MODEL"], "rb") as file:
+    while file.read(1 << 16):
+        pass
+    time.sleep(0.3)
+"""
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    """A file on the disk that lies in the page cache, charged to the test."""
+    file = tmp_path / "model.bin"
+    file.write_bytes(os.urandom(MIB) * (WEIGHTS // MIB))
+    file.chmod(0o644)
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        while opened.read(MIB):
+            pass
+    if not evictable(file):
+        pytest.skip("the temporary folder is on no disk")
+    return file
+
+
+def evictable(file: Path) -> bool:
+    """Whether the kernel drops its pages; then they are read again."""
+    used = UsedFiles()
+    used.add([file])
+    if used.evict():
+        return False
+    file.read_bytes()
+    return True
+
+
+def cached(file: Path) -> int:
+    """What of the file is in the page cache."""
+    with file.open("rb") as opened:
+        found = cached_bytes(opened.fileno())
+        assert found is not None
+        return found
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    """What all tests share."""
+    with open_session() as session:
+        yield session
+
+
+@pytest.fixture(params=[True, False], ids=["search", "once"])
+def setup(session: Session, request: pytest.FixtureRequest) -> TrialSetup:
+    """That of a search, in which trials follow, and that of a single trial; no file is known."""
+    return replace(session.setup, starts_cold=request.param, files=UsedFiles())
+
+
+def run(
+    setup: TrialSetup, code: str, weights: Path, folder: Path, limit: int | None = None
+) -> TrialRecord:
+    """A trial of a shell's child."""
+    command = ["sh", "-c", f"{sys.executable} -I -S -c '{code}'; true"]
+    settings = {"kind": "command", "command": command, "env": {"MODEL": str(weights)}}
+    limits = LimitSetting(label="limited" if limit else "max", memory_bytes=limit)
+    request = TrialRequest("0001", "p1", 0, 0, settings, limits, 60.0)
+    return run_trial(setup, request, TrialFiles.scratch(folder))
+
+
+@pytest.mark.exclusive
+@pytest.mark.quick
+def test_a_mapped_file_is_needed_cold_and_warm(
+    setup: TrialSetup, weights: Path, tmp_path: Path
+) -> None:
+    """Case 8: found by itself; the same need, told in parts; only a trial alone is warm."""
+    record = run(setup, MAPS, weights, tmp_path)
+    need = need_of(record)
+    assert need is not None
+    assert record.files is not None
+    assert record.files.paths == [str(weights)]
+    held = need.undroppable_bytes
+    assert held is not None
+    assert held < 16 * MIB
+    assert abs(need.files_bytes - WEIGHTS) < 0.05 * WEIGHTS
+    assert record.demand_bytes is not None
+    assert record.peak_bytes is not None
+    assert record.demand_bytes <= record.peak_bytes
+    warned = warm_files_words(record)
+    if setup.starts_cold:
+        assert record.peak_bytes > WEIGHTS
+        assert warned == ""
+    else:
+        assert record.peak_bytes < WEIGHTS
+        assert "48.0 MiB of the files that it uses (model.bin) were in the page cache" in warned
+        assert warned.endswith("--file evicts them beforehand")
+        # What was found is evicted from now on, whatever read it meanwhile.
+        again = run(setup, MAPS, weights, tmp_path, limit=200 * MIB)
+        assert again.peak_bytes is not None
+        assert again.peak_bytes > WEIGHTS
+        assert warm_files_words(again) == ""
+
+
+@pytest.mark.exclusive
+@pytest.mark.parametrize("setup", [True], indirect=True)
+def test_a_file_that_is_read_is_evicted_too(
+    setup: TrialSetup, weights: Path, tmp_path: Path
+) -> None:
+    """It is no need; the trial is made again, and reads it from the disk."""
+    record = run(setup, READS, weights, tmp_path)
+    need = need_of(record)
+    assert need is not None
+    assert need.total_bytes < 24 * MIB
+    assert record.files is not None
+    assert record.files.warm_bytes is not None
+    assert record.files.warm_bytes < 4 * MIB
+    assert record.peak_bytes is not None
+    assert record.peak_bytes > WEIGHTS
+
+
+@pytest.mark.exclusive
+@pytest.mark.parametrize("setup", [False], indirect=True)
+def test_what_another_program_maps_stays_and_is_said(
+    setup: TrialSetup, weights: Path, tmp_path: Path
+) -> None:
+    """Its pages can't be dropped: the need has them, no limit counts them, nothing runs twice."""
+    holds = f"{MAPS}\nprint(flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", holds],
+        env={"MODEL": str(weights)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        run(setup, MAPS, weights, tmp_path)
+        record = run(setup, MAPS, weights, tmp_path)
+        holder.kill()
+    need = need_of(record)
+    assert need is not None
+    assert abs(need.elsewhere_bytes - WEIGHTS) < 0.05 * WEIGHTS
+    assert abs(need.files_bytes - WEIGHTS) < 0.05 * WEIGHTS
+    assert elsewhere_words(need).startswith(" (4")
+    assert "another program has them mapped" in warm_files_words(record)
+
+
+@pytest.mark.exclusive
+def test_what_is_evicted(tmp_path: Path, weights: Path) -> None:
+    """Regular files alone; what is not written yet is written first; what is mapped stays."""
+    dirty = tmp_path / "dirty.bin"
+    dirty.write_bytes(os.urandom(MIB) * 4)
+    os.mkfifo(tmp_path / "fifo")
+    used = UsedFiles()
+    used.add([weights, dirty, tmp_path / "fifo", tmp_path, tmp_path / "gone"])
+    assert used.evict() == 0
+    assert cached(dirty) == cached(weights) == 0
+    with weights.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as held:
+        assert sum(held[at] for at in range(0, len(held), 4096)) > 0
+        assert used.evict() == WEIGHTS
+
+
+def test_files_that_a_command_names(tmp_path: Path) -> None:
+    """Large ones, by their paths in its folder, also behind a flag."""
+    large, small = tmp_path / "large.gguf", tmp_path / "small.py"
+    large.write_bytes(bytes(2 * MIB))
+    small.write_bytes(b"x")
+    words = ["prog", "small.py", "--model=large.gguf", str(large), "-", "", "a" * 5000]
+    assert set(named_files(words, tmp_path)) == {large.resolve()}
+
+
+def test_needs_in_words() -> None:
+    """Few files are not told apart; what no limit counted is."""
+    assert need_words(Need(412 * MIB)) == "412.0 MiB"
+    assert need_words(Need(412 * MIB, 405 * MIB)) == "412.0 MiB"
+    assert need_words(Need(375 * MIB, 55 * MIB)) == (
+        "55.0 MiB that can't be dropped and 320.0 MiB of files that are read again when dropped"
+    )
+    assert elsewhere_words(Need(375 * MIB, 55 * MIB, 2 * MIB)) == ""
+    assert elsewhere_words(Need(375 * MIB, 55 * MIB, 320 * MIB)) == (
+        " (320 MiB of the files stay in memory for another program too: no limit counted them)"
+    )
+
+
+def test_need_adds_what_the_sampler_missed_and_what_was_charged_elsewhere() -> None:
+    """The kernel's peak knows the first; both are in the total."""
+    record = TrialRecord(
+        *("0", "p", 0, 0, {}, LimitSetting(), "ok", ""),
+        peak_bytes=200,
+        sampled_peak_bytes=150,
+        demand_bytes=140,
+        undroppable_bytes=90,
+        files=FilesReport(elsewhere_bytes=30),
+    )
+    assert need_of(record) == Need(140 + 50 + 30, 90 + 50, 30)
