@@ -64,7 +64,9 @@ schedule_option = click.option(
     "--schedule", default="bulk", help="Order of loading and executing layers."
 )
 loader_option = click.option(
-    "--loader", default="copy", help="How weights are loaded: copy or mmap."
+    "--loader",
+    help="How weights are loaded: copy or mmap [default: copy; of a .tflite file mmap, as its "
+    "model_path does].",
 )
 batch_option = click.option("--batch", type=int, default=1, help="Images in one input.")
 image_option = click.option(

@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 from edgebench.errors import WorkloadError
 
-#: What weights are stored in.
-_SUFFIXES = (".safetensors", ".onnx", ".data", ".tflite", ".keras")
+#: Files in a network's folder that hold no weights. An ONNX file's weights may have any ending.
+_NO_WEIGHTS = (".json", ".pt2")
 _CHUNK_BYTES = 8 << 20
 
 
@@ -106,5 +106,5 @@ def weights_in(folders: Iterable[str | Path]) -> tuple[Path, ...]:
         file
         for folder in sorted(set(folders), key=str)
         for file in sorted(Path(folder).glob("**/*"))
-        if file.is_file() and file.suffix in _SUFFIXES
+        if file.is_file() and file.suffix not in _NO_WEIGHTS
     )

@@ -3,6 +3,10 @@
 An input is a type, a shape and what fills it. Floating-point numbers are drawn between 0 and 1
 unless ``normal``, ``ones`` or ``zeros`` is written; whole numbers below ``<N``, or ``ones``,
 ``zeros``, or ``arange``: 0, 1, 2 … along the last axis. Truth values are ``ones`` or ``zeros``.
+``=16000`` gives every number that value, and ``string "hello"`` is text.
+
+Beside a value the shape may be left out: it is the file's own, or that of one number. A number
+alone (``16000``) has the file's own type too.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from edgebench.errors import UsageError
 from edgebench.text import did_you_mean
@@ -21,24 +26,69 @@ _FILLS = {
     **dict.fromkeys(_INTEGERS, ("ones", "zeros", "arange")),
     "bool": ("ones", "zeros"),
 }
+STRING = "string"
+_TYPES = (*_FILLS, STRING)
 _SHAPE = re.compile(r"[1-9][0-9]{0,8}(x[1-9][0-9]{0,8}){0,7}")
 _EXAMPLE = 'write type, shape and values: "float32 1x3x224x224", "int64 1x128 <32000"'
+#: Text in quotes at the end of a description; a number.
+_TEXT = re.compile(r"""(?P<head>.*?)\s*(?P<quote>["'])(?P<text>.*)(?P=quote)\s*""", re.DOTALL)
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|true|false")
 #: The name of the input of a network that takes just one.
 ONLY = ""
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One tensor. ``below``: whole numbers are drawn from 0 up to this; else ``fill`` says what."""
+    """One tensor, or a number or text.
 
-    dtype: str
-    shape: tuple[int, ...]
+    ``below``: whole numbers are drawn from 0 up to this. ``value``: a number or text that fills all
+    of it. Else ``fill`` says what. ``dtype`` and ``shape`` are None where they are the file's own.
+    """
+
+    dtype: str | None
+    shape: tuple[int, ...] | None
     fill: str = ""
     below: int | None = None
+    value: bool | int | float | str | None = None
 
     def batched(self, batch: int) -> InputSpec:
         """With its first size taken so many times."""
+        if not self.shape:
+            return self
         return replace(self, shape=(self.shape[0] * batch, *self.shape[1:]))
+
+    def value_as(self, dtype: str, name: str) -> Any:
+        """Its value as one of this type.
+
+        Raises:
+            UsageError: the type has no such value.
+        """
+        value = self.value
+        fits = (
+            isinstance(value, str)
+            if dtype == STRING
+            else isinstance(value, bool)
+            if dtype == "bool"
+            else _fits_integers(value, dtype)
+            if "int" in dtype
+            else isinstance(value, (int, float)) and not isinstance(value, bool)
+        )
+        if not fits:
+            raise _refused(name, f"{value!r} is no value of {dtype}", _value_example(name, dtype))
+        return float(value) if isinstance(value, int) and "float" in dtype else value
+
+
+def _fits_integers(value: object, dtype: str) -> bool:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return False
+    bits = int(dtype.rpartition("int")[2])
+    unsigned = dtype.startswith("u")
+    return (0 if unsigned else -(1 << (bits - 1))) <= value < 1 << (bits - (not unsigned))
+
+
+def _value_example(name: str, dtype: str) -> str:
+    value = {STRING: f'{STRING} "hello"', "bool": "true"}.get(dtype, "1")
+    return f"--input {name}={value}" if dtype != STRING else f"--input '{name}={value}'"
 
 
 def parse_inputs(given: str | Mapping[str, str]) -> dict[str, InputSpec]:
@@ -58,7 +108,7 @@ def named_inputs(texts: tuple[str, ...]) -> str | dict[str, str] | None:
         UsageError: several, and one of them has no name.
     """
     pairs = [text.partition("=") for text in texts]
-    if len(texts) == 1 and not pairs[0][1]:
+    if len(texts) == 1 and (not pairs[0][1] or pairs[0][0].split(" ")[0] in _TYPES):
         return texts[0]
     for name, equals, _ in pairs:
         # Names in files need not be Python's: serving_default_x:0.
@@ -70,25 +120,65 @@ def named_inputs(texts: tuple[str, ...]) -> str | dict[str, str] | None:
 
 
 def _spec(name: str, text: str) -> InputSpec:
+    if spec := _text_spec(name, text):
+        return spec
     words = text.split()
+    if len(words) == 1 and _NUMBER.fullmatch(words[0].removeprefix("=")):
+        return InputSpec(None, None, value=_number(words[0].removeprefix("=")))
+    if len(words) == 2 and words[0] in _FILLS and words[1].startswith("="):
+        return _constant(name, words[0], None, words[1])
+    if words and words[0] == STRING:
+        raise _refused(name, "text without its words", f'{name or "text"}={STRING} "hello"')
     if not 2 <= len(words) <= 3:
         raise _refused(name, f"{text!r} is no input", _EXAMPLE)
     dtype, shape, fill = words[0], words[1], words[2] if len(words) == 3 else ""
     if dtype not in _FILLS:
-        guess = did_you_mean(dtype, list(_FILLS))
+        guess = did_you_mean(dtype, list(_TYPES))
         raise _refused(
             name, f"no type {dtype!r}", f"did you mean {guess!r}?" if guess else _EXAMPLE
         )
     if not _SHAPE.fullmatch(shape):
         raise _refused(name, f"{shape!r} is no shape", _EXAMPLE)
     sizes = tuple(map(int, shape.split("x")))
+    if fill.startswith("="):
+        return _constant(name, dtype, sizes, fill)
     if dtype in _INTEGERS and re.fullmatch(r"<[1-9][0-9]*", fill):
         return InputSpec(dtype, sizes, below=int(fill[1:]))
     if fill in _FILLS[dtype] or (not fill and dtype in _FLOATS):
         return InputSpec(dtype, sizes, fill or "uniform")
-    choices = [*_FILLS[dtype], *(["<1000"] if dtype in _INTEGERS else [])]
+    choices = [*_FILLS[dtype], *(["<1000"] if dtype in _INTEGERS else []), "=1"]
     what = f"no values {fill!r} for {dtype}" if fill else f"{dtype} without its values"
     raise _refused(name, what, f"write one of {', '.join(choices)} after the shape")
+
+
+def _text_spec(name: str, text: str) -> InputSpec | None:
+    """``string "hello"``, with a shape between them or without; None: it is no text."""
+    found = _TEXT.fullmatch(text)
+    words = found["head"].split() if found else []
+    if not found or words[:1] not in ([STRING], []):
+        return None
+    shape = words[1] if len(words) == 2 else None
+    if len(words) > 2 or (shape and not _SHAPE.fullmatch(shape)):
+        raise _refused(name, f"{text!r} is no input", f'write {STRING} 1x2 "hello"')
+    sizes = tuple(map(int, shape.split("x"))) if shape else None
+    return InputSpec(STRING, sizes, value=found["text"])
+
+
+def _constant(name: str, dtype: str, sizes: tuple[int, ...] | None, fill: str) -> InputSpec:
+    if not _NUMBER.fullmatch(fill[1:]):
+        raise _refused(name, f"{fill[1:]!r} is no number", f"{name or 'sr'}={dtype} =16000")
+    spec = InputSpec(dtype, sizes, value=_number(fill[1:]))
+    spec.value_as(dtype, name)
+    return spec
+
+
+def _number(text: str) -> bool | int | float:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def _refused(name: str, what: str, remedy: str) -> UsageError:

@@ -16,7 +16,8 @@ ACCELERATORS = (NO_ACCELERATOR, CUDA)
 #: Configurations of transformers that come with edgebench, so that nothing is downloaded.
 CONFIGURATIONS = ("gpt2", "smollm2-135m")
 #: Into what memory weights are loaded (:mod:`edgebench.layers.tensor_files`).
-LOADERS = ("copy", "mmap")
+COPY = "copy"
+LOADERS = (COPY, "mmap")
 #: Types that weights may have in memory; by default they have the type of their files.
 HALF_PRECISIONS = ("bfloat16", "float16")
 #: Weights of linear layers are integers of one byte; activations become such in each execution.

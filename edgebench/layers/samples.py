@@ -44,14 +44,23 @@ def map_sample(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -
 
 
 def make_sample(inputs: Mapping[str, InputSpec], batch: int, seed: int) -> Sample:
-    """The tensors that a person described, the same for the same seed."""
+    """What a person described, the same for the same seed: tensors, plain numbers and text."""
     generator = torch.Generator().manual_seed(seed)
-    made = {name: _tensor(spec.batched(batch), generator) for name, spec in inputs.items()}
-    return made[ONLY] if ONLY in made else CallArguments(kwargs=made)
+    made = {name: made_value(spec.batched(batch), generator) for name, spec in inputs.items()}
+    only = made.get(ONLY)
+    if ONLY in made and not isinstance(only, torch.Tensor):
+        return CallArguments(args=(only,))
+    return only if isinstance(only, torch.Tensor) else CallArguments(kwargs=made)
 
 
-def _tensor(spec: InputSpec, generator: torch.Generator) -> torch.Tensor:
-    dtype = getattr(torch, spec.dtype)
+def made_value(spec: InputSpec, generator: torch.Generator) -> Any:
+    """A tensor; a value without a type, or a text, is an object of Python's."""
+    if spec.value is not None and (spec.dtype is None or isinstance(spec.value, str)):
+        return spec.value
+    dtype = getattr(torch, spec.dtype or "float32")
+    if spec.value is not None:
+        return torch.full(spec.shape or (), spec.value, dtype=dtype)
+    assert spec.shape is not None
     if spec.below is not None:
         return torch.randint(spec.below, spec.shape, generator=generator, dtype=dtype)
     if spec.fill == "arange":

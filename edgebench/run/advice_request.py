@@ -49,7 +49,7 @@ class AdviceRequest:
     board: str | None = None
     timeout: str = "2m"
     schedule: str | None = None
-    loader: str = "copy"
+    loader: str | None = None
     batch: int = 1
     image: int | None = None
     input: str | dict[str, str] | None = None

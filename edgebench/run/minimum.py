@@ -275,7 +275,7 @@ def predicted_guess(
     from edgebench.slowdown.query import find_workloads, workload_query
 
     wanted = workload_query(
-        request.network, request.used_schedule, request.loader, request.batch, request.image
+        request.network, request.used_schedule, request.used_loader, request.batch, request.image
     )
     if request.new_tokens:
         # No model simulates it.

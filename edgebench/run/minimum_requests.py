@@ -16,11 +16,11 @@ from edgebench.scenario.flag_scenario import (
     requested_limits,
     scenario_from_flags,
 )
-from edgebench.scenario.inference import schedules_of
+from edgebench.scenario.inference import loaders_of, schedules_of
 from edgebench.scenario.scenario import Scenario
 from edgebench.units import MIB, parse_swap
 from edgebench.workloads.engines.engine import WHOLE
-from edgebench.workloads.engines.registry import file_engine
+from edgebench.workloads.engines.registry import engine_of, file_engine
 
 #: A network's candidates: from this share of the demand down, each so much of the last.
 _WIDEST, _STEP, _COUNT = 1.3, 1.024, 150
@@ -56,7 +56,8 @@ class MinimumRequest:
 
     ``slowdown``: the factor that ``phase`` may be slower by; None: 2 with swap, else viability
     alone. ``killed``: also where it is killed, though the swap can hold all that it needs.
-    ``schedule``: None is ``bulk``, and ``whole`` for a file. ``confirm``: how many further trials
+    ``schedule``: None is ``bulk``, and ``whole`` for a file; ``loader``: None is what a plain
+    program does. ``confirm``: how many further trials
     the least viable limit must finish. ``new_tokens``: how many a language model generates after a
     ``prompt`` of so many tokens; None: one forward pass. ``within``: the only limit that is tried;
     None searches.
@@ -66,7 +67,7 @@ class MinimumRequest:
     slowdown: float | None = None
     phase: str = "total"
     schedule: str | None = None
-    loader: str = "copy"
+    loader: str | None = None
     batch: int = 1
     image: int | None = None
     input: str | dict[str, str] | None = None
@@ -94,6 +95,12 @@ class MinimumRequest:
         if engine is None:
             return self.schedule or "bulk"
         return schedules_of(engine, [self.schedule] if self.schedule else None)[0]
+
+    @property
+    def used_loader(self) -> str:
+        """The loader that is used."""
+        engine = file_engine(self.network) or engine_of(None)
+        return loaders_of(engine, [self.loader] if self.loader else None)[0]
 
 
 @dataclass(frozen=True)

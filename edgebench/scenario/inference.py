@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from edgebench.layers.names import (
     ADMISSION,
+    COPY,
     GENERATE,
     LOADERS,
     PAGE_ADVICE,
@@ -88,7 +89,7 @@ class InferenceWorkload(TomlTable):
     schedule: Axis[Annotated[str, one_of("schedule", (*SCHEDULES, WHOLE))]] | None = key(
         None, '"linear"'
     )
-    loader: Axis[Annotated[str, one_of("loader", LOADERS)]] = key(("copy",), '"copy"')
+    loader: Axis[Annotated[str, one_of("loader", LOADERS)]] | None = key(None, '"copy"')
     batch: BatchAxis = key((1,), "1")
     image: Annotated[int, Field(ge=16, le=8192)] | None = key(None, "224")
     rounds: Count = key(1, "2")
@@ -186,13 +187,14 @@ class InferenceWorkload(TomlTable):
     def _check_weights(self) -> None:
         """How weights are loaded fits the schedule, the precision and the advice."""
         streams = STREAM in (self.schedule or ())
-        if streams and "copy" in self.loader:
+        loader = self.loader or (COPY,)
+        if streams and COPY in loader:
             words = 'the schedule "stream" reads mapped weights; write '
             raise KeysError(words, Named("loader", "mmap"))
-        if self.precision and (self.loader != ("copy",) or streams):
+        if self.precision and (loader != (COPY,) or streams):
             words = "weights of another precision are made in memory; write "
-            raise KeysError(words, Named("loader", "copy"), ', and no schedule "stream"')
-        if self.page_advice and (self.loader != ("mmap",) or self.schedule != ("bulk",)):
+            raise KeysError(words, Named("loader", COPY), ', and no schedule "stream"')
+        if self.page_advice and (loader != ("mmap",) or self.schedule != ("bulk",)):
             raise ValueError(
                 'advice is for weights that stay mapped; write loader = "mmap", schedule = "bulk"'
             )
@@ -223,8 +225,7 @@ class InferenceWorkload(TomlTable):
     def _settings_in(self, engine: Engine, group: list[str], seed: int) -> Iterator[dict[str, Any]]:
         axes = {
             "schedule": schedules_of(engine, self.schedule),
-            # One loader is all that the engine has.
-            "loader": self.loader if len(engine.loaders) > 1 else engine.loaders,
+            "loader": loaders_of(engine, self.loader),
             "batch": self.batch,
             "threads": self.threads or (None,),
             "gc": self.gc,
@@ -278,6 +279,11 @@ class InferenceWorkload(TomlTable):
 def _is_file(reference: ModelReference) -> bool:
     """Whether an engine of its own prepares and executes it."""
     return file_engine(reference.name) is not None
+
+
+def loaders_of(engine: Engine, given: Sequence[str] | None) -> tuple[str, ...]:
+    """How an engine has weights in memory: as given, as a plain program does, or its only way."""
+    return tuple(given) if given and len(engine.loaders) > 1 else engine.loaders[:1]
 
 
 def schedules_of(engine: Engine, given: Sequence[str] | None) -> tuple[str, ...]:

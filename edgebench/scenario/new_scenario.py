@@ -13,9 +13,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from edgebench.errors import UsageError
-from edgebench.layers.names import NETWORKS
+from edgebench.layers.names import COPY, NETWORKS
 from edgebench.scenario.faults import faults_of, flag_error
+from edgebench.scenario.inference import loaders_of
 from edgebench.scenario.scenario import SCHEMA, Scenario
+from edgebench.workloads.engines.registry import engine_of, file_engine
 from edgebench.workloads.training.names import SHAPES, SYNTHETIC, USUAL_SHAPE
 
 if sys.version_info >= (3, 11):
@@ -110,13 +112,20 @@ def _inference(wanted: NewScenario) -> list[_Line]:
         ("kind", "inference", "load the network's layers and execute them"),
         ("network", wanted.network, 'a list runs several: ["resnet18", "alexnet"]'),
         ("schedule", "bulk", 'load all layers, then execute them; or "linear": one by one'),
-        ("loader", "copy", 'weights in memory that swaps; or "mmap": read again from the file'),
+        _loader_line(wanted.network),
         ("batch", 1, "inputs that are executed at once"),
         *(image if known else []),
         ("rounds", 2, "passes inside a trial; each loads all layers again"),
         ("warm", 2, "further executions in each round, after the first"),
         ("page_cache", "cold", 'weights are read from the disk; or "warm": from memory'),
     ]
+
+
+def _loader_line(network: str | None) -> _Line:
+    """The loader of a plain program."""
+    if loaders_of(file_engine(network or "") or engine_of(None), None) == (COPY,):
+        return "loader", COPY, 'weights in memory that swaps; or "mmap": read again from the file'
+    return "loader", "mmap", 'weights are read again from the file; or "copy": memory that swaps'
 
 
 def _training(wanted: NewScenario) -> list[_Line]:

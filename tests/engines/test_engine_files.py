@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from engine_models import (
 from engine_runs import prepared, run
 
 from edgebench.errors import EdgebenchError, MachineError, WorkloadError
+from edgebench.layers.disk import weights_in
 
 pytestmark = pytest.mark.torch
 
@@ -179,20 +181,49 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, make: Any, name: 
     assert refused.value.remedy
 
 
-def test_an_input_of_text_is_refused(tmp_path: Path):
-    """What can't be made up is named."""
-    text = helper.make_tensor_value_info("words", TensorProto.STRING, [1])
-    out = helper.make_tensor_value_info("out", TensorProto.STRING, [1])
-    node = helper.make_node("Identity", ["words"], ["out"])
+def test_an_input_of_text_is_asked_for_and_given(tmp_path: Path):
+    """Before any trial, with a line to try; the text reaches the engine."""
+    text = helper.make_tensor_value_info("words", TensorProto.STRING, ["n"])
+    out = helper.make_tensor_value_info("out", TensorProto.INT64, ["n"])
+    node = helper.make_node(
+        *("LabelEncoder", ["words"], ["out"]),
+        domain="ai.onnx.ml",
+        keys_strings=["a", "hello"],
+        values_int64s=[1, 2],
+    )
     graph = helper.make_graph([node], "text", [text], [out])
     path = tmp_path / "text.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
-        str(path),
-    )
-    folder = Path(prepared(path, tmp_path / "cache")["folder"])
-    with pytest.raises(WorkloadError, match="'words' is of a type that can't be made up"):
-        run("text.onnx", "onnxruntime", folder)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
+    with pytest.raises(WorkloadError, match="'words' takes text") as refused:
+        prepared(path, tmp_path / "cache")
+    assert refused.value.remedy == """describe them: --input 'words=string "hello"'"""
+    told = {"words": 'string "hello"'}
+    folder = Path(prepared(path, tmp_path / "cache", input=told)["folder"])
+    digest = run("text.onnx", "onnxruntime", folder, input=told).notes["output_sha256"]["text.onnx"]
+    assert digest == hashlib.sha256(np.array([2]).tobytes()).hexdigest()
+
+
+def test_a_whole_onnx_file_is_measured_as_it_is(tmp_path: Path):
+    """No byte of it is changed, nor of the weights beside it, whatever their file is called."""
+    file, data = made_with_weights_beside(tmp_path)
+    (tmp_path / "parts").mkdir()
+    data.rename(tmp_path / "parts" / "weights.bin")
+    model = onnx.load(str(file), load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = "parts/weights.bin"
+    onnx.save(model, str(file))
+    folder = Path(prepared(file, tmp_path / "cache")["folder"])
+    for loader in ("copy", "mmap"):
+        copy = folder / f"whole-{loader}" / "as-is"
+        assert (copy / file.name).read_bytes() == file.read_bytes()
+        beside = copy / "parts" / "weights.bin"
+        assert beside.read_bytes() == (tmp_path / "parts" / "weights.bin").read_bytes()
+        # A cold trial finds it outside the page cache.
+        assert beside in weights_in([folder])
+    assert run(file.name, "onnxruntime", folder).notes["output_sha256"]
 
 
 def test_a_missing_engine_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -98,9 +98,16 @@ def test_a_broken_file_is_one_message(tmp_path: Path):
 
 
 def test_an_unexpected_failure_of_a_whole_network_is_exit_code_3(tmp_path: Path):
-    """As of networks with layers: an input of text can't be made up, so the trial fails."""
-    words, out = (helper.make_tensor_value_info(n, TensorProto.STRING, [1]) for n in ("in", "out"))
-    graph = helper.make_graph([helper.make_node("Identity", ["in"], ["out"])], "g", [words], [out])
+    """As of networks with layers: an index out of range is found when the trial executes it."""
+    where = helper.make_tensor_value_info("in", TensorProto.INT64, [1])
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, [1])
+    table = helper.make_tensor("t", TensorProto.FLOAT, [1], [0.0])
+    more = helper.make_tensor("more", TensorProto.INT64, [1], [5])
+    nodes = [
+        helper.make_node("Add", ["in", "more"], ["far"]),
+        helper.make_node("Gather", ["t", "far"], ["out"]),
+    ]
+    graph = helper.make_graph(nodes, "g", [where], [out], initializer=[table, more])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.save(model, str(tmp_path / "text.onnx"))
     done = verb(tmp_path, "layers", "text.onnx", "--schedule", "whole", "--repeats", "1")
@@ -115,6 +122,8 @@ def test_minimum_of_a_file_loads_it_as_a_whole(tmp_path: Path, monkeypatch: pyte
     asked = MinimumRequest("small.tflite", 3.0, "execute", within="300M")
     (settings,) = minimum_scenario(asked).workload_settings()
     assert (settings["schedule"], settings["engine"]) == ("whole", "litert")
+    # As ``model_path`` has it.
+    assert settings["loader"] == asked.used_loader == "mmap"
 
 
 @pytest.mark.parametrize("network", ["small.onnx", "small.keras", "small.tflite"])

@@ -53,7 +53,8 @@ class Engine(ABC):
     libraries: ClassVar[tuple[str, ...]]
     #: What it can do; the first is the default.
     schedules: ClassVar[tuple[str, ...]]
-    #: How it can have weights in memory; one with a single way uses that for any loader.
+    #: How it can have weights in memory, the way of a plain program first, which is the default;
+    #: one with a single way uses that for any loader.
     loaders: ClassVar[tuple[str, ...]] = LOADERS
     #: Keys of a scenario that set its options; each is an axis.
     axes: ClassVar[tuple[str, ...]] = ()

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from edgebench.errors import WorkloadError
-from edgebench.layers.input_specs import ONLY, InputSpec, parse_inputs
-from edgebench.text import choice_hint
+from edgebench.errors import UsageError, WorkloadError
+from edgebench.layers.input_specs import ONLY, STRING, InputSpec, parse_inputs
+from edgebench.text import choice_hint, joined_words
 
 #: Whole numbers are below this one: as an index each finds something, as a mask each is valid.
 _INTEGERS_BELOW = 2
 #: Dimensions of a picture.
 _PICTURE_DIMENSIONS = 4
+#: What an example has for a size that nothing tells; an axis of the batch, and a picture's side.
+_GUESS, _ONE, _SIDE = 128, 1, 224
+#: Names that exporters give to any axis: two axes with one of them need not be alike.
+_NO_NAMES = ("", "?", "None")
+GUESSED = f"{_GUESS} is a guess, and some networks take other sizes alone"
 
 
 @dataclass(frozen=True)
 class FileInput:
-    """One input; ``dtype`` is numpy's name of its type.
+    """One input; ``dtype`` is numpy's name of its type, or ``string``.
 
-    A dimension is a size, or a name or None where it is dynamic.
+    A dimension is a size, or a name or None where it is dynamic; dimensions with the same name have
+    the same size.
     """
 
     name: str
@@ -66,7 +73,7 @@ class WantedInputs:
                 raise WorkloadError(
                     f"the file has {len(inputs)} inputs, so each needs its name",
                     where=where,
-                    remedy=f"it has {', '.join(known)}: {_example(inputs[0])}",
+                    remedy=f"it has {', '.join(known)}: {example_of(inputs)}",
                 )
             given = {inputs[0].name: given[ONLY]}
         for name in given:
@@ -74,36 +81,72 @@ class WantedInputs:
                 what = f"the file has no input {name!r}"
                 raise WorkloadError(what, where=where, remedy=choice_hint(name, known))
         found = {name: spec.batched(self.batch) for name, spec in given.items()}
-        for name, spec in found.items():
-            _check_spec(known[name], spec, where)
-        return found
+        return {name: _checked_spec(known[name], spec, where) for name, spec in found.items()}
 
 
-def _check_spec(one: FileInput, spec: InputSpec, where: str) -> None:
-    """Check that the file takes an input as it is described."""
-    fits = len(spec.shape) == len(one.shape) and all(
-        not isinstance(own, int) or own == size
-        for own, size in zip(one.shape, spec.shape, strict=True)
+def _checked_spec(one: FileInput, spec: InputSpec, where: str) -> InputSpec:
+    """The description with the file's own type, which takes such an input."""
+    dtype = spec.dtype or one.dtype
+    fits = dtype == one.dtype and (
+        spec.shape is None
+        or (
+            len(spec.shape) == len(one.shape)
+            and all(
+                not isinstance(own, int) or own == size
+                for own, size in zip(one.shape, spec.shape, strict=True)
+            )
+        )
     )
-    if fits and spec.dtype == one.dtype:
-        return
-    asked = f"{spec.dtype} {'x'.join(map(str, spec.shape))}"
-    own = f"{one.dtype} {'x'.join('?' if size is None else str(size) for size in one.shape)}"
-    raise WorkloadError(
-        f"the input {one.name!r} of the file is {own}, not {asked}",
-        where=where,
-        remedy=f"describe it as the file has it: {_example(one)}",
-    )
+    if not fits:
+        shape = "" if spec.shape is None else f" {'x'.join(map(str, spec.shape))}"
+        raise WorkloadError(
+            f"the input {one.name!r} of the file is {_words_of(one)}, not {dtype}{shape}",
+            where=where,
+            remedy=f"describe it as the file has it: {example_of([one])}",
+        )
+    if spec.value is not None:
+        try:
+            spec = replace(spec, value=spec.value_as(dtype, one.name))
+        except UsageError as error:
+            raise WorkloadError(error.what, where=where, remedy=error.remedy) from error
+    return replace(spec, dtype=dtype)
+
+
+def _words_of(one: FileInput) -> str:
+    sizes = ["?" if size is None else str(size) for size in one.shape]
+    shape = (" x " if any(isinstance(size, str) for size in one.shape) else "x").join(sizes)
+    return f"{one.dtype} {shape}" if one.shape else f"{one.dtype}, a single value"
+
+
+def example_of(inputs: Sequence[FileInput]) -> str:
+    """How to describe inputs on the command line; sizes that nothing tells are guessed."""
+    return " ".join(f"--input {_quoted(f'{one.name}={_example(one)}')}" for one in inputs)
+
+
+def _quoted(text: str) -> str:
+    # Double quotes are easier to change, and "<" needs some.
+    plain = not set(text) & set('"$`\\!')
+    return f'"{text}"' if plain and " " in text else shlex.quote(text)
 
 
 def _example(one: FileInput) -> str:
-    """How to describe an input on the command line."""
-    sizes = [1 if place == 0 else 128 for place in range(len(one.shape))]
-    shape = [
-        own if isinstance(own, int) else size for own, size in zip(one.shape, sizes, strict=True)
-    ]
-    values = "" if one.dtype.startswith("float") else " zeros" if one.dtype == "bool" else " <1000"
-    return f'--input "{one.name}={one.dtype} {"x".join(map(str, shape))}{values}"'
+    if one.dtype == STRING:
+        return f'{STRING} "hello"'
+    if not one.shape:
+        return "true" if one.dtype == "bool" else "1"
+    shape = "x".join(str(_guess(one, place)) for place in range(len(one.shape)))
+    values = "" if "float" in one.dtype else " zeros" if one.dtype == "bool" else " <1000"
+    return f"{one.dtype} {shape}{values}"
+
+
+def _guess(one: FileInput, place: int) -> int:
+    size = one.shape[place]
+    if isinstance(size, int):
+        return size
+    name = (size or "").lower()
+    if place == 0 or "batch" in name:
+        return _ONE
+    return _SIDE if name.startswith(("height", "width")) else _GUESS
 
 
 def concrete_shapes(
@@ -111,14 +154,22 @@ def concrete_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """Input → its shape: as described, else ``batch`` and ``image`` fill dynamic dimensions.
 
+    A dimension whose name has a size in another input has that size.
+
     Raises:
-        WorkloadError: the file has another size there, or a dimension that nothing fills.
+        WorkloadError: the file has another size there; or inputs that nothing describes, all of
+            them in one message.
     """
     specs, batch = wanted.specs(inputs, where), wanted.batch
-    found = {
-        one.name: specs[one.name].shape if one.name in specs else _filled(one, wanted, where)
+    named = _named_sizes(inputs, specs, wanted)
+    found = {one.name: _filled(one, specs.get(one.name), wanted, named) for one in inputs}
+    lacking = [
+        one
         for one in inputs
-    }
+        if None in found[one.name] or (one.dtype == STRING and one.name not in specs)
+    ]
+    if lacking:
+        raise _undescribed(inputs, lacking, found, where)
     if not specs and batch != 1 and not any(one.shape and one.shape[0] == batch for one in inputs):
         dynamic = [one for one in inputs if one.shape and not isinstance(one.shape[0], int)]
         if not dynamic:
@@ -129,7 +180,52 @@ def concrete_shapes(
                 where=where,
                 remedy="leave batch out, or export the network with a dynamic batch dimension",
             )
-    return found
+    return {name: tuple(size or 0 for size in shape) for name, shape in found.items()}
+
+
+_Sizes = tuple[int | None, ...]
+
+
+def _named_sizes(
+    inputs: Sequence[FileInput], specs: Mapping[str, InputSpec], wanted: WantedInputs
+) -> dict[str, int]:
+    """Name of a dimension → its size, as a description or the batch tells it."""
+    found: dict[str, int] = {}
+    for one in inputs:
+        spec = specs.get(one.name)
+        told = spec.shape if spec and spec.shape else ()
+        found.update((n, s) for n, s in zip(one.shape, told, strict=False) if isinstance(n, str))
+    for one in inputs:
+        if one.shape and isinstance(one.shape[0], str):
+            found.setdefault(one.shape[0], wanted.batch)
+    return {name: size for name, size in found.items() if name not in _NO_NAMES}
+
+
+def _undescribed(
+    inputs: Sequence[FileInput],
+    lacking: Sequence[FileInput],
+    found: Mapping[str, _Sizes],
+    where: str,
+) -> WorkloadError:
+    """One message for all inputs of which something is not known, with a line to try."""
+    texts = [f"{one.name!r} takes text" for one in lacking if one.dtype == STRING]
+    sizes = [f"{one.name!r} is {_words_of(one)}" for one in lacking if None in found[one.name]]
+    # A number of which the file tells no value is a setting, as a sampling rate.
+    settings = [one for one in inputs if not one.shape and one not in lacking]
+    wanted = [one for one in inputs if one in lacking or one in settings]
+    guessed = any(
+        size is None and _guess(one, place) == _GUESS
+        for one in lacking
+        for place, size in enumerate(found[one.name])
+    )
+    pictures = any(None in found[one.name] and _sides(one) for one in lacking)
+    return WorkloadError(
+        f"nothing says what its inputs are: {joined_words([*sizes, *texts])}",
+        where=where,
+        remedy=f"describe them: {example_of(wanted)}"
+        + ("; or --image 224" if pictures else "")
+        + (f" ({GUESSED})" if guessed else ""),
+    )
 
 
 def _sides(one: FileInput) -> tuple[int, ...]:
@@ -140,24 +236,52 @@ def _sides(one: FileInput) -> tuple[int, ...]:
     return (1, 2) if channels_last else (2, 3)
 
 
-def _filled(one: FileInput, wanted: WantedInputs, where: str) -> tuple[int, ...]:
-    shape: list[int] = []
+def _filled(
+    one: FileInput, spec: InputSpec | None, wanted: WantedInputs, named: Mapping[str, int]
+) -> _Sizes:
+    """Its sizes; None where nothing tells one."""
+    if spec and spec.shape is not None:
+        return spec.shape
+    shape: list[int | None] = []
     for place, size in enumerate(one.shape):
-        side = place in _sides(one)
         if isinstance(size, int):
             shape.append(size)
+        elif size is not None and size in named:
+            shape.append(named[size])
         elif place == 0:
             shape.append(wanted.batch)
-        elif side and wanted.image is not None:
-            shape.append(wanted.image)
         else:
-            raise WorkloadError(
-                f"dimension {size or place} of the input {one.name!r} is dynamic, and nothing says "
-                "how large it is",
-                where=where,
-                remedy=f"describe it: {_example(one)}{'; or --image 224' if side else ''}",
-            )
+            shape.append(wanted.image if place in _sides(one) else None)
     return tuple(shape)
+
+
+def rests_on_description(inputs: Sequence[FileInput], wanted: WantedInputs) -> bool:
+    """Whether a person's words or a guess fill inputs, so that a file may refuse them."""
+    dynamic = any(not isinstance(size, int) for one in inputs for size in one.shape[1:])
+    return dynamic or wanted.described is not None
+
+
+def refused_inputs(
+    engine: str, reason: str, values: Mapping[str, Any], inputs: Sequence[FileInput], where: str
+) -> WorkloadError:
+    """The error for a file that its engine can't execute with these inputs: in its own words."""
+    given = ", ".join(f"{name} {_value_words(value)}" for name, value in values.items())
+    described = joined_words(f"{one.name} ({_words_of(one)})" for one in inputs)
+    several = "inputs are" if len(inputs) > 1 else "input is"
+    setting = next((one.name for one in inputs if not one.shape and "int" in one.dtype), None)
+    return WorkloadError(
+        f"{engine} can't execute it with {given}: {reason}",
+        where=where,
+        remedy=f"try another --input: in the file its {several} {described}"
+        + (f"; a number is set so: --input {shlex.quote(setting)}=16000" if setting else ""),
+    )
+
+
+def _value_words(value: Any) -> str:
+    shape = "x".join(map(str, value.shape))
+    if not shape:
+        return f"= {value}"
+    return f"{value.dtype if value.dtype != object else STRING} {shape}"
 
 
 def make_inputs(
@@ -168,7 +292,7 @@ def make_inputs(
     Of others fractions lie between 0 and 1, whole numbers are 0 or 1.
 
     Raises:
-        WorkloadError: an input of a type that can't be made up, as text.
+        WorkloadError: an input of a type that can't be made up.
     """
     import numpy as np
 
@@ -177,18 +301,18 @@ def make_inputs(
     for number, one in enumerate(inputs):
         random = np.random.default_rng((seed, number))
         shape = shapes[one.name]
-        kind = np.dtype(one.dtype).kind if one.dtype != "object" else "O"
         if one.name in specs:
-            made[one.name] = _described_values(specs[one.name], random)
-        elif kind == "f":
+            spec = replace(specs[one.name], shape=shape)
+            made[one.name] = _described_values(spec, random)
+        elif "float" in one.dtype:
             made[one.name] = random.random(shape, dtype=np.float32).astype(one.dtype)
-        elif kind in "iub":
+        elif "int" in one.dtype or one.dtype == "bool":
             made[one.name] = random.integers(0, _INTEGERS_BELOW, shape).astype(one.dtype)
         else:
             raise WorkloadError(
                 f"the input {one.name!r} is of a type that can't be made up: {one.dtype}",
                 where=where,
-                remedy="export the network without the part that reads it",
+                remedy="measure the program that feeds it: edgebench minimum -- python3 infer.py",
             )
     return made
 
@@ -197,8 +321,12 @@ def _described_values(spec: InputSpec, random: Any) -> Any:
     """An array as a person described it."""
     import numpy as np
 
+    if spec.value is not None:
+        dtype = object if spec.dtype == STRING else spec.dtype
+        return np.full(spec.shape, spec.value, dtype=dtype)
     if spec.below is not None:
         return random.integers(0, spec.below, spec.shape).astype(spec.dtype)
+    assert spec.shape is not None
     if spec.fill == "arange":
         return np.broadcast_to(np.arange(spec.shape[-1]), spec.shape).astype(spec.dtype)
     if spec.fill == "uniform":

@@ -29,14 +29,14 @@ def keep_whole(
     ends = {"inputs": [one.to_json() for one in inputs], "outputs": list(outputs)}
     write(request.folder / ENDS, json.dumps(ends).encode())
     copied = whole_file(request.folder, request.file.suffix.lower())
-    _copy(request.file, copied)
+    copy_file(request.file, copied)
     read_through([copied])
     evict(request.file)
     return {"file_bytes": request.file.stat().st_size}
 
 
-def _copy(file: Path, to: Path) -> None:
-    """One that is there is whole: it got its name when it was."""
+def copy_file(file: Path, to: Path) -> None:
+    """Copy a file to the disk; one that is there is whole: it got its name when it was."""
     if to.exists():
         return
     half_made = to.with_name(f".{to.name}-{os.getpid()}.part")
@@ -52,7 +52,7 @@ def _copy(file: Path, to: Path) -> None:
 
 
 #: Raised when folders of an earlier version must not be used any more.
-FORMAT = 1
+FORMAT = 2
 
 
 def manifest_of_files(request: dict[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from edgebench.errors import WorkloadError, error_words
 from edgebench.layers.layer_table import LayerTableRow, table_with_sizes
-from edgebench.workloads.engines.file_inputs import FileInput, concrete_shapes
+from edgebench.workloads.engines.file_inputs import (
+    FileInput,
+    concrete_shapes,
+    make_inputs,
+    refused_inputs,
+    rests_on_description,
+)
 from edgebench.workloads.engines.file_preparation import keep_whole
 from edgebench.workloads.engines.files import FileRequest
 from edgebench.workloads.engines.litert.runtime import litert_refuses
@@ -34,7 +41,21 @@ def prepare_tflite(request: FileRequest) -> dict[str, Any]:
         interpreter.allocate_tensors()
     except (RuntimeError, ValueError) as error:
         raise litert_refuses(error, str(request.file)) from error
+    if rests_on_description(inputs, request.wanted):
+        _try(interpreter, inputs, request)
     return {**table_with_sizes(_rows(interpreter)), **keep_whole(request, inputs, outputs)}
+
+
+def _try(interpreter: Any, inputs: Sequence[FileInput], request: FileRequest) -> None:
+    """Execute it once: inputs that rest on a person's words may not do."""
+    values = make_inputs(inputs, request.wanted, 0, request.file.name)
+    try:
+        for place, one in zip(interpreter.get_input_details(), inputs, strict=True):
+            interpreter.set_tensor(place["index"], values[one.name])
+        interpreter.invoke()
+    except (RuntimeError, ValueError) as error:
+        words, where = error_words(error), str(request.file)
+        raise refused_inputs("LiteRT", words, values, inputs, where) from error
 
 
 def _mark(file: Path) -> None:

@@ -1,8 +1,9 @@
 """What trials of an ONNX file load: the whole network or its layers, weights inside or beside.
 
 Each form is a folder of its own below the network's: ``whole-copy``, ``layers-mmap`` and so on.
-``copy`` has the weights in the ONNX file, which the engine reads into memory. ``mmap`` has them in
-a ``.data`` file beside it, which the engine maps.
+A whole network under ``copy`` is the person's file as it is: the engine reads weights inside it
+into memory, and maps those in files beside it. Layers under ``copy`` have their weights inside.
+``mmap`` has all weights in files beside, which the engine maps.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ INDEX = "index.json"
 INPUTS = "inputs.json"
 #: ONNX Runtime's words for a file of an opset that it does not have.
 _OPSET = re.compile(r"Opset (\d+) is under development.* is till opset (\d+)", re.DOTALL)
+#: Its words for a node that fails: operator, name, reason; and a check's place and condition.
+_NODE = re.compile(
+    r"running (\w+) node\. ?Name:'([^']*)' Status Message: ((?:(?!Non-zero status code).)*)"
+)
+_CHECK = re.compile(r"^\S+:\d+ (?:.*? was false\. )?")
 _MOST_WORDS = 300
 
 
@@ -65,17 +71,25 @@ def form_name(schedule: str, loader: str) -> str:
     return f"{WHOLE if schedule == WHOLE else 'layers'}-{loader}"
 
 
-def refused(error: Exception, where: str) -> WorkloadError:
+def own_words(error: Exception) -> str:
     """ONNX Runtime's own words, without the codes before them."""
     words = (str(error).strip().splitlines() or [type(error).__name__])[0]
     words = words.removeprefix("[ONNXRuntimeError] : ")
     parts = words.split(" : ", 2)
     told = parts[-1] if parts[0].isdigit() else words
+    if failed := _NODE.findall(told):
+        # Of nodes in nodes, the one that failed itself.
+        kind, _, reason = failed[-1]
+        told = f"its {kind} node: {_CHECK.sub('', reason)}"
     if opset := _OPSET.search(words):
         told = f"it is of opset {opset[1]}, and this version reads up to {opset[2]}"
-    told = f"{told[:_MOST_WORDS].rstrip()} …" if len(told) > _MOST_WORDS else told
+    return f"{told[:_MOST_WORDS].rstrip()} …" if len(told) > _MOST_WORDS else told
+
+
+def refused(error: Exception, where: str) -> WorkloadError:
+    """The error for a file that ONNX Runtime does not load or execute."""
     return WorkloadError(
-        f"ONNX Runtime refuses it: {told}",
+        f"ONNX Runtime refuses it: {own_words(error)}",
         where=where,
         remedy="see which operators and versions this version of onnxruntime has: "
         "python3 -c 'import onnxruntime; print(onnxruntime.__version__)'",

@@ -7,17 +7,34 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import evict, read_through, settle, weights_in
+from edgebench.layers.input_specs import STRING
 from edgebench.layers.layer_table import table_with_sizes
 from edgebench.safe_files import created, make_folder, remove_folder, rename, write
 from edgebench.workloads.engines.engine import WHOLE
-from edgebench.workloads.engines.file_inputs import FileInput, concrete_shapes
+from edgebench.workloads.engines.file_inputs import (
+    FileInput,
+    WantedInputs,
+    concrete_shapes,
+    make_inputs,
+    refused_inputs,
+    rests_on_description,
+)
+from edgebench.workloads.engines.file_preparation import copy_file
 from edgebench.workloads.engines.files import FileRequest
-from edgebench.workloads.engines.onnxruntime.forms import INDEX, INPUTS, form_name, refused
+from edgebench.workloads.engines.onnxruntime.forms import (
+    INDEX,
+    INPUTS,
+    form_name,
+    own_words,
+    refused,
+)
 from edgebench.workloads.engines.onnxruntime.graph import (
     GraphCutter,
     GraphLayer,
@@ -31,29 +48,54 @@ _LEAST_MAPPED_BYTES = 1024
 _ALIGNMENT = 4096
 #: More than any network's: each takes some kilobytes in ONNX Runtime.
 MOST_NODES = 1_000_000
+#: The folder of a person's own file in its form.
+_AS_IT_IS = "as-is"
 #: The most that a file of protocol buffers may hold.
 _LARGEST_BYTES = (1 << 31) - 1
 
 
-def write_form(model: Any, layers: Sequence[GraphLayer], place: Path, mapped: bool) -> None:
-    """Write one form of a network to a new folder; no ``layers``: as a whole.
+def write_layers(model: Any, layers: Sequence[GraphLayer], place: Path, mapped: bool) -> None:
+    """Write a network's layers to a new folder, a file each.
 
     Raises:
         WorkloadError: with weights inside, a file would be too large for the format.
     """
     make_folder(place, exist_ok=False)
-    graph = model.graph
-    weights = {tensor.name: tensor for tensor in graph.initializer}
-    given = [one.name for one in graph.input if one.name not in weights]
-    outputs = [one.name for one in graph.output]
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
     units = []
     for number, layer in enumerate(layers):
         file = f"{number:04d}.onnx"
         _write_model(_layer_model(model, layer, weights), place / file, mapped)
         units.append(_entry(number, layer.name, file, layer.inputs, layer.outputs))
-    if not layers:
-        _write_model(model, place / "whole.onnx", mapped)
-        units.append(_entry(None, WHOLE, "whole.onnx", given, outputs))
+    _write_index(place, units, model.graph)
+
+
+def write_whole(model: Any, source: OnnxFile, place: Path, mapped: bool) -> None:
+    """Write a network as a whole to a new folder.
+
+    It is the person's file as it is, with the files beside it, so that the engine does what it
+    does in any program. Only weights inside it that shall be mapped are moved out.
+    """
+    make_folder(place, exist_ok=False)
+    if mapped and not source.beside:
+        file = "whole.onnx"
+        _write_model(model, place / file, mapped)
+    else:
+        # In a folder of its own: a file beside it may have any name.
+        file = f"{_AS_IT_IS}/{source.file.name}"
+        folder = source.file.parent.resolve()
+        for part in (folder / source.file.name, *source.beside):
+            to = place / _AS_IT_IS / part.relative_to(folder)
+            make_folder(to.parent, parents=True)
+            copy_file(part, to)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    given = [one.name for one in model.graph.input if one.name not in weights]
+    outputs = [one.name for one in model.graph.output]
+    _write_index(place, [_entry(None, WHOLE, file, given, outputs)], model.graph)
+
+
+def _write_index(place: Path, units: Sequence[Mapping[str, Any]], graph: Any) -> None:
+    outputs = [one.name for one in graph.output]
     write(place / INDEX, json.dumps({"units": units, "outputs": outputs}).encode())
 
 
@@ -194,26 +236,39 @@ def prepare_onnx(request: FileRequest) -> dict[str, Any]:
     Raises:
         WorkloadError: it is no whole ONNX file, or ONNX Runtime refuses it.
     """
-    model = read_model(request.file)
+    source = read_model(request.file)
+    model = source.model
     inputs = _described(model)
     shapes = concrete_shapes(inputs, request.wanted, request.file.name)
+    _check(source, inputs, request.wanted)
+    make_folder(request.folder, parents=True)
+    write(request.folder / INPUTS, json.dumps([one.to_json() for one in inputs]).encode())
+    _write_wholes(source, request)
+    # Of the cut graph alone: inferred shapes change what the engine allocates.
     del model.graph.value_info[:]
     model.graph.value_info.extend(typed_graph(model).value_info)
     layers = GraphCutter(model.graph, (one.name for one in model.graph.value_info)).layers()
-    make_folder(request.folder, parents=True)
-    write(request.folder / INPUTS, json.dumps([one.to_json() for one in inputs]).encode())
-    _write_forms(model, layers, request)
+    _write_cuts(model, layers, request)
     sizes = GraphSizes(typed_graph(model, shapes), model.graph.initializer)
     read_through(weights_in([request.folder]))
     return table_with_sizes(graph_rows(layers, sizes, _files_of(layers, request)))
 
 
-def read_model(file: Path) -> Any:
+@dataclass(frozen=True)
+class OnnxFile:
+    """A person's file: its model with all weights in memory, and the files with them beside it."""
+
+    file: Path
+    model: Any
+    beside: Sequence[Path]
+
+
+def read_model(file: Path) -> OnnxFile:
     """The file with all its weights, those in files beside it too.
 
     Raises:
         WorkloadError: it is no whole ONNX file, a file beside it is missing, its functions would
-            fill the memory, or ONNX Runtime refuses it.
+            fill the memory.
     """
     import onnx
 
@@ -235,8 +290,7 @@ def read_model(file: Path) -> Any:
         raise _lacking_operator(file, error) or _no_file(file, error) from error
     if not model.graph.node:
         raise WorkloadError("the graph of this file is empty", where=str(file), remedy=_EXPORT)
-    _check(file, beside)
-    return model
+    return OnnxFile(file, model, beside)
 
 
 def expanded_nodes(model: Any) -> float:
@@ -348,18 +402,32 @@ def _external_names(message: Any) -> Iterator[str]:
                 yield from _external_names(one)
 
 
-def _check(file: Path, beside: Sequence[Path]) -> None:
-    """Load it once outside any limit: an operator that is missing is found before the sweep."""
+def _check(source: OnnxFile, inputs: Sequence[FileInput], wanted: WantedInputs) -> None:
+    """Load it once outside any limit: an operator that is missing is found before the sweep.
+
+    Inputs that rest on a person's words or on a guess are tried, too.
+    """
     import onnxruntime
+
+    file = source.file
 
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     try:
-        onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            str(file), options, providers=["CPUExecutionProvider"]
+        )
     except Exception as error:
         raise refused(error, str(file)) from error
-    for part in (file, *beside):
+    if rests_on_description(inputs, wanted):
+        values = make_inputs(inputs, wanted, 0, file.name)
+        try:
+            session.run(None, values)
+        except Exception as error:
+            words = own_words(error)
+            raise refused_inputs("ONNX Runtime", words, values, inputs, str(file)) from error
+    for part in (file, *source.beside):
         evict(part)
 
 
@@ -371,28 +439,54 @@ def _described(model: Any) -> list[FileInput]:
     for one in model.graph.input:
         if one.name in weights:
             continue
-        tensor = one.type.tensor_type
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type or onnx.TensorProto.STRING)
-        dims = tensor.shape.dim
-        sizes = [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in dims]
-        found.append(FileInput(one.name, dtype.name, tuple(sizes)))
+        tensor, kind = one.type.tensor_type, one.type.WhichOneof("value")
+        if kind != "tensor_type":
+            # Also an optional one: none of them is an array.
+            found.append(FileInput(one.name, str(kind).removesuffix("_type"), ()))
+            continue
+        text = tensor.elem_type in (onnx.TensorProto.STRING, onnx.TensorProto.UNDEFINED)
+        own = None if text else onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        sizes = tuple(_size_of(dim) for dim in tensor.shape.dim)
+        found.append(FileInput(one.name, own.name if own else STRING, sizes))
     return found
 
 
-def _write_forms(model: Any, layers: Sequence[GraphLayer], request: FileRequest) -> None:
-    for schedule in request.schedules:
-        for loader in request.loaders:
-            place = request.folder / form_name(schedule, loader)
-            if place.exists():
-                continue
-            half_made = place.with_name(f".{place.name}-{os.getpid()}.part")
-            try:
-                cut = () if schedule == WHOLE else layers
-                write_form(model, cut, half_made, mapped=loader == "mmap")
-                rename(half_made, place.name)
-            except BaseException:
-                remove_folder(half_made)
-                raise
+def _size_of(dim: Any) -> int | str | None:
+    """A size, or the name of a dynamic one; some exporters write -1 or "?" for those."""
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return int(dim.dim_value)
+    return str(dim.dim_param).strip("?") or None
+
+
+def _write_wholes(source: OnnxFile, request: FileRequest) -> None:
+    for loader in request.loaders if WHOLE in request.schedules else ():
+        with _new_form(request, WHOLE, loader) as place:
+            if place:
+                write_whole(source.model, source, place, mapped=loader == "mmap")
+
+
+def _write_cuts(model: Any, layers: Sequence[GraphLayer], request: FileRequest) -> None:
+    cut = next((one for one in request.schedules if one != WHOLE), None)
+    for loader in request.loaders if cut else ():
+        with _new_form(request, str(cut), loader) as place:
+            if place:
+                write_layers(model, layers, place, mapped=loader == "mmap")
+
+
+@contextmanager
+def _new_form(request: FileRequest, schedule: str, loader: str) -> Iterator[Path | None]:
+    """The folder to write a form to, which gets its name when it is whole; None: it is there."""
+    place = request.folder / form_name(schedule, loader)
+    if place.exists():
+        yield None
+        return
+    half_made = place.with_name(f".{place.name}-{os.getpid()}.part")
+    try:
+        yield half_made
+        rename(half_made, place.name)
+    except BaseException:
+        remove_folder(half_made)
+        raise
 
 
 def _files_of(layers: Sequence[GraphLayer], request: FileRequest) -> dict[int, tuple[str, int]]:

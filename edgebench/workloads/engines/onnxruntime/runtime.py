@@ -73,7 +73,15 @@ class _OnnxModel(EngineModel):
 
         wanted = WantedInputs.of(self._settings)
         made = make_inputs(self._described, wanted, self._settings["seed"], self._where)
+        if self._is_whole:
+            return made
+        # The engine's own values go from layer to layer without a copy.
         return {n: onnxruntime.OrtValue.ortvalue_from_numpy(value) for n, value in made.items()}
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether it is run as a plain program runs it: with arrays of NumPy."""
+        return self.units[0].order is None
 
     def load(self, unit: Unit) -> None:
         import onnxruntime
@@ -109,7 +117,9 @@ class _OnnxModel(EngineModel):
 
     def run(self, unit: Unit, inputs: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            values = self._sessions[unit].run_with_ort_values(list(unit.outputs), dict(inputs))
+            session, names = self._sessions[unit], list(unit.outputs)
+            call = session.run if self._is_whole else session.run_with_ort_values
+            values = call(names, dict(inputs))
         except Exception as error:
             raise refused(error, unit.name) from error
         return dict(zip(unit.outputs, values, strict=True))
@@ -120,7 +130,8 @@ class _OnnxModel(EngineModel):
             self._read_profile(Path(session.end_profiling()))
 
     def output_bytes(self, outputs: Mapping[str, Any]) -> bytes:
-        return b"".join(outputs[name].numpy().tobytes() for name in self.outputs)
+        values = (outputs[name] for name in self.outputs)
+        return b"".join(_bytes(value if self._is_whole else value.numpy()) for value in values)
 
     def operator_times(self) -> list[OperatorTime]:
         return [OperatorTime(*key, *sums) for key, sums in self._times.items()]
@@ -136,3 +147,16 @@ class _OnnxModel(EngineModel):
                 sums = self._times[phase, event["args"]["op_name"]]
                 sums[0] += 1
                 sums[1] += event["dur"] * 1000
+
+
+def _bytes(value: Any) -> bytes:
+    """What an output holds: an array, of text too; or a sequence or a map of them."""
+    import numpy as np
+
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.tobytes()
+    if isinstance(value, dict):
+        return b"".join(_bytes(one) for pair in value.items() for one in pair)
+    if isinstance(value, (list, np.ndarray)):
+        return b"".join(_bytes(one) for one in value)
+    return repr(value).encode()
