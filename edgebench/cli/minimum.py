@@ -14,6 +14,7 @@ from edgebench.cli import options
 from edgebench.cli.minimum_output import print_minimum, print_minimum_json, print_next_step
 from edgebench.cli.options import offer_networks, search_settings
 from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
+from edgebench.layers.model_files import is_model_file
 from edgebench.processes import find_program
 from edgebench.text import printable
 from edgebench.units import format_size, parse_swap
@@ -157,7 +158,7 @@ def _kept(
             yield progress
         except UsageError as error:
             name = getattr(wanted, "network", "")
-            if find_program(name):
+            if find_program(name) and not is_model_file(name):
                 raise UsageError(error.what, remedy=with_dashes((name,))) from None
             raise
         except (KeyboardInterrupt, MachineError):

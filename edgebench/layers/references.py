@@ -9,6 +9,7 @@
 ``transformers:gpt2``           one that comes with edgebench (:data:`CONFIGURATIONS`)
 ``model.pt2``                   a program saved by ``torch.export``
 ``model.onnx`` ``.tflite`` …    a file that another engine runs
+``model.pt`` ``.jit`` …         a program of TorchScript
 ==============================  =================================================================
 
 A question mark begins the arguments of a call: ``package.module:function?depth=3&wide=true``.
@@ -24,17 +25,23 @@ from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from edgebench.errors import UsageError
+from edgebench.layers.model_files import UNSURE, holds_torchscript, refuse_model_file
 from edgebench.layers.names import CONFIGURATIONS, NETWORKS
 from edgebench.text import did_you_mean
 
 KNOWN, CODE, TIMM, TRANSFORMERS, EXPORTED = "known", "code", "timm", "transformers", "pt2"
 #: A file's ending → the kind of reference that it makes.
-FILE_KINDS = {".pt2": EXPORTED, ".onnx": "onnx", ".tflite": "tflite", ".keras": "keras"}
-_CHECKPOINTS = (".pt", ".pth", ".safetensors", ".bin", ".ckpt")
+FILE_KINDS = {
+    ".pt2": EXPORTED,
+    ".onnx": "onnx",
+    ".tflite": "tflite",
+    ".keras": "keras",
+    **dict.fromkeys((".jit", ".torchscript", ".ptl", *UNSURE), "torchscript"),
+}
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _HOW = (
     "name a known network (resnet18), package.module:function, file.py:function, timm:NAME, "
-    "transformers:FOLDER, or a .pt2, .onnx, .tflite or .keras file"
+    "transformers:FOLDER, or a .pt2, .onnx, .tflite, .keras or TorchScript file"
 )
 _WORDS = {"true": True, "false": False, "none": None}
 
@@ -89,7 +96,7 @@ def parse_reference(text: str, relative_to: Path) -> ModelReference:
     arguments = _arguments(query, text)
     scheme, colon, rest = named.partition(":")
     suffix = Path(named).suffix.lower()
-    if suffix in FILE_KINDS:
+    if suffix in FILE_KINDS and not _is_checkpoint(named, relative_to):
         if query:
             raise UsageError(f"{named} is a file and takes no arguments", where=text, remedy=named)
         path = _existing_file(named, relative_to)
@@ -107,7 +114,7 @@ def parse_reference(text: str, relative_to: Path) -> ModelReference:
         return ModelReference(TRANSFORMERS, name, label, arguments, path=str(path))
     if colon:
         return _code(text, named, arguments, relative_to)
-    raise _unknown(text)
+    raise _unknown(text, relative_to)
 
 
 def names_network(text: str) -> bool:
@@ -197,16 +204,16 @@ def _label(text: str) -> str:
     return text.replace("+", "-")
 
 
-def _unknown(text: str) -> UsageError:
+def _is_checkpoint(named: str, relative_to: Path) -> bool:
+    """Whether a file that may be TorchScript is something else."""
+    if Path(named).suffix.lower() not in UNSURE or "\0" in named:
+        return False
+    return not holds_torchscript(relative_to / Path(named).expanduser())
+
+
+def _unknown(text: str, relative_to: Path) -> UsageError:
     path = Path(text)
-    if path.suffix in _CHECKPOINTS:
-        return UsageError(
-            f"{path.name} is a checkpoint: it holds weights and no network",
-            where=text,
-            remedy="name the code that makes the network, package.module:function; to load this "
-            "file into it, type edgebench init mymodel.py:Net, and write below [workload]: "
-            f'checkpoint = {{"mymodel.py:Net" = "{path.name}"}}',
-        )
+    refuse_model_file(text, relative_to)
     if path.suffix == ".py":
         return UsageError(
             f"{text!r} names no function in that file", where=text, remedy=f"name one: {text}:Net"

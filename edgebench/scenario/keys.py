@@ -112,8 +112,11 @@ class OneOfNetworks(OneOf):
         Raises:
             ValueError: it names no network.
         """
-        named = isinstance(word, str) and (":" in word or "." in word) and word not in self.choices
-        if not named:
+        named = isinstance(word, str) and word not in self.choices and "\0" not in word
+        # A folder may be a SavedModel, which has a way of its own.
+        if not named or not (
+            set(":.") & set(str(word)) or (word and Path(_folder(info), str(word)).is_dir())
+        ):
             # The nearest of these choices, which may be more than the known networks.
             return super().__call__(word, info)
         with worded():

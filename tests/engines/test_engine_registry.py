@@ -33,7 +33,7 @@ def test_names_and_formats_need_no_heavy_library():
     env = {**os.environ, "PYTHONPATH": python_path()}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
     assert done.stdout.strip() == b"[]"
-    assert list(all_engines()) == ["torch", "litert", "onnxruntime", "tensorflow"]
+    assert list(all_engines()) == [*("torch", "litert", "onnxruntime", "tensorflow", "torchscript")]
     assert engines_for("a.onnx") == ("onnxruntime",)
     assert engines_for("a.TFLITE") == ("litert",)
     assert engines_for("a.keras") == ("tensorflow",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,21 @@ def test_files_are_kinds_by_their_ending(tmp_path: Path, file: str, kind: str) -
     assert (found.kind, found.name, found.path) == (kind, file, str(tmp_path / file))
 
 
+def zipped(file: Path, *names: str) -> Path:
+    """A zip file with members of these names."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"")
+    return file
+
+
+@pytest.mark.parametrize("ending", ["pt", "pth", "PT"])
+def test_torchscript_is_told_from_a_checkpoint_by_what_is_in_it(tmp_path: Path, ending: str):
+    """Both have the ending ``.pt``; nothing is unpickled to tell."""
+    zipped(tmp_path / f"a.{ending}", "a/data.pkl", "a/constants.pkl", "a/code/__torch__.py")
+    assert parse_reference(f"a.{ending}", tmp_path).kind == "torchscript"
+
+
 def test_a_function_of_a_file_is_relative_to_the_scenario(tmp_path: Path) -> None:
     """A scenario that is moved together with its code still finds it."""
     (tmp_path / "net.py").touch()
@@ -86,7 +102,21 @@ def test_a_name_has_no_plus_sign_and_its_slug_no_slash(tmp_path: Path) -> None:
         ("gone.onnx", "no file", "ls "),
         ("gone.py:make", "no file", "ls "),
         ("transformers:gone", "no file", "ls "),
+        ("gone.pt", "no file", "ls "),
         ("weights.pt", "weights.pt is a checkpoint", "package.module:function"),
+        ("exported.pt", "is a program of torch.export", "mv exported.pt exported.pt2"),
+        (
+            "a.gguf",
+            "weights for llama.cpp",
+            "edgebench minimum --file a.gguf -- llama-cli -m a.gguf",
+        ),
+        ("b.bin", "weights for llama.cpp", "-- llama-cli -m b.bin"),
+        ("b.h5", "Keras or HDF5 file", 'load_model("b.h5").save("b.keras")'),
+        ("d.ort", "ORT format", "name the .onnx file"),
+        ("e.engine", "TensorRT", "edgebench minimum --file e.engine -- python3 infer.py"),
+        ("w.safetensors", "holds weights and no network", "package.module:function"),
+        ("saved/", "SavedModel of TensorFlow", "TFLiteConverter.from_saved_model"),
+        ("hub", "hub is a folder of transformers", "transformers:hub"),
         ("folder.onnx", "folder.onnx is no file", "ls -l"),
         ("net.py", "'net.py' names no function", "net.py:Net"),
         ("pkg:", "names no function", "pkg:make_network"),
@@ -101,6 +131,12 @@ def test_what_names_nothing_is_answered_with_what_to_write(
 ) -> None:
     """One sentence says what is wrong, and the remedy is something to write."""
     (tmp_path / "folder.onnx").mkdir()
+    (tmp_path / "b.bin").write_bytes(b"GGUF\3")
+    for folder, file in (("saved", "saved_model.pb"), ("hub", "config.json")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).touch()
+    zipped(tmp_path / "weights.pt", "weights/data.pkl", "weights/data/0")
+    zipped(tmp_path / "exported.pt", "net/archive_format", "net/models/model.json")
     with pytest.raises(UsageError, match=says) as refused:
         parse_reference(text, tmp_path)
     assert remedy in str(refused.value.remedy)
