@@ -143,6 +143,13 @@ def _onnx_without(key: str, already: str) -> Callable[[RemedyTarget], str | None
     return unfit
 
 
+def _not_in_xnnpack(target: RemedyTarget) -> str | None:
+    """LiteRT's delegate, which is there unless it is switched off."""
+    if target.runtime != "litert":
+        return "it does not run in LiteRT"
+    return None if target.settings.get("xnnpack", True) else "it does without already"
+
+
 REMEDIES = (
     # By itself glibc raises both thresholds to 32 MiB and 64 MiB: smaller freed blocks stay.
     Remedy(
@@ -250,7 +257,7 @@ REMEDIES = (
     # Packed weights are a second copy in anonymous memory: only swap can hold it.
     Remedy(
         name="no-onnx-prepacking",
-        group="weights",
+        group="packing",
         title="ONNX Runtime keeps no packed copy of weights",
         costs="weights are packed in each execution: slower where memory is no limit",
         source="ONNX Runtime's session.disable_prepacking",
@@ -259,6 +266,22 @@ REMEDIES = (
         setting=with_settings(
             'session_options.add_session_config_entry("session.disable_prepacking", "1")',
             prepacking=False,
+        ),
+        effort=LINE,
+    ),
+    # XNNPACK holds its own packed copy of weights, and a workspace for activations.
+    Remedy(
+        name="no-xnnpack",
+        group="packing",
+        title="LiteRT computes without XNNPACK, so it keeps no packed copy of weights",
+        costs="plain kernels: slower where memory is no limit",
+        source="LiteRT's OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES",
+        changes="the last digits: other kernels compute",
+        unfit=_not_in_xnnpack,
+        setting=with_settings(
+            "Interpreter(model_path, experimental_op_resolver_type="
+            "OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)",
+            xnnpack=False,
         ),
         effort=LINE,
     ),

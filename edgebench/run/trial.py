@@ -23,6 +23,7 @@ from edgebench.cgroups.join import environment_block, join_command
 from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
 from edgebench.cgroups.used_files import FilesWatch
 from edgebench.errors import EdgebenchError
+from edgebench.layers.names import COPY
 from edgebench.measures.machine.noise import NoiseWatch
 from edgebench.measures.strategies.gnu_time import (
     GnuTime,
@@ -238,7 +239,7 @@ class _Measurement:
         request, room = self.request, self.request.settings.get(ROOM)
         swap_bytes = _limits_of(request.limits).swap_bytes
         if request.walk is not None:
-            maps = request.settings.get("loader") == "mmap"
+            maps = request.settings.get("loader") not in (None, COPY)
             return WalkControl(self.cgroup, request.walk, swap_bytes, process, maps_weights=maps)
         return None if room is None else LimitAtBase(self.cgroup, room, swap_bytes)
 

@@ -12,7 +12,6 @@ from edgebench.layers.names import (
     ADMISSION,
     COPY,
     GENERATE,
-    LOADERS,
     PAGE_ADVICE,
     SCHEDULES,
     STREAM,
@@ -54,6 +53,11 @@ PROMPT = 128
 PAGE_CACHES = ("cold", "warm")
 
 
+def _loader_names() -> tuple[str, ...]:
+    """Those of all engines."""
+    return tuple(dict.fromkeys(name for one in all_engines().values() for name in one.loaders))
+
+
 class InferenceWorkload(TomlTable):
     """Networks loaded and executed layer by layer, or as a whole.
 
@@ -89,7 +93,7 @@ class InferenceWorkload(TomlTable):
     schedule: Axis[Annotated[str, one_of("schedule", (*SCHEDULES, WHOLE))]] | None = key(
         None, '"linear"'
     )
-    loader: Axis[Annotated[str, one_of("loader", LOADERS)]] | None = key(None, '"copy"')
+    loader: Axis[Annotated[str, one_of("loader", _loader_names)]] | None = key(None, '"copy"')
     batch: BatchAxis = key((1,), "1")
     image: Annotated[int, Field(ge=16, le=8192)] | None = key(None, "224")
     rounds: Count = key(1, "2")
@@ -164,7 +168,20 @@ class InferenceWorkload(TomlTable):
             if engine.by_layer and lacking:
                 known = ", ".join(engine.schedules)
                 raise ValueError(f"{engine.title} has no schedule {lacking[0]!r}; it has {known}")
+            self._check_loaders(engine)
         return list(found.values())
+
+    def _check_loaders(self, engine: Engine) -> None:
+        """The engine has the loaders that are given, with these schedules."""
+        given = self.loader or ()
+        lacking = [name for name in given if name not in engine.loaders]
+        if len(engine.loaders) > 1 and lacking:
+            known = ", ".join(engine.loaders)
+            raise ValueError(f"{engine.title} has no loader {lacking[0]!r}; it has {known}")
+        whole = next((name for name in given if name in engine.whole_loaders), None)
+        if whole and schedules_of(engine, self.schedule) != (WHOLE,):
+            words = f"the loader {whole!r} has a network as a whole; write "
+            raise KeysError(words, Named("schedule", WHOLE))
 
     def _check_accelerator(self, engines: Sequence[Engine]) -> None:
         """Networks can be executed on the accelerators."""

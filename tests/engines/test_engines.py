@@ -105,6 +105,25 @@ def test_files_of_all_forms_are_evicted(onnx_folder: Path):
     assert len(list(onnx_folder.glob("*-*"))) == 4
 
 
+@pytest.mark.parametrize("loader", ["ort", "packed"])
+def test_what_onnx_runtime_saved_gives_the_same_output(tmp_path: Path, loader: str):
+    """In its own format, and with packed weights; what another version wrote is written again."""
+    made = prepared(made_onnx(tmp_path), tmp_path, schedules=["whole"], loaders=["copy", loader])
+    folder = Path(made["folder"])
+    outputs = []
+    for one in ("copy", loader):
+        settings = run_settings("small.onnx", "onnxruntime", folder, loader=one)
+        model: Any = engine_of("onnxruntime").model(folder, settings, None)  # type: ignore[attr-defined]
+        (unit,) = model.units
+        model.load(unit)
+        outputs.append(model.run(unit, model.inputs())["y"])
+    np.testing.assert_allclose(outputs[1], outputs[0], atol=1e-5)
+    index = folder / f"whole-{loader}" / "index.json"
+    index.write_text(index.read_text().replace(onnxruntime.__version__, "1.0.0"))
+    prepared(made_onnx(tmp_path), tmp_path, schedules=["whole"], loaders=[loader])
+    assert onnxruntime.__version__ in index.read_text()
+
+
 def test_both_engines_compute_the_same(tmp_path: Path):
     """The same weights and picture in ONNX Runtime and LiteRT: within a thousandth."""
     file = made_tflite(tmp_path)

@@ -11,6 +11,7 @@ import pytest
 from edgebench.errors import UsageError
 from edgebench.remedies import Remedy, all_remedies
 from edgebench.remedies.base import RemedyTarget
+from edgebench.run.advice_candidates import candidates_of
 from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
 from edgebench.scenario.scenario import Scenario, scenario_of
 
@@ -81,6 +82,30 @@ def test_what_fits_whom():
     allocator = {"mmap-threshold", "trim-threshold", "arena-max"}
     assert allocator <= set(training) & set(inference) & set(command)
     assert not {"checkpointing", "mapped-weights"} & set(command)
+
+
+@pytest.mark.process
+def test_remedies_of_engines_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Mapped weights of any kind with no packed copies; two files of weights never together."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.onnx", "a.tflite"):
+        (tmp_path / name).touch()
+
+    def pairs(network: str) -> set[str]:
+        made = scenario({**INFERENCE, "network": network, "schedule": "whole"})
+        tried, _ = candidates_of(*both_points(made), lossy=False)
+        return {one.name for one in tried}
+
+    onnx, tflite = pairs("a.onnx"), pairs("a.tflite")
+    for weights in ("mapped-weights", "mapped-ort"):
+        assert f"{weights}+no-onnx-prepacking" in onnx
+    assert "saved-onnx-prepacking" in onnx
+    files = ("mapped-weights", "mapped-ort", "saved-onnx-prepacking")
+    assert not {f"{one}+{other}" for one in files for other in files} & onnx
+    assert not {n for n in onnx if "saved-onnx-prepacking" in n and "no-onnx-prepacking" in n}
+    # A plain program maps it already.
+    assert {"no-xnnpack"} in [set(name.split("+")) - {"one-thread"} for name in tflite]
+    assert not {"mapped-weights", "mapped-ort"} & tflite
 
 
 @pytest.mark.process

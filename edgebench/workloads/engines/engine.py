@@ -56,6 +56,8 @@ class Engine(ABC):
     #: How it can have weights in memory, the way of a plain program first, which is the default;
     #: one with a single way uses that for any loader.
     loaders: ClassVar[tuple[str, ...]] = LOADERS
+    #: Loaders that have a network as a whole alone.
+    whole_loaders: ClassVar[tuple[str, ...]] = ()
     #: Keys of a scenario that set its options; each is an axis.
     axes: ClassVar[tuple[str, ...]] = ()
     #: Why it has no times of operators; None: it has.

@@ -4,6 +4,10 @@ Each form is a folder of its own below the network's: ``whole-copy``, ``layers-m
 A whole network under ``copy`` is the person's file as it is: the engine reads weights inside it
 into memory, and maps those in files beside it. Layers under ``copy`` have their weights inside.
 ``mmap`` has all weights in files beside, which the engine maps.
+
+Two more forms are what the engine itself wrote of a whole network, optimised: ``ort`` in its own
+format, which is mapped; and ``packed`` with the weights beside, as its kernels want them, so that
+none are packed when it is loaded.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from edgebench.workloads.engines.engine import WHOLE
 from edgebench.workloads.engines.file_inputs import FileInput
 from edgebench.workloads.engines.files import Unit
 
+#: Loaders of files that ONNX Runtime writes itself.
+ORT_FORMAT, SAVED_PACKING = "ort", "packed"
 INDEX = "index.json"
 #: The description of a network's inputs, in its folder.
 INPUTS = "inputs.json"

@@ -31,6 +31,8 @@ from edgebench.workloads.engines.files import FileRequest
 from edgebench.workloads.engines.onnxruntime.forms import (
     INDEX,
     INPUTS,
+    ORT_FORMAT,
+    SAVED_PACKING,
     form_name,
     own_words,
     refused,
@@ -48,6 +50,18 @@ _LEAST_MAPPED_BYTES = 1024
 _ALIGNMENT = 4096
 #: More than any network's: each takes some kilobytes in ONNX Runtime.
 MOST_NODES = 1_000_000
+#: Loader → what ONNX Runtime writes: the file, and the settings of the session that writes it.
+_SAVED = {
+    ORT_FORMAT: ("whole.ort", {"session.save_model_format": "ORT"}),
+    SAVED_PACKING: (
+        "whole.onnx",
+        {
+            "session.optimized_model_external_initializers_file_name": "whole.data",
+            "session.optimized_model_external_initializers_min_size_in_bytes": "1024",
+            "session.save_external_prepacked_constant_initializers": "1",
+        },
+    ),
+}
 #: The folder of a person's own file in its form.
 _AS_IT_IS = "as-is"
 #: The most that a file of protocol buffers may hold.
@@ -70,16 +84,22 @@ def write_layers(model: Any, layers: Sequence[GraphLayer], place: Path, mapped: 
     _write_index(place, units, model.graph)
 
 
-def write_whole(model: Any, source: OnnxFile, place: Path, mapped: bool) -> None:
+def write_whole(model: Any, source: OnnxFile, place: Path, loader: str) -> None:
     """Write a network as a whole to a new folder.
 
     It is the person's file as it is, with the files beside it, so that the engine does what it
-    does in any program. Only weights inside it that shall be mapped are moved out.
+    does in any program. Weights inside it that shall be mapped are moved out; or ONNX Runtime
+    itself writes what it made of the file.
+
+    Raises:
+        WorkloadError: ONNX Runtime can't write it.
     """
     make_folder(place, exist_ok=False)
-    if mapped and not source.beside:
+    if loader in _SAVED:
+        file = _save(source.file, place, loader)
+    elif loader == "mmap" and not source.beside:
         file = "whole.onnx"
-        _write_model(model, place / file, mapped)
+        _write_model(model, place / file, mapped=True)
     else:
         # In a folder of its own: a file beside it may have any name.
         file = f"{_AS_IT_IS}/{source.file.name}"
@@ -94,9 +114,41 @@ def write_whole(model: Any, source: OnnxFile, place: Path, mapped: bool) -> None
     _write_index(place, [_entry(None, WHOLE, file, given, outputs)], model.graph)
 
 
+def _remove_of_other_version(place: Path) -> None:
+    """Remove what another version of ONNX Runtime wrote."""
+    import onnxruntime
+
+    index = place / INDEX
+    if index.exists() and json.loads(index.read_text()).get("version") != onnxruntime.__version__:
+        remove_folder(place)
+
+
+def _save(file: Path, place: Path, loader: str) -> str:
+    """Have ONNX Runtime write its own form of the file to a folder; the name of what is loaded."""
+    import onnxruntime
+
+    name, entries = _SAVED[loader]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(place / name)
+    for key, value in entries.items():
+        options.add_session_config_entry(key, value)
+    try:
+        onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise refused(error, str(file)) from error
+    for written in place.iterdir():
+        with written.open("rb") as opened:
+            settle(opened)
+    return name
+
+
 def _write_index(place: Path, units: Sequence[Mapping[str, Any]], graph: Any) -> None:
+    import onnxruntime
+
     outputs = [one.name for one in graph.output]
-    write(place / INDEX, json.dumps({"units": units, "outputs": outputs}).encode())
+    index = {"units": units, "outputs": outputs, "version": onnxruntime.__version__}
+    write(place / INDEX, json.dumps(index).encode())
 
 
 def _entry(
@@ -460,9 +512,11 @@ def _size_of(dim: Any) -> int | str | None:
 
 def _write_wholes(source: OnnxFile, request: FileRequest) -> None:
     for loader in request.loaders if WHOLE in request.schedules else ():
+        if loader in _SAVED:
+            _remove_of_other_version(request.folder / form_name(WHOLE, loader))
         with _new_form(request, WHOLE, loader) as place:
             if place:
-                write_whole(source.model, source, place, mapped=loader == "mmap")
+                write_whole(source.model, source, place, loader)
 
 
 def _write_cuts(model: Any, layers: Sequence[GraphLayer], request: FileRequest) -> None:

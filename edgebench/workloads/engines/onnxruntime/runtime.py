@@ -8,14 +8,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgebench.layers.names import LOADERS
 from edgebench.workloads.engines.engine import WHOLE, note_runtime, registered_engine
 from edgebench.workloads.engines.file_inputs import WantedInputs, make_inputs
 from edgebench.workloads.engines.files import EngineModel, FileEngine, OperatorTime, Unit
-from edgebench.workloads.engines.onnxruntime.forms import OnnxForm, refused
+from edgebench.workloads.engines.onnxruntime.forms import (
+    ORT_FORMAT,
+    SAVED_PACKING,
+    OnnxForm,
+    refused,
+)
 
 if TYPE_CHECKING:
     from edgebench.workloads.recorder import Recorder
 
+#: How a file of the ORT format is mapped, and its weights are used where they lie in it.
+_MAPPED_ORT = (
+    ("session.load_model_format", "ORT"),
+    ("session.use_memory_mapped_ort_model", "1"),
+    ("session.use_ort_model_bytes_for_initializers", "1"),
+)
 #: Level of graph optimisation → its name in ONNX Runtime.
 LEVELS = {
     "all": "ORT_ENABLE_ALL",
@@ -34,6 +46,8 @@ class OnnxRuntime(FileEngine):
     formats = (".onnx",)
     libraries = ("onnxruntime", "onnx")
     schedules = (WHOLE, "bulk", "linear")
+    loaders = (*LOADERS, ORT_FORMAT, SAVED_PACKING)
+    whole_loaders = (ORT_FORMAT, SAVED_PACKING)
     preparation = "edgebench.workloads.engines.onnxruntime.preparation:prepare_onnx"
     axes = ("arena", "memory_pattern", "optimization", "prepacking")
 
@@ -104,6 +118,8 @@ class _OnnxModel(EngineModel):
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
         if not settings.get("prepacking", True):
             options.add_session_config_entry("session.disable_prepacking", "1")
+        for key, value in _MAPPED_ORT if settings["loader"] == ORT_FORMAT else ():
+            options.add_session_config_entry(key, value)
         threads = settings.get("threads")
         if unit.order is not None and threads != 1:
             options.use_per_session_threads = False

@@ -13,8 +13,8 @@ from edgebench.workloads.engines.file_preparation import copy_file
 from edgebench.workloads.engines.files import ENDS, FileRequest, whole_file
 from edgebench.workloads.engines.torchscript.arguments import (
     call_arguments,
-    script_example,
     script_arguments,
+    script_example,
     value_words,
 )
 from edgebench.workloads.engines.torchscript.runtime import loaded_program, script_words
