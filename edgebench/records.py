@@ -27,8 +27,6 @@ FINAL_OUTCOMES: tuple[Outcome, ...] = ("ok", "oom-killed", "accelerator-oom", "t
 #: From where a walk came to a limit.
 Direction = Literal["down", "up"]
 UP: Direction = "up"
-#: In ``missing``: which of its limits did not hold for a trial, as a sentence.
-CONFINEMENT = "confinement"
 #: In ``missing``: why a walk has no working set.
 NOT_REACHED = "it is seen in a round at a walk's end, which this walk did not come to"
 #: Fields that only a trial without a limit of memory has, and why not stands in ``missing``.
@@ -362,6 +360,42 @@ class AcceleratorReport(Struct, frozen=True, gc=False):
     missing: dict[str, str] = field(default_factory=dict)
 
 
+class Doubt(Struct, frozen=True, gc=False):
+    """What puts numbers in doubt; :mod:`edgebench.words.doubts` has the sentence of each kind.
+
+    Args:
+        kind: what it is.
+        numbers: name → value; the unit is in the name, a ``…share`` is a part of 1.
+        names: what it is about beside numbers: causes, or other swap areas.
+        trial, workload, limit: whose numbers. In a trial's record it is that trial.
+    """
+
+    kind: str
+    numbers: dict[str, SignedNumber] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    trial: str | None = None
+    workload: str | None = None
+    limit: str | None = None
+
+
+#: Kinds that mean that a limit did not hold for the trial.
+BROKEN_LIMIT = ("left_cgroup", "cgroup_gone", "limit_changed", "limit_lifted")
+
+
+class EndedIn(Struct, frozen=True, gc=False):
+    """What a trial was doing when its limit ended it.
+
+    Args:
+        phase: as its events name it: ``import``, ``load``.
+        network: whose phase; None: of the whole process.
+        layer: the layer's name; None: it was in none, or its phase has none.
+    """
+
+    phase: str
+    network: str | None = None
+    layer: str | None = None
+
+
 class TrialRecord(Struct, frozen=True, gc=False):
     """One line of ``trials.jsonl``. With a ``strategy`` it is that one's own trial, not timed."""
 
@@ -378,6 +412,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
     machine: str | None = None
     direction: Direction | None = None
     reason: str | None = None
+    ended_in: EndedIn | None = None
     exit_code: SignedCount | None = None
     signal: Count | None = None
     wall_s: Number | None = None
@@ -427,8 +462,13 @@ class TrialRecord(Struct, frozen=True, gc=False):
     phases: list[PhaseSum] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
     noise: dict[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def broken_limits(self) -> list[Doubt]:
+        """Which of its limits did not hold."""
+        return [doubt for doubt in self.doubts if doubt.kind in BROKEN_LIMIT]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``json.dumps``."""

@@ -22,6 +22,7 @@ from edgebench.cli.options import (
     with_board,
 )
 from edgebench.cli.output import print_answer, print_fields, print_json, print_next, print_warnings
+from edgebench.measures.machine.noise import trial_doubts
 from edgebench.need import need_of
 from edgebench.units import (
     format_duration,
@@ -31,7 +32,9 @@ from edgebench.units import (
     parse_size,
     parse_swap,
 )
+from edgebench.words.doubts import doubt_sentences
 from edgebench.words.need import can_be_evicted, need_words, warm_files_words
+from edgebench.words.outcomes import reason_words
 
 if TYPE_CHECKING:
     from edgebench.records import LimitSetting, TrialRecord
@@ -108,7 +111,8 @@ def measure(
     print_answer([_answer(record)])
     print_fields([*_rows(record), *(_more_rows(record) if verbose else ())])
     warm = warm_files_words(record)
-    print_warnings((*record.warnings, *_not_held(record), *([warm] if warm else [])))
+    doubts = doubt_sentences(trial_doubts(record))
+    print_warnings((*doubts, *_not_held(record), *([warm] if warm else [])))
     if warm and record.files and can_be_evicted(record.files):
         flags = [*_limit_flags(given), *(f"--file={one}" for one in record.files.paths[:_MOST])]
         print_next(f"edgebench measure {shlex.join([*flags, '--', *command])}")
@@ -189,7 +193,8 @@ def _with_swap(record: TrialRecord) -> str:
 
 
 def _rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
-    yield "outcome", record.outcome + (f": {record.reason}" if record.reason else "")
+    reason = reason_words(record)
+    yield "outcome", record.outcome + (f": {reason}" if reason else "")
     if record.exit_code is not None:
         yield "exit code", str(record.exit_code)
     if record.limits.board:

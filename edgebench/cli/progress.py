@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 import click
 
 from edgebench.cli.known_slowdowns import KnownSlowdowns, workload_name
-from edgebench.kills import brief_reason, needs_explanation
-from edgebench.records import CONFINEMENT, LimitSetting
+from edgebench.kills import needs_explanation
+from edgebench.records import LimitSetting
 from edgebench.text import printable
 from edgebench.units import format_duration, format_limit
+from edgebench.words.doubts import doubt_sentence
+from edgebench.words.outcomes import brief_reason
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -93,8 +95,8 @@ class TrialProgress:
             if request is None:
                 return
             self.known.add(request, record)
-            if broken := record.missing.get(CONFINEMENT):
-                self._note(request, "limit not held", printable(broken))
+            for doubt in record.broken_limits:
+                self._note(request, "limit not held", printable(doubt_sentence(doubt)))
             if record.outcome in _EXPECTED and not needs_explanation(record):
                 return
             # A search stops a trial that has become slow enough to tell.

@@ -52,7 +52,7 @@ def report(
     """
     # Checked together, so that one command installs everything.
     need("jinja2", "pandas")
-    from edgebench.report.builder import make_report, without_repeats
+    from edgebench.report.builder import make_report
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
@@ -60,7 +60,7 @@ def report(
     paths = _written(made, output or loaded.path / "report.html", markdown)
     if output is None:
         paths = [*_written_headline(made, loaded.path), *paths]
-    warnings = without_repeats([*loaded.warnings, *made.left_out])
+    warnings = [*loaded.warnings, *made.left_out]
     if as_json:
         print_warnings(warnings)
         print_json({"path": loaded.path, "files": paths})

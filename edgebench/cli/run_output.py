@@ -7,9 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from edgebench.boards.storage import AS_IS
 from edgebench.cli.output import (
-    grouped,
     print_answer,
     print_fields,
     print_json,
@@ -23,6 +24,7 @@ from edgebench.errors import SweepIncompleteError
 from edgebench.records import LIMIT_WORDS, LimitSetting
 from edgebench.results.workload_key import brief_names
 from edgebench.units import format_duration, format_size
+from edgebench.words.doubts import doubt_sentences
 
 if TYPE_CHECKING:
     from edgebench.run.in_turn import SummaryInTurn
@@ -217,9 +219,10 @@ def _as_json(summary: SweepSummary) -> dict[str, Any]:
 
 
 def _warnings(summary: SweepSummary) -> list[str]:
-    names = brief_names(workload for workload, *_ in summary.noise)
-    noise = grouped((names[workload], limit, words) for workload, limit, words in summary.noise)
-    return [*noise, *summary.warnings]
+    names = brief_names(doubt.workload for doubt in summary.doubts if doubt.workload)
+    return doubt_sentences(
+        structs.replace(doubt, workload=names.get(doubt.workload or "")) for doubt in summary.doubts
+    )
 
 
 def _counted(summary: SweepSummary) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from edgebench.cli.options import json_option, results_argument, verbose_option
 from edgebench.cli.output import (
-    grouped,
     print_answer,
     print_json,
     print_lines,
@@ -208,13 +208,22 @@ def _time(spread: Spread | None) -> str:
 
 def _warnings(sweep: Sweep, facts: SweepFacts) -> Iterator[str]:
     """What puts numbers in doubt, one sentence a kind, with the workloads and limits."""
-    from edgebench.words.doubts import collection_notes
+    from edgebench.words.doubts import (
+        collection_notes,
+        doubt_sentences,
+        reason_sentences,
+        swap_free_doubts,
+    )
     from edgebench.words.kills import watching_warnings
 
     found = facts.workloads
     names = brief_names(one.name for one in found)
     pairs = [(names[one.name], point) for one in found for point in one.points]
-    yield from grouped((name, p.limits.label, said) for name, p in pairs for said in p.reasons)
-    yield from grouped((name, p.limits.label, said) for name, p in pairs for said in p.noise)
+    yield from reason_sentences((name, p.limits.label, p.reasons) for name, p in pairs)
+    yield from doubt_sentences(
+        structs.replace(doubt, workload=name, limit=p.limits.label)
+        for name, p in pairs
+        for doubt in (*swap_free_doubts(p), *p.doubts)
+    )
     yield from collection_notes(facts.points)
     yield from watching_warnings(sweep)

@@ -70,7 +70,7 @@ def _cause_sentences(workload: WorkloadFacts, table: LayerCostTable | None) -> l
         return ["No trial finished under a limit, so no layer can be compared."]
     cost = table.slowed(workload)
     cause = "No limit surely slows it, so no layer is to blame."
-    # The noise of every trial is among the report's warnings.
-    quiet = replace(table, noise=[], collections_s=[])
+    # The doubts of all trials are among the report's warnings.
+    quiet = replace(table, doubts=[], collections_s=[])
     warnings = [as_sentence(words) for words in warning_sentences(quiet)]
     return [cause_sentence(table, cost, alone=True) if cost else cause, *warnings]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from edgebench.errors import ResultsError
+from edgebench.records import Doubt
 from edgebench.report.answers import all_answers
 from edgebench.report.content import Chapter, Report
 from edgebench.report.pictures import draw_pictures
@@ -26,7 +28,7 @@ from edgebench.results.facts import WorkloadFacts, workload_facts
 from edgebench.results.point_facts import point_facts
 from edgebench.results.workload_key import brief_names, short_names
 from edgebench.text import printable
-from edgebench.words.doubts import collection_notes
+from edgebench.words.doubts import collection_notes, doubt_sentences
 from edgebench.words.fits import holder_sentences
 from edgebench.words.in_short import sweep_sentences
 from edgebench.words.kills import watching_warnings
@@ -87,7 +89,7 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
             if one.tried or len(points) <= _MANY
         ],
         pictures=pictures,
-        warnings=_capped(without_repeats([*warnings, *_noise(points)])),
+        warnings=_capped([*dict.fromkeys(warnings), *doubt_sentences(_doubts(points))]),
         tables=[*tables, environment_table(sweep.environment)],
         scenario=printable(sweep.scenario_text),
         footer=_footer(sweep),
@@ -170,13 +172,11 @@ def _table_of(workload: WorkloadFacts, tables: Iterable[LayerCostTable]) -> Laye
     return next((t for t in tables if t.workload == workload.key.id), None)
 
 
-def _noise(points: Iterable[WorkloadFacts]) -> list[str]:
-    return [
-        f"{one.name}, {limit_label(point)}: {words}"
-        for one in points
-        for point in one.points
-        for words in point.noise
-    ]
+def _doubts(points: Iterable[WorkloadFacts]) -> Iterator[Doubt]:
+    for one in points:
+        for point in one.points:
+            for doubt in point.doubts:
+                yield structs.replace(doubt, workload=one.name, limit=limit_label(point))
 
 
 def _capped(warnings: Sequence[str]) -> list[str]:
@@ -190,19 +190,3 @@ def _footer(sweep: Sweep) -> str:
 
     made = sweep.environment.get("edgebench") or "an unknown version"
     return f"Measured by edgebench {made}, reported by edgebench {__version__}."
-
-
-#: Messages that differ only in this and the files named after it are the same message.
-_TRIAL = re.compile(r"trial '([^']+)'")
-
-
-def without_repeats(messages: Iterable[str]) -> list[str]:
-    """Each message once; of those that differ only in their trial, the first and a count."""
-    alike: dict[str, list[str]] = {}
-    for message in messages:
-        trial = _TRIAL.search(message)
-        alike.setdefault(message.replace(trial[1], "…") if trial else message, []).append(message)
-    return [
-        first if not more else f"{first}, and {len(more)} more like it"
-        for first, *more in alike.values()
-    ]

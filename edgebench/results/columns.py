@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from edgebench.measures.machine.noise import trial_doubts
 from edgebench.records import LimitSetting, TrialRecord, field_kinds, is_number
 from edgebench.results.rounds import TRIAL_TIMES, rounds_of, trial_times
 
@@ -23,8 +24,8 @@ from edgebench.results.rounds import TRIAL_TIMES, rounds_of, trial_times
 NONE = -1
 _NUMBER_KINDS = (int, float, bool)
 _KINDS = field_kinds(TrialRecord)
-#: Columns that hold values other than texts: a record's own, None where it is empty.
-_VALUES = ("settings", "limits", "warnings")
+#: Columns that hold values other than texts, None where they are empty. Doubts are all of a trial.
+_VALUES = ("settings", "limits", "doubts", "ended_in")
 TEXTS = (*_VALUES, *(name for name, kind in _KINDS.items() if kind is str))
 #: A record's own numbers; a bool is 0 or 1.
 NUMBERS = tuple(name for name, kind in _KINDS.items() if kind in _NUMBER_KINDS and name != "schema")
@@ -98,7 +99,9 @@ class ColumnTable:
 
 def columns_of(records: Sequence[TrialRecord]) -> ColumnTable:
     """Records as columns, in their order."""
-    table = ColumnTable(len(records), texts={name: _texts(name, records) for name in TEXTS})
+    texts = {name: _texts(name, list(map(attrgetter(name), records))) for name in TEXTS}
+    texts["doubts"] = _texts("doubts", list(map(trial_doubts, records)))
+    table = ColumnTable(len(records), texts=texts)
     for name in NUMBERS:
         table.add_number(name, list(map(attrgetter(name), records)))
     for part, names in PARTS.items():
@@ -118,9 +121,8 @@ def columns_of(records: Sequence[TrialRecord]) -> ColumnTable:
     return table
 
 
-def _texts(name: str, records: Sequence[TrialRecord]) -> Texts:
+def _texts(name: str, values: Sequence[Any]) -> Texts:
     """The column of a text, or of values told apart by their JSON."""
-    values: Sequence[Any] = list(map(attrgetter(name), records))
     keys: Sequence[Any] = values
     if name in _VALUES:
         keys = [_encode(value) if value or value == {} else None for value in values]

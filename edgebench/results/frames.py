@@ -68,7 +68,7 @@ TEXTS = {
     *(name for name, kind in _SCALARS.items() if kind is str),
     *(name for name, key in LIMITS.items() if field_kinds(LimitSetting)[key] is str),
     *(name for name in SETTINGS if SETTING_TYPES.get(name) is str),
-    *("sweep", "device", "workload", "command", "warnings", "pipeline", "phase", "stage", "domain"),
+    *("sweep", "device", "workload", "command", "doubts", "pipeline", "phase", "stage", "domain"),
     *("name", "type", "part"),
 }
 TRIAL_COLUMNS = tuple(
@@ -76,7 +76,7 @@ TRIAL_COLUMNS = tuple(
         (
             *(*IDENTITY, *SETTINGS, *LIMITS, *_SCALARS, *ROUND_TIMES, "workload_demand_bytes"),
             *(f"{of}_{name}" for of, names in PARTS.items() for name in names),
-            "warnings",
+            "doubts",
         )
     )
 )

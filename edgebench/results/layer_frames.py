@@ -24,7 +24,7 @@ from edgebench.results.frames import (
     with_trial,
 )
 from edgebench.results.rounds import round_stages
-from edgebench.results.sweep_reader import Sweep
+from edgebench.results.sweep_reader import Sweep, events_of, read_each
 from edgebench.safe_reading import check_unpacked, open_to_read
 from edgebench.spans import Span, finished_spans
 
@@ -50,20 +50,17 @@ def layers_frame(
     spans: list[Span] = []
     about: dict[str, list[Any]] = {"sweep": [], "trial": [], "stage": []}
     tables: list[dict[str, Any]] = []
+    sweeps = list(sweeps)
     for sweep in sweeps:
         tables += _table_rows(sweep)
-        for record in sweep.records:
-            try:
-                events = sweep.events(record.trial)
-            except ResultsError as error:
-                warnings.append(f"layers: {error.what} ({error.where})")
-                continue
-            stages = round_stages(record)
-            own = [span for span in finished_spans(events) if span.layer is not None]
-            spans += own
-            about["sweep"] += [sweep.name] * len(own)
-            about["trial"] += [record.trial] * len(own)
-            about["stage"] += [stages.get(span.round) for span in own]
+    recorded = ((sweep, record) for sweep in sweeps for record in sweep.records)
+    for sweep, record, events in read_each("layers", recorded, events_of, warnings):
+        stages = round_stages(record)
+        own = [span for span in finished_spans(events) if span.layer is not None]
+        spans += own
+        about["sweep"] += [sweep.name] * len(own)
+        about["trial"] += [record.trial] * len(own)
+        about["stage"] += [stages.get(span.round) for span in own]
     frame = typed_columns({**about, **_columns(spans)})
     same = ["sweep", "trial", "round", "network", "layer", "phase"]
     frame["pass_number"] = frame.groupby(same, dropna=False).cumcount()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
-from edgebench.errors import ResultsError
 from edgebench.measures.strategies.categories import IN_MARK, TorchCategories
 from edgebench.records import TrialRecord
 from edgebench.results.frames import TRAINING, about_trial, typed
-from edgebench.results.sweep_reader import Sweep
+from edgebench.results.sweep_reader import Sweep, events_of, read_each
 from edgebench.results.trial_readings import SpanKey, TrialReadings, read_trial
 
 _LAYER = ("round", "network", "phase", "layer", "name", "pass_number", "type", "parameter_bytes")
@@ -33,15 +32,10 @@ def strategies_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFra
     A trial that can't be read is left out and named in the warnings.
     """
     rows: list[dict[str, Any]] = []
-    for sweep in sweeps:
-        for record in (*sweep.records, *sweep.strategy_records):
-            try:
-                trial = read_trial(sweep, record)
-            except ResultsError as error:
-                warnings.append(f"memory: trial {record.trial}: {error.what}")
-                continue
-            about = {**about_trial(sweep, record), "own_trial": record.strategy is not None}
-            rows += [{**about, **row} for row in _rows(trial)]
+    trials = ((s, record) for s in sweeps for record in (*s.records, *s.strategy_records))
+    for sweep, record, trial in read_each("memory", trials, read_trial, warnings):
+        about = {**about_trial(sweep, record), "own_trial": record.strategy is not None}
+        rows += [{**about, **row} for row in _rows(trial)]
     frame = typed(rows, MEMORY_COLUMNS)
     return frame.astype(dict.fromkeys(_WHOLE_NUMBERS, "int64"))
 
@@ -87,14 +81,9 @@ def steps_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
     A trial whose events can't be read is left out and named in the warnings.
     """
     rows: list[dict[str, Any]] = []
-    for sweep in sweeps:
-        for record in _training(sweep.records):
-            try:
-                events = sweep.events(record.trial)
-            except ResultsError as error:
-                warnings.append(f"steps: {error.what} ({error.where})")
-                continue
-            rows += [{**about_trial(sweep, record), **step} for step in _steps(events)]
+    trials = ((sweep, record) for sweep in sweeps for record in _training(sweep.records))
+    for sweep, record, events in read_each("steps", trials, events_of, warnings):
+        rows += [{**about_trial(sweep, record), **step} for step in _steps(events)]
     return typed(rows, STEP_COLUMNS).astype({"step": "int64"})
 
 
@@ -106,21 +95,23 @@ def categories_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFra
     be read is left out and named in the warnings.
     """
     rows: list[dict[str, Any]] = []
-    for sweep in sweeps:
-        for record in _training(sweep.strategy_records):
-            if record.strategy != TorchCategories.name or record.outcome != "ok":
-                continue
-            try:
-                parts = sweep.reading(record.trial).parts
-            except ResultsError as error:
-                warnings.append(f"categories: {error.what} ({error.where})")
-                continue
-            about = about_trial(sweep, record)
-            for name, size in parts.items():
-                phase, _, category = name.partition(".")
-                rows.append({**about, "phase": phase, "category": category, "held_bytes": size})
+    trials = (
+        (sweep, record)
+        for sweep in sweeps
+        for record in _training(sweep.strategy_records)
+        if record.strategy == TorchCategories.name and record.outcome == "ok"
+    )
+    for sweep, record, parts in read_each("categories", trials, _parts, warnings):
+        about = about_trial(sweep, record)
+        for name, size in parts.items():
+            phase, _, category = name.partition(".")
+            rows.append({**about, "phase": phase, "category": category, "held_bytes": size})
     frame = typed(rows, CATEGORY_COLUMNS)
     return frame[frame["category"].isin(IN_MARK)].reset_index(drop=True)
+
+
+def _parts(sweep: Sweep, record: TrialRecord) -> Mapping[str, int]:
+    return sweep.reading(record.trial).parts
 
 
 def _training(records: Iterable[TrialRecord]) -> Iterator[TrialRecord]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from edgebench.kills import ended_in
-from edgebench.measures.machine.noise import spread_warnings
-from edgebench.records import DEMAND, LimitSetting
-from edgebench.results.columns import NONE, ColumnTable
+from msgspec import structs
+
+from edgebench.measures.machine.noise import spread_doubts
+from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
+from edgebench.results.columns import ColumnTable
 from edgebench.results.kill_rate import KillRate
 from edgebench.results.point_energy import PointEnergy, point_energy
 from edgebench.results.point_times import (
@@ -39,13 +40,13 @@ class PointFacts:
     enough of them to tell. ``ratios`` are the same as ``slowdowns`` with the intervals that repeats
     give them. A point with a ``throughput_per_s`` also has ``slowdowns["throughput"]``, unlimited
     rate ÷ rate; ``unit`` is what is counted. ``collections_s`` is what garbage collections took of
-    each trial's rounds, where any did. ``noise`` says what puts the point's numbers in doubt.
+    each trial's rounds, where any did. ``doubts`` are of the point's numbers.
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
     there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
-    ``ended_in``: what all trials that did not finish were doing, as
-    :func:`edgebench.kills.ended_in` says it; empty where they differ. ``base_bytes`` is the
-    runtime's footprint. ``undroppable_bytes`` is the part of the demand that only swap can hold;
-    the rest are files that are read again when dropped. ``library_bytes`` is beside it.
+    ``ended_in``: what all trials that did not finish were doing; None where they differ.
+    ``base_bytes`` is the runtime's footprint. ``undroppable_bytes`` is the part of the demand that
+    only swap can hold; the rest are files that are read again when dropped. ``library_bytes`` is
+    beside it.
     ``working_set_bytes`` is what its steady rounds need, where that was watched.
     ``energy_ratio`` is its energy over the unlimited one. ``steady_relative``: a walk's steady
     rounds over those without a limit around them.
@@ -66,7 +67,7 @@ class PointFacts:
     swap_peak_bytes: Spread | None = None
     swap_free_bytes: Spread | None = None
     rounds_before_end_s: Spread | None = None
-    ended_in: str = ""
+    ended_in: EndedIn | None = None
     base_bytes: float | None = None
     demand_bytes: float | None = None
     undroppable_bytes: float | None = None
@@ -75,7 +76,7 @@ class PointFacts:
     reasons: list[str] = field(default_factory=list)
     collections_s: list[float] = field(default_factory=list)
     unsteady: int = 0
-    noise: list[str] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
     throughput_per_s: Spread | None = None
     unit: str = ""
     energy: PointEnergy | None = None
@@ -246,7 +247,7 @@ def _point(
         reasons=_reasons(columns, rows),
         collections_s=[taken for taken in columns.values("collections_s", rows) if taken > 0],
         unsteady=columns.values("rounds_repeat", rows).count(0),
-        noise=_noise(columns, rows),
+        doubts=_doubts(columns, rows),
         throughput_per_s=_throughput(columns, rows),
         unit=throughput_unit(settings),
         energy=point_energy(columns, rows, START in times or STEADY in times),
@@ -282,9 +283,10 @@ def _reasons(columns: ColumnTable, rows: Sequence[int]) -> list[str]:
     return list(dict.fromkeys(" ".join(line.split()) for line in words))
 
 
-def _ended_in(columns: ColumnTable, rows: Sequence[int]) -> str:
-    found = {ended_in(*end) for end in _ends(columns, rows) if end[0] != "ok"}
-    return found.pop() if len(found) == 1 else ""
+def _ended_in(columns: ColumnTable, rows: Sequence[int]) -> EndedIn | None:
+    ends = zip(columns.words("ended_in", rows), columns.words("outcome", rows), strict=True)
+    found = {doing for doing, outcome in ends if outcome != "ok"}
+    return found.pop() if len(found) == 1 else None
 
 
 def _ends(columns: ColumnTable, rows: Sequence[int]) -> Iterator[tuple[str | None, str | None]]:
@@ -292,20 +294,15 @@ def _ends(columns: ColumnTable, rows: Sequence[int]) -> Iterator[tuple[str | Non
     return zip(columns.words("outcome", rows), columns.words("reason", rows), strict=True)
 
 
-def _noise(columns: ColumnTable, rows: Sequence[int]) -> list[str]:
-    words = spread_warnings([time_s for time_s in columns.values("times_total", rows) if time_s])
-    words += _unsteady_words(columns.values("rounds_repeat", rows))
-    doubted = [row for row in rows if columns.texts["warnings"].codes[row] != NONE]
-    trials, lists = columns.words("trial", doubted), columns.words("warnings", doubted)
-    return words + [
-        f"trial {trial}: {warning}"
-        for trial, listed in zip(trials, lists, strict=True)
-        for warning in listed or ()
-    ]
+def _doubts(columns: ColumnTable, rows: Sequence[int]) -> list[Doubt]:
+    doubts = spread_doubts([time_s for time_s in columns.values("times_total", rows) if time_s])
+    if _is_unsteady(columns.values("rounds_repeat", rows)):
+        doubts.append(Doubt("unsteady_rounds"))
+    trials = zip(columns.words("trial", rows), columns.words("doubts", rows), strict=True)
+    of_trials = [structs.replace(one, trial=trial) for trial, own in trials for one in own or ()]
+    return [*doubts, *of_trials]
 
 
-def _unsteady_words(repeat: Sequence[float]) -> list[str]:
-    """A sentence if the rounds of at least every second trial that tells it don't repeat."""
-    if not repeat or repeat.count(0) * 2 < len(repeat):
-        return []
-    return ["rounds don't repeat, so steady is the median of all after the first: run more rounds"]
+def _is_unsteady(repeat: Sequence[float]) -> bool:
+    """Whether the rounds of at least every second trial that tells it don't repeat."""
+    return bool(repeat) and repeat.count(0) * 2 >= len(repeat)

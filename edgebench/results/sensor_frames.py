@@ -8,14 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from edgebench.errors import ResultsError
 from edgebench.measures.machine.sensors.energy import SensorSeries, Window, energy_of
 from edgebench.measures.machine.sensors.sensor import ENERGY, MISSING, POWER, QUANTITIES
 from edgebench.records import TrialRecord
 from edgebench.results.frames import about_trial, typed
 from edgebench.results.layer_frames import sample_table
 from edgebench.results.rounds import round_stages
-from edgebench.results.sweep_reader import Sweep
+from edgebench.results.sweep_reader import Sweep, TrialFileError, read_each
 from edgebench.safe_reading import open_to_read
 from edgebench.spans import finished_spans
 
@@ -44,9 +43,8 @@ def sensor_table(sweep: Sweep, trial: str) -> pd.DataFrame:
         name, _, unit = str(column).rpartition("_")
         quantity = _QUANTITIES.get(unit)
         if quantity is None:
-            raise ResultsError(
-                f"damaged samples: a sensor in {unit!r}", where=str(sweep.samples_file(trial))
-            )
+            fault = f"damaged samples: a sensor in {unit!r}"
+            raise TrialFileError.of(fault, trial, sweep.samples_file(trial))
         values = stored[column]
         if quantity is ENERGY and (known := values.dropna()).size:
             values = values - known.iloc[0]
@@ -60,16 +58,9 @@ def energy_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
     A trial that can't be read is left out and named in the warnings.
     """
     rows: list[dict[str, Any]] = []
-    for sweep in sweeps:
-        for record in sweep.records:
-            if record.energy is None:
-                continue
-            try:
-                made = list(_rows(sweep, record))
-            except ResultsError as error:
-                warnings.append(f"energy: {error.what} ({error.where})")
-                continue
-            rows += [{**about_trial(sweep, record), **row} for row in made]
+    metered = ((sweep, one) for sweep in sweeps for one in sweep.records if one.energy is not None)
+    for sweep, record, made in read_each("energy", metered, lambda *of: list(_rows(*of)), warnings):
+        rows += [{**about_trial(sweep, record), **row} for row in made]
     return typed(rows, ENERGY_COLUMNS)
 
 
@@ -123,7 +114,7 @@ def _stored(sweep: Sweep, trial: str) -> pd.DataFrame:
         with open_to_read(path) as file, zipfile.ZipFile(file) as archive:
             there = f"{_TABLE}.npy" in archive.namelist()
     except (OSError, zipfile.BadZipFile) as error:
-        raise ResultsError(f"damaged samples: {error}", where=str(path)) from None
+        raise TrialFileError.of(f"damaged samples: {error}", trial, path) from None
     if not there:
-        raise ResultsError(f"no sensor was read in trial {trial!r}", where=str(path))
+        raise TrialFileError.of("no sensor was read", trial, path)
     return sample_table(path, _TABLE, MISSING)

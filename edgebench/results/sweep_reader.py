@@ -11,11 +11,11 @@ import json
 import re
 import shlex
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from edgebench.errors import ResultsError
 from edgebench.measures.strategy import Reading
@@ -41,12 +41,52 @@ from edgebench.safe_reading import open_to_read, read_text
 from edgebench.units import format_size
 from edgebench.workloads.memory_settings import DEFAULT
 
+Found = TypeVar("Found")
 NO_RESULTS_REMEDY = "make some: edgebench run quickstart"
 #: Twice what a trial's events may come to.
 _MOST_BYTES = 512 << 20
 #: Kinds of workload with the setting ``gc``.
 COLLECTED = ("inference", "training", "convolution", "scan", "hot-base")
 _TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class TrialFileError(ResultsError):
+    """A file of one trial is missing or damaged; ``fault`` says so without the trial's name."""
+
+    fault = ""
+
+    @classmethod
+    def of(cls, fault: str, trial: str, file: Path) -> TrialFileError:
+        """The error of this trial's file."""
+        error = cls(f"trial {trial}: {fault}", where=str(file))
+        error.fault = fault
+        return error
+
+
+def events_of(sweep: Sweep, record: TrialRecord) -> list[dict[str, Any]]:
+    """The trial's events, for :func:`read_each`."""
+    return sweep.events(record.trial)
+
+
+def read_each(
+    frame: str,
+    trials: Iterable[tuple[Sweep, TrialRecord]],
+    read: Callable[[Sweep, TrialRecord], Found],
+    warnings: list[str],
+) -> Iterator[tuple[Sweep, TrialRecord, Found]]:
+    """What ``read`` gives of each trial. Each fault for which it can't be read is one warning."""
+    lost: dict[str, list[tuple[str, str | None]]] = {}
+    for sweep, record in trials:
+        try:
+            found = read(sweep, record)
+        except ResultsError as error:
+            fault = error.fault if isinstance(error, TrialFileError) else error.what
+            lost.setdefault(fault, []).append((record.trial, error.where))
+            continue
+        yield sweep, record, found
+    for fault, ((trial, where), *others) in lost.items():
+        names = f"trials {trial} and {len(others)} more" if others else f"trial {trial}"
+        warnings.append(f"{frame}: {fault}: {names}" + (f" ({where})" if where else ""))
 
 
 @dataclass(frozen=True)
@@ -98,8 +138,9 @@ class Sweep:
         Raises:
             ResultsError: no such file, or a damaged one.
         """
-        data = self._unzipped(f"{EVENTS}/{_checked(trial)}.jsonl.gz", f"events of trial {trial!r}")
-        return parse_objects(data)
+        return parse_objects(
+            self._unzipped(trial, f"{EVENTS}/{_checked(trial)}.jsonl.gz", "events")
+        )
 
     def reading(self, trial: str) -> Reading:
         """What the strategy saw whose own trial this is.
@@ -107,21 +148,20 @@ class Sweep:
         Raises:
             ResultsError: it left no figures, or they are damaged.
         """
-        what = f"figures of a strategy in trial {trial!r}"
-        name = f"{READINGS}/{_checked(trial)}.json.gz"
+        name, what = f"{READINGS}/{_checked(trial)}.json.gz", "figures of a strategy"
         try:
-            return Reading.from_json(json.loads(self._unzipped(name, what)))
+            return Reading.from_json(json.loads(self._unzipped(trial, name, what)))
         except (ValueError, KeyError, TypeError) as error:
-            raise ResultsError(f"damaged figures: {error}", where=str(self.path / name)) from None
+            raise TrialFileError.of(f"damaged {what}: {error}", trial, self.path / name) from None
 
-    def _unzipped(self, name: str, what: str) -> bytes:
+    def _unzipped(self, trial: str, name: str, what: str) -> bytes:
         path = self.path / name
         try:
             return _unzipped(path)
         except FileNotFoundError:
-            raise ResultsError(f"no {what}", where=str(path)) from None
+            raise TrialFileError.of(f"no {what}", trial, path) from None
         except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise ResultsError(f"damaged {what}: {error}", where=str(path)) from None
+            raise TrialFileError.of(f"damaged {what}: {error}", trial, path) from None
 
     def samples_file(self, trial: str) -> Path:
         """Where the sampler's tables of one trial lie.
@@ -131,7 +171,7 @@ class Sweep:
         """
         path = self.path / SAMPLES / f"{_checked(trial)}.npz"
         if not path.is_file():
-            raise ResultsError(f"no samples of trial {trial!r}", where=str(path))
+            raise TrialFileError.of("no samples", trial, path)
         return path
 
 

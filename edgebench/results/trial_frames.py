@@ -19,7 +19,7 @@ from edgebench.results.sweep_reader import Sweep, settings_columns
 from edgebench.results.workload_key import WorkloadKey, workloads_of
 
 #: The texts that stand in the frame as they are.
-_AS_THEY_ARE = set(TEXTS_OF_LINES) - {"settings", "limits", "warnings"}
+_AS_THEY_ARE = set(TEXTS_OF_LINES) - {"settings", "limits", "doubts", "ended_in"}
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ class _Source:
             return self._workloads()
         if name == "page_cache":
             return self._page_cache()
-        if name == "warnings":
-            return self._warnings()
+        if name == "doubts":
+            return self._doubts()
         if name == "started_utc":
             return self._started()
         if name in _AS_THEY_ARE:
@@ -152,8 +152,12 @@ class _Source:
         codes = np.where(found, own.codes, self._settings.codes + np.int32(len(own.values)))
         return Choice(codes.astype(np.int32), [*own.values, *asked])
 
-    def _warnings(self) -> Choice:
-        listed = Choice.of(self._table.texts["warnings"], "; ".join)
+    def _doubts(self) -> Choice:
+        """Their kinds."""
+        listed = Choice.of(
+            self._table.texts["doubts"],
+            lambda doubts: "; ".join(dict.fromkeys(doubt.kind for doubt in doubts)),
+        )
         return Choice(listed.codes + np.int32(1), ["", *listed.values])
 
 

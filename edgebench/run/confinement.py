@@ -15,13 +15,11 @@ from pathlib import Path
 
 from edgebench.cgroups.interface import MEMORY_SIZES, Cgroup, Limits
 from edgebench.errors import CgroupError
-from edgebench.units import MIB, format_size
+from edgebench.records import Doubt
+from edgebench.units import MIB
 
 #: The kernel charges 64 pages ahead on each CPU: a reading may lie so much above a limit or a mark.
 SLACK_BYTES = max(2 * MIB, 64 * os.sysconf("SC_PAGESIZE") * (os.cpu_count() or 1))
-_LEFT = "a process of it left its cgroup: what that used was neither limited nor counted"
-_CHANGED = "its limit of {} was changed while it ran: from {} to {}"
-_LIFTED = "it used {}, so its memory limit of {} was lifted for a while"
 #: Of a fork bomb, no more are looked at.
 _MOST_PROCESSES = 64
 _PROC = Path("/proc")
@@ -77,9 +75,9 @@ class Confinement:
         path = next(memory, paths.get("", ""))
         return self._cgroup.path.name not in path.split("/")
 
-    def warnings(
+    def broken(
         self, applied: Limits, *, is_moved: bool, sampled_peak_bytes: int | None
-    ) -> list[str]:
+    ) -> list[Doubt]:
         """What of its limits did not hold.
 
         Args:
@@ -87,25 +85,22 @@ class Confinement:
             is_moved: whether memory's was moved while it ran: more may have been used before.
             sampled_peak_bytes: the most that it was seen to use.
         """
-        told = [_LEFT] if self._left else []
+        told = [Doubt("left_cgroup")] if self._left else []
         try:
             now = self._cgroup.read_limits(applied)
         except (CgroupError, OSError):
-            return [*told, "its cgroup was gone before it was read"]
+            return [*told, Doubt("cgroup_gone")]
         # Where memory's is moved, the others are not looked at.
         for name in ("memory_bytes",) if is_moved else (*MEMORY_SIZES, "swap_bytes"):
             asked, found = getattr(applied, name), getattr(now, name)
             if asked != found:
-                words = name.removesuffix("_bytes")
-                return [*told, _CHANGED.format(words, _size(asked), _size(found))]
+                sizes = {"from_bytes": asked, "to_bytes": found}
+                known = {key: float(size) for key, size in sizes.items() if size is not None}
+                return [*told, Doubt("limit_changed", known, [name.removesuffix("_bytes")])]
         limit, used = applied.memory_bytes, sampled_peak_bytes or 0
         if limit is not None and not is_moved and used > limit + SLACK_BYTES:
-            told.append(_LIFTED.format(format_size(used), format_size(limit)))
+            told.append(Doubt("limit_lifted", {"used_bytes": used, "limit_bytes": limit}))
         return told
-
-
-def _size(size_bytes: int | None) -> str:
-    return "none" if size_bytes is None else format_size(size_bytes)
 
 
 def _descendants(pid: int) -> Iterator[int]:

@@ -14,7 +14,7 @@ from typing import Any
 from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.kill_log import KillLog, LoggedKill, is_in
 from edgebench.kills import is_killed, killed_words
-from edgebench.records import KillReport, Outcome
+from edgebench.records import EndedIn, KillReport, Outcome
 from edgebench.run.process import ProcessEnd
 from edgebench.spans import unfinished_span
 from edgebench.text import printable
@@ -33,12 +33,13 @@ _MACHINE = "killed because the machine's memory ran out, not at the trial's own 
 
 @dataclass(frozen=True)
 class TrialEnd:
-    """The outcome and, unless it is ``ok``, why."""
+    """The outcome and, unless it is ``ok``, why; where the kernel or its time limit ended it."""
 
     outcome: Outcome
     reason: str | None
     exit_code: int | None
     signal: int | None
+    ended_in: EndedIn | None = None
 
 
 def trial_end(
@@ -51,8 +52,9 @@ def trial_end(
     if ended.stopped:
         return TrialEnd("ok", None, None, None)
     if ended.timed_out:
-        reason = f"ran past its time limit after {ended.wall_s:.1f} s{_where(events)}"
-        return TrialEnd("timeout", reason, None, signal)
+        doing, where = _where(events)
+        reason = f"ran past its time limit after {ended.wall_s:.1f} s{where}"
+        return TrialEnd("timeout", reason, None, signal, doing)
     if exit_code == 0:
         return TrialEnd("ok", None, 0, None)
     outcome: Outcome = "accelerator-oom" if _accelerator_was_full(events) else "failed"
@@ -62,11 +64,12 @@ def trial_end(
 def _killed(kills: int, ended: ProcessEnd, events: Sequence[dict[str, Any]]) -> TrialEnd:
     """The kernel killed the first process, or only others of the trial."""
     exit_code, signal = _exit(ended.returncode)
+    doing, where = _where(events)
     if ended.timed_out:
         words = killed_words(kills, None, ended.wall_s)
-        return TrialEnd("oom-killed", words + _where(events), None, signal)
+        return TrialEnd("oom-killed", words + where, None, signal, doing)
     if is_killed(exit_code, signal):
-        return TrialEnd("oom-killed", f"killed by the kernel{_where(events)}", exit_code, signal)
+        return TrialEnd("oom-killed", f"killed by the kernel{where}", exit_code, signal, doing)
     return TrialEnd("oom-killed", killed_words(kills, exit_code), exit_code, signal)
 
 
@@ -79,15 +82,17 @@ def _exit(returncode: int) -> tuple[int | None, int | None]:
     return returncode, None
 
 
-def _where(events: Sequence[dict[str, Any]]) -> str:
-    """`` in load of alexnet's layer 16 (classifier.1)`` for the span that was open at the end."""
+def _where(events: Sequence[dict[str, Any]]) -> tuple[EndedIn | None, str]:
+    """The span that was open at the end, also as ``in load of alexnet's layer 16 (fc)``."""
     span = unfinished_span(events)
     if span is None:
-        return ""
+        return None, ""
+    phase, network, name = (span.get(key) for key in ("phase", "network", "name"))
     has_layer = span.get("layer") is not None
-    layer = f"'s layer {span['layer']} ({span.get('name')})" if has_layer else ""
-    network = f" of {span['network']}{layer}" if span.get("network") else ""
-    return f" in {span.get('phase')}{network}"
+    layer = f"'s layer {span['layer']} ({name})" if has_layer else ""
+    of = f" of {network}{layer}" if network else ""
+    kept = EndedIn(str(phase), network and str(network), str(name) if has_layer and name else None)
+    return kept, f" in {phase}{of}"
 
 
 def _accelerator_was_full(events: Sequence[dict[str, Any]]) -> bool:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from edgebench.measures.machine.noise import spread_warnings
-from edgebench.records import CONFINEMENT, Outcome, TrialRecord
+from msgspec import structs
+
+from edgebench.measures.machine.noise import spread_doubts
+from edgebench.records import Doubt, Outcome, TrialRecord
 from edgebench.results.workload_key import workload_label
 from edgebench.scenario.points import Point
 
@@ -16,7 +18,7 @@ from edgebench.scenario.points import Point
 class RecordedTrial(NamedTuple):
     """What is kept of one trial.
 
-    ``reason`` says why its strategy has no reading, ``broken`` which limit did not hold for it.
+    ``reason`` says why its strategy has no reading, ``broken`` which limits did not hold for it.
     """
 
     point: str
@@ -25,7 +27,7 @@ class RecordedTrial(NamedTuple):
     demand_bytes: int | None
     strategy: str | None
     reason: str | None
-    broken: str | None
+    broken: list[Doubt]
 
 
 class RecordedTrials(Mapping[str, RecordedTrial]):
@@ -52,7 +54,7 @@ class RecordedTrials(Mapping[str, RecordedTrial]):
         # How long a walk took says nothing of repeats.
         wall_s = None if record.walk else record.wall_s
         kept = (record.point, record.outcome, wall_s, record.demand_bytes, record.strategy)
-        self._trials[record.trial] = RecordedTrial(*kept, reason, record.missing.get(CONFINEMENT))
+        self._trials[record.trial] = RecordedTrial(*kept, reason, record.broken_limits)
 
     def timed(self) -> list[RecordedTrial]:
         """Those that are no strategy's own."""
@@ -62,23 +64,25 @@ class RecordedTrials(Mapping[str, RecordedTrial]):
         """Outcome → how many timed trials ended so."""
         return dict(Counter(one.outcome for one in self.timed()))
 
-    def noise(self, points: Iterable[Point]) -> list[tuple[str, str, str]]:
-        """Workload, limit and warning of each point whose repeats differ much."""
+    def doubts(self, points: Iterable[Point]) -> list[Doubt]:
+        """Repeats that differ much, limits that did not hold, strategies without a reading."""
         times: dict[str, list[float]] = {}
         for one in self.timed():
             if one.outcome == "ok" and one.wall_s is not None:
                 times.setdefault(one.point, []).append(one.wall_s)
-        return [
-            (workload_label(point.settings), point.limits.label, words)
+        spread = [
+            structs.replace(
+                doubt, workload=workload_label(point.settings), limit=point.limits.label
+            )
             for point in points
-            for words in spread_warnings(times.get(point.id, []))
+            for doubt in spread_doubts(times.get(point.id, []))
         ]
-
-    def warnings(self) -> list[str]:
-        """Trials whose limits did not hold; each strategy without a reading, and why."""
-        broken = [f"trial {name}: {one.broken}" for name, one in self.items() if one.broken]
+        broken = [structs.replace(d, trial=name) for name, one in self.items() for d in one.broken]
         reasons = [(one.strategy, one.reason) for one in self._trials.values() if one.strategy]
-        return broken + [f"strategy {name}: {why}" for name, why in dict.fromkeys(reasons) if why]
+        lacking = [
+            Doubt("no_reading", names=[name, why]) for name, why in dict.fromkeys(reasons) if why
+        ]
+        return [*spread, *broken, *lacking]
 
 
 class StoredRecords(Mapping[str, TrialRecord]):

@@ -13,9 +13,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from edgebench.cgroups.interface import HotFiles
-from edgebench.records import TrialRecord
+from edgebench.records import Doubt, TrialRecord
 from edgebench.swap_areas import SwapArea
-from edgebench.units import format_size
 
 _INTERVAL_S = 0.1
 #: What is in no area's count for a moment: slots that each CPU keeps, pages on their way.
@@ -61,23 +60,17 @@ class SwapWatch:
             self._thread.join()
 
     def told(self, record: TrialRecord) -> TrialRecord:
-        """The record with what was read, and a warning if the trial's own area was passed over."""
+        """The record with what was read, and a doubt if the trial's own area was passed over."""
         if self._own is None:
             return record
         if self._grown_bytes is None:
             why = "/proc/swaps can't be read"
             return replace(record, missing={**record.missing, KEY: why})
-        warnings = record.warnings
+        doubts = record.doubts
         if self._elsewhere_bytes > _UNCERTAIN_BYTES:
-            warnings = [*warnings, self._warning()]
-        return replace(record, other_swap_bytes=self._grown_bytes, warnings=warnings)
-
-    def _warning(self) -> str:
-        names = ", ".join(self._where)
-        return (
-            f"{format_size(self._elsewhere_bytes)} of its swap were in another area than its own "
-            f"({names}): swapoff it, or wait until the edgebench that it belongs to has ended"
-        )
+            elsewhere = {"swap_bytes": float(self._elsewhere_bytes)}
+            doubts = [*doubts, Doubt("other_swap_area", elsewhere, self._where)]
+        return replace(record, other_swap_bytes=self._grown_bytes, doubts=doubts)
 
     def _run(self) -> None:
         while not self._ended.wait(_INTERVAL_S):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgebench.errors import CgroupError
 from edgebench.measures.machine.environment import device_name
-from edgebench.records import TrialRecord
+from edgebench.records import Doubt, TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.live_file import remove_live_trial
 from edgebench.results.workload_key import workload_label
@@ -44,7 +44,8 @@ class SweepSummary:
 
     ``harness_share`` is the part of this start's trial time that was not the workload's: cgroup,
     sampler, GNU time's start, records, syncs. None where this start made no trial.
-    ``noise``: workload, limit and warning of each point whose repeats differ much.
+    ``doubts`` are of points whose repeats differ much, of trials whose limits did not hold, and of
+    strategies without a reading.
     """
 
     folder: Path
@@ -54,8 +55,7 @@ class SweepSummary:
     wall_s: float
     harness_s_per_trial: float | None
     harness_share: float | None
-    warnings: list[str] = field(default_factory=list)
-    noise: list[tuple[str, str, str]] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
 
 
 def run_sweep(
@@ -239,8 +239,7 @@ class SweepUnderWay:
             wall_s=wall_s,
             harness_s_per_trial=harness_s / made if made else None,
             harness_share=harness_s / self._loop.trials_s if made else None,
-            warnings=self._trials.warnings(),
-            noise=self._trials.noise(self._points.values()),
+            doubts=self._trials.doubts(self._points.values()),
         )
 
 

@@ -205,7 +205,7 @@ class _Measurement:
         samples = sampler.summary(maps.looks)
         told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
         kill, unlogged = kills.report(*told)
-        broken = confinement.warnings(
+        broken = confinement.broken(
             control.last(applied) if control else applied,
             is_moved=control is not None,
             sampled_peak_bytes=samples.sampled_peak_bytes,

@@ -25,7 +25,6 @@ from edgebench.results.rounds import START, STEADY, round_stages
 from edgebench.run.sensor_watch import SensorReadings
 from edgebench.run.walk_control import WalkStep
 from edgebench.spans import Span, finished_spans
-from edgebench.units import format_duration
 
 #: Rounds that fill less of the time from the first to the last are not one stretch of time.
 _LEAST_FILLED = 0.9
@@ -77,8 +76,7 @@ def with_energy(
     told = list(_domains(readings, _Times.of(record, spans, whole)))
     seen = _report(readings)
     best = next(((domain, one) for domain, one in told if one.get("j") is not None), None)
-    warnings = [*record.warnings, *_throttling_warnings(seen)]
-    record = replace(record, sensors=seen, warnings=warnings)
+    record = replace(record, sensors=seen)
     if best is None:
         return replace(record, missing={**record.missing, "energy": _why_none(readings, told)})
     every = [{"domain": d.name, "columns": list(d.columns), **one} for d, one in told]
@@ -105,7 +103,7 @@ def with_walk_energy(
         start_ns = max(step.start_ns, whole[0])
         ended_ns = min(step.end_ns or start_ns, whole[1])
         told = with_energy(record, readings, step.events, (start_ns, ended_ns))
-        made.append(told if number == 0 else replace(told, sensors=None, warnings=record.warnings))
+        made.append(told if number == 0 else replace(told, sensors=None))
     return made
 
 
@@ -198,20 +196,6 @@ def _seconds(series: SensorSeries, is_so: Any) -> float:
 
 def _rise(values: Sequence[int]) -> int:
     return values[-1] - values[0] if values else 0
-
-
-def _throttling_warnings(seen: SensorReport) -> list[str]:
-    said = [
-        f"{cause} for {format_duration(seconds)}" if seconds else f"{cause}, briefly"
-        for cause, seconds in seen.throttled_s.items()
-    ]
-    said += [f"{cause} ({count} events)" for cause, count in seen.throttle_events.items()]
-    if not said:
-        return []
-    return [
-        f"the machine slowed itself down: {', '.join(said)}: "
-        "cool it or fix its power supply, then run again"
-    ]
 
 
 def _why_none(readings: SensorReadings, told: Sequence[object]) -> str:

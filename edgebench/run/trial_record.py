@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.interface import Limits
 from edgebench.cgroups.sampler_process import FAST_COLUMNS, SamplerProcess, SampleSummary
-from edgebench.kills import swap_free_words, swap_was_free
-from edgebench.measures.machine.noise import noise_warnings
+from edgebench.kills import swap_was_free
 from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
 from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import (
-    CONFINEMENT,
     DEMAND,
+    Doubt,
     FilesReport,
     KillReport,
     LimitSetting,
@@ -40,7 +39,6 @@ from edgebench.run.walked_limits import WalkedLimits
 from edgebench.spans import collections_s, events_to_phases, finished_spans
 from edgebench.text import printable
 from edgebench.throughput import reads_throughput
-from edgebench.units import format_size
 
 if TYPE_CHECKING:
     from edgebench.run.walk_control import WalkControl
@@ -53,7 +51,6 @@ _AS_COUNTED = (
 #: The most that a record keeps of notes, as JSON.
 _NOTES_BYTES = 1 << 20
 _REASON_LENGTH = 300
-_RESET = "its peak is that of the samples: the workload reset the kernel's mark, which says {mark}"
 
 
 def utc_now() -> str:
@@ -119,7 +116,7 @@ class Measured:
     walk: WalkControl | None = None
     missing: dict[str, str] = field(default_factory=dict)
     dropped_events: int = 0
-    broken_limits: list[str] = field(default_factory=list)
+    broken_limits: list[Doubt] = field(default_factory=list)
 
 
 def record_of(
@@ -137,7 +134,8 @@ def record_of(
     return TrialRecord(
         **request.described(),
         outcome=verdict.outcome,
-        reason=verdict.reason and verdict.reason + swap_free_words(seen.kill),
+        reason=verdict.reason,
+        ended_in=verdict.ended_in,
         exit_code=verdict.exit_code,
         signal=verdict.signal,
         started_utc=started_utc,
@@ -165,7 +163,7 @@ def record_of(
         throughput_per_s=trial_throughput(request.settings, seen.throughput_per_s, phases),
         notes=notes,
         noise=seen.noise,
-        warnings=_warnings(seen, left_out, was_reset=was_reset),
+        doubts=_doubts(seen, left_out, was_reset=was_reset),
         missing=_missing(seen, limit, verdict, request),
     )
 
@@ -227,24 +225,22 @@ def _notes(events: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
     return notes, left_out
 
 
-def _warnings(seen: Measured, notes_left_out: int, *, was_reset: bool) -> list[str]:
+def _doubts(seen: Measured, notes_left_out: int, *, was_reset: bool) -> list[Doubt]:
     counts = {
-        "lines from the worker were no events and were left out": seen.bad_events,
-        "events from the worker were dropped: there were too many to keep": seen.dropped_events,
-        "notes from the worker were left out: they are too large": notes_left_out,
+        "no_events": seen.bad_events,
+        "events_dropped": seen.dropped_events,
+        "notes_left_out": notes_left_out,
     }
-    told = [f"{count} {what}" for what, count in counts.items() if count]
-    if was_reset:
-        told.append(_RESET.format(mark=format_size(seen.counters.peak_bytes)))
-    return [*seen.broken_limits, *noise_warnings(seen.noise), *told]
+    told = [Doubt(kind, {"count": count}) for kind, count in counts.items() if count]
+    if was_reset and seen.counters.peak_bytes is not None:
+        told.append(Doubt("mark_reset", {"mark_bytes": seen.counters.peak_bytes}))
+    return [*seen.broken_limits, *told]
 
 
 def _missing(
     seen: Measured, limit: int | None, verdict: TrialEnd, request: TrialRequest
 ) -> dict[str, str]:
     missing = dict(seen.missing)
-    if seen.broken_limits:
-        missing[CONFINEMENT] = "; ".join(seen.broken_limits)
     if seen.throughput_per_s is None and reads_throughput(request.settings):
         missing["throughput_per_s"] = why_no_rate(request.settings)
     if seen.gnu_time is None:

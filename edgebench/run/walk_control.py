@@ -8,7 +8,7 @@ from typing import Any
 
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.errors import CgroupError
-from edgebench.records import PhaseSum
+from edgebench.records import Doubt, PhaseSum
 from edgebench.results.rounds import LEAST, steadiness
 from edgebench.run.limit_control import LimitControl
 from edgebench.run.process import WorkloadProcess
@@ -18,7 +18,6 @@ from edgebench.run.walked_limits import WalkedLimits
 from edgebench.run.working_set_round import WorkingSetRound
 from edgebench.scenario.walk import Cliff, Visit, walk
 from edgebench.spans import NO_ROUND, events_to_phases
-from edgebench.units import format_size
 from edgebench.workloads.events import GO, STOP
 
 #: At one limit at most: rounds that don't repeat by then are kept as they are.
@@ -79,7 +78,7 @@ class WalkControl(LimitControl):
         #: Where slowdown changes most, once the walk has come to its end.
         self.cliff: Cliff | None = None
         #: Why the walk ended before that, where the kernel refused a limit.
-        self.refused: str | None = None
+        self.refused: Doubt | None = None
         self.working_set = WorkingSetRound(cgroup, maps_weights)
         self._cgroup, self._swap_bytes, self._process = cgroup, swap_bytes, process
         self._limits = limits
@@ -129,9 +128,8 @@ class WalkControl(LimitControl):
         try:
             applied = self._cgroup.move_memory_limit(visit.memory_bytes, self._swap_bytes)
         except CgroupError as error:
-            self.refused = (
-                f"the walk ended above {format_size(visit.memory_bytes or 0)}: {error.what}"
-            )
+            at = {"limit_bytes": float(visit.memory_bytes or 0)}
+            self.refused = Doubt("walk_refused", at, [error.what])
             return False
         self.steps.append(WalkStep(visit, applied))
         if self._limits.moved:

@@ -11,13 +11,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from edgebench.records import DEMAND, TrialRecord, WalkReport, is_count
+from edgebench.records import DEMAND, Doubt, TrialRecord, WalkReport, is_count
 from edgebench.results.rounds import steadiness
 from edgebench.run.walk_control import WalkControl, WalkStep
 from edgebench.run.walked_limits import WalkedLimits
 from edgebench.safe_files import write
 from edgebench.spans import collections_s, events_to_phases
-from edgebench.units import format_size
 
 #: Counted over the whole process, through all of its limits.
 _WHOLE = (
@@ -64,7 +63,7 @@ def walk_records(
     made[0] = replace(
         made[0],
         working_set=control.working_set.found,
-        warnings=[*made[0].warnings, *_warnings(control, limits)],
+        doubts=[*made[0].doubts, *_doubts(control, limits)],
         missing=_told_missing(made[0].missing, control.working_set.missing),
     )
     return made
@@ -126,7 +125,7 @@ def _later(record: TrialRecord, step: WalkStep) -> TrialRecord:
         gnu_time={},
         noise={},
         notes={},
-        warnings=[],
+        doubts=[],
     )
 
 
@@ -136,6 +135,7 @@ def _finished(record: TrialRecord) -> TrialRecord:
         record,
         outcome="ok",
         reason=None,
+        ended_in=None,
         exit_code=None,
         signal=None,
         oom_kills=None,
@@ -177,26 +177,21 @@ def _steady_s(step: WalkStep) -> float:
     return statistics.median(times[place] for place in steadiness(times).rounds)
 
 
-def _warnings(control: WalkControl, limits: WalkedLimits) -> list[str]:
+def _doubts(control: WalkControl, limits: WalkedLimits) -> list[Doubt]:
     """What the user should know of the walk as a whole."""
-    words = [control.refused] if control.refused else []
+    doubts = [control.refused] if control.refused else []
     cliff = control.cliff
     if cliff and cliff.known_to > limits.target:
-        low, high = format_size(cliff.low_bytes), format_size(cliff.high_bytes)
-        why = "rounds differ by as much" if cliff.doubtful else "closer limits are no different"
+        kind = "cliff_noisy" if cliff.doubtful else "cliff_gradual"
         if not cliff.doubtful and cliff.high_bytes - cliff.low_bytes >= 2 * limits.step_bytes:
-            why = "the walk had its most limits"
-        words.append(
-            f"slowdown changes most between {low} and {high}, known to {cliff.known_to:.1%} of the "
-            f"limit instead of {limits.target:.1%}: {why}"
-        )
+            kind = "cliff_left"
+        sizes = {"low_bytes": cliff.low_bytes, "high_bytes": cliff.high_bytes}
+        shares = {"known_share": cliff.known_to, "wanted_share": limits.target}
+        doubts.append(Doubt(kind, {**sizes, **shares}))
     watched = control.working_set
     if watched.found and watched.huge_bytes > _HUGE_PART * watched.found.total_bytes:
-        words.append(
-            f"{format_size(watched.huge_bytes)} of the working set are in huge pages, which count "
-            "as wholes: rounds may need less (huge_pages = false shows how much)"
-        )
+        doubts.append(Doubt("huge_pages", {"huge_bytes": watched.huge_bytes}))
     free = [s for s in control.steps if s.visit.memory_bytes is None and s.end_ns]
     if len(free) > 1 and abs(drift := _steady_s(free[-1]) / _steady_s(free[0]) - 1) > _DRIFT:
-        words.append(f"rounds without a limit changed by {drift:+.0%} during the walk")
-    return words
+        doubts.append(Doubt("drift", {"drift_share": drift}))
+    return doubts

@@ -22,6 +22,7 @@ from typing import IO, Any
 from msgspec import structs
 
 from edgebench.errors import ResultsError
+from edgebench.measures.machine.noise import trial_doubts
 from edgebench.records import TrialRecord
 from edgebench.results.layout import COMPLETE, TRIALS
 from edgebench.results.live.events import metric_of
@@ -31,6 +32,7 @@ from edgebench.safe_reading import check_unpacked, open_to_read
 from edgebench.serve.live import plain_settings
 from edgebench.spans import Span, finished_spans
 from edgebench.text import csv_cell
+from edgebench.words.doubts import doubt_sentences
 
 #: The fields of a record that become columns beside its settings and limits.
 _COLUMNS = (
@@ -135,7 +137,7 @@ def _trial_row(sweep: str, record: TrialRecord) -> dict[str, Any]:
         "limit": label,
         **{name: value for name, value in limits.items() if value is not None},
         **plain_settings(record.settings),
-        "warnings": "; ".join(record.warnings),
+        "warnings": "; ".join(doubt_sentences(trial_doubts(record))),
     }
 
 

@@ -28,6 +28,7 @@ from edgebench.results.live.sweep import SweepState, SweepTail, newest_running
 from edgebench.results.live.trial import KINDS, TrialTail
 from edgebench.results.sweep_reader import settings_columns
 from edgebench.serve.jobs import SOME_FAILED, Job, JobQueue
+from edgebench.words.outcomes import brief_reason
 
 #: A fast network ends thousands of spans a second: the last ones are enough to see.
 _MOST_NEW_SPANS = 32
@@ -259,8 +260,9 @@ class LiveStream:
         """Keep why the latest trials failed: each wording once."""
         for record in self._state.fresh if self._state else ():
             shown = record.outcome in _FAULTS or needs_explanation(record)
-            if shown and record.reason and record.reason not in self._reasons:
-                self._reasons.append(record.reason)
+            reason = brief_reason(record) if shown else None
+            if reason and reason not in self._reasons:
+                self._reasons.append(reason)
 
     def _progress(self) -> dict[str, Any]:
         jobs = list(reversed(self._queue.jobs.values()))

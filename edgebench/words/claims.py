@@ -10,6 +10,7 @@ from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import SLIGHT, Ratio
 from edgebench.throughput import THROUGHPUT
 from edgebench.units import times_as_long
+from edgebench.words.outcomes import doing_words
 
 #: How a claim says that no repeats stand behind it.
 IN_ONE_TRIAL = " in one trial"
@@ -51,7 +52,8 @@ def before_end(workload: WorkloadFacts, point: PointFacts) -> str:
 
     Empty where nothing of that is known, or it differs from trial to trial.
     """
-    doing = f" while {point.ended_in}" if point.ended_in else ""
+    words = doing_words(point.ended_in)
+    doing = f" while {words}" if words else ""
     rounds, ratio = point.rounds_before_end_s, workload.rounds_before_end(point)
     if rounds is None or ratio is None or not ratio.is_surely_more:
         return doing

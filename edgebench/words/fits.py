@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from edgebench.kills import IMPORTING, OBSERVER_EFFECT
+from edgebench.kills import OBSERVER_EFFECT
 from edgebench.records import is_count
 from edgebench.results.facts import WorkloadFacts
 from edgebench.results.point_facts import PointFacts
@@ -19,7 +19,7 @@ from edgebench.words.claims import before_end
 from edgebench.words.kills import hour_words, rate_words
 from edgebench.words.labels import limit_label
 from edgebench.words.need import need_words
-from edgebench.words.outcomes import outcome_counts
+from edgebench.words.outcomes import IMPORTING, doing_words, outcome_counts
 from edgebench.workloads.engines.engine import WHOLE
 
 #: Schedules that hold all weights at once.
@@ -86,14 +86,15 @@ def holder_sentences(workload: WorkloadFacts, networks: Mapping[str, Any]) -> li
         return []
     where = f"What keeps it from fitting at {limit_label(point)}"
     base = None if workload.base_bytes is None else format_size(workload.base_bytes)
-    if point.ended_in == IMPORTING:
+    doing = doing_words(point.ended_in)
+    if doing == IMPORTING:
         size = f", which takes {base}" if base else ""
         return [f"{where} is no layer: it was killed while importing its runtime{size}."]
     layers = _layers_of(workload.settings, networks)
     if not layers:
         return []
     beside = f", beside the runtime's {base}" if base else ""
-    killed = f"; it was killed while {point.ended_in}" if point.ended_in else ""
+    killed = f"; it was killed while {doing}" if doing else ""
     return [f"{where}: {_holder_words(workload.settings, layers)}{beside}{killed}."]
 
 
@@ -151,7 +152,7 @@ def _finished(workload: WorkloadFacts) -> str:
 def _before_end(workload: WorkloadFacts, lost: Sequence[PointFacts]) -> str:
     """What trials were doing when the widest of these limits ended them, and how slow they were."""
     words = before_end(workload, lost[0])
-    of_all = {point.ended_in for point in lost} == {words.removeprefix(" while ")}
+    of_all = {doing_words(point.ended_in) for point in lost} == {words.removeprefix(" while ")}
     if of_all or len(lost) == 1 or not words:
         return words
     return f", at {limit_label(lost[0])}{words.removeprefix(',')}"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from edgebench.kills import WITH_SWAP_FREE
 from edgebench.results.spread import SLIGHT
 from edgebench.text import as_sentence, joined_words
 from edgebench.units import format_duration, format_limit, format_size, times_as_long
-from edgebench.words.doubts import collection_note
+from edgebench.words.doubts import collection_note, doubt_sentences
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import (
@@ -125,8 +124,7 @@ def unlimited_sentence(table: LayerCostTable) -> str:
 
 def unfinished_sentence(limit: UnfinishedLimit, table: LayerCostTable) -> str:
     """One sentence on a limit at which nothing finished."""
-    # That swap was free is said when the trial ends.
-    why = (limit.reason or "").partition(WITH_SWAP_FREE)[0]
+    why = limit.reason or ""
     outcomes = " and ".join(f"{n} {outcome}" for outcome, n in limit.outcomes.items())
     if list(limit.outcomes) == ["oom-killed"] and why:
         # The reason names the outcome.
@@ -168,11 +166,7 @@ def warning_sentences(table: LayerCostTable) -> list[str]:
         found.append("no peaks: this kernel can't reset its high-water mark")
     if table.collections_s:
         found.append(collection_note(table.collections_s))
-    if table.noise:
-        more = len(table.noise) - 1
-        others = f" (so in {more} more {'trial' if more == 1 else 'trials'})" if more else ""
-        found.append(f"{table.noise[-1]}{others}")
-    return found
+    return [*found, *doubt_sentences(table.doubts)]
 
 
 def layer_label(table: LayerCostTable, row: LayerRow) -> str:

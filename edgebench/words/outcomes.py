@@ -1,4 +1,4 @@
-"""What outcomes are called: a table that terminal, page, figures and sentences share."""
+"""What outcomes are called, and why trials did not finish: for terminal, page and figures."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from edgebench.records import Outcome
+from edgebench.kills import OBSERVER_EFFECT, swap_was_free
+from edgebench.records import EndedIn, Outcome, TrialRecord
 from edgebench.text import joined_words
+from edgebench.units import format_size
+
+#: What a trial does that imports its runtime.
+IMPORTING = "importing its runtime"
+_DOING = {"load": "loading", "first": "executing", "execute": "executing"}
+NOTHING_TO_RECLAIM = f"the kernel found nothing it could reclaim; see {OBSERVER_EFFECT}"
 
 
 class OutcomeWords(NamedTuple):
@@ -49,3 +56,29 @@ def outcome_counts(several: Iterable[Mapping[str, int]]) -> str:
     for outcomes in several:
         counts.update({how: n for how, n in outcomes.items() if how != "ok"})
     return joined_words(f"{n} {outcome_words(how).past}" for how, n in sorted(counts.items()))
+
+
+def doing_words(ended_in: EndedIn | None) -> str:
+    """:data:`IMPORTING`, or ``loading classifier.1``; empty of anything else."""
+    if ended_in is None:
+        return ""
+    if ended_in.phase == "import":
+        return IMPORTING
+    doing = _DOING.get(ended_in.phase)
+    return f"{doing} {ended_in.layer}" if doing and ended_in.layer else ""
+
+
+def reason_words(record: TrialRecord) -> str:
+    """Why the trial did not finish, and how much swap was free if it was killed all the same."""
+    reason, kill = record.reason or "", record.kill
+    if kill is None or not swap_was_free(kill):
+        return reason
+    free, allowed = format_size(kill.swap_free_bytes), format_size(kill.swap_allowed_bytes)
+    return f"{reason}; killed while {free} of {allowed} of swap were free: {NOTHING_TO_RECLAIM}"
+
+
+def brief_reason(record: TrialRecord) -> str | None:
+    """The reason of a trial's end without the numbers of that one trial."""
+    if record.killed_with_swap_free:
+        return f"killed while most of its swap was free: {NOTHING_TO_RECLAIM}"
+    return record.reason

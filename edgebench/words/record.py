@@ -6,11 +6,14 @@ import shlex
 from collections.abc import Iterator
 from html import escape
 
+from edgebench.measures.machine.noise import trial_doubts
 from edgebench.need import need_of
 from edgebench.records import TrialRecord
 from edgebench.text import printable, shortened
 from edgebench.units import format_duration, format_energy, format_size
+from edgebench.words.doubts import doubt_sentences
 from edgebench.words.need import need_words
+from edgebench.words.outcomes import reason_words
 
 
 def record_sentence(record: TrialRecord) -> str:
@@ -39,7 +42,8 @@ def record_html(record: TrialRecord) -> str:
     rows = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in _rows(record)
     )
-    warnings = "".join(f"<p>warning: {escape(printable(text))}</p>" for text in record.warnings)
+    doubts = doubt_sentences(trial_doubts(record))
+    warnings = "".join(f"<p>warning: {escape(printable(text))}</p>" for text in doubts)
     sentence = escape(record_sentence(record))
     return f"<p><b>{sentence}</b></p><table><tbody>{rows}</tbody></table>{warnings}"
 
@@ -53,7 +57,7 @@ def _name(record: TrialRecord) -> str:
 
 
 def _rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
-    reason = f": {printable(record.reason)}" if record.reason else ""
+    reason = f": {printable(words)}" if (words := reason_words(record)) else ""
     yield "outcome", f"{record.outcome}{reason}"
     reached = " (the limit was reached: it may need more)" if record.saturated else ""
     yield "limit", "none" if record.limit_bytes is None else format_size(record.limit_bytes)

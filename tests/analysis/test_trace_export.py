@@ -105,7 +105,7 @@ def test_what_is_gone_is_left_out_and_said(tmp_path: Path):
     trace, left_out = chrome_trace(load(path))
     assert named(checked(trace), "load fc")
     assert len(left_out) == 1
-    assert "no samples of trial '0001'" in left_out[0]
+    assert "trial 0001: no samples" in left_out[0]
     (path / "events" / "0001.jsonl.gz").unlink()
     with pytest.raises(ResultsError, match="no trial here has events or samples"):
         chrome_trace(load(path))

@@ -17,7 +17,7 @@ from terminal import Terminal
 from edgebench.cli import progress as shown
 from edgebench.cli.live_block import picture_lines
 from edgebench.cli.progress import head_lines
-from edgebench.records import CONFINEMENT, LimitSetting, Outcome, TrialRecord
+from edgebench.records import Doubt, LimitSetting, Outcome, TrialRecord
 from edgebench.run.trial_record import TrialRequest
 
 MIB = 1 << 20
@@ -251,9 +251,8 @@ def test_a_limit_that_did_not_hold_is_said_at_once(clock: Clock):
     progress = Collected()
     request = request_of("alexnet", "85%")
     progress.trial(request)
-    broken = {CONFINEMENT: "a process of it left its cgroup"}
-    progress.finished(replace(record_of(request, 1.0, "ok"), missing=broken))
-    words = "limit not held: alexnet at 85% (85.0 MiB): a process of it left its cgroup"
+    progress.finished(replace(record_of(request, 1.0, "ok"), doubts=[Doubt("cgroup_gone")]))
+    words = "limit not held: alexnet at 85% (85.0 MiB): its cgroup was gone before it was read"
     assert progress.lines == [words]
 
 

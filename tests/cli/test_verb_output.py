@@ -16,8 +16,6 @@ from pathlib import Path
 import pytest
 
 from edgebench.cli.output import (
-    grouped,
-    merged,
     print_answer,
     print_fields,
     print_lines,
@@ -149,21 +147,6 @@ def test_doctor_answers_first_and_fits(home: Path):
         assert lines[0].startswith("This machine can")
         # Kernel paths of cgroups are as long as they are.
         assert not [line for line in lines if len(line) > CELLS and "/" not in line]
-
-
-def test_notes_of_one_kind_are_one_line():
-    """Numbers become ranges; workloads and limits are named, many of them counted."""
-    found = [(f"net{n}", f"{10 * n}%", f"repeats differ by {n}%") for n in range(1, 6)]
-    assert grouped(found[:1]) == ["net1 at 10%: repeats differ by 1%"]
-    assert grouped(found) == [
-        "net1 at 10%; net2 at 20%; net3 at 30%; 2 more workloads: repeats differ by 1 to 5%"
-    ]
-
-
-def test_warnings_that_differ_in_a_quoted_word_are_one():
-    """What is quoted is listed, the rest is said once; apostrophes are no quotes."""
-    warnings = [f"trained = '{what}' isn't modelled, can't be" for what in ("all", "none")]
-    assert merged(warnings) == ["trained = 'all', 'none' isn't modelled, can't be"]
 
 
 def test_nothing_printed_controls_the_terminal(capsys: pytest.CaptureFixture[str]):

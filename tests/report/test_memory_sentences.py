@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from sentence_making import FREE, KILLED, MIB, NETWORK, made, point
 
-from edgebench.kills import IMPORTING
 from edgebench.layers.known_networks import import_torchvision
+from edgebench.records import EndedIn
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.results import load
 from edgebench.units import format_size
@@ -26,7 +26,7 @@ KEPT = Path(__file__).parents[2] / "results" / "vm-2core-24g"
 WALKED = KEPT / "20261125T080603Z-quickstart-232ea1"
 
 
-def killed(ended_in: str = "", **settings: Any) -> WorkloadFacts:
+def killed(ended_in: EndedIn | None = None, **settings: Any) -> WorkloadFacts:
     """A network that needs a runtime of 60 MiB and is killed at 90 MiB."""
     own = {**NETWORK, "loader": "copy", **settings}
     lost = replace(point("90M", outcomes=KILLED), settings=own, ended_in=ended_in)
@@ -57,7 +57,7 @@ SPREAD = {f"a__{n}": (4, 1) for n in range(6)} | {f"b__{n}": (9, 2) for n in ran
 )
 def test_the_part_that_holds_most_is_named(layers: dict[str, tuple[int, int]], words: str):
     """One layer, one layer's activations, or the smallest part of the network with half of it."""
-    (said,) = holder_sentences(killed("loading fc"), tables(**layers))
+    (said,) = holder_sentences(killed(EndedIn("load", "n", "fc")), tables(**layers))
     assert said.startswith(f"{AT}: {words}")
     assert said.endswith(f"{BESIDE}; it was killed while loading fc.")
 
@@ -79,7 +79,7 @@ def test_weights_used_twice_are_held_once():
 
 def test_a_runtime_that_does_not_fit_is_no_layer():
     """A kill in the import says so, whatever the layers' sizes."""
-    (said,) = holder_sentences(killed(IMPORTING), tables(fc=(40, 1)))
+    (said,) = holder_sentences(killed(EndedIn("import")), tables(fc=(40, 1)))
     words = "no layer: it was killed while importing its runtime, which takes 60.0 MiB"
     assert said == f"{AT} is {words}."
 

@@ -171,7 +171,12 @@ def test_hostile_names_stay_words(tmp_path: Path):
     """Markup, Markdown, formulas and terminal escapes in names are shown, never obeyed."""
     shape = replace(SMALL, networks={HOSTILE: 3}, schedules=(HOSTILE,), killed_below=60)
     folder = make(tmp_path, shape)
-    edit_records(folder, lambda record: record.update(reason=HOSTILE, warnings=[HOSTILE]))
+    edit_records(
+        folder,
+        lambda record: record.update(
+            reason=HOSTILE, doubts=[{"kind": HOSTILE, "names": [HOSTILE]}]
+        ),
+    )
     (folder / "scenario.toml").write_text(f"```\n{HOSTILE}\n````\n")
     told = make_report(load(folder))
     html, markdown = as_html(told), as_markdown(told, "figures")

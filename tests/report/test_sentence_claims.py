@@ -37,12 +37,13 @@ from edgebench.analysis.compare import compare_sweeps
 from edgebench.analysis.layer_costs.passes import pass_cost
 from edgebench.analysis.layer_costs.table import LayerCostTable, PassTimes
 from edgebench.cli.minimum_output import found_words, outcome_words
-from edgebench.measures.machine.noise import spread_warnings
+from edgebench.measures.machine.noise import spread_doubts
 from edgebench.report.tables import summary_table
 from edgebench.results.facts import sweep_facts
 from edgebench.results.spread import spread_of
 from edgebench.run.search import TriedLimit, viable_bracket
 from edgebench.units import format_duration, format_size
+from edgebench.words.doubts import doubt_sentence
 from edgebench.words.fits import viability_sentences
 from edgebench.words.layers import cause_sentence
 from edgebench.words.more_memory import more_memory_sentences
@@ -245,7 +246,7 @@ def test_verdicts_of_two_sweeps_hold_their_intervals(pairs: list[tuple[list[floa
 @quick
 def test_enough_repeats_are_enough(values: list[float]):
     """`show` calls repeats enough for a mean within 10 % only where Student's interval is."""
-    for said in spread_warnings(values):
+    for said in map(doubt_sentence, spread_doubts(values)):
         if "enough of them" in said or "so many give" in said:
             error = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
             assert error <= 0.105 * statistics.fmean(values), said

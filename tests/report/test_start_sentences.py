@@ -8,12 +8,13 @@ import pytest
 from msgspec import structs
 from sentence_making import KILLED, made, point, rounds
 
-from edgebench.kills import IMPORTING, ended_in
+from edgebench.records import EndedIn
 from edgebench.report.tables import limits_table
 from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import Spread
 from edgebench.words.fits import viability_sentences
 from edgebench.words.in_short import workload_sentence
+from edgebench.words.outcomes import IMPORTING, doing_words
 from edgebench.words.slowdown import slowdown_sentences
 
 
@@ -55,7 +56,7 @@ def test_an_import_is_called_longer_only_where_repeats_prove_it(
 
 def test_kills_while_importing_are_told_as_that():
     """Where all that a limit ended were importing; of a mixture nothing is said."""
-    killed = replace(point("90M", outcomes=KILLED), ended_in=IMPORTING)
+    killed = replace(point("90M", outcomes=KILLED), ended_in=EndedIn("import"))
     words = "killed at 90.0 MiB while importing its runtime."
     assert workload_sentence(made(FREE, killed), "it").endswith(words)
     answer = "No trial finished at 90.0 MiB: 3 killed for memory while importing its runtime."
@@ -64,16 +65,19 @@ def test_kills_while_importing_are_told_as_that():
     assert viability_sentences(made(FREE, killed, tighter))[-1].endswith(
         ": 6 killed for memory while importing its runtime."
     )
-    mixed = made(FREE, replace(killed, ended_in=""))
+    mixed = made(FREE, replace(killed, ended_in=None))
     assert workload_sentence(mixed, "it").endswith("killed at 90.0 MiB.")
     assert "importing" not in " ".join(viability_sentences(mixed))
 
 
 def test_kills_in_a_layer_are_told_as_that():
     """With how slow the rounds before were; of several limits it is the widest one's."""
-    free, lost = rounds("max", 1.0, 0.5), replace(point("90M", outcomes=KILLED), ended_in="loading")
+    free, lost = (
+        rounds("max", 1.0, 0.5),
+        replace(point("90M", outcomes=KILLED), ended_in=EndedIn("load")),
+    )
     before = Spread(1.75, 1.7, 1.8, 3)
-    ended = replace(lost, ended_in="executing fc", rounds_before_end_s=before)
+    ended = replace(lost, ended_in=EndedIn("execute", "n", "fc"), rounds_before_end_s=before)
     did = "while executing fc, after rounds that took 3.5 times as long."
     assert workload_sentence(made(free, ended), "it").endswith(f"; killed at 90.0 MiB {did}")
     tighter = replace(lost, point="p-80M", limits=structs.replace(lost.limits, label="80M"))
@@ -82,23 +86,21 @@ def test_kills_in_a_layer_are_told_as_that():
 
 
 @pytest.mark.parametrize(
-    ("outcome", "reason", "expected"),
+    ("ended_in", "expected"),
     [
-        ("oom-killed", "killed by the kernel in import", IMPORTING),
-        ("oom-killed", "killed by the kernel in import; killed while 1 GiB was free", IMPORTING),
-        ("timeout", "ran past its time limit after 9.0 s in import", IMPORTING),
-        ("oom-killed", "killed by the kernel in load of duo's layer 1 (import)", "loading import"),
-        ("oom-killed", "killed by the kernel in first of n's layer 16 (a.1); x", "executing a.1"),
-        ("oom-killed", "killed by the kernel in execute of n's layer 0 (fc)", "executing fc"),
-        ("oom-killed", "killed by the kernel in forward of alexnet", ""),
-        ("oom-killed", "killed by the kernel", ""),
-        ("failed", "no module in import", ""),
-        ("ok", None, ""),
+        (EndedIn("import"), IMPORTING),
+        (EndedIn("load", "duo", "import"), "loading import"),
+        (EndedIn("first", "n", "a.1"), "executing a.1"),
+        (EndedIn("execute", "n", "fc"), "executing fc"),
+        (EndedIn("forward", "alexnet"), ""),
+        (None, ""),
     ],
 )
-def test_the_reason_says_what_a_trial_was_doing(outcome: str, reason: str | None, expected: str):
-    """Only of trials that their limit ended: the import, or a layer by its name."""
-    assert ended_in(outcome, reason) == expected
+def test_what_a_trial_was_doing_is_said_of_imports_and_layers(
+    ended_in: EndedIn | None, expected: str
+):
+    """A phase of a whole network says nothing that its outcome does not."""
+    assert doing_words(ended_in) == expected
 
 
 def test_the_limits_table_has_the_import():

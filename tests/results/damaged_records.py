@@ -20,6 +20,7 @@ from edgebench.errors import EdgebenchError, ResultsError
 from edgebench.records import (
     LARGEST,
     AcceleratorReport,
+    Doubt,
     EnergyReport,
     KillReport,
     SensorReport,
@@ -95,7 +96,7 @@ def _filled(record: TrialRecord) -> TrialRecord:
         gnu_time={"maxrss_bytes": mib, "elapsed_s": 1.0},
         noise={"load": 0.5, "temperature_c": 50.0},
         notes={"held_bytes": {"gradients": 4}, "loss": 1.0, "system_memory": [read]},
-        warnings=["warm"],
+        doubts=[Doubt("drift", {"drift_share": 0.1}, ["warm"])],
         missing={"cpu_s": "not told"},
         energy=EnergyReport(2.0, 0.1, 1.0, 0.1, 0.5, 0.1, [domain]),
         energy_domain="board",

@@ -171,7 +171,7 @@ def test_damaged_big_files_cost_their_trial_alone(tmp_path: Path):
     assert "events/0001.jsonl.gz" in loaded.warnings[-1]
     with pytest.raises(ResultsError, match="damaged samples"):
         loaded.samples("0001")
-    with pytest.raises(ResultsError, match="no samples of trial '0002'"):
+    with pytest.raises(ResultsError, match="trial 0002: no samples"):
         loaded.samples("0002")
     with pytest.raises(ResultsError, match="is no trial's id"):
         loaded.samples("../../secret")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.cgroups.interface import Limits
-from edgebench.records import LimitSetting, TrialRecord
+from edgebench.records import Doubt, LimitSetting, TrialRecord
 from edgebench.run.confinement import SLACK_BYTES, Confinement
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
@@ -59,7 +59,7 @@ def test_leaving_is_said_and_what_left_is_ended(session: Session, tmp_path: Path
     )
     record = trial(session, tmp_path, code)
     assert record.outcome == "ok", record.reason
-    assert any("left its cgroup" in text for text in record.warnings)
+    assert Doubt("left_cgroup") in record.doubts
     # The child had it open for reading and writing: only once it is gone there is no reader.
     wait_until_no_reader(fifo)
 
@@ -87,8 +87,7 @@ def test_a_lifted_limit_is_said(session: Session, tmp_path: Path) -> None:
     )
     record = trial(session, tmp_path, code)
     assert record.outcome == "ok", record.reason
-    wanted = "its limit of memory was changed while it ran: from 64.0 MiB to none"
-    assert wanted in record.warnings
+    assert Doubt("limit_changed", {"from_bytes": 64 * MIB}, ["memory"]) in record.doubts
 
 
 def test_a_workload_that_stays_is_told_nothing(session: Session, tmp_path: Path) -> None:
@@ -102,8 +101,7 @@ def test_a_workload_that_stays_is_told_nothing(session: Session, tmp_path: Path)
     )
     record = trial(session, tmp_path, code)
     assert record.outcome == "ok", record.reason
-    said = [text for text in record.warnings if "cgroup" in text or "limit" in text]
-    assert said == []
+    assert record.broken_limits == []
 
 
 def test_a_limit_that_was_lifted_for_a_while_shows_in_the_samples(session: Session) -> None:
@@ -113,18 +111,18 @@ def test_a_limit_that_was_lifted_for_a_while_shows_in_the_samples(session: Sessi
         applied = cgroup.set_limits(Limits(64 * MIB, 0))
         seen = Confinement(cgroup, can_leave=True)
         for used, moved, count in ((64 * MIB + SLACK_BYTES, False, 0), (90 * MIB, False, 1)):
-            assert len(seen.warnings(applied, is_moved=moved, sampled_peak_bytes=used)) == count
-        assert seen.warnings(applied, is_moved=True, sampled_peak_bytes=90 * MIB) == []
+            assert len(seen.broken(applied, is_moved=moved, sampled_peak_bytes=used)) == count
+        assert seen.broken(applied, is_moved=True, sampled_peak_bytes=90 * MIB) == []
         other = replace(applied, swap_bytes=5)
-        (text,) = seen.warnings(other, is_moved=False, sampled_peak_bytes=0)
-        assert "its limit of swap was changed" in text
+        (changed,) = seen.broken(other, is_moved=False, sampled_peak_bytes=0)
+        assert (changed.kind, changed.names) == ("limit_changed", ["swap"])
         other = replace(applied, memory_high_bytes=5 * MIB)
-        (text,) = seen.warnings(other, is_moved=False, sampled_peak_bytes=0)
-        assert "its limit of memory_high was changed" in text
+        (changed,) = seen.broken(other, is_moved=False, sampled_peak_bytes=0)
+        assert (changed.kind, changed.names) == ("limit_changed", ["memory_high"])
     finally:
         cgroup.remove()
-    gone = seen.warnings(applied, is_moved=False, sampled_peak_bytes=0)
-    assert gone == ["its cgroup was gone before it was read"]
+    gone = seen.broken(applied, is_moved=False, sampled_peak_bytes=0)
+    assert gone == [Doubt("cgroup_gone")]
 
 
 def test_a_process_that_is_ending_has_not_left(session: Session) -> None:

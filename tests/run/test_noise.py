@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from edgebench.measures.machine.noise import (
     NoiseWatch,
-    noise_warnings,
+    noise_doubts,
     repeats_wanted,
-    spread_warnings,
+    spread_doubts,
 )
+from edgebench.words.doubts import doubt_sentence
 
 if TYPE_CHECKING:
     from tests.run.conftest import PlainMachine
@@ -67,13 +68,14 @@ def test_throttling_and_heat_are_seen(plain_machine: PlainMachine):
     noise = watch.stop(0.0)
     assert noise["throttled_events"] == 2
     assert noise["temperature_max_c"] == 80.0
-    assert any("2 events" in warning for warning in noise_warnings(noise))
+    (doubt,) = (one for one in noise_doubts(noise) if one.kind == "throttled_cpu")
+    assert doubt.numbers == {"events": 2}
 
 
 def test_warnings_carry_numbers_and_advice():
     """A disturbed trial is told by how much, and what to do."""
     noise = {"steal_share": 0.12, "foreign_cpu_share": 0.4, "foreign_cpu_s": 2.5}
-    steal, foreign = noise_warnings(noise)
+    steal, foreign = map(doubt_sentence, noise_doubts(noise))
     assert "12%" in steal
     assert "or repeat more often" in steal
     assert "40%" in foreign
@@ -84,35 +86,35 @@ def test_a_quiet_or_silent_machine_gives_no_warning():
     """Small shares, rounding of one tick, and values the machine lacks are no warnings."""
     quiet = {"steal_share": 0.0, "foreign_cpu_share": 0.5, "foreign_cpu_s": 0.02}
     silent = {"steal_share": None, "foreign_cpu_share": None, "throttled_events": None}
-    assert noise_warnings(quiet) == noise_warnings(silent) == noise_warnings({}) == []
+    assert noise_doubts(quiet) == noise_doubts(silent) == noise_doubts({}) == []
 
 
 def test_steady_repeats_give_no_warning():
     """A spread of 1 % is nobody's worry; nor is a single repeat."""
-    assert spread_warnings([1.0, 1.01, 0.99]) == []
-    assert spread_warnings([1.0]) == []
-    assert spread_warnings([]) == []
+    assert spread_doubts([1.0, 1.01, 0.99]) == []
+    assert spread_doubts([1.0]) == []
+    assert spread_doubts([]) == []
 
 
 def test_spread_repeats_say_how_many_more_would_do():
     """Three repeats with a stdev of 15 % of the mean ask for nine more: 2.2 · 0.15 / √12 < 0.1."""
     values = [0.85, 1.0, 1.15]
     assert repeats_wanted(values) == 12
-    (warning,) = spread_warnings(values)
+    (warning,) = map(doubt_sentence, spread_doubts(values))
     assert "15%" in warning
     assert "about 9 more" in warning
 
 
 def test_wild_repeats_are_not_answered_with_more_of_them():
     """When hundreds of repeats would be needed, the cause is asked for; the extreme is named."""
-    wild, extreme = spread_warnings([1.0, 1.0, 1.0, 8.0])[:2]
-    assert "doctor" in wild
-    assert "8 s" in spread_warnings([1.0, 1.0, 1.0, 8.0])[-1]
-    assert "shortest" in extreme
+    wild, short, long = spread_doubts([1.0, 1.0, 1.0, 8.0])
+    assert "doctor" in doubt_sentence(wild)
+    assert "8 s" in doubt_sentence(long)
+    assert "shortest" in doubt_sentence(short)
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=20))
 def test_any_repeats_are_judged_without_a_fault(values: list[float]):
     """No list of positive times makes the judgement fail, and identical ones are never doubted."""
-    spread_warnings(values)
-    assert spread_warnings([values[0]] * 3) == []
+    spread_doubts(values)
+    assert spread_doubts([values[0]] * 3) == []

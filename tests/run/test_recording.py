@@ -12,9 +12,9 @@ from edgebench.cgroups.interface import Limits
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
 from edgebench.records import (
-    CONFINEMENT,
     DEMAND,
     FINAL_OUTCOMES,
+    Doubt,
     LimitSetting,
     SamplerReport,
     Watching,
@@ -105,7 +105,7 @@ def test_every_figure_is_in_its_place() -> None:
     assert (made.sampler, made.watched, made.kill) == (SEEN.sampler, SEEN.watched, None)
     assert [phase.phase for phase in made.phases] == ["import"]
     assert made.notes == {"torch": "2", "threads": 1}
-    assert made.warnings == []
+    assert made.doubts == []
     assert made.missing == {}
     assert made.strategy is None
 
@@ -160,7 +160,7 @@ def test_what_is_missing_and_what_was_odd_is_said() -> None:
         "gnu_time": NO_REPORT,
     }
     assert (made.gnu_time, made.gnu_time_maxrss_bytes) == ({}, None)
-    assert made.warnings == ["2 lines from the worker were no events and were left out"]
+    assert made.doubts == [Doubt("no_events", {"count": 2})]
     blind = record(counters=Counters(oom_kills=0), events=[])
     assert (blind.cpu_s, blind.base_bytes, blind.notes) == (None, None, {})
 
@@ -182,29 +182,27 @@ def test_a_mark_below_the_samples_was_reset() -> None:
     low = replace(COUNTERS, peak_bytes=5 * MIB)
     made = record(counters=low, events=[])
     assert (made.peak_bytes, made.peak_source) == (95 * MIB, "sampled")
-    (text,) = made.warnings
-    assert "the workload reset the kernel's mark, which says 5.0 MiB" in text
+    assert made.doubts == [Doubt("mark_reset", {"mark_bytes": 5 * MIB})]
     close = replace(COUNTERS, peak_bytes=95 * MIB - SLACK_BYTES)
-    assert record(counters=close, events=[]).warnings == []
+    assert record(counters=close, events=[]).doubts == []
 
 
 def test_a_limit_that_did_not_hold_is_said_of_the_trial_and_of_its_sweep() -> None:
-    """In the record's warnings, under a key of its own, and in the summary."""
-    made = record(broken_limits=["it left"])
-    assert made.warnings == ["it left"]
-    assert made.missing == {CONFINEMENT: "it left"}
+    """In the record's doubts, and in the summary with the trial's name."""
+    made = record(broken_limits=[Doubt("left_cgroup")])
+    assert made.broken_limits == [Doubt("left_cgroup")]
     trials = RecordedTrials()
     trials.add(made)
-    assert trials.warnings() == ["trial 0003: it left"]
+    assert trials.doubts([]) == [Doubt("left_cgroup", trial="0003")]
 
 
 def test_what_there_was_no_room_for_is_said() -> None:
     """Events that were dropped, and notes that would make the record huge."""
     large = [{"event": "note", "data": {f"n{n}": "x" * 300_000}} for n in range(5)]
     made = record(events=[*large, *EVENTS], dropped_events=7)
-    assert made.warnings == [
-        "7 events from the worker were dropped: there were too many to keep",
-        "4 notes from the worker were left out: they are too large",
+    assert made.doubts == [
+        Doubt("events_dropped", {"count": 7}),
+        Doubt("notes_left_out", {"count": 4}),
     ]
     assert list(made.notes) == ["n0", "n1", "n2"]
 

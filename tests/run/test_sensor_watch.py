@@ -16,6 +16,7 @@ from sensor_trees import Tree, be_patient
 
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
+from edgebench.measures.machine.noise import trial_doubts
 from edgebench.measures.machine.sensors.places import find_sensors
 from edgebench.measures.machine.sensors.sensor import FAN, Sensor, SensorReader, Sensors
 from edgebench.records import LimitSetting, TrialRecord
@@ -25,6 +26,7 @@ from edgebench.run.sensor_watch import SensorBank, SensorWatch
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
+from edgebench.words.doubts import doubt_sentences
 
 RAPL = "class/powercap/intel-rapl:0/energy_uj"
 DRAM = "class/powercap/intel-rapl:0:2/energy_uj"
@@ -213,7 +215,7 @@ def test_a_rail_s_power_becomes_energy(session: Session, tmp_path: Path):
     assert record.sensors is not None
     assert record.sensors.temperature_max_c == pytest.approx(48.781)
     assert record.sensors.clock_least_hz == 729_600_000
-    assert not [words for words in record.warnings if "slowed itself" in words]
+    assert not [one for one in trial_doubts(record) if one.kind.startswith("throttle")]
 
 
 @pytest.mark.own_cgroup
@@ -228,8 +230,8 @@ def test_causes_of_throttling_are_in_the_record_and_warn(session: Session, tmp_p
     assert record.sensors is not None
     assert set(record.sensors.throttled_s) == {"under-voltage", "the firmware throttles"}
     assert all(seconds > 0 for seconds in record.sensors.throttled_s.values())
-    [words] = [words for words in record.warnings if "slowed itself" in words]
-    assert words.count("under-voltage") == 1
+    causes = [one.names for one in trial_doubts(record) if one.kind == "throttled_for"]
+    assert causes.count(["under-voltage"]) == 1
 
 
 @pytest.mark.own_cgroup
@@ -243,7 +245,7 @@ def test_throttling_too_short_to_time_is_still_said(session: Session, tmp_path: 
         record = trial(session, tree, TrialFiles.scratch(tmp_path), 0.6, began)
     assert record.sensors is not None
     assert record.sensors.throttled_s == {"the firmware's soft limit of temperature": 0.0}
-    assert any("briefly" in words for words in record.warnings)
+    assert any("briefly" in words for words in doubt_sentences(trial_doubts(record)))
 
 
 @pytest.mark.own_cgroup

@@ -15,7 +15,7 @@ from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
 from edgebench.cgroups.swap import SwapControl
-from edgebench.records import LimitSetting, TrialRecord
+from edgebench.records import Doubt, LimitSetting, TrialRecord
 from edgebench.run.swap_watch import KEY, SwapWatch, group_swap
 from edgebench.swap_areas import SwapArea, read_swap_areas
 
@@ -63,33 +63,32 @@ def told(
 def test_swap_in_its_own_area_is_no_warning():
     """However much it is."""
     made = told([(80, 0, 80, 80), (90, 0, 90, 90)])
-    assert (made.other_swap_bytes, made.warnings) == (0, [])
+    assert (made.other_swap_bytes, made.doubts) == (0, [])
 
 
 def test_swap_in_another_area_is_a_warning():
-    """The most of all readings, with the area's name and what to do."""
+    """The most of all readings, with the area's name."""
     made = told([(10, 30, 40, 40), (10, 70, 80, 80), (10, 20, 30, 30)])
     assert made.other_swap_bytes == 70 * MIB
-    (warning,) = made.warnings
-    assert warning.startswith(f"70.0 MiB of its swap were in another area than its own ({OTHER})")
+    assert made.doubts == [Doubt("other_swap_area", {"swap_bytes": 70 * MIB}, [str(OTHER)])]
 
 
 def test_what_others_swapped_is_recorded_and_is_no_warning():
     """The other area grew, and the trial's swap is all in its own."""
     made = told([(40, 100, 40, 40)], before=(0, 25))
-    assert (made.other_swap_bytes, made.warnings) == (75 * MIB, [])
+    assert (made.other_swap_bytes, made.doubts) == (75 * MIB, [])
 
 
 def test_a_change_between_two_readings_is_no_warning():
     """It swaps out, or gives swap back, while its area is read; so does a MiB of slots kept."""
     made = told([(40, 50, 80, 40), (80, 50, 40, 80), (40, 50, 41, 41)])
-    assert (made.other_swap_bytes, made.warnings) == (50 * MIB, [])
+    assert (made.other_swap_bytes, made.doubts) == (50 * MIB, [])
 
 
 def test_a_cgroup_without_swap_accounting_is_no_warning():
     """How much of it is the trial's own is not known."""
     made = told([(40, 50, None, None)])
-    assert (made.other_swap_bytes, made.warnings) == (50 * MIB, [])
+    assert (made.other_swap_bytes, made.doubts) == (50 * MIB, [])
 
 
 def test_where_areas_cant_be_read_nothing_is_guessed(tmp_path: Path):
@@ -139,7 +138,7 @@ def test_the_area_that_came_last_is_used_first(tmp_path: Path):
             assert last
             marked, unmarked = _swapped_by(cgroup, first), _swapped_by(cgroup, last)
         cgroup.remove()
-    assert str(last) in marked.warnings[-1]
+    assert marked.doubts[-1].names == [str(last)]
     assert marked.other_swap_bytes
     assert marked.other_swap_bytes > 40 * MIB
-    assert unmarked.warnings == []
+    assert unmarked.doubts == []

@@ -192,7 +192,7 @@ def test_a_limit_below_what_lives_ends_the_walk_and_the_rest_is_kept(ended: Resu
     assert [step.outcome for step in steps[:2]] == ["ok", "ok"]
     assert steps[1].limits.label == "150%"
     killed = [step.limits.label for step in steps if step.outcome == "oom-killed"]
-    refused = [words for words in steps[0].warnings if "the walk ended above 8.0 MiB" in words]
+    refused = [doubt for doubt in steps[0].doubts if doubt.kind == "walk_refused"]
     assert killed == ["8M"] or refused
     (sweep,) = ended.sweeps
     assert sweep.complete

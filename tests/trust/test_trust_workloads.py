@@ -117,7 +117,7 @@ def test_garbage_and_lies_to_the_event_pipe(session: Session, files: TrialFiles)
     record = function_trial(session, files, code)
     assert record.outcome == "failed"
     assert record.reason == "\\x1b]0;owned\\x07\\ud800"
-    assert any("no events" in warning for warning in record.warnings)
+    assert any(doubt.kind == "no_events" for doubt in record.doubts)
     assert record.peak_bytes is not None
     assert record.peak_bytes <= 256 * MIB
     json.dumps(record.to_json(), allow_nan=False)
@@ -133,8 +133,8 @@ def test_events_without_end_fill_no_memory(
         session, files, 'for _ in range(200): os.write(events, b\'{"event":""}\\n\' * 1000)'
     )
     assert record.outcome == "ok"
-    (dropped,) = (text for text in record.warnings if "events from the worker" in text)
-    assert int(dropped.split()[0]) >= 198_000
+    (dropped,) = (doubt for doubt in record.doubts if doubt.kind == "events_dropped")
+    assert dropped.numbers["count"] >= 198_000
 
 
 @pytest.mark.promise("A trial whose own data can't be read has failed, and says why.")

@@ -26,13 +26,17 @@ from sentence_making import (  # noqa: E402
     walked,
 )
 
-from edgebench.kills import IMPORTING  # noqa: E402
+from edgebench.records import Doubt, EndedIn  # noqa: E402
 from edgebench.results.facts import WorkloadFacts  # noqa: E402
 from edgebench.results.kill_rate import KillRate  # noqa: E402
 from edgebench.results.point_energy import ROUND, PointEnergy  # noqa: E402
 from edgebench.results.point_facts import PointFacts  # noqa: E402
 from edgebench.results.spread import Ratio, Spread  # noqa: E402
-from edgebench.words.doubts import collection_note  # noqa: E402
+from edgebench.words.doubts import (  # noqa: E402
+    collection_note,
+    doubt_sentence,
+    doubt_sentences,
+)
 from edgebench.words.fits import holder_sentences, viability_sentences  # noqa: E402
 from edgebench.words.in_short import sweep_sentences, workload_sentence  # noqa: E402
 from edgebench.words.kills import hour_words, rate_words  # noqa: E402
@@ -41,6 +45,7 @@ from edgebench.words.slowdown import energy_sentences, slowdown_sentences  # noq
 
 FILE = Path(__file__).with_name("sentences.txt")
 _SWAPLESS = {"swap": "none"}
+LOADING = EndedIn("load", "duo", "fc")
 
 
 def counted(label: str, per_s: float, outcomes: dict[str, int] | None = None) -> PointFacts:
@@ -80,7 +85,7 @@ TABLE = {
 
 def workloads() -> dict[str, WorkloadFacts]:
     """Case → a workload."""
-    lost = replace(point("90M", outcomes=KILLED), ended_in="loading fc")
+    lost = replace(point("90M", outcomes=KILLED), ended_in=LOADING)
     free = imported(rounds("max", 1.0, 0.5), 2.0)
     return {
         "slowed at both limits": made(STEADY, SLOW, SLOWER),
@@ -101,7 +106,7 @@ def workloads() -> dict[str, WorkloadFacts]:
         "killed at a wide limit, finished at a tighter one": made(
             STEADY, point("150M", (3.0,) * 2, outcomes=SOME), SLOWER
         ),
-        "killed while importing": made(STEADY, replace(lost, ended_in=IMPORTING)),
+        "killed while importing": made(STEADY, replace(lost, ended_in=EndedIn("import"))),
         "out of time": made(STEADY, point("100M", outcomes={"timeout": 3})),
         "killed with swap free": made(
             STEADY,
@@ -145,7 +150,7 @@ def lines() -> Iterator[str]:
         yield ""
     yield "# what keeps it from fitting"
     base = {"settings": {**NETWORK, "loader": "copy"}}
-    lost: dict[str, Any] = {"ended_in": "loading fc", **base}
+    lost: dict[str, Any] = {"ended_in": LOADING, **base}
     kept = made(
         replace(FREE, base_bytes=60.0 * MIB, **base),
         replace(point("90M", outcomes=KILLED), **lost),
@@ -155,9 +160,49 @@ def lines() -> Iterator[str]:
     for rate in (KillRate(0, 4, 2, 0.25), KillRate(1, 100, 1, 36.0), KillRate(3, 3, 1, None)):
         yield f"{rate_words(rate)}; {hour_words(rate)}"
     yield from ("", "# garbage collections", collection_note([0.1, 0.3]), "")
+    yield from ("# doubts", *(doubt_sentence(doubt) for doubt in doubts()), "")
+    yield from ("# doubts of several points", *doubt_sentences(placed()), "")
     yield "# many workloads"
     many = [replace(one, name=f"network {n}") for n, one in enumerate(workloads().values())]
     yield from sweep_sentences(many, {one.name: one.name for one in many})
+
+
+def doubts() -> Iterator[Doubt]:
+    """One of each kind."""
+    cpu = {"share": 0.06, "cpu_s": 1.34, "events": 7}
+    spread = {"share": 0.153, "repeats": 3, "wanted": 80, "more": 9}
+    far = {"repeat_s": 8.0, "away_share": 1.91, "mean_s": 2.75}
+    cliff = {"low_bytes": 40 * MIB, "high_bytes": 60 * MIB}
+    cliff |= {"known_share": 0.28, "wanted_share": 0.05}
+    yield from (Doubt(kind, cpu) for kind in ("stolen_cpu", "foreign_cpu", "throttled_cpu"))
+    yield Doubt("throttled_for", {"lasted_s": 3.2}, ["under-voltage"])
+    yield Doubt("throttle_events", {"events": 4}, ["core throttled"])
+    yield from (Doubt(kind, spread) for kind in ("spread", "spread_known", "spread_wide"))
+    yield from (Doubt(kind, far) for kind in ("short_repeat", "long_repeat"))
+    yield from map(Doubt, ("unsteady_rounds", "left_cgroup", "cgroup_gone"))
+    yield Doubt("limit_changed", {"from_bytes": 64 * MIB}, ["memory"])
+    yield Doubt("limit_lifted", {"used_bytes": 90 * MIB, "limit_bytes": 64 * MIB})
+    yield from (Doubt(k, {"count": 2}) for k in ("no_events", "events_dropped", "notes_left_out"))
+    yield Doubt("mark_reset", {"mark_bytes": 5 * MIB})
+    yield Doubt("other_swap_area", {"swap_bytes": 40 * MIB}, ["/dev/sda3"])
+    yield Doubt("walk_refused", {"limit_bytes": 8 * MIB}, ["the kernel can't reclaim as much"])
+    yield from (Doubt(kind, cliff) for kind in ("cliff_noisy", "cliff_gradual", "cliff_left"))
+    yield Doubt("huge_pages", {"huge_bytes": 12 * MIB})
+    yield Doubt("killed_with_swap_free", {"free_bytes": 1900 * MIB})
+    yield Doubt("drift", {"drift_share": -0.15})
+    yield Doubt("no_reading", {}, ["heaptrack", "heaptrack is not installed"])
+
+
+def placed() -> Iterator[Doubt]:
+    """Doubts of one kind: at limits, of trials, with other numbers and causes."""
+    for number in range(1, 6):
+        share = {"share": number / 100, "cpu_s": number / 2}
+        yield Doubt("foreign_cpu", share, workload=f"net{number}", limit=f"{10 * number}%")
+    for limit in ("max", "60%", "40%", "30%", "20%"):
+        yield Doubt("killed_with_swap_free", {"free_bytes": 70 * MIB}, [], None, "lenet", limit)
+    yield from (Doubt("left_cgroup", trial=trial) for trial in ("0001", "0007"))
+    for cause in ("under-voltage", "frequency capped", "under-voltage"):
+        yield Doubt("throttled_for", {"lasted_s": 2.0}, [cause])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import structs
+
 from edgebench.analysis.layer_costs.passes import (
     fraction,
     is_longer,
@@ -24,6 +26,7 @@ from edgebench.analysis.layer_costs.table import (
 )
 from edgebench.analysis.layer_costs.walked import by_repeat, walked_ratios
 from edgebench.errors import ResultsError
+from edgebench.records import Doubt
 from edgebench.results.once import once_for_results
 from edgebench.results.spread import Ratio, Spread
 from edgebench.workloads.engines.engine import WHOLE
@@ -60,13 +63,13 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
     reasons: list[str] = []
     # The prefill is a language model's first execution.
     layers = results.layers.assign(phase=results.layers["phase"].replace("prefill", "first"))
-    walked = walked_ratios(results)
+    walked, doubted = walked_ratios(results), _doubted(results)
     for settings, trials in _workloads(results.trials):
         own = _of(trials, layers[layers["phase"].isin(PHASES)])
         try:
             clocks = by_repeat(trials, answering_rows(_of(trials, results.phases)))
             timed = by_repeat(trials, answering_rows(own))
-            tables.append(_table(settings, trials, timed, clocks, walked))
+            tables.append(_table(settings, trials, timed, clocks, walked, doubted))
         except ResultsError as error:
             reasons.append(error.what)
     if not tables:
@@ -97,6 +100,7 @@ def _table(
     layers: pd.DataFrame,
     phases: pd.DataFrame,
     walked: Mapping[tuple[str, str], Ratio],
+    doubted: Mapping[tuple[str, str], list[Doubt]],
 ) -> LayerCostTable:
     name = str(settings.get("network", settings.get("command", "the workload")))
     unlimited = trials[trials["memory_bytes"].isna()]
@@ -107,8 +111,6 @@ def _table(
         raise ResultsError(f"no unlimited trial of {name} finished{why}")
     if layers[layers["memory_bytes"].isna()].empty:
         raise ResultsError(f"no layer of {name} was timed: {_why_no_layer(settings)}")
-    noisy = trials[(trials["outcome"] == "ok") & (trials["warnings"] != "")]
-    warnings = zip(noisy["limit_label"], noisy["warnings"], strict=True)
     steps = _steps(layers)
     passes = pass_times(layers, phases, steps)
     (whole,) = (p for p in passes if p.limit_bytes is None)
@@ -129,7 +131,7 @@ def _table(
         unfinished=_unfinished(trials),
         base_bytes=number_or_none(unlimited["base_bytes"].median()),
         demand_bytes=number_or_none(unlimited["demand_bytes"].median()),
-        noise=[f"at {limit}: {words}" for limit, words in warnings],
+        doubts=_doubts(trials, doubted),
         collections_s=[float(taken) for taken in trials["collections_s"] if taken > 0],
     )
 
@@ -224,6 +226,28 @@ def _costs(
                 surely_slower=is_longer(own, unlimited),
             ),
         )
+
+
+def _doubted(results: Results) -> dict[tuple[str, str], list[Doubt]]:
+    """Sweep and trial → the trial's doubts, where it has some."""
+    found = {}
+    for sweep in results.sweeps:
+        rows = range(len(sweep.records))
+        trials, doubts = (sweep.columns.words(name, rows) for name in ("trial", "doubts"))
+        pairs = zip(trials, doubts, strict=True)
+        found.update({(sweep.name, str(trial)): own for trial, own in pairs if own})
+    return found
+
+
+def _doubts(trials: pd.DataFrame, doubted: Mapping[tuple[str, str], list[Doubt]]) -> list[Doubt]:
+    """Those of the trials that finished, each with its trial and limit."""
+    done = trials[trials["outcome"] == "ok"]
+    places = zip(done["sweep"], done["trial"], done["limit_label"], strict=True)
+    return [
+        structs.replace(doubt, trial=str(trial), limit=str(limit))
+        for sweep, trial, limit in places
+        for doubt in doubted.get((str(sweep), str(trial)), ())
+    ]
 
 
 def _unfinished(trials: pd.DataFrame) -> list[UnfinishedLimit]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from edgebench.records import Doubt
 from edgebench.results.spread import Ratio, median_interval_of
 from edgebench.units import format_limit
 
@@ -203,7 +204,7 @@ class LayerCostTable:
     ``workload`` is the id of its :class:`~edgebench.results.workload_key.WorkloadKey`.
     ``layers`` are in the order of their calls, ``costs`` from the widest limit to the tightest.
     ``base_bytes`` is the runtime's footprint, ``demand_bytes`` the whole trial's, both unlimited.
-    ``noise`` has a line per trial whose numbers are uncertain. ``collections_s`` is what
+    ``doubts`` are of its trials that finished. ``collections_s`` is what
     garbage collections took of each trial's rounds, where any did.
     """
 
@@ -217,7 +218,7 @@ class LayerCostTable:
     unfinished: list[UnfinishedLimit]
     base_bytes: float | None
     demand_bytes: float | None
-    noise: list[str]
+    doubts: list[Doubt]
     collections_s: list[float] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:

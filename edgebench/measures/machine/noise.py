@@ -1,7 +1,7 @@
-"""Was the machine quiet while a trial ran? Watched from outside, and worded as advice.
+"""Was the machine quiet while a trial ran? Watched from outside, and judged.
 
 :class:`NoiseWatch` reads a handful of small files before and after a trial (well under a
-millisecond each time). The functions below it are pure: numbers in, sentences out.
+millisecond each time). The functions below it are pure: numbers in, doubts out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from edgebench.measures.machine.system_files import (
     temperatures,
     throttle_counts,
 )
+from edgebench.records import Doubt, SensorReport, TrialRecord, is_number
 
 Value = TypeVar("Value")
 #: Shares of all cores' time above which a trial's seconds are in doubt.
@@ -132,27 +133,40 @@ def _share(part_s: float, total_s: float) -> float | None:
     return part_s / total_s if total_s > 0 else None
 
 
-def noise_warnings(noise: Mapping[str, Any]) -> list[str]:
-    """What in :meth:`NoiseWatch.stop`'s answer makes a trial's seconds unreliable, with numbers."""
-    warnings = []
-    steal, foreign = noise.get("steal_share"), noise.get("foreign_cpu_share")
-    if steal is not None and steal > STEAL_SHARE:
-        warnings.append(
-            f"the hypervisor took {steal:.0%} of the CPU time: "
-            "use a machine of its own, or repeat more often"
-        )
-    foreign_s = noise.get("foreign_cpu_s") or 0.0
-    if foreign is not None and foreign > FOREIGN_SHARE and foreign_s > _LEAST_FOREIGN_S:
-        warnings.append(
-            f"other programs used {foreign:.0%} of the CPU ({foreign_s:.1f} s): "
-            "end them (`top` names them), or repeat more often"
-        )
-    if noise.get("throttled_events"):
-        warnings.append(
-            f"the CPU was throttled ({noise['throttled_events']} events): "
-            "cool the machine or fix its power supply, then run again"
-        )
-    return warnings
+def trial_doubts(record: TrialRecord) -> list[Doubt]:
+    """All that puts a trial's numbers in doubt: noise, throttling, and what its record names."""
+    throttled = _throttling(record.sensors) if record.sensors else []
+    return [*noise_doubts(record.noise), *throttled, *record.doubts]
+
+
+def noise_doubts(noise: Mapping[str, Any]) -> list[Doubt]:
+    """What in :meth:`NoiseWatch.stop`'s answer makes a trial's seconds unreliable."""
+    read = {key: float(value) for key, value in noise.items() if is_number(value)}
+    steal, foreign = read.get("steal_share", 0.0), read.get("foreign_cpu_share", 0.0)
+    foreign_s, events = read.get("foreign_cpu_s", 0.0), read.get("throttled_events", 0.0)
+    doubts = []
+    if steal > STEAL_SHARE:
+        doubts.append(Doubt("stolen_cpu", {"share": steal}))
+    if foreign > FOREIGN_SHARE and foreign_s > _LEAST_FOREIGN_S:
+        doubts.append(Doubt("foreign_cpu", {"share": foreign, "cpu_s": foreign_s}))
+    if events:
+        doubts.append(Doubt("throttled_cpu", {"events": events}))
+    return doubts
+
+
+def _throttling(seen: SensorReport) -> list[Doubt]:
+    """What slowed the machine down, by its sensors."""
+    lasted, counted = (
+        {cause: float(value) for cause, value in found.items() if is_number(value)}
+        for found in (seen.throttled_s, seen.throttle_events)
+    )
+    return [
+        *(
+            Doubt("throttled_for", {"lasted_s": time_s}, [cause])
+            for cause, time_s in lasted.items()
+        ),
+        *(Doubt("throttle_events", {"events": count}, [cause]) for cause, count in counted.items()),
+    ]
 
 
 def repeats_wanted(values: Sequence[float], within: float = WANTED_SHARE) -> int:
@@ -190,34 +204,24 @@ def _stdev(values: Sequence[float], mean: float) -> float:
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
-def spread_warnings(values: Sequence[float]) -> list[str]:
+def spread_doubts(values: Sequence[float]) -> list[Doubt]:
     """What in the repeats of one point (seconds, all > 0) makes its mean unreliable."""
     if len(values) < 2 or statistics.fmean(values) <= 0:
         return []
     mean = statistics.fmean(values)
     spread = _stdev(values, mean)
-    warnings = []
+    doubts = []
     if spread >= SPREAD_SHARE * mean:
-        warnings.append(_spread_says(values, mean, spread))
-    for value, word in ((min(values), "shortest"), (max(values), "longest")):
+        wanted = repeats_wanted(values)
+        kind = "spread"
+        if wanted <= len(values):
+            kind = "spread_known"
+        elif wanted > _TOO_MANY_REPEATS:
+            kind = "spread_wide"
+        numbers = {"share": spread / mean, "repeats": len(values), "wanted": wanted}
+        doubts.append(Doubt(kind, {**numbers, "more": wanted - len(values)}))
+    for kind, value in (("short_repeat", min(values)), ("long_repeat", max(values))):
         away = abs(value - mean) / mean
         if away >= EXTREME_SHARE:
-            warnings.append(
-                f"the {word} repeat ({value:.3g} s) is {away:.0%} off the mean "
-                f"({mean:.3g} s): look at that trial's `noise`"
-            )
-    return warnings
-
-
-def _spread_says(values: Sequence[float], mean: float, spread: float) -> str:
-    wanted = repeats_wanted(values)
-    seen = f"the repeats spread by {spread / mean:.0%} of their mean ({len(values)} repeats)"
-    if wanted <= len(values):
-        return f"{seen}; so many give a mean within {WANTED_SHARE:.0%}"
-    if wanted > _TOO_MANY_REPEATS:
-        return (
-            f"{seen}: a mean within {WANTED_SHARE:.0%} would take about {wanted}; "
-            "find what disturbs them first (`edgebench doctor`)"
-        )
-    more = wanted - len(values)
-    return f"{seen}: about {more} more would give a mean within {WANTED_SHARE:.0%}"
+            doubts.append(Doubt(kind, {"repeat_s": value, "away_share": away, "mean_s": mean}))
+    return doubts
