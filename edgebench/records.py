@@ -216,6 +216,27 @@ class FilesReport(Struct, frozen=True, gc=False):
     elsewhere_bytes: Count | None = None
 
 
+class SwapRamReport(Struct, frozen=True, gc=False):
+    """RAM that a trial's swap took, in zram or zswap: no cgroup is charged for it.
+
+    Args:
+        kind: ``zram`` or ``zswap``.
+        peak_bytes: the most that it took.
+        limit_least_bytes: how far the trial's limit was lowered for it; None: it was left alone.
+        ran_out: whether both together stayed above the limit, so that the harness ended the trial
+            as one of which the board's memory runs out.
+        not_charged: why the limit was left alone; None: it was lowered.
+        doubt: what is not known of the figure.
+    """
+
+    kind: str
+    peak_bytes: Count = 0
+    limit_least_bytes: Count | None = None
+    ran_out: bool = False
+    not_charged: str | None = None
+    doubt: str | None = None
+
+
 class WalkReport(Struct, frozen=True, gc=False):
     """Where in a walk this was measured: a trial whose limit was moved while it lived.
 
@@ -455,6 +476,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
     kill: KillReport | None = None
     storage: StorageReport | None = None
     files: FilesReport | None = None
+    swap_ram: SwapRamReport | None = None
     walk: WalkReport | None = None
     working_set: WorkingSet | None = None
     sensors: SensorReport | None = None

@@ -114,13 +114,17 @@ class Board:
         """How many of its cores this machine can give."""
         return min(self.cores, len(os.sched_getaffinity(0)))
 
-    def not_emulated(self, swap: str) -> str:
-        """What this machine does not emulate of it with this swap, in one sentence."""
+    def not_emulated(self, swap: str, *, walks: bool) -> str:
+        """What this machine does not emulate of it with this swap, in one sentence.
+
+        ``walks``: whether limits are moved in a living process.
+        """
         found = ["the speed of CPU and memory, which are this machine's"]
+        found.append("pages of libraries, which no limit here counts")
         if self.cores_here < self.cores:
             found.append(f"{self.cores} cores (this machine has {self.cores_here})")
-        if swap.startswith("zram"):
-            found.append("the RAM that zram itself takes, so the board has less")
+        if walks and swap.startswith("zram"):
+            found.append("the RAM that zram takes, which a walk does not count")
         return f"not emulated: {'; '.join(found)}"
 
     @property

@@ -118,18 +118,20 @@ class Cgroup(ABC):
             check_applied(getattr(limits, name), getattr(applied, name), file)
         return applied
 
-    def move_memory_limit(self, memory_bytes: int | None, swap_bytes: int | None) -> int | None:
+    def move_memory_limit(
+        self, memory_bytes: int | None, swap_bytes: int | None, *, waits: bool = True
+    ) -> int | None:
         """Change the memory limit while processes live in it; as the kernel rounded it.
 
         The kernel reclaims at once. ``swap_bytes`` is the limit of swap that :meth:`set_limits` was
-        given; it stays.
+        given; it stays. ``waits``: whether version 1 tries for a second to reclaim enough.
 
         Raises:
             CgroupError: the kernel refused it: on version 1 where what is in use can't be reclaimed
                 down to it (version 2 kills instead).
         """
         asked = Limits(memory_bytes, swap_bytes)
-        self._write_memory(asked)
+        self._write_memory(asked, waits=waits)
         applied = self.read_limits(asked).memory_bytes
         check_applied(memory_bytes, applied, self.size_files["memory_bytes"])
         return applied
@@ -144,7 +146,7 @@ class Cgroup(ABC):
         """Write all limits but those of disks."""
 
     @abstractmethod
-    def _write_memory(self, limits: Limits) -> None:
+    def _write_memory(self, limits: Limits, *, waits: bool) -> None:
         """Write the memory limit of a cgroup that has processes."""
 
     @abstractmethod

@@ -127,9 +127,9 @@ class V1Cgroup(Cgroup):
         for name, value in writes:
             put(self._memory, name, value)
 
-    def _write_memory(self, limits: Limits) -> None:
+    def _write_memory(self, limits: Limits, *, waits: bool) -> None:
         """The kernel may need several tries to reclaim enough."""
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(_TRIES if waits else 1)):
             try:
                 self._set_memory(limits)
                 return

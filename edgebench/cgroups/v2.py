@@ -110,7 +110,7 @@ class V2Cgroup(Cgroup):
         else:
             check_cores(limits.cores)
 
-    def _write_memory(self, limits: Limits) -> None:
+    def _write_memory(self, limits: Limits, *, waits: bool) -> None:
         put(self._files, LIMITS[_MEMORY].attribute, limits.memory_bytes)
 
     def read_limits(self, asked: Limits) -> Limits:

@@ -35,6 +35,7 @@ from edgebench.units import (
 from edgebench.words.doubts import doubt_sentences
 from edgebench.words.need import can_be_evicted, need_words, warm_files_words
 from edgebench.words.outcomes import reason_words
+from edgebench.words.swap_ram import more_than_words, swap_ram_words, with_swap_words
 
 if TYPE_CHECKING:
     from edgebench.records import LimitSetting, TrialRecord
@@ -157,7 +158,7 @@ def _answer(record: TrialRecord) -> str:
     if record.outcome == "oom-killed" and record.limit_bytes is None:
         return f"Killed for memory after {took}, without a limit."
     if record.outcome == "oom-killed":
-        return f"Killed for memory after {took}: it needs more than {limit}{_with_swap(record)}."
+        return f"Killed for memory after {took}: it needs more than {more_than_words(record)}."
     ends = {"ok": f"It took {took}", "timeout": f"Stopped at its time limit, after {took}"}
     how = ends.get(record.outcome, f"It {_failed(record)} after {took}")
     if (need := need_of(record)) is not None:
@@ -169,7 +170,8 @@ def _answer(record: TrialRecord) -> str:
     if record.limit_bytes is None:
         return f"{how} and used {peak} of memory."
     if record.saturated:
-        return f"{how} with {limit} of memory{_with_swap(record)}; it used all, and may need more."
+        words = f"{how} with {limit} of memory{with_swap_words(record)}"
+        return f"{words}; it used all, and may need more."
     return f"{how} and used {peak} of the {limit} that it was allowed."
 
 
@@ -187,11 +189,6 @@ def _with_files(record: TrialRecord) -> str:
     return ", with the page cache" if more else ""
 
 
-def _with_swap(record: TrialRecord) -> str:
-    used = record.swap_peak_bytes
-    return f" and {format_size(used)} of swap" if used else ""
-
-
 def _rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
     reason = reason_words(record)
     yield "outcome", record.outcome + (f": {reason}" if reason else "")
@@ -202,6 +199,8 @@ def _rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
     peak = _or_reason(record, "peak_bytes", format_size)
     yield f"peak ({record.peak_source}'s)", peak + _with_files(record)
     yield "swap peak", _or_reason(record, "swap_peak_bytes", format_size)
+    if record.swap_ram:
+        yield record.swap_ram.kind, swap_ram_words(record)
     if storage := _storage(record):
         yield "storage", storage
     yield "CPU time", _or_reason(record, "cpu_s", format_duration)

@@ -19,9 +19,9 @@ from edgebench.kills import OBSERVER_EFFECT
 from edgebench.text import printable, shortened
 from edgebench.units import MIB, format_duration, format_size
 from edgebench.words.kills import hour_words, rate_words
+from edgebench.words.minimum import board_sentence, swap_ram_sentence
 
 if TYPE_CHECKING:
-    from edgebench.boards.board import Board
     from edgebench.results.kill_rate import KillRate
     from edgebench.run.minimum_answer import Minimum
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
@@ -39,29 +39,18 @@ def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) 
 def print_minimum(found: Minimum, *, verbose: bool, board: str | None = None) -> None:
     """The sentence; on a terminal the curve; if asked for, the limits that it rests on.
 
-    With a board also whether what it has is enough.
+    With a board also whether what it has is enough; with zram what that took.
     """
     words = printable(f"{shortened(found.name)} {found.sentence}")
     click.echo(click.wrap_text(words, _width(), "", "  "))
-    if board:
-        click.echo(click.wrap_text(_board_sentence(found, find_board(board)), _width(), "", "  "))
+    more = [board_sentence(found, find_board(board))] if board else []
+    for sentence in filter(None, [*more, swap_ram_sentence(found)]):
+        click.echo(click.wrap_text(sentence, _width(), "", "  "))
     if sys.stdout.isatty():
         click.echo("\n".join(_curve(found)))
     if verbose:
         _print_details(found)
         click.echo(f"results: {shown_path(found.folder)}")
-
-
-def _board_sentence(found: Minimum, board: Board) -> str:
-    """Whether the board's memory is enough for what was found."""
-    left, viable = board.left_bytes, found.viable.good
-    good = viable if found.fast is None else found.fast.good
-    leaves = f"{board.title} leaves {format_size(left)}"
-    if left >= found.demand_bytes or (good and left >= good.limit_bytes):
-        return f"{leaves}: enough."
-    if viable and left >= viable.limit_bytes:
-        return f"{leaves}: it finishes, but slower than asked for."
-    return f"{leaves}: too little."
 
 
 def print_next_step(

@@ -197,7 +197,8 @@ def _sentences(
     for name in kept:
         if name in given and given[name] is not None:
             yield f"as given, not the board's: {name} {_text(given[name])}"
-    yield board.not_emulated(given["swap"] if "swap" in kept else board.used_swap)
+    swap = given["swap"] if "swap" in kept else board.used_swap
+    yield board.not_emulated(swap, walks=given.get("plan") == "walk")
 
 
 def _text(value: object) -> str:

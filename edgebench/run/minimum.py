@@ -230,6 +230,9 @@ def _found(search: _Search, folder: Path) -> Minimum:
         size_bytes=search.size_bytes,
         finished=not planner.open_question(planned, records),
         **_parts(unlimited),
+        swap_ram_bytes=max(
+            (r.swap_ram.peak_bytes for r in records.values() if r.swap_ram), default=None
+        ),
     )
 
 

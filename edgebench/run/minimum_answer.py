@@ -42,6 +42,8 @@ class Minimum:
             are read again when dropped. None: not known.
         elsewhere_bytes: files in the demand that stayed charged to another cgroup, so that no limit
             counted them.
+        swap_ram_bytes: the most that its swap took of the RAM of a limit, in zram or zswap;
+            None: its swap lies on a disk.
         library_bytes: libraries that it maps, which no limit counted either; None: not known.
     """
 
@@ -68,6 +70,7 @@ class Minimum:
     undroppable_bytes: int | None = None
     elsewhere_bytes: int = 0
     library_bytes: int | None = None
+    swap_ram_bytes: int | None = None
 
     @property
     def fits(self) -> bool | None:

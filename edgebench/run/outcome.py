@@ -27,6 +27,7 @@ _LISTS = (
     "swapcached",
 )
 _NOT_LOGGED = "the kernel's log has no line of it: of many kills at once it prints some"
+RAN_OUT = "ended by edgebench: with what its swap takes of the same memory, none was left"
 _ABOVE = "killed for a limit above the trial's own: {struck}"
 _MACHINE = "killed because the machine's memory ran out, not at the trial's own limit"
 
@@ -43,12 +44,23 @@ class TrialEnd:
 
 
 def trial_end(
-    ended: ProcessEnd, counters: Counters, events: Sequence[dict[str, Any]], output: str
+    ended: ProcessEnd,
+    counters: Counters,
+    events: Sequence[dict[str, Any]],
+    output: str,
+    *,
+    ran_out: bool = False,
 ) -> TrialEnd:
-    """The outcome; ``oom-killed`` wherever the kernel killed a process of the trial for memory."""
+    """The outcome; ``oom-killed`` wherever the kernel killed a process of the trial for memory.
+
+    ``ran_out``: the harness did, since the trial and the RAM of its swap had filled the limit.
+    """
     exit_code, signal = _exit(ended.returncode)
     if counters.oom_kills:
         return _killed(counters.oom_kills, ended, events)
+    if ran_out:
+        doing, where = _where(events)
+        return TrialEnd("oom-killed", RAN_OUT + where, None, signal, doing)
     if ended.stopped:
         return TrialEnd("ok", None, None, None)
     if ended.timed_out:

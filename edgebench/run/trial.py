@@ -205,9 +205,11 @@ class _Measurement:
         samples = sampler.summary(maps.looks)
         told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
         kill, unlogged = kills.report(*told)
+        charge = self.watch.charge
+        last = replace(applied, memory_bytes=charge.last_bytes) if charge.moves else applied
         broken = confinement.broken(
-            control.last(applied) if control else applied,
-            is_moved=control is not None,
+            control.last(applied) if control else last,
+            is_moved=control is not None or charge.moves,
             sampled_peak_bytes=samples.sampled_peak_bytes,
         )
         applied = control.applied(applied) if control else applied
@@ -232,6 +234,7 @@ class _Measurement:
             missing={**cgroup.missing(), **unread, **unlogged, **maps.reasons()},
             dropped_events=process.events.dropped_lines,
             broken_limits=broken,
+            ran_out=charge.ran_out,
         )
 
     def _control(self, process: WorkloadProcess) -> LimitControl | None:

@@ -117,13 +117,15 @@ class Measured:
     missing: dict[str, str] = field(default_factory=dict)
     dropped_events: int = 0
     broken_limits: list[Doubt] = field(default_factory=list)
+    ran_out: bool = False
 
 
 def record_of(
     request: TrialRequest, seen: Measured, started_utc: str, total_s: float
 ) -> TrialRecord:
     """The record of one trial that took ``total_s`` in all, the harness's work included."""
-    verdict = trial_end(seen.ended, seen.counters, seen.events, seen.output_tail)
+    end = seen.ended, seen.counters, seen.events, seen.output_tail
+    verdict = trial_end(*end, ran_out=seen.ran_out)
     limit, gnu, phases = seen.applied.lowest_bytes, seen.gnu_time, events_to_phases(seen.events)
     # What a strategy adds would pass for the workload's own demand.
     shows_demand = limit is None and verdict.outcome == "ok" and request.strategy is None

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.swap_ram import swap_ram
 from edgebench.records import TrialRecord
 from edgebench.run.accelerator_record import with_accelerator
 from edgebench.run.accelerator_watch import AcceleratorWatch
 from edgebench.run.sensor_watch import SensorWatch
+from edgebench.run.swap_charge import FAST_DISK, SwapCharge
 from edgebench.run.swap_watch import SwapWatch, group_swap
 from edgebench.run.trial_energy import with_energy, with_walk_energy
 from edgebench.run.trial_record import Measured, TrialRequest
@@ -27,11 +29,13 @@ class TrialWatch:
         self._accelerator = AcceleratorWatch(computes, cgroup.pids)
         own = setup.storage.swap.state.device if request.limits.swap_kind != "none" else None
         self._swap = SwapWatch(own, read_swap_areas, group_swap(cgroup.hot_files()))
+        self.charge = _charge(setup, request, cgroup)
         self._stack = ExitStack()
 
     def __enter__(self) -> TrialWatch:
         """Begin."""
         self._stack.enter_context(self._swap)
+        self._stack.enter_context(self.charge)
         self._stack.enter_context(self._sensors)
         self._stack.enter_context(self._accelerator)
         return self
@@ -48,15 +52,36 @@ class TrialWatch:
         """The record with what was read."""
         seen, window_ns = self._sensors.readings, measured.ended.window_ns
         record = with_accelerator(
-            self._swap.told(record), measured.events, self._accelerator.readings
+            self.charge.told(self._swap.told(record)), measured.events, self._accelerator.readings
         )
         return with_energy(record, seen, measured.events, window_ns)
 
     def told_of_walk(self, records: Sequence[TrialRecord], measured: Measured) -> list[TrialRecord]:
         """A walk's records; of swap and an accelerator the first has what was read in all of it."""
         assert measured.walk is not None
-        first = with_accelerator(
-            self._swap.told(records[0]), measured.events, self._accelerator.readings
-        )
+        swapped = self.charge.told(self._swap.told(records[0]))
+        first = with_accelerator(swapped, measured.events, self._accelerator.readings)
         seen, window_ns = self._sensors.readings, measured.ended.window_ns
         return with_walk_energy([first, *records[1:]], measured.walk.steps, seen, window_ns)
+
+
+def _charge(setup: TrialSetup, request: TrialRequest, cgroup: Cgroup) -> SwapCharge:
+    """What counts the RAM of the trial's swap within its limit."""
+    limits, state = request.limits, setup.storage.swap.state
+    swaps = limits.swap_kind != "none"
+    usage = cgroup.hot_files().usage
+    return SwapCharge(
+        swap_ram(state, setup.parent.version) if swaps else None,
+        limits.memory_bytes,
+        move=lambda size: cgroup.move_memory_limit(size, limits.swap_bytes, waits=False),
+        used=lambda: int(usage.read_text()),
+        files=lambda: _files_bytes(cgroup),
+        kill=cgroup.kill,
+        not_charged=FAST_DISK if request.walk else None,
+    )
+
+
+def _files_bytes(cgroup: Cgroup) -> int:
+    """Pages of files that it is charged for."""
+    counters = cgroup.read()
+    return max(0, (counters.file_bytes or 0) - (counters.shmem_bytes or 0))

@@ -151,7 +151,7 @@ def _about_boards(scenario: Scenario) -> Iterator[str]:
     for name, kind in dict.fromkeys((at.board, at.swap_kind) for at in limits):
         if name:
             board = find_board(name)
-            yield f"{board.title}: {board.not_emulated(kind)}"
+            yield f"{board.title}: {board.not_emulated(kind, walks=scenario.limits.plan == WALK)}"
 
 
 def _about_swap(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:

@@ -161,6 +161,10 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
         f"{found.size('swap_bytes')} of its swap were in another area than its own "
         f"({found.names()}): swapoff it, or wait until the edgebench that it belongs to has ended"
     ),
+    "uncounted_swap_ram": lambda found: (
+        f"its {found.names()} took {found.size('taken_bytes')} of RAM, which its limits do not "
+        "count: a walk uses it as a fast disk"
+    ),
     "walk_refused": lambda found: (
         f"the walk ended above {found.size('limit_bytes')}: {found.names()}"
     ),

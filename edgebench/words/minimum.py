@@ -6,10 +6,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from edgebench.throughput import per_second_words
-from edgebench.units import brief_size, format_duration, format_times, times_as_long
+from edgebench.units import brief_size, format_duration, format_size, format_times, times_as_long
 from edgebench.words.need import elsewhere_words, need_words
 
 if TYPE_CHECKING:
+    from edgebench.boards.board import Board
     from edgebench.run.minimum_answer import Minimum
     from edgebench.run.search import TriedLimit
 
@@ -139,6 +140,33 @@ def _end(found: Minimum, one: TriedLimit) -> str:
     if found.unlimited_s is None or found.unlimited_per_s is not None:
         return f"not finished after {_seconds(one.stopped_s)}"
     return f"takes more than {times_as_long(one.stopped_s / found.unlimited_s)}"
+
+
+def board_sentence(found: Minimum, board: Board) -> str:
+    """Whether what the board has is enough, the libraries added that no limit here counts."""
+    left, viable, libraries = board.left_bytes, found.viable.good, found.library_bytes
+    good = viable if found.fast is None else found.fast.good
+    leaves = f"{board.title} leaves {format_size(left)}"
+    beside = libraries or 0
+    sized = min([found.need.total_bytes, *([good.limit_bytes] if good else [])])
+    with_them = f" with the {brief_size(libraries)} of libraries that it maps" if libraries else ""
+    if left >= sized + beside:
+        return f"{leaves}: enough{with_them}."
+    if viable and left >= viable.limit_bytes + beside:
+        return f"{leaves}: it finishes{with_them}, but slower than asked for."
+    if left >= min([sized, *([viable.limit_bytes] if viable else [])]):
+        return (
+            f"{leaves}: too little for the {brief_size(beside)} of libraries that it maps beside, "
+            "so these are read from its storage again and again."
+        )
+    return f"{leaves}: too little."
+
+
+def swap_ram_sentence(found: Minimum) -> str:
+    """What its swap took of the limits; empty where it lies on a disk."""
+    if not found.swap_ram_bytes:
+        return ""
+    return f"The limits count what its swap takes of RAM: up to {brief_size(found.swap_ram_bytes)}."
 
 
 def minimum_html(found: Minimum) -> str:

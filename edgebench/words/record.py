@@ -17,11 +17,11 @@ from edgebench.words.outcomes import reason_words
 
 
 def record_sentence(record: TrialRecord) -> str:
-    """``python3 train.py needs 412.0 MiB`` or ``… was killed by the kernel at 300.0 MiB``."""
+    """``python3 train.py needs 412.0 MiB`` or ``… was killed for memory at 300.0 MiB``."""
     name, limit = _name(record), record.limit_bytes
     at = "without a limit" if limit is None else f"at {format_size(limit)}"
     if record.outcome == "oom-killed":
-        return f"{name} was killed by the kernel {at}"
+        return f"{name} was killed for memory {at}"
     if record.outcome != "ok":
         return f"{name} ended as {record.outcome} {at}: {record.reason}"
     took = format_duration(record.wall_s or 0.0)

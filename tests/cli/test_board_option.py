@@ -18,6 +18,7 @@ from edgebench.errors import CgroupError, UsageError
 
 @click.command()
 @click.option("--memory", default="max")
+@click.option("--plan")
 @options.swap_option
 @options.storage_option
 @board_option
@@ -36,6 +37,7 @@ def test_without_a_board_nothing_is_said():
         "swap": "none",
         "storage": "as-is",
         "board": None,
+        "plan": None,
     }
 
 
@@ -52,11 +54,13 @@ def test_a_board_is_said_with_what_is_given_instead():
     assert "zram" not in done.stderr
 
 
-def test_zram_is_said_to_take_of_the_boards_memory():
-    """Where the board's own swap is used."""
-    done = CliRunner().invoke(shown, ["--board", "jetson-nano-4g"])
+@pytest.mark.parametrize("plan", ["walk", "grid"])
+def test_a_walk_says_that_it_counts_no_zram(plan: str):
+    """Where the board's own swap is used; other trials count it."""
+    done = CliRunner().invoke(shown, ["--board", "jetson-nano-4g", "--plan", plan])
     assert json.loads(done.stdout)["swap"] == "zram:1978MiB"
-    assert "the RAM that zram itself takes" in done.stderr
+    said = "the RAM that zram takes, which a walk does not count" in done.stderr
+    assert said == (plan == "walk")
 
 
 def test_an_unknown_board_is_a_usage_error():

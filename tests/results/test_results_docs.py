@@ -15,6 +15,7 @@ from edgebench.records import (
     SamplerReport,
     SensorReport,
     StorageReport,
+    SwapRamReport,
     TrialRecord,
     WalkReport,
     Watching,
@@ -31,7 +32,7 @@ KINDS = (
     *(TrialRecord, LimitSetting, SamplerReport, Watching, PhaseSum, KillReport),
     *(EnergyReport, SensorReport, AcceleratorReport, WorkingSet),
 )
-OTHERS = (StorageReport, WalkReport, FilesReport)
+OTHERS = (StorageReport, WalkReport, FilesReport, SwapRamReport)
 
 
 def test_every_key_has_a_row_and_every_row_is_of_a_key():

@@ -10,6 +10,7 @@ import pytest
 from made_sweep import Shape, make
 from msgspec.structs import replace
 
+from edgebench.boards.board import find_board
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.results import load
@@ -30,6 +31,7 @@ from edgebench.run.search import (
 )
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.units import MIB, brief_size
+from edgebench.words.minimum import board_sentence, swap_ram_sentence
 
 #: Limit in MiB (None: unlimited) and number of the trial → seconds; None: killed.
 World = Callable[[float | None, int], float | None]
@@ -181,6 +183,42 @@ def answer(viable: LimitBracket, **more: object) -> Minimum:
 def ended(mib: float, outcome: str = "ok", slowdown: float | None = None, **more: object):
     """A limit that was tried."""
     return TriedLimit(mib * MIB, outcome, slowdown, **more)
+
+
+@pytest.mark.parametrize(
+    ("needs", "libraries", "words"),
+    [
+        (120, 100, "enough with the 100 MiB of libraries that it maps."),
+        (120, None, "enough."),
+        (
+            150,
+            100,
+            "too little for the 100 MiB of libraries that it maps beside, so these are read from "
+            "its storage again and again.",
+        ),
+        (300, 100, "too little."),
+    ],
+)
+def test_libraries_are_added_where_a_board_is_sized(needs: int, libraries: int | None, words: str):
+    """On 228 MiB; no limit here counted them."""
+    bracket = LimitBracket(ended(needs), ended(needs - 3, "oom-killed"))
+    size = needs * MIB
+    found = answer(
+        bracket,
+        demand_bytes=size,
+        demand_least_bytes=size,
+        library_bytes=libraries and libraries * MIB,
+    )
+    title = "Raspberry Pi Zero 2 W leaves 228.0 MiB: "
+    assert board_sentence(found, find_board("raspberry-pi-zero-2w")) == title + words
+
+
+def test_what_zram_took_is_said():
+    """In a sentence of its own, and only where there is some."""
+    bracket = LimitBracket(ended(160), ended(155, "oom-killed"))
+    assert swap_ram_sentence(answer(bracket)) == ""
+    said = "The limits count what its swap takes of RAM: up to 49 MiB."
+    assert swap_ram_sentence(answer(bracket, swap_ram_bytes=49 * MIB)) == said
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,241 @@
+"""What swap takes of RAM lies within the limit, which is lowered meanwhile, or kills."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.swap import SwapState
+from edgebench.cgroups.swap_ram import Compressed, SwapRam, swap_ram
+from edgebench.cli.measure import _answer as measured_answer
+from edgebench.errors import CgroupError, MachineError
+from edgebench.records import Doubt, LimitSetting, TrialRecord
+from edgebench.run.command import measure_command
+from edgebench.run.swap_charge import FAST_DISK, SwapCharge
+
+MIB = 1 << 20
+LIMIT = 228 * MIB
+
+
+@dataclass
+class Group:
+    """A made-up trial that wants so much memory, of which each page compresses to a share.
+
+    ``stuck``: what the kernel can't reclaim below. What lies beyond the limit is swapped at once.
+    """
+
+    wants: int
+    share: float
+    files: int = 0
+    stuck: int = 0
+    limit: int = LIMIT
+    killed: bool = False
+
+    @property
+    def swapped(self) -> int:
+        """What doesn't fit below its limit."""
+        return max(0, self.wants - self.limit)
+
+    def used(self) -> int:
+        """What it is charged for."""
+        return min(self.wants, self.limit) + self.files
+
+    def read(self) -> Compressed:
+        """What its swap holds and takes."""
+        return Compressed(self.swapped, round(self.share * self.swapped))
+
+    def move(self, size: int) -> int:
+        """As version 1 does."""
+        if size < self.stuck:
+            cause = OSError(errno.EBUSY, "busy")
+            raise CgroupError("busy") from cause
+        self.limit = size
+        return size
+
+    def kill(self) -> None:
+        """It is gone."""
+        self.killed = True
+
+
+def charged(group: Group, not_charged: str | None = None, steps: int = 200) -> SwapCharge:
+    """After so many readings."""
+    charge = SwapCharge(
+        SwapRam("zram", group.read),
+        None if not_charged else LIMIT,
+        move=group.move,
+        used=group.used,
+        files=lambda: group.files,
+        kill=group.kill,
+        not_charged=not_charged,
+    )
+    for _ in range(steps):
+        charge.step()
+    return charge
+
+
+def record(**more: object) -> TrialRecord:
+    """A trial's record before it is told of."""
+    return TrialRecord(
+        *("0", "p0", 0, 0, {}, LimitSetting("228M", LIMIT, "zram"), "ok", ""),
+        wall_s=2.0,
+        limit_bytes=LIMIT,
+        peak_bytes=LIMIT,
+        saturated=True,
+        swap_peak_bytes=80 * MIB,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def test_what_fits_on_the_board_finishes_below_a_lowered_limit() -> None:
+    """300 MiB that compress to half: what is left and what zram takes come to the limit."""
+    group = Group(300 * MIB, 0.5)
+    charge = charged(group)
+    assert not group.killed
+    assert abs(group.used() + group.read().taken_bytes - LIMIT) < 4 * MIB
+    assert charge.last_bytes == group.limit
+    made = charge.told(record()).swap_ram
+    assert made is not None
+    assert made.limit_least_bytes == group.limit
+    assert made.peak_bytes >= LIMIT - group.limit - 2 * MIB
+    # What is freed is the trial's again.
+    group.wants = 100 * MIB
+    charge.step()
+    assert group.limit == LIMIT
+
+
+@pytest.mark.parametrize(("wants", "share"), [(400, 1.0), (250, 1.0), (480, 0.6), (1200, 0.2)])
+def test_what_does_not_fit_on_the_board_is_killed(wants: int, share: float) -> None:
+    """Case 24 and others: compressed as it is, all of it would not fit."""
+    group = Group(wants * MIB, share)
+    made = charged(group).told(record()).swap_ram
+    assert group.killed
+    assert made is not None
+    assert made.ran_out
+
+
+@pytest.mark.parametrize(("wants", "share"), [(400, 0.5), (235, 1.0), (900, 0.2), (200, 1.0)])
+def test_what_fits_is_not_killed(wants: int, share: float) -> None:
+    """Also just so, and what needs no swap."""
+    group = Group(wants * MIB, share)
+    charged(group)
+    assert not group.killed
+
+
+def test_files_that_can_be_dropped_kill_nothing() -> None:
+    """They are in the way of no page."""
+    group = Group(200 * MIB, 1.0, files=60 * MIB)
+    group.limit = 190 * MIB
+    charged(group, steps=3)
+    assert not group.killed
+
+
+def test_a_refused_limit_is_tried_again_and_kills_in_the_end() -> None:
+    """Version 1 is busy: pages that it can't reclaim."""
+    group = Group(400 * MIB, 0.5, stuck=200 * MIB)
+    charge = charged(group, steps=40)
+    assert not group.killed
+    for _ in range(100):
+        charge.step()
+    assert group.killed
+
+
+def test_a_walk_leaves_its_limits_alone_and_says_so() -> None:
+    """It moves them itself."""
+    group = Group(300 * MIB, 1.0)
+    charge = charged(group, FAST_DISK)
+    assert group.limit == LIMIT
+    assert not charge.moves
+    told = charge.told(record())
+    assert told.doubts == [Doubt("uncounted_swap_ram", {"taken_bytes": 72.0 * MIB}, ["zram"])]
+
+
+def test_where_swap_lies_on_a_disk_nothing_is_done() -> None:
+    """The record says nothing of it."""
+    charge = SwapCharge(
+        None, LIMIT, move=lambda _: None, used=lambda: 0, files=lambda: 0, kill=lambda: None
+    )
+    with charge:
+        pass
+    assert charge.told(record()).swap_ram is None
+
+
+def machine(root: Path, files: dict[str, str]) -> None:
+    """Write the machine's files."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+ZSWAP = "Zswap:            {taken} kB\nZswapped:         {held} kB\n"
+
+
+def test_which_swap_takes_ram(tmp_path: Path) -> None:
+    """Zram of its own or of the machine; zswap on version 1 alone, which charges nobody for it."""
+    root = tmp_path
+    assert swap_ram(SwapState("none"), 1, root) is None
+    assert swap_ram(SwapState("file", Path("/s"), MIB), 1, root) is None
+    machine(root, {"sys/block/zram3/mm_stat": " 4096000 1000 2048000 0 9 9 9 9 9\n"})
+    own = swap_ram(SwapState("zram", Path("/dev/zram3"), MIB), 2, root)
+    assert own is not None
+    assert own.read() == Compressed(4096000, 2048000)
+    machine(root, {"sys/module/zswap/parameters/enabled": "Y\n"})
+    machine(root, {"proc/meminfo": ZSWAP.format(taken=100, held=400)})
+    assert swap_ram(SwapState("file", Path("/s"), MIB), 2, root) is None
+    pool = swap_ram(SwapState("file", Path("/s"), MIB), 1, root)
+    assert pool is not None
+    machine(root, {"proc/meminfo": ZSWAP.format(taken=300, held=1000)})
+    assert pool.read() == Compressed(600 << 10, 200 << 10)
+    assert "of all programs" in pool.doubt
+    head = "Filename Type Size Used Priority\n"
+    machine(root, {"proc/swaps": f"{head}/dev/zram3 partition 1000 10 100\n"})
+    system = swap_ram(SwapState("system"), 2, root)
+    assert system is not None
+    machine(root, {"sys/block/zram3/mm_stat": "5096000 1000 2548000 0 9\n"})
+    assert system.read() == Compressed(1000000, 500000)
+    (root / "sys/block/zram3/mm_stat").unlink()
+    assert system.read() is None
+
+
+#: MiB of float-like data, of which so many of a hundred bytes are random.
+FILLS = """
+import os, sys
+size, share = int(sys.argv[1]) << 20, int(sys.argv[2])
+page = os.urandom(4096 * share // 100)
+held = [os.urandom(len(page)) + bytes(4096 - len(page)) for _ in range(size // 4096)]
+rounds = 0
+while rounds < 2 or share == 100:
+    sum(one[0] for one in held)
+    rounds += 1
+"""
+
+
+@pytest.mark.root
+@pytest.mark.swap
+@pytest.mark.own_cgroup
+@pytest.mark.v2_core
+@pytest.mark.parametrize(("share", "outcome"), [(100, "oom-killed"), (25, "ok")])
+def test_zram_takes_of_the_limit(tmp_path: Path, share: int, outcome: str) -> None:
+    """Case 24 in small: 64 MiB in 48 MiB and zram finish only if they compress."""
+    (tmp_path / "fills.py").write_text(FILLS)
+    command = ["python3", "-I", "-S", str(tmp_path / "fills.py"), "64", str(share)]
+    limits = LimitSetting("48M", 48 * MIB, "zram", 256 * MIB)
+    try:
+        made = measure_command(command, limits, timeout_s=120)
+    except MachineError as error:
+        pytest.skip(f"no zram here: {error}")
+    if made.killed_with_swap_free:
+        # The kernel's own kill, which it does without zram too: docs/explanation/observer-effect.md
+        pytest.skip(str(made.reason))
+    assert made.outcome == outcome, made.reason
+    assert made.swap_ram is not None
+    assert made.swap_ram.ran_out == (made.outcome != "ok" and not made.oom_kills)
+    assert made.broken_limits == []
+    assert made.swap_ram.limit_least_bytes is not None
+    assert made.swap_ram.limit_least_bytes < 47 * MIB
+    assert made.swap_ram.peak_bytes > 2 * MIB
+    assert made.limit_bytes == 48 * MIB
+    said = measured_answer(made)
+    assert ("of which zram took" if outcome != "ok" else "of the memory in zram") in said
