@@ -20,13 +20,13 @@ from claims.kept import FRESH_QUICKSTART
 
 REPOSITORY = Path(__file__).parents[1]
 KEPT = REPOSITORY / "results" / "vm-2core-24g"
-#: Verb → its further words, and the seconds that it should take at most.
+#: Verb → its words before the sweep, and the seconds that it should take at most.
 VERBS: dict[str, tuple[list[str], float]] = {
     "show": ([], 0.5),
     "fit": ([], 3.0),
     "report": ([], 3.0),
     "plot": ([], 6.0),
-    "predict": (["--network", "resnet18", "--memory", "50%"], 3.0),
+    "predict": (["resnet18", "--memory", "50%", "--results"], 3.0),
 }
 _TIMES = 3
 
@@ -49,7 +49,7 @@ def compile_modules() -> None:
 
 def use(verb: str, sweep: Path) -> None:
     """Call the verb once, as a person does."""
-    command = [sys.executable, "-m", "edgebench", verb, str(sweep), *VERBS[verb][0]]
+    command = [sys.executable, "-m", "edgebench", verb, *VERBS[verb][0], str(sweep)]
     subprocess.run(command, cwd=sweep.parent, check=True, capture_output=True)
 
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.frozen import freeze
 from benchmarks.frozen.made_up import made_up
+from edgebench.results.facts import sweep_facts
+from edgebench.results.results import load
+from edgebench.results.sweep_reader import read_sweep
+from edgebench.slowdown.prediction import Predictor
+from edgebench.slowdown.prediction_source import source_of
+from edgebench.slowdown.query import WorkloadQuery, tried_workloads
 
 
 def test_numbers_and_identities_are_kept_and_sentences_are_not() -> None:
@@ -47,3 +55,47 @@ def test_made_up_sweeps_have_their_frozen_numbers(tmp_path: Path) -> None:
             assert [*freeze.differences(json.loads(file.read_text()), new)] == []
             compared += 1
     assert compared == 8
+
+
+def kept_sweeps() -> list[Path]:
+    """All kept ones that have trials below limits."""
+    return [
+        folder
+        for folder in sorted(freeze.KEPT.iterdir())
+        if folder.is_dir() and any(one.tried for one in sweep_facts(read_sweep(folder)).workloads)
+    ]
+
+
+@pytest.mark.heavy
+@pytest.mark.process
+@pytest.mark.parametrize("sweep", kept_sweeps(), ids=lambda sweep: sweep.name.split("-", 1)[1])
+def test_verbs_agree_about_each_measured_limit(
+    sweep: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``predict`` and ``fit`` have the outcomes and slowdowns that ``show`` has, at every limit."""
+    # Simulating the layers takes most of the time, and is no part of it.
+    monkeypatch.setattr(Predictor, "_layers", lambda self, subject, size: ())
+    results = load(sweep)
+    source = source_of(sweep, WorkloadQuery())
+    facts = {one.key.id: one for one in sweep_facts(results.sweeps[0]).workloads}
+    compared = 0
+    for data, predictor in [(source.data, source.predictor), *source.others]:
+        for subject in tried_workloads(data, WorkloadQuery()):
+            points = [p for p in facts[subject.workload].tried if p.made and p.limit_bytes]
+            found = predictor.predict(subject, [str(p.limit_bytes) for p in points])
+            for point, at in zip(points, found.at, strict=True):
+                if at.kind != "measured":
+                    assert not {"ok", "oom-killed", "timeout"} & {*point.outcomes}
+                    continue
+                compared += 1
+                assert at.finished == point.outcomes.get("ok", 0)
+                assert at.viable == (2 * at.finished >= at.ended)
+                total, seen = at.phase("total"), point.slowdowns.get("total")
+                if seen is not None and total is not None:
+                    assert total.slowdown == pytest.approx(seen)
+                for curve in subject.curves if seen is not None else ():
+                    here = abs(curve.limits / float(point.limit_bytes or 1) - 1) < 1e-6
+                    # Show compares a walk's rounds with those around them; fit does not yet.
+                    if curve.phase == "total" and here.any() and not curve.walked:
+                        assert curve.medians[here][0] == pytest.approx(seen)
+    assert compared

@@ -64,7 +64,7 @@ IDENTITIES = {
     *("row", "verdict", "refused", "strategy", "part", "layer", "device", "swap_kind", "name"),
 }
 #: The report's column of a model's name.
-BEST_MODEL = "best model"
+MODEL = "model"
 #: Columns of what was asked for, which an export only passes on.
 _ASKED = {
     *("block", "repeat", "seed", "batch", "warm", "rounds", "workers", "round", "limit_bytes"),
@@ -157,7 +157,7 @@ def _cells(columns: tuple[str, ...], row: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, cell in zip(columns[1:], row[1:], strict=False):
         values = [float(number.replace(",", "")) for number in _NUMBER.findall(cell)]
-        if name == BEST_MODEL:
+        if name == MODEL:
             found["recommended"] = cell
         elif values:
             found[name] = values
@@ -181,7 +181,7 @@ def fit(sweep: Path) -> Any:
 def predict(sweep: Path) -> Any:
     """Each network at some shares of its demand."""
     words = [word for share in PREDICTED for word in ("--memory", share)]
-    return {one: said("predict", sweep, "--network", one, *words) for one in _networks(sweep)}
+    return {one: said("predict", one, "--results", sweep, *words) for one in _networks(sweep)}
 
 
 def layers(sweep: Path) -> Any:

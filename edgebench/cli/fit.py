@@ -80,7 +80,7 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
     _print_fits(fits, verbose)
     print_lines([f"fits: {len(paths)} files in {shown_path(paths[0].parent)}"])
     print_warnings(warnings)
-    print_next(f"edgebench predict {typed_path(loaded.path)}")
+    print_next(f"edgebench predict --results {typed_path(loaded.path)}")
 
 
 def _print_fits(fits: Sequence[CurveFits], verbose: bool) -> None:

@@ -212,6 +212,13 @@ results_argument = click.argument(
     default=Path("results"),
     shell_complete=offer_sweeps,
 )
+read_results_option = click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    shell_complete=offer_sweeps,
+    help="Folder of a sweep, of a device's sweeps, or of all devices [default: results].",
+)
 
 
 def _described(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> object:

@@ -13,7 +13,8 @@ from edgebench.cli.options import (
     json_option,
     memory_option,
     offer_boards,
-    results_argument,
+    offer_networks,
+    read_results_option,
     verbose_option,
 )
 from edgebench.cli.output import (
@@ -38,12 +39,8 @@ _RANGE = ("120%", "40%", 9)
 
 
 @click.command()
-@results_argument
-@click.option(
-    "--network",
-    help="Network, pipeline as alexnet+resnet18, or your own as package.module:function "
-    "[default: all that were measured].",
-)
+@click.argument("network", required=False, shell_complete=offer_networks)
+@read_results_option
 @memory_option
 @click.option("--from", "start", help="Widest limit of a range, as 120%.")
 @click.option("--to", "stop", help="Tightest limit of a range, as 40%.")
@@ -53,7 +50,8 @@ _RANGE = ("120%", "40%", 9)
 @click.option("--batch", type=click.IntRange(min=1), help="Only this batch size.")
 @click.option("--image", type=click.IntRange(min=1), help="Input's width and height in pixels.")
 @click.option("--device", help="Device whose results to use [default: the only one].")
-@click.option("--swap-kind", type=click.Choice(SWAP_KINDS), help="Kind of swap.")
+@click.option("--swap-kind", type=click.Choice(SWAP_KINDS), help="Only this kind of swap.")
+@click.option("--storage", help="Only storage held to this speed, as read=100MB/s; or as-is.")
 @click.option(
     "--on",
     metavar="BOARD",
@@ -68,21 +66,26 @@ _RANGE = ("120%", "40%", 9)
 @click.option("--figure", is_flag=True, help="Also draw slowdown against limit.")
 @verbose_option("each phase's time, the layers slowed most, and what more memory saves")
 @json_option("the predictions")
-def predict(results: Path, figure: bool, verbose: bool, as_json: bool, **asked: Any) -> None:
-    """Predict time, slowdown and kills from the sweeps and calibrations in RESULTS, or from fits.
+def predict(
+    network: str | None, results: Path, figure: bool, verbose: bool, as_json: bool, **asked: Any
+) -> None:
+    """Predict time, slowdown and kills of NETWORK at any limit.
 
-    A measured network is predicted at any other limit; one that was not measured is predicted from
-    its layers. A prediction outside the range of all trials is marked as extrapolated.
+    NETWORK is a name, a pipeline as alexnet+resnet18, or your own as package.module:function;
+    without one, all that were measured are predicted. At a measured limit the answer is what was
+    measured. A network that was not measured is predicted from its layers. Each workload of the
+    network gets an answer; flags choose among them.
     """
     from edgebench.slowdown.models.base import MODEL_SCHEMA
     from edgebench.slowdown.prediction_source import source_of
     from edgebench.slowdown.query import workload_query
 
     how = (asked[name] for name in ("schedule", "loader", "batch", "image"))
+    _refuse_folder(network)
     if asked["on"] and asked["constants"]:
         raise UsageError("give either --on or --constants", remedy="--on raspberry-pi-4-4g")
-    wanted = workload_query(asked["network"], *how)
-    source = source_of(results, wanted, asked["device"], asked["swap_kind"])
+    wanted = workload_query(network, *how)
+    source = source_of(results, wanted, asked["device"], asked["swap_kind"], asked["storage"])
     source, other = _moved(source, asked)
     limits = _limits(asked, other.memory if other else None)
     found = source.predict(wanted, limits)
@@ -96,6 +99,13 @@ def predict(results: Path, figure: bool, verbose: bool, as_json: bool, **asked: 
     print_figures(files)
     print_warnings(source.warnings)
     print_next(_next(results, found[0]))
+
+
+def _refuse_folder(network: str | None) -> None:
+    """A folder is no network: results are named by a flag."""
+    if network and Path(network).is_dir():
+        remedy = f"edgebench predict resnet18 --results {typed_path(Path(network))}"
+        raise UsageError(f"{network} is a folder, not a network", remedy=remedy)
 
 
 def _moved(
@@ -131,17 +141,19 @@ def _draw(source: PredictionSource, found: Sequence[Prediction], results: Path) 
     from edgebench.report.figures.prediction import draw_predictions
 
     if source.results is None:
-        remedy = "edgebench predict results --figure"
+        remedy = "name their sweep: --results results --figure"
         raise UsageError("stored fits can't be drawn without their results", remedy=remedy)
-    return draw_predictions(source.results, found, source.predictor, results)
+    return draw_predictions(source.results, found, source, results)
 
 
 def _as_json(one: Prediction) -> dict[str, Any]:
     row = asdict(one)
     del row["subject"]
-    row["at"] = [{**asdict(at), "viable": at.viable} for at in one.at]
-    about = {"network": one.subject.network, "settings": one.subject.settings}
-    return {**about, "was_run": one.subject.was_run, **row}
+    row["at"] = [at.to_json() for at in one.at]
+    subject = one.subject
+    about = {"network": subject.network, "settings": subject.settings}
+    about |= {"workload_id": subject.workload}
+    return {**about, "was_run": subject.was_run, **row}
 
 
 def _next(results: Path, one: Prediction) -> str:

@@ -101,11 +101,11 @@ def layers_table(table: LayerCostTable, cost: PassCost) -> ReportTable:
 
 
 def fits_table(fits: Sequence[CurveFits]) -> ReportTable:
-    """One row a curve: its best model and that model's error."""
-    columns = ("curve", "limits", "best model", "error", "median error", "repeats differ by")
+    """One row a curve: the model that interpolates it, and its error."""
+    columns = ("curve", "limits", "model", "error", "median error", "repeats differ by")
     rows = []
     for one in fits:
-        best = one.recommended
+        best = one.best
         errors = best.errors if best else None
         noise = one.curve.noise
         rows.append(
@@ -119,8 +119,8 @@ def fits_table(fits: Sequence[CurveFits]) -> ReportTable:
             ]
         )
     note = (
-        "Models fitted to one curve each. Error: mean and median error of the predicted time at "
-        "limits left out of the fit."
+        "Models that interpolate one curve. Error: mean and median error of the predicted time at "
+        "limits left out of the fit. `edgebench fit` compares models of the device."
     )
     return ReportTable("Fits", columns, rows, frozenset({1, 3, 4, 5}), note)
 

@@ -23,8 +23,9 @@ from edgebench.words.model import model_sentences
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
     from edgebench.results.results import Results
+    from edgebench.slowdown.answer import Answer
     from edgebench.slowdown.models.fitting import CurveFits
-    from edgebench.slowdown.prediction import LimitPrediction, Prediction
+    from edgebench.slowdown.prediction import Prediction
 
 #: The limits that are predicted, in percent of demand.
 _SHARES = tuple(range(120, 28, -2))
@@ -108,10 +109,9 @@ def _prediction(one: Prediction) -> dict[str, Any]:
     }
 
 
-def _limit(at: LimitPrediction) -> dict[str, Any]:
+def _limit(at: Answer) -> dict[str, Any]:
     return {
-        **asdict(at),
-        "viable": at.viable,
+        **at.to_json(),
         "layers": list(map(asdict, at.layers[:_MOST_LAYERS])),
     }
 

@@ -12,7 +12,13 @@ from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
 from edgebench.identity import caller_identity
 from edgebench.slowdown.calibration.device import Calibration, assumed_constants, load_calibration
-from edgebench.slowdown.curves import WITH_ROUNDS, Curve, curves, unlimited_curves
+from edgebench.slowdown.curves import (
+    WITH_ROUNDS,
+    Curve,
+    curves,
+    killed_curves,
+    unlimited_curves,
+)
 from edgebench.slowdown.simulator.workload import KIND, SHAPING, table_key
 from edgebench.workloads.preparation import describe_trainings
 
@@ -80,12 +86,21 @@ class Context:
 
 @dataclass(frozen=True)
 class DeviceData:
-    """Curves of one device with one kind of swap and one storage, and their context."""
+    """Curves of one device with one kind of swap and one storage, and their context.
+
+    ``killed`` are curves of workloads that finished at no limit: nothing is fitted to them.
+    """
 
     device: str
     swap_kind: str
     curves: tuple[Curve, ...]
     context: Context
+    killed: tuple[Curve, ...] = ()
+
+    @property
+    def storage(self) -> str:
+        """The speed that the storage was held to."""
+        return min(str(c.settings.get("storage", AS_IS)) for c in (*self.curves, *self.killed))
 
     def with_tables(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> DeviceData:
         """The same, with these networks' layer tables added."""
@@ -147,13 +162,13 @@ def _calibration(results: Results, device: str, kind: str, storage: StorageSpeed
 def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
     """The data of each device, kind of swap and storage; and warnings about what is missing.
 
-    Workloads that ran only without a limit are among them.
+    Workloads that ran only without a limit are among them, and those that finished at no limit.
 
     Raises:
-        ResultsError: no curve below a limit, with the reason, and no constants to simulate one.
+        ResultsError: no trial below a limit, with the reason, and no constants to simulate one.
     """
     groups, why_none = _limited_groups(results)
-    known = [*groups]
+    known, killed = [*groups], _grouped(killed_curves(results))
     for curve in unlimited_curves(results):
         device, kind, storage = _group_of(curve)
         # An unlimited time holds whatever the swap is.
@@ -163,24 +178,29 @@ def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
             one = curve if same else _with_other_swap(curve, kind)
             groups.setdefault((device, kind, storage), []).append(one)
     found, warnings = [], []
-    for (device, kind, _), own in groups.items():
-        context, why = context_of(results, own)
-        found.append(DeviceData(device, kind, tuple(own), context))
+    for device, kind, storage in dict.fromkeys([*groups, *killed]):
+        own, lost = (made.get((device, kind, storage), []) for made in (groups, killed))
+        context, why = context_of(results, own or lost)
+        found.append(DeviceData(device, kind, tuple(own), context, tuple(lost)))
         warnings += [*why, *kernel_warnings(results, device)]
-    if why_none and all(one.context.calibration is None for one in found):
+    if why_none and not killed and all(one.context.calibration is None for one in found):
         raise why_none
     return found, warnings
 
 
 def _limited_groups(results: Results) -> tuple[_Groups, ResultsError | None]:
     """The curves by device, kind of swap and storage; or why there is none."""
-    groups: _Groups = {}
     try:
-        for curve in curves(results):
-            groups.setdefault(_group_of(curve), []).append(curve)
+        return _grouped(curves(results)), None
     except ResultsError as error:
         return {}, error
-    return groups, None
+
+
+def _grouped(curves: Iterable[Curve]) -> _Groups:
+    groups: _Groups = {}
+    for curve in curves:
+        groups.setdefault(_group_of(curve), []).append(curve)
+    return groups
 
 
 def _group_of(curve: Curve) -> tuple[str, str, str]:
@@ -191,28 +211,48 @@ def _group_of(curve: Curve) -> tuple[str, str, str]:
 def choose_device_data(
     results: Results, device: str | None = None, swap_kind: str | None = None
 ) -> tuple[DeviceData, list[str]]:
-    """The data of one device, kind of swap and storage; and warnings about what is missing.
+    """The first of :func:`matching_device_data`, and its warnings."""
+    found, warnings = matching_device_data(results, device, swap_kind)
+    return found[0], warnings
 
-    Kind of swap and storage are those that most curves have, unless a kind is named. A kind without
-    any trial is known from its calibration alone: unlimited times and layer tables still hold.
+
+def matching_device_data(
+    results: Results,
+    device: str | None = None,
+    swap_kind: str | None = None,
+    storage: str | None = None,
+) -> tuple[list[DeviceData], list[str]]:
+    """The data of one device, by kind of swap and storage; and warnings about what is missing.
+
+    The first has the most curves. A kind without any trial is known from its calibration alone:
+    unlimited times and layer tables still hold.
 
     Raises:
-        UsageError: several devices, and none was named.
-        ResultsError: nothing of that device, or no curve at all.
+        UsageError: several devices, and none was named; or not a storage.
+        ResultsError: nothing of that device or storage, or no curve at all.
         MachineError: the device was not calibrated with that kind of swap.
     """
     found, warnings = device_data(results)
-    own = _of_device(found, device)
-    most = max(own, key=lambda data: len(data.curves))
-    matching = [data for data in own if data.swap_kind == (swap_kind or most.swap_kind)]
+    own = sorted(_of_device(found, device), key=lambda data: -len(data.curves))
+    if storage is not None:
+        own = _of_storage(own, parse_storage(storage).label)
+    matching = [data for data in own if swap_kind in (None, data.swap_kind)]
     if matching:
-        return max(matching, key=lambda data: len(data.curves)), warnings
+        return matching, warnings
     assert swap_kind is not None
-    storage = parse_storage(str(most.curves[0].settings.get("storage", AS_IS)))
-    calibration = _calibration(results, most.device, swap_kind, storage)
+    most = own[0]
+    calibration = _calibration(results, most.device, swap_kind, parse_storage(most.storage))
     curves = tuple(_with_other_swap(curve, swap_kind) for curve in most.curves)
     context = replace(most.context, calibration=calibration)
-    return DeviceData(most.device, swap_kind, curves, context), []
+    return [DeviceData(most.device, swap_kind, curves, context)], []
+
+
+def _of_storage(found: Sequence[DeviceData], storage: str) -> list[DeviceData]:
+    own = [data for data in found if data.storage == storage]
+    if not own:
+        known = ", ".join(dict.fromkeys(data.storage for data in found))
+        raise ResultsError(f"no results with storage {storage} here", remedy=f"known here: {known}")
+    return own
 
 
 def _of_device(found: Sequence[DeviceData], device: str | None) -> list[DeviceData]:
@@ -234,7 +274,8 @@ def _of_device(found: Sequence[DeviceData], device: str | None) -> list[DeviceDa
 def _with_other_swap(curve: Curve, swap_kind: str) -> Curve:
     """What of a curve holds with another swap: its unlimited times."""
     kept = {k: v for k, v in curve.settings.items() if k != "swap_bytes"}
-    return replace(curve.unseen(), settings={**kept, "swap_kind": swap_kind})
+    # No trial was of that workload.
+    return replace(curve.unseen(), settings={**kept, "swap_kind": swap_kind}, workload="")
 
 
 def with_trainings(results: Results) -> tuple[Results, list[str]]:

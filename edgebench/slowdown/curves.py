@@ -25,7 +25,7 @@ from edgebench.results.frames import DISTINCT, answering_rows
 from edgebench.results.once import once_for_results
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.working_sets import median_working_set
-from edgebench.results.workload_key import workloads_of
+from edgebench.results.workload_key import SWAP, workloads_of
 from edgebench.slowdown.simulator.allocator import MALLOC
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration
@@ -333,6 +333,29 @@ def unlimited_curves(results: Results) -> list[Curve]:
     return with_variables(found, results)
 
 
+@once_for_results
+def killed_curves(results: Results) -> list[Curve]:
+    """Every curve of a workload that was tried below limits and finished at none."""
+    times, trials = seconds_by_trial(results), results.trials
+    any_swap = _any_swap(results)
+    limited = trials[trials["memory_bytes"].notna() & trials["network"].notna()]
+    unlimited = times[times["memory_bytes"].isna()]
+    found = []
+    for (sweep, workload), every in limited.groupby(["sweep", "workload"], sort=False):
+        lost = lost_limits(every)
+        if (every["outcome"] == "ok").any() or not lost:
+            continue
+        alike = unlimited["workload"].map(any_swap) == any_swap[str(workload)]
+        own = unlimited[(unlimited["sweep"] == sweep) & alike]
+        same = own[own["workload"] == workload]
+        swap = _plain(every[list(SWAP)].iloc[0].dropna().to_dict())
+        for _, rows in (same if len(same) else own).groupby(["network", "phase"], sort=False):
+            made = _curve(rows[:0], rows, rows, lost)
+            settings = {k: v for k, v in made.settings.items() if k not in SWAP} | swap
+            found.append(replace(made, settings=settings, workload=str(workload)))
+    return with_variables(found, results)
+
+
 def _any_swap(results: Results) -> dict[str, str]:
     keys = (key for sweep in results.sweeps for key in workloads_of(sweep.columns)[1])
     return {key.id: key.any_swap.id for key in keys}
@@ -363,9 +386,7 @@ def _curve(
     """A curve; ``rows`` are those whose settings it has."""
     demand = unlimited["workload_demand_bytes"].median()
     first = rows.iloc[0]
-    known = first[_SETTINGS].dropna()
-    # JSON has no numbers of NumPy.
-    plain = {str(k): v.item() if isinstance(v, np.generic) else v for k, v in known.items()}
+    plain = _plain(first[_SETTINGS].dropna().to_dict())
     return Curve(
         network=first["network"],
         phase=first["phase"],
@@ -378,6 +399,11 @@ def _curve(
         demand_bytes=None if pd.isna(demand) else float(demand),
         lost_bytes=lost or {},
     )
+
+
+def _plain(settings: Mapping[Any, Any]) -> dict[str, Any]:
+    """The settings without NumPy's types, which JSON has not."""
+    return {str(k): v.item() if isinstance(v, np.generic) else v for k, v in settings.items()}
 
 
 def lost_limits(trials: pd.DataFrame) -> dict[str, tuple[float, ...]]:

@@ -1,14 +1,17 @@
-"""Predictions at any limit: time, slowdown, viability, and the layers that take the added time."""
+"""All that is predicted of a workload: its answers at limits, and where it begins to be slow."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from edgebench.errors import ResultsError
+from edgebench.slowdown.answer import Answer, Measured, MeasuredLimit, WorkloadAnswers
 from edgebench.slowdown.context import CannotPredictError, DeviceData
-from edgebench.slowdown.curves import Curve, FloatArray, by_engine
+from edgebench.slowdown.curves import FloatArray, by_engine
 from edgebench.slowdown.models.base import CurvePrediction
 from edgebench.slowdown.models.fitted import FittedModels, ModelSource, WorkloadModel
 from edgebench.slowdown.models.own_memory import fit_own_memory
@@ -23,50 +26,10 @@ from edgebench.slowdown.viability import CONFIDENT, LearntViability, WorkloadVia
 
 #: A round that is slower by no more than this factor is not slowed.
 UNSLOWED = 1.1
-#: The limit is raised by this factor for ``saved_s``.
-MORE = 1.1
 #: Where the least limit within a slowdown is looked for, as shares of demand.
 _SEARCHED = np.geomspace(0.1, 1.5, 200)
 #: How far beyond the limits of trials a limit may be before it counts as extrapolated.
 _SLACK = 1.005
-
-
-@dataclass(frozen=True)
-class PhaseTime:
-    """One phase at one limit, in seconds a pass; ``low_s`` to ``high_s`` holds 90 % of trials.
-
-    ``saved_s`` is what a tenth more memory saves.
-    """
-
-    network: str
-    phase: str
-    seconds: float
-    low_s: float | None
-    high_s: float | None
-    slowdown: float
-    unlimited_s: float
-    saved_s: float
-
-
-@dataclass(frozen=True)
-class LimitPrediction:
-    """One limit: whether a trial finishes there, and how long each phase then takes.
-
-    ``probability`` is that it finishes; None if unknown. ``extrapolated``: the limit lies outside
-    the range of limits of all trials that the model was fitted to.
-    """
-
-    limit_bytes: float
-    share: float | None
-    probability: float | None
-    extrapolated: bool
-    phases: tuple[PhaseTime, ...]
-    layers: tuple[AddedLayerTime, ...]
-
-    @property
-    def viable(self) -> bool:
-        """Whether it is expected to finish."""
-        return self.probability is None or self.probability >= 0.5
 
 
 @dataclass(frozen=True)
@@ -75,7 +38,7 @@ class Prediction:
 
     Attributes:
         subject: which.
-        model: the name of the model that predicts times.
+        model: the name of the model that predicts times; None where all of them were measured.
         demand_bytes: measured, or simulated if there is no unlimited trial; None if unknown.
         least_viable_bytes: the limit at which every second trial finishes, ``sure_bytes`` nine of
             ten. 0 where swap can hold all of it; None if unknown.
@@ -85,62 +48,91 @@ class Prediction:
     """
 
     subject: QueriedWorkload
-    model: str
+    model: str | None
     demand_bytes: float | None
     least_viable_bytes: float | None
     sure_bytes: float | None
     unslowed_bytes: float | None
     fitted: tuple[float, float] | None
-    at: tuple[LimitPrediction, ...]
+    at: tuple[Answer, ...]
 
 
 class Predictor:
     """Predicts workloads from a device's data; fitted once."""
 
     def __init__(
-        self, data: DeviceData, viability: LearntViability, models: ModelSource | None = None
+        self,
+        data: DeviceData,
+        viability: LearntViability,
+        models: ModelSource | None = None,
+        measured: Measured | None = None,
     ) -> None:
-        """``models`` are stored fits; None fits all models to the data."""
+        """Models are fitted when the first limit is asked for that was not measured.
+
+        Args:
+            data: of one device, kind of swap and storage.
+            viability: which limits kill.
+            models: stored fits; None fits all models to the data.
+            measured: what trials of the workloads showed; None: nothing is known.
+        """
         self._data = data
         self._viability = viability
-        self._models = models or FittedModels(data)
+        self._given = models
+        self._measured = measured or {}
+
+    @cached_property
+    def _models(self) -> ModelSource:
+        return self._given or FittedModels(self._data)
 
     def predict(self, subject: QueriedWorkload, limits: Sequence[str]) -> Prediction:
         """What happens at these limits, written as ``200M`` or ``75%``.
 
         Raises:
-            ResultsError: no model can predict it.
+            ResultsError: no model can predict it, and it was not measured.
             UsageError: a share of an unknown demand, or no limit at all.
         """
-        model = self._models.for_workload(subject.curves, subject.network)
         demand = self._demand(subject)
         sizes = [limit_in_bytes(limit, demand) for limit in limits]
-        model.check(sizes, subject.network)
         edge = self._edge(subject, demand, subject.settings.get("swap_bytes"))
         fitted = self._fitted(subject)
-        viable = edge.least_bytes(0.5) if edge else None
-        unslowed = self._least_within(model, subject, UNSLOWED)
+        model = _OneModel(self._models_of, subject)
+        answers = WorkloadAnswers(
+            subject.curves,
+            self.measured(subject),
+            demand,
+            edge,
+            model.get,
+            lambda size: _is_outside(size, demand, fitted),
+        )
+        at = tuple(
+            answers.at(size, limit, self._layers(subject, size))
+            for size, limit in zip(sizes, limits, strict=True)
+        )
+        viable, sure = answers.least_bytes(0.5), answers.least_bytes(CONFIDENT)
+        if model.found:
+            unslowed = self._least_within(model.found, subject, UNSLOWED)
+        else:
+            unslowed = answers.unslowed_bytes(UNSLOWED)
+        finished = [float(c.limits[0]) for c in subject.curves if len(c.limits)]
+        tightest = min(finished, default=0.0)
         return Prediction(
             subject=subject,
-            model=model.name,
+            model=model.found.name if model.found else None,
             demand_bytes=demand,
             least_viable_bytes=viable,
-            sure_bytes=edge.least_bytes(CONFIDENT) if edge else None,
-            # A limit at which trials are killed is not "not slowed".
-            unslowed_bytes=None if unslowed is None else max(unslowed, viable or 0),
+            sure_bytes=None if sure is None else max(sure, viable or 0.0),
+            # Limits at which trials are killed, or tighter than all trials, are not "not slowed".
+            unslowed_bytes=None if unslowed is None else max(unslowed, viable or 0, tightest),
             fitted=fitted,
-            at=tuple(
-                LimitPrediction(
-                    limit_bytes=size,
-                    share=size / demand if demand else None,
-                    probability=edge.probability(size) if edge else None,
-                    extrapolated=_is_outside(size, demand, fitted),
-                    phases=tuple(_phase_time(model, curve, size) for curve in subject.curves),
-                    layers=self._layers(subject, size),
-                )
-                for size in sizes
-            ),
+            at=at,
         )
+
+    def measured(self, subject: QueriedWorkload) -> Sequence[MeasuredLimit]:
+        """The limits that were measured of a workload, ascending."""
+        return self._measured.get((str(subject.settings.get("sweep")), subject.workload), ())
+
+    def _models_of(self, subject: QueriedWorkload) -> WorkloadModel:
+        return self._models.for_workload(subject.curves, subject.network)
 
     def predict_curves(
         self, subject: QueriedWorkload, limit_bytes: FloatArray
@@ -150,7 +142,7 @@ class Predictor:
         Raises:
             ResultsError: no model can predict it.
         """
-        model = self._models.for_workload(subject.curves, subject.network)
+        model = self._models_of(subject)
         return [model.predict(curve, limit_bytes) for curve in subject.curves]
 
     def least_within(self, subject: QueriedWorkload, slowdown: float, phase: str) -> float | None:
@@ -159,7 +151,7 @@ class Predictor:
         Raises:
             ResultsError: no model can predict it.
         """
-        model = self._models.for_workload(subject.curves, subject.network)
+        model = self._models_of(subject)
         return self._least_within(model, subject, slowdown, phase)
 
     def least_viable(self, subject: QueriedWorkload, swap_bytes: float | None) -> float | None:
@@ -222,20 +214,30 @@ class Predictor:
         return tuple(added_layer_times(workload, device, limit_bytes))
 
 
-def _phase_time(model: WorkloadModel, curve: Curve, limit_bytes: float) -> PhaseTime:
-    found = model.predict(curve, np.array([limit_bytes, limit_bytes * MORE]))
-    here, wider = found.slowdown * found.unlimited_s
-    interval = found.interval
-    return PhaseTime(
-        network=curve.network,
-        phase=curve.phase,
-        seconds=float(here),
-        low_s=float(interval[0][0]) * found.unlimited_s if interval else None,
-        high_s=float(interval[1][0]) * found.unlimited_s if interval else None,
-        slowdown=float(found.slowdown[0]),
-        unlimited_s=found.unlimited_s,
-        saved_s=float(here - wider),
-    )
+class _OneModel:
+    """A workload's model, chosen once it is needed."""
+
+    def __init__(
+        self, choose: Callable[[QueriedWorkload], WorkloadModel], subject: QueriedWorkload
+    ) -> None:
+        self._choose, self._subject = choose, subject
+        self.found: WorkloadModel | None = None
+        self._reason: ResultsError | None = None
+
+    def get(self) -> WorkloadModel | None:
+        """The model; None where nothing tells times, but trials tell which limits kill.
+
+        Raises:
+            ResultsError: no model can predict it, and no trial ran below a limit.
+        """
+        if self.found is None and self._reason is None:
+            try:
+                self.found = self._choose(self._subject)
+            except ResultsError as error:
+                self._reason = error
+        if self._reason and not self._subject.was_killed:
+            raise self._reason
+        return self.found
 
 
 def _is_outside(

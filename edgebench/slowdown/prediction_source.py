@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.errors import ResultsError
+from edgebench.errors import ResultsError, WorkloadError
 from edgebench.identity import caller_identity
 from edgebench.results.planned_networks import may_have
 from edgebench.results.results import load
-from edgebench.slowdown.context import DeviceData, choose_device_data, with_trainings
+from edgebench.slowdown.answer import measured_limits
+from edgebench.slowdown.context import DeviceData, matching_device_data, with_trainings
+from edgebench.slowdown.models.fitted import OwnModels
 from edgebench.slowdown.other_device import (
     OtherDevice,
     TransferredModels,
@@ -19,7 +21,14 @@ from edgebench.slowdown.other_device import (
     device_of_file,
 )
 from edgebench.slowdown.prediction import Prediction, Predictor
-from edgebench.slowdown.query import WorkloadQuery, find_workloads, has_layer_tables
+from edgebench.slowdown.query import (
+    QueriedWorkload,
+    WorkloadQuery,
+    find_workloads,
+    has_layer_tables,
+    networks_in,
+    tried_workloads,
+)
 from edgebench.slowdown.stored_fits import StoredFits, is_stored
 from edgebench.slowdown.viability import LearntViability, viability_trials
 from edgebench.workloads.engines.registry import file_engine
@@ -29,12 +38,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from edgebench.results.results import Results
+    from edgebench.slowdown.curves import FloatArray
+    from edgebench.slowdown.models.base import CurvePrediction
 
 
 @dataclass(frozen=True)
 class PredictionSource:
     """What predictions are made from. ``results`` is None for stored fits.
 
+    ``data`` and ``predictor`` are of the kind of swap and the storage that most matching curves
+    have; ``others`` of the same device's others, where each curve is predicted by itself.
     ``warnings`` name what is missing or damaged.
     """
 
@@ -42,6 +55,7 @@ class PredictionSource:
     predictor: Predictor
     results: Results | None
     warnings: list[str]
+    others: tuple[tuple[DeviceData, Predictor], ...] = ()
 
     def predict(self, query: WorkloadQuery, limits: Sequence[str]) -> list[Prediction]:
         """Every workload of the query, at these limits; ``warnings`` name those without a model.
@@ -51,9 +65,9 @@ class PredictionSource:
             UsageError: not a limit.
         """
         found, errors = [], []
-        for one in find_workloads(self.data, query):
+        for one, predictor in self._asked(query):
             try:
-                found.append(self.predictor.predict(one, limits))
+                found.append(predictor.predict(one, limits))
             except ResultsError as error:
                 errors.append(error)
         if not found:
@@ -61,12 +75,42 @@ class PredictionSource:
         self.warnings.extend(f"left out: {error.what}" for error in errors)
         return found
 
+    def predict_curves(
+        self, subject: QueriedWorkload, limit_bytes: FloatArray
+    ) -> list[CurvePrediction]:
+        """Each of a predicted workload's curves at these limits, by its model.
+
+        Raises:
+            ResultsError: no model can predict it.
+        """
+        first = subject.curves[0]
+        for data, predictor in self._every:
+            if any(curve is first for curve in (*data.curves, *data.killed)):
+                return predictor.predict_curves(subject, limit_bytes)
+        return self.predictor.predict_curves(subject, limit_bytes)
+
+    @property
+    def _every(self) -> list[tuple[DeviceData, Predictor]]:
+        return [(self.data, self.predictor), *self.others]
+
+    def _asked(self, query: WorkloadQuery) -> list[tuple[QueriedWorkload, Predictor]]:
+        """The workloads with what predicts them: all that ran below limits, else what most had."""
+        found = [
+            (one, predictor)
+            for data, predictor in self._every
+            for one in tried_workloads(data, query)
+        ]
+        if found:
+            return found
+        return [(one, self.predictor) for one in find_workloads(self.data, query)]
+
 
 def source_of(
     path: Path,
     query: WorkloadQuery,
     device: str | None = None,
     swap_kind: str | None = None,
+    storage: str | None = None,
 ) -> PredictionSource:
     """The results at or below a path, or the fits stored there, with the queried layer tables.
 
@@ -78,19 +122,28 @@ def source_of(
     """
     if is_stored(path):
         fits = StoredFits(path)
-        predictor = Predictor(fits.data, LearntViability((), fits.data), fits)
+        predictor = Predictor(fits.data, LearntViability((), fits.data), fits, fits.measured)
         return PredictionSource(fits.data, predictor, None, [])
     network, tables = query.network, None
     if network and query.reference and not may_have(path, network):
         # Refused before all results are read, if it can't be built.
         tables = _described(network, query)
     results, no_tables = with_trainings(load(path))
-    known, lacking = choose_device_data(results, device, swap_kind)
-    known = known.with_tables(tables) if tables else _with_layers(known, query)
-    viability = LearntViability(viability_trials(results), known)
-    left_out = viability.measured.left_out_words
+    groups, lacking = matching_device_data(results, device, swap_kind, storage)
+    if tables:
+        groups[0] = groups[0].with_tables(tables)
+    elif not any(tried_workloads(data, query) for data in groups):
+        groups[0] = _with_layers(groups, query)
+    trials, measured = viability_trials(results), measured_limits(results)
+    viabilities = [LearntViability(trials, data) for data in groups]
+    first, *others = [
+        # To fit all models takes minutes for each kind of swap and storage.
+        (data, Predictor(data, viability, OwnModels(data) if n else None, measured))
+        for n, (data, viability) in enumerate(zip(groups, viabilities, strict=True))
+    ]
+    left_out = viabilities[0].measured.left_out_words
     warnings = [*results.warnings, *lacking, *no_tables, *left_out]
-    return PredictionSource(known, Predictor(known, viability), results, warnings)
+    return PredictionSource(*first, results, warnings, tuple(others))
 
 
 def elsewhere(
@@ -105,7 +158,7 @@ def elsewhere(
     if source.results is None:
         raise ResultsError(
             "stored fits are of one device",
-            remedy="edgebench predict results --on raspberry-pi-4-4g",
+            remedy="name their sweep: --results results --on raspberry-pi-4-4g",
         )
     here = source.data.context.calibration
     if constants is not None:
@@ -122,16 +175,19 @@ def elsewhere(
     return found, device
 
 
-def _with_layers(data: DeviceData, query: WorkloadQuery) -> DeviceData:
-    """The data with the queried network's layer table, if it is not among the measured ones."""
-    network = query.network
-    if network is None:
+def _with_layers(groups: Sequence[DeviceData], query: WorkloadQuery) -> DeviceData:
+    """The first group with the queried network's layer table, which is not among its own."""
+    data, network = groups[0], query.network
+    if network is None or (has_layer_tables(data, network) and not file_engine(network)):
         return data
-    if any(query.fits(curve) and len(curve.limits) for curve in data.curves):
-        return data
-    if has_layer_tables(data, network) and not file_engine(network):
-        return data
-    return data.with_tables(_described(network, query))
+    try:
+        return data.with_tables(_described(network, query))
+    except WorkloadError as error:
+        if query.reference:
+            raise
+        known = f"measured here: {', '.join(networks_in(groups))}"
+        remedy = "; ".join(filter(None, (error.remedy, known)))
+        raise WorkloadError(error.what, where=error.where, remedy=remedy) from None
 
 
 def _described(network: str, query: WorkloadQuery) -> Mapping[str, Sequence[Mapping[str, Any]]]:

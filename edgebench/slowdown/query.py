@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,11 @@ class QueriedWorkload:
         return any(len(curve.limits) for curve in self.curves)
 
     @property
+    def was_killed(self) -> bool:
+        """Whether it has trials below limits, and none of them finished."""
+        return not self.was_run and any(curve.lost_bytes for curve in self.curves)
+
+    @property
     def has_unlimited(self) -> bool:
         """Whether each of its phases has unlimited trials."""
         return all(len(curve.unlimited_seconds) for curve in self.curves)
@@ -122,7 +127,7 @@ class QueriedWorkload:
     @property
     def origin(self) -> str:
         """What it is predicted from."""
-        if self.was_run:
+        if self.was_run or self.was_killed:
             return "its own trials"
         if self.has_unlimited:
             return "its layers and its unlimited trials"
@@ -135,20 +140,29 @@ def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorklo
     Raises:
         ResultsError: no network was named and no workload matches; or its layers are unknown.
     """
-    groups: dict[str, list[Curve]] = {}
-    for curve in data.curves:
-        if query.fits(curve):
-            groups.setdefault(curve.trials_key, []).append(curve)
-    found = [QueriedWorkload(tuple(_in_order(group))) for group in groups.values()]
+    found = tried_workloads(data, query) or _matching(data.curves, query)
     if found:
-        # Of workloads that ran both below limits and not, the first are asked about.
-        return [one for one in found if one.was_run] or found
+        return found
     if query.network is None:
         raise ResultsError(
             "no trial here is of such a workload",
-            remedy="name a network to have it predicted: --network resnet18",
+            remedy="name a network to have it predicted: edgebench predict resnet18",
         )
     return [_without_trials(data, query, query.network)]
+
+
+def tried_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkload]:
+    """The workloads that match and have trials below limits, finished or not."""
+    found = [one for one in _matching(data.curves, query) if one.was_run]
+    return [*found, *_matching(data.killed, query)]
+
+
+def _matching(curves: Iterable[Curve], query: WorkloadQuery) -> list[QueriedWorkload]:
+    groups: dict[str, list[Curve]] = {}
+    for curve in curves:
+        if query.fits(curve):
+            groups.setdefault(curve.trials_key, []).append(curve)
+    return [QueriedWorkload(tuple(_in_order(group))) for group in groups.values()]
 
 
 def has_layer_tables(data: DeviceData, network: str) -> bool:
@@ -161,15 +175,20 @@ def _in_order(curves: Sequence[Curve]) -> list[Curve]:
     return sorted(curves, key=lambda curve: (curve.network, order[curve.phase]))
 
 
+def networks_in(groups: Iterable[DeviceData]) -> list[str]:
+    """The networks that have trials, pipelines among them."""
+    every = (curve for data in groups for curve in (*data.curves, *data.killed))
+    return sorted({curve.workload_network for curve in every})
+
+
 def _without_trials(data: DeviceData, query: WorkloadQuery, network: str) -> QueriedWorkload:
     """The workload of the query; settings that it leaves open are the most common ones."""
     if not has_layer_tables(data, network):
-        names = sorted({curve.workload_network for curve in data.curves})
-        guess = did_you_mean(network, names)
-        raise ResultsError(
-            f"the layers of {network!r} are unknown",
-            remedy=f"did you mean {guess!r}?" if guess else "check the name's spelling",
-        )
+        known = networks_in([data])
+        guess = did_you_mean(network, known)
+        remedy = f"did you mean {guess!r}?" if guess else "check the name's spelling"
+        remedy += f"; measured here: {', '.join(known)}" if known else ""
+        raise ResultsError(f"the layers of {network!r} are unknown", remedy=remedy)
     like = by_engine(data.curves).get(TORCH, [])
     settings = {**_USUAL, **_most_common(like), **query.settings}
     settings |= {"device": data.device, "swap_kind": data.swap_kind, "pipeline": network}

@@ -17,6 +17,7 @@ import numpy as np
 from edgebench.errors import ResultsError
 from edgebench.results.derived import file_stem, write_derived
 from edgebench.safe_reading import read_file
+from edgebench.slowdown.answer import measured_by_curves
 from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import LEVEL, MODEL_SCHEMA, Fit, Parameter
@@ -152,6 +153,14 @@ class StoredFits:
             raise ResultsError("no fits here", where=str(path), remedy="edgebench fit")
         pairs = [_read(file, _curve_and_model) for file in files]
         self._own = {curve.key: fitted for curve, fitted in pairs}
+        groups: dict[str, list[Curve]] = {}
+        for curve, _ in pairs:
+            groups.setdefault(curve.workload, []).append(curve)
+        #: What was measured, as far as the fits tell.
+        self.measured = {
+            (str(own[0].settings.get("sweep")), workload): measured_by_curves(own)
+            for workload, own in groups.items()
+        }
         curves = tuple(curve for curve, _ in pairs)
         about = curves[0].settings
         self.data = DeviceData(
@@ -236,15 +245,18 @@ def fit_from_json(data: Mapping[str, Any]) -> Fit:
 def _curve(data: Mapping[str, Any]) -> Curve:
     """The curve as its medians, which is all that was stored of it."""
     about = data["data"]
+    settings = data["settings"]
     limits, medians = (np.array(about[key]) for key in ("limits_bytes", "median_slowdowns"))
     unlimited = np.array([about["unlimited_s"]])
     return Curve(
         data["network"],
         data["phase"],
-        data["settings"],
+        settings,
         limits,
         medians * unlimited,
         unlimited,
         about["demand_bytes"],
         {outcome: tuple(at) for outcome, at in about["lost_bytes"].items()},
+        # Its id is not stored; this is the same for the curves of one workload.
+        workload=_digest([settings.get("pipeline") or data["network"], settings]),
     )

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 #: Slowdowns whose limits are reported.
 _FACTORS = (1.1, 2.0, 10.0)
 _STEPS = 400
-#: With a larger mean error nothing is predicted between the limits tried.
+#: With a larger mean error no limit is named at which the slowdown passes a factor.
 _TOO_FAR = 0.25
 
 
 def model_sentences(fits: CurveFits) -> list[str]:
-    """The best model of one curve, its error, and the limits at which its slowdown passes a factor.
+    """What interpolates one curve, its error, and the limits where its slowdown passes a factor.
 
-    Only limits between those that were tried count.
+    Only limits between those that were tried count. Models of the device, which ``edgebench fit``
+    and ``predict`` have too, are not fitted for it: that takes minutes for a large sweep.
     """
     best = fits.best
     if best is None or best.errors is None:
@@ -31,11 +32,11 @@ def model_sentences(fits: CurveFits) -> list[str]:
     limits = fits.curve.limits
     low, high = format_size(float(limits[0])), format_size(float(limits[-1]))
     said = [
-        f"Between {low} and {high} the model “{best.model.name}” predicts best: at limits left out "
-        f"of the fit its mean error is {best.errors.mape:.0%} of the time."
+        f"Between {low} and {high} the model “{best.model.name}” interpolates: it misses the time "
+        f"at a limit left out of its fit by {best.errors.mape:.0%} on average."
     ]
     if best.errors.mape > _TOO_FAR:
-        return [*said, "That error is too large to predict between the limits tried: add limits."]
+        return [*said, "More limits make that error smaller."]
     # A slowdown smaller than the error may be none.
     known = [(f, at) for f, at in _slowdown_limits(fits, best) if f > 1 + best.errors.mape]
     found = [f"{factor:g} at about {format_size(at)}" for factor, at in known]

@@ -48,7 +48,7 @@ QUICKLY = [
 SLOWLY = [
     (("fit", QUICK), "alexnet needs 462.7 MiB; its first round takes 8.5 s longer at 40%"),
     (
-        ("predict", QUICK, "--network", "alexnet", "--memory", "300M"),
+        ("predict", "alexnet", "--results", QUICK, "--memory", "300M"),
         "alexnet with 300.0 MiB takes ",
     ),
     (("layers", "alexnet", "--from", QUICK, "--no-figure"), "alexnet needs 462.7 MiB; takes 26"),

@@ -57,7 +57,7 @@ def test_a_sweep_of_a_file(
         told = record.settings
         assert (told["networks"], told["engine"], told["schedule"]) == ([file], engine, schedule)
     assert file in read("show", folder, "--json")
-    asked = ("predict", folder, "--memory", "200M", "--network")
+    asked = ("predict", "--results", folder, "--memory", "200M")
     assert file in read(*asked, file)
     with pytest.raises(EdgebenchError, match=r"other\.onnx was not measured"):
         read(*asked, "other.onnx")

@@ -87,7 +87,7 @@ CALLS = [
     call("data cifar10 --folder OUT", "torch", codes=(1,)),
     call("reconcile SWEEP", "plot"),
     call("fit SWEEP", "plot"),
-    call("predict SWEEP --memory 100M", "plot"),
+    call("predict --results SWEEP --memory 100M", "plot"),
     call("batch lenet --memory 1G --most 2 --results OUT", "torch", cgroup=True, costly=True),
     call("advise lenet --memory 1G --results OUT", "plot", "torch", cgroup=True, costly=True),
     call("advise --memory 200M --results OUT -- true", "plot", cgroup=True, costly=True),

@@ -46,7 +46,7 @@ VERBS = {
     "layers": "layers --from FOLDER",
     "reconcile": "reconcile FOLDER",
     "study": "show FOLDER --study",
-    "predict": "predict FOLDER --memory 80M",
+    "predict": "predict --results FOLDER --memory 80M",
     "fit": "fit FOLDER",
     "plot": "plot FOLDER",
     "report": "report FOLDER --markdown",

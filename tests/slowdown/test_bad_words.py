@@ -65,9 +65,9 @@ def refused(told: Told, code: int, *fragments: str) -> None:
 
 def test_no_results(say: Say, tmp_path: Path):
     """A folder that isn't there and one that holds nothing are told apart, with what to type."""
-    for verb in ("fit", "predict"):
-        refused(say(verb, tmp_path / "nowhere"), 1, "no such folder", "edgebench run")
-        refused(say(verb, tmp_path), 1, "no results here", "edgebench run")
+    for words in (["fit"], ["predict", "--results"]):
+        refused(say(*words, tmp_path / "nowhere"), 1, "no such folder", "edgebench run")
+        refused(say(*words, tmp_path), 1, "no results here", "edgebench run")
 
 
 @pytest.mark.heavy
@@ -81,9 +81,9 @@ def test_sweeps_that_say_nothing_of_slowdown(say: Say, tmp_path: Path):
     for name, shape in shapes.items():
         make(tmp_path / name, shape)
     refused(say("fit", tmp_path / "one"), 1, "too few limits", "memory = {from")
-    for verb in ("fit", "predict"):
-        refused(say(verb, tmp_path / "none"), 1, "only unlimited trials", "memory =")
-    refused(say("predict", tmp_path / "killed"), 1, "no trial finished below a limit", "swap")
+    for words in (["fit"], ["predict", "--results"]):
+        refused(say(*words, tmp_path / "none"), 1, "only unlimited trials", "memory =")
+    refused(say("fit", tmp_path / "killed"), 1, "no trial finished below a limit", "swap")
 
 
 @pytest.mark.heavy
@@ -103,17 +103,17 @@ def test_words_that_make_no_sense_to_predict(
     say: Say, root: Path, words: tuple[str, ...], fragments: tuple[str, ...]
 ):
     """Limits that are none and choices that aren't there end with 2, before anything is read."""
-    refused(say("predict", root, "--network", "vgg11", *words), 2, *fragments)
+    refused(say("predict", "vgg11", "--results", root, *words), 2, *fragments)
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "fragments"),
     [
-        (("--network", "resnet19"), ("no network 'resnet19'", "did you mean 'resnet1")),
-        (("--network", "nets:fails"), ("no weights today", "in your own code", "fix your code")),
-        (("--network", "nets:greed"), ("module nets has no 'greed'", "nets:greedy")),
-        (("--network", "torn:make"), ("SyntaxError in your own code",)),
+        (("resnet19",), ("no network 'resnet19'", "did you mean 'resnet1")),
+        (("nets:fails",), ("no weights today", "in your own code", "fix your code")),
+        (("nets:greed",), ("module nets has no 'greed'", "nets:greedy")),
+        (("torn:make",), ("SyntaxError in your own code",)),
         (("--device", "orin"), ("no results of device 'orin'", "jetson-nano")),
     ],
 )
@@ -129,7 +129,7 @@ def test_networks_and_devices_that_are_not_there(
     (tmp_path / "nets.py").write_text(NETS)
     (tmp_path / "torn.py").write_text("def make(:\n")
     monkeypatch.chdir(tmp_path)
-    refused(say("predict", root, "--memory", "90M", *words), 1, *fragments)
+    refused(say("predict", "--results", root, "--memory", "90M", *words), 1, *fragments)
 
 
 @pytest.mark.parametrize(
@@ -150,16 +150,18 @@ def test_fits_that_are_damaged(
     if isinstance(change, dict):
         change = json.dumps({**json.loads(whole.read_text()), **change})
     file.write_text(change)
-    refused(say("predict", file, "--memory", "90M"), 1, fragment, "one.json", "fit again")
+    refused(
+        say("predict", "--results", file, "--memory", "90M"), 1, fragment, "one.json", "fit again"
+    )
 
 
 def test_fits_that_are_not_there_or_not_enough(say: Say, fitted: Path, tmp_path: Path):
     """An empty folder of fits, a network that was not fitted, and a figure without trials."""
     (tmp_path / "fits").mkdir()
-    refused(say("predict", tmp_path / "fits"), 1, "no fits here", "edgebench fit")
+    refused(say("predict", "--results", tmp_path / "fits"), 1, "no fits here", "edgebench fit")
     (folder,) = fitted.glob("*/*/fits")
-    refused(say("predict", folder, "--network", "vgg11"), 1, "vgg11")
-    refused(say("predict", folder, "--figure", "--memory", "90M"), 2, "can't be drawn")
+    refused(say("predict", "vgg11", "--results", folder), 1, "vgg11")
+    refused(say("predict", "--results", folder, "--figure", "--memory", "90M"), 2, "can't be drawn")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_a_calibration_that_is_damaged(say: Say, tmp_path: Path, text: str, frag
     """It is warned of, and networks that were run are still told."""
     make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",)))
     calibration_path(tmp_path, DEVICE, "file").write_text(text)
-    code, out, err = say("predict", tmp_path, "--network", "alexnet", "--memory", "90M")
+    code, out, err = say("predict", "alexnet", "--results", tmp_path, "--memory", "90M")
     assert code == 0
     assert "alexnet" in out
     assert "warning: " in err
@@ -183,7 +185,7 @@ def test_a_calibration_that_is_damaged(say: Say, tmp_path: Path, text: str, frag
 
 def test_swap_that_was_never_calibrated(say: Say, root: Path):
     """Constants with one kind of swap say nothing of another: how to get them."""
-    told = say("predict", root, "--network", "vgg11", "--swap-kind", "zram")
+    told = say("predict", "vgg11", "--results", root, "--swap-kind", "zram")
     refused(told, 1, "no calibration of device jetson-nano with swap of kind zram", "zram:1G")
 
 
@@ -245,6 +247,6 @@ def test_a_calibration_of_another_device_is_not_used(say: Say, tmp_path: Path):
     make(tmp_path, replace(SHAPE, networks={"alexnet": 4, "vgg11": 5}))
     path = save_calibration(calibration("orin"), tmp_path)
     calibration_path(tmp_path, DEVICE, "file").write_bytes(path.read_bytes())
-    code, _, err = say("predict", tmp_path, "--network", "alexnet", "--memory", "90M")
+    code, _, err = say("predict", "alexnet", "--results", tmp_path, "--memory", "90M")
     assert code == 0
     assert "calibration of device orin" in err

@@ -15,7 +15,7 @@ from edgebench.errors import ResultsError, UsageError
 from edgebench.slowdown.calibration.board_file import board_text
 from edgebench.slowdown.calibration.device import Constant, calibration_path, save_calibration
 from edgebench.slowdown.other_device import WIDER, device_of_board, device_of_file
-from edgebench.slowdown.prediction import PhaseTime
+from edgebench.slowdown.answer import PhaseTime
 from edgebench.slowdown.prediction_source import PredictionSource, elsewhere, source_of
 from edgebench.slowdown.query import workload_query
 
@@ -112,8 +112,8 @@ def test_a_speed_declared_here_is_not_the_boards():
 @pytest.mark.heavy
 def test_nothing_was_run_there_and_that_is_said(root: Path):
     """The board's memory is the limit; the answer says where each constant is from."""
-    words = ("--network", "resnet18", "--schedule", "bulk", "--on", "raspberry-pi-zero-2w")
-    told = " ".join(run(predict, root, *words).split())
+    words = ("resnet18", "--schedule", "bulk", "--on", "raspberry-pi-zero-2w")
+    told = " ".join(run(predict, "--results", root, *words).split())
     left = find_board("raspberry-pi-zero-2w").left_bytes
     assert f"with {left >> 20}.0 MiB takes" in told
     assert "constants of raspberry-pi-zero-2w, where nothing was run" in told
@@ -123,7 +123,7 @@ def test_nothing_was_run_there_and_that_is_said(root: Path):
 
 def test_what_can_not_be_asked_says_why(root: Path, tmp_path: Path):
     """Both at once, no file, no constants in it, no such board, no calibration here."""
-    both = said(predict, root, "--on", "jetson-nano-4g", "--constants", "x.json")
+    both = said(predict, "--results", root, "--on", "jetson-nano-4g", "--constants", "x.json")
     assert "give either --on or --constants" in both
     here = calibration()
     with pytest.raises(ResultsError, match="can't be read"):

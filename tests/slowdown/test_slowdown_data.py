@@ -103,7 +103,7 @@ def test_fit_prints_every_model_and_keeps_the_fits(tmp_path: Path):
     assert done.exit_code == 0, done.output
     for word in (*MODELS, "not fitted: simulated: the device is not calibrated"):
         assert word in done.stdout
-    assert f"next: edgebench predict {path}" in done.stderr
+    assert f"next: edgebench predict --results {path}" in done.stderr
     files = {file.stem: json.loads(file.read_text()) for file in (path / "fits").iterdir()}
     assert not any(name.startswith("all-curves-") for name in files)
     assert len(files) == 4

@@ -54,12 +54,12 @@ def test_what_has_no_limit_is_not_left_out_of_a_fit(both: Path):
 def test_its_measured_time_is_what_is_multiplied(both: Path):
     """The prediction's unlimited time is the median of its trials, not a guess from its layers."""
     measured = {one.phase: one.unlimited_s for one in unlimited_curves(load(both))}
-    (one,) = predicted(both, "--network", "resnet50", "--memory", "150M")
+    (one,) = predicted("resnet50", "--results", both, "--memory", "150M")
     assert not one["was_run"]
     times = {time["phase"]: time["unlimited_s"] for time in one["at"][0]["phases"]}
     assert times["load"] == pytest.approx(measured["load"], rel=0.5)
     assert set(times) == {"load", "first", "total"}
-    told = run(predict, both, "--network", "resnet50", "--memory", "150M")
+    told = run(predict, "resnet50", "--results", both, "--memory", "150M")
     assert "from its layers and its unlimited trials" in " ".join(told.split())
     assert "measured without a limit alone" in told
 
@@ -67,7 +67,7 @@ def test_its_measured_time_is_what_is_multiplied(both: Path):
 @pytest.mark.heavy
 def test_without_a_named_network_only_limited_ones_are_told(both: Path):
     """A folder's predictions are of the workloads that were run below limits."""
-    found = predicted(both, "--memory", "150M")
+    found = predicted("--results", both, "--memory", "150M")
     assert {one["network"] for one in found} == {"alexnet", "vgg11"}
 
 
@@ -75,7 +75,7 @@ def test_unlimited_trials_and_constants_are_enough(tmp_path: Path):
     """Nothing ran below a limit: with a calibration it is simulated from its measured time."""
     make(tmp_path, ALONE)
     save_calibration(calibration(), tmp_path)
-    (one,) = predicted(tmp_path, "--memory", "150M")
+    (one,) = predicted("--results", tmp_path, "--memory", "150M")
     assert one["network"] == "resnet50"
     assert one["at"][0]["phases"][-1]["slowdown"] >= 1
 
@@ -84,7 +84,9 @@ def test_a_workload_that_no_model_predicts_is_left_out_and_named(tmp_path: Path)
     """One limit above the demand is no curve: others are predicted, a warning has its name."""
     make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",)))
     make(tmp_path, replace(ALONE, limits=(None, 400)))
-    done = CliRunner().invoke(predict, [str(tmp_path), "--memory", "150M"], catch_exceptions=False)
+    done = CliRunner().invoke(
+        predict, ["--results", str(tmp_path), "--memory", "150M"], catch_exceptions=False
+    )
     assert done.exit_code == 0
     assert "alexnet" in done.stdout
     assert "left out: no model can predict resnet50" in " ".join(done.stderr.split())

@@ -32,7 +32,9 @@ def sweep_on(root: Path, generations: dict[str, Any] | None) -> Path:
 def test_a_kernel_with_generations_is_named_by_predict(tmp_path: Path):
     """On stderr, with the device's name and the kernel's switch; once, whatever the swap was."""
     path = sweep_on(tmp_path, {"enabled": True, "min_ttl_ms": 0})
-    said = CliRunner().invoke(predict, [str(path), "--memory", "90M"], catch_exceptions=False)
+    said = CliRunner().invoke(
+        predict, ["--results", str(path), "--memory", "90M"], catch_exceptions=False
+    )
     told = " ".join(said.stderr.split())
     assert told.count(TOLD) == 1
     assert "jetson-nano uses the multi-generation LRU (/sys/kernel/mm/lru_gen/enabled)" in told

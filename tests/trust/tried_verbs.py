@@ -104,7 +104,9 @@ WRITERS: dict[str, Callable[[], None]] = {
     "plot": verb("plot", "results"),
     "report": verb("report", "results", "--markdown"),
     "layers": verb("layers", "--from", "results"),
-    "predict": verb("predict", "results", "--memory", "80M", "--figure", "--device", "board"),
+    "predict": verb(
+        "predict", "--results", "results", "--memory", "80M", "--figure", "--device", "board"
+    ),
     "export": verb("export", "results", "-o", "trials.csv"),
     "trace": verb("export", "results", "--format", "trace", "-o", "trace.json"),
     "measure": under_sudo("measure", "--samples", "kept.npz", "--", "/bin/true"),

@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 from edgebench.report.figures import naming, scales, style
 from edgebench.slowdown.curves import WHOLES
 from edgebench.slowdown.models.base import LEVEL
+from edgebench.slowdown.models.measured import MeasuredLine
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from edgebench.results.results import Results
     from edgebench.slowdown.curves import Curve
     from edgebench.slowdown.models.base import CurvePrediction
-    from edgebench.slowdown.prediction import Prediction, Predictor
+    from edgebench.slowdown.prediction import Prediction
+    from edgebench.slowdown.prediction_source import PredictionSource
 
 _HEIGHT_IN = 4.3
 _FINE = 240
@@ -31,31 +33,31 @@ _MOST_PANELS = 5
 
 
 def draw_predictions(
-    results: Results, found: Sequence[Prediction], predictor: Predictor, folder: Path
+    results: Results, found: Sequence[Prediction], source: PredictionSource, folder: Path
 ) -> list[Path]:
     """Draw each prediction into the folder's ``figures/``; the files.
 
     Raises:
         ResultsError: the folder can't be written.
     """
-    return naming.write_figures(figures(results, found, predictor), folder)
+    return naming.write_figures(figures(results, found, source), folder)
 
 
 def figures(
-    results: Results, found: Sequence[Prediction], predictor: Predictor
+    results: Results, found: Sequence[Prediction], source: PredictionSource
 ) -> Iterator[naming.NamedFigure]:
     """One figure a workload, a panel a phase."""
     for one in found:
         settings, network = one.subject.settings, one.subject.network
         stem = naming.stem_of("prediction", settings, network, settings.get("schedule"))
         limits = _range(one)
-        predicted = predictor.predict_curves(one.subject, limits)
+        predicted = source.predict_curves(one.subject, limits)
         pairs = list(zip(one.subject.curves, predicted, strict=True))
         if len(pairs) > _MOST_PANELS:
             pairs = [(curve, own) for curve, own in pairs if curve.phase in WHOLES]
         how = "measured before" if one.subject.was_run else "not measured"
         title = f"Predicted slowdown of {naming.title_of(network)}"
-        words = naming.subtitle(settings, how, f"by {one.model}")
+        words = naming.subtitle(settings, how, f"by {one.model}" if one.model else "")
         figure = style.new_figure(title, words, results, _HEIGHT_IN)
         row = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
         for axes, (curve, own) in zip(row, pairs, strict=True):
@@ -91,7 +93,7 @@ def _panel(
     axis.apply(axes)
     axes.set_title(style.PHASE_TITLES[curve.answer])
     axes.axhline(1, color=style.MUTED, linewidth=0.8, zorder=1)
-    colour = style.model_looks(one.model)["color"]
+    colour = style.model_looks(one.model or MeasuredLine.name)["color"]
     sizes = limits / MIB
     axes.plot(sizes, predicted.slowdown, color=colour, lw=1.7, zorder=3)
     if predicted.interval is not None:
@@ -118,7 +120,7 @@ def _shade(axes: Axes, one: Prediction, lowest: float) -> None:
 
 
 def _keys(one: Prediction) -> list[Artist]:
-    colour = style.model_looks(one.model)["color"]
+    colour = style.model_looks(one.model or MeasuredLine.name)["color"]
     keys: list[Artist] = [
         Line2D([], [], color=colour, lw=1.7, marker="o", ms=5.5, mec="white", label="predicted"),
         Patch(color=colour, alpha=0.2, lw=0, label=f"its {LEVEL:.0%} interval"),

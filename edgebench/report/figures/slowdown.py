@@ -1,4 +1,4 @@
-"""Figure of slowdown by limit: a panel per phase, with the best model and its 90 % interval."""
+"""Figure of slowdown by limit: a panel per phase, with a model and its 90 % interval."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _keys(group: Sequence[Curve], walked: bool, needed: dict[float, str]) -> lis
         mark = Line2D([], [], marker="o", mfc="none", ms=5, ls="", label="on the way up")
         mark.set_markeredgecolor(style.MUTED)
         keys.append(mark)
-    keys.append(Line2D([], [], color=style.MUTED, lw=1.7, label="best model"))
+    keys.append(Line2D([], [], color=style.MUTED, lw=1.7, label="model"))
     keys.append(Patch(color=style.MUTED, alpha=0.2, lw=0, label=f"its {LEVEL:.0%} interval"))
     if any(curve.demand_bytes is not None for curve in group):
         keys.append(scales.demand_key())

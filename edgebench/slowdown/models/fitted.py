@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -130,6 +131,25 @@ class FittedModels:
             return above
         why = "; ".join(dict.fromkeys([*reversed(unfitted), *reasons]))
         raise ResultsError(f"no model can predict {name}: {why}", remedy=NO_MODEL_REMEDY)
+
+
+class OwnModels:
+    """The models of single curves. All models of the device are fitted only where one has none."""
+
+    def __init__(self, data: DeviceData) -> None:
+        self._data = data
+
+    def for_workload(self, curves: Sequence[Curve], name: str) -> WorkloadModel:
+        """The curves' own models; where a curve has none, as :class:`FittedModels`.
+
+        Raises:
+            ResultsError: none can predict it, with the reasons.
+        """
+        return _own_models(curves) or self._every.for_workload(curves, name)
+
+    @cached_property
+    def _every(self) -> FittedModels:
+        return FittedModels(self._data)
 
 
 def _fitted(curves: Sequence[Curve], context: Context) -> tuple[list[FittedModel], list[str]]:
