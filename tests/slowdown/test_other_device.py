@@ -12,10 +12,10 @@ from edgebench.boards.board import find_board
 from edgebench.boards.storage import StorageSpeed
 from edgebench.cli.predict import predict
 from edgebench.errors import ResultsError, UsageError
+from edgebench.slowdown.answer import PhaseTime
 from edgebench.slowdown.calibration.board_file import board_text
 from edgebench.slowdown.calibration.device import Constant, calibration_path, save_calibration
 from edgebench.slowdown.other_device import WIDER, device_of_board, device_of_file
-from edgebench.slowdown.answer import PhaseTime
 from edgebench.slowdown.prediction_source import PredictionSource, elsewhere, source_of
 from edgebench.slowdown.query import workload_query
 
