@@ -18,7 +18,7 @@ from evaluation.viability_scores import (
 )
 from steady_bytes import MANY_BYTES
 
-from edgebench.slowdown.context import CannotPredictError, choose_device_data, device_data
+from edgebench.slowdown.context import CannotPredictError, device_data, matching_device_data
 from edgebench.slowdown.simulator.profile import profile, workload_for
 from edgebench.slowdown.viability import (
     ViabilityTrial,
@@ -161,7 +161,7 @@ def edges_score(results: Results) -> dict[str, Any]:
 
     The rule, "limit + swap ≥ demand", knows the measured demand.
     """
-    data, _ = choose_device_data(results)
+    data = matching_device_data(results)[0][0]
     known = conclusive_trials(viability_trials(results))
     judged: list[ViabilityPrediction] = []
     edges: list[ViabilityEdge] = []

@@ -43,7 +43,7 @@ _CLIFF = 2.0
 _ENDS = ("ok", *TOO_TIGHT, "accelerator-oom")
 
 
-class Doubt(str, Enum):
+class AnswerDoubt(str, Enum):
     """Why an answer is less sure than others of its kind."""
 
     #: The limit lies outside the range of all trials.
@@ -186,7 +186,7 @@ class Answer:
     ended: int = 0
     phases: tuple[PhaseTime, ...] = ()
     layers: tuple[AddedLayerTime, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[AnswerDoubt, ...] = ()
 
     @property
     def viable(self) -> bool:
@@ -196,7 +196,7 @@ class Answer:
     @property
     def extrapolated(self) -> bool:
         """Whether the limit lies outside the range of all trials."""
-        return Doubt.EXTRAPOLATED in self.doubts
+        return AnswerDoubt.EXTRAPOLATED in self.doubts
 
     def phase(self, name: str) -> PhaseTime | None:
         """The first of this name."""
@@ -255,10 +255,10 @@ class WorkloadAnswers:
         viable = probability is None or probability >= 0.5
         phases = self._times(limit_bytes) if viable else ()
         doubts = {
-            Doubt.EXTRAPOLATED: kind == "simulated" and self._is_outside(limit_bytes),
-            Doubt.KILLS_VARY: bool(tighter and wider and tighter.share > wider.share),
-            Doubt.CLIFF: kind == "between" and any(map(_is_cliff, phases)),
-            Doubt.NO_TIME: viable and not phases,
+            AnswerDoubt.EXTRAPOLATED: kind == "simulated" and self._is_outside(limit_bytes),
+            AnswerDoubt.KILLS_VARY: bool(tighter and wider and tighter.share > wider.share),
+            AnswerDoubt.CLIFF: kind == "between" and any(map(_is_cliff, phases)),
+            AnswerDoubt.NO_TIME: viable and not phases,
         }
         return Answer(
             kind=kind,
@@ -288,8 +288,8 @@ class WorkloadAnswers:
         tighter = [one for one in self._limited if one.limit_bytes < here.limit_bytes]
         viable, vary = here.share >= 0.5, 0 < here.share < 1
         doubts = {
-            Doubt.ONE_TRIAL: here.ended == 1,
-            Doubt.KILLS_VARY: vary or any(one.share > here.share for one in tighter),
+            AnswerDoubt.ONE_TRIAL: here.ended == 1,
+            AnswerDoubt.KILLS_VARY: vary or any(one.share > here.share for one in tighter),
         }
         return Answer(
             kind="measured",

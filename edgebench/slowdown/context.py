@@ -208,14 +208,6 @@ def _group_of(curve: Curve) -> tuple[str, str, str]:
     return str(at["device"]), str(at.get("swap_kind", "none")), str(at.get("storage", AS_IS))
 
 
-def choose_device_data(
-    results: Results, device: str | None = None, swap_kind: str | None = None
-) -> tuple[DeviceData, list[str]]:
-    """The first of :func:`matching_device_data`, and its warnings."""
-    found, warnings = matching_device_data(results, device, swap_kind)
-    return found[0], warnings
-
-
 def matching_device_data(
     results: Results,
     device: str | None = None,

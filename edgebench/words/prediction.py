@@ -9,7 +9,6 @@ from edgebench.boards.storage import AS_IS, storage_words
 from edgebench.kills import OBSERVER_EFFECT
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.workload_key import brief_names
-from edgebench.slowdown.answer import Doubt
 from edgebench.units import format_duration, format_size, times_as_long
 from edgebench.words.outcomes import outcome_words
 
@@ -219,6 +218,8 @@ def _least(one: Prediction) -> str:
 
 def prediction_notes(one: Prediction) -> Iterator[str]:
     """What the marks in the table mean, and why its answers are in doubt."""
+    from edgebench.slowdown.answer import AnswerDoubt
+
     if any(at.extrapolated for at in one.at):
         known = "no trial under a limit is known"
         if one.fitted:
@@ -229,9 +230,9 @@ def prediction_notes(one: Prediction) -> Iterator[str]:
         yield f"not viable: below {least} it is more likely killed than not"
     if {at.kind for at in one.at} > {"measured"}:
         yield "limits with a number of trials were measured"
-    if any(Doubt.CLIFF in at.doubts for at in one.at):
+    if any(AnswerDoubt.CLIFF in at.doubts for at in one.at):
         yield (
             "the measured limits on both sides differ by more than 2 times: the interval holds both"
         )
-    if any(Doubt.KILLS_VARY in at.doubts for at in one.at):
+    if any(AnswerDoubt.KILLS_VARY in at.doubts for at in one.at):
         yield f"kills differ from trial to trial: see {OBSERVER_EFFECT}"

@@ -12,7 +12,7 @@ from curve_making import curve
 from made_sweep import MIB
 
 from edgebench.results.spread import Ratio, Spread
-from edgebench.slowdown.answer import Answer, Doubt, MeasuredLimit, WorkloadAnswers
+from edgebench.slowdown.answer import Answer, AnswerDoubt, MeasuredLimit, WorkloadAnswers
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import CurvePrediction
 
@@ -90,7 +90,7 @@ def test_a_measured_kill_is_no_finish():
     killed, half = answer(40), answer(50)
     assert (killed.outcome, killed.viable, killed.phases) == ("oom-killed", False, ())
     assert half.viable
-    assert Doubt.KILLS_VARY in half.doubts
+    assert AnswerDoubt.KILLS_VARY in half.doubts
 
 
 @pytest.mark.parametrize(("told", "slowdown"), [(3.0, 3.0), (90.0, 26.0), (1.0, 1.03)])
@@ -102,7 +102,7 @@ def test_between_measured_limits_the_neighbours_bound(told: float, slowdown: flo
     assert (found.kind, total.slowdown) == ("between", slowdown)
     assert total.slowdown_low == pytest.approx(1.03 * 0.9)
     assert total.slowdown_high == pytest.approx(26 * 1.1)
-    assert Doubt.CLIFF in found.doubts
+    assert AnswerDoubt.CLIFF in found.doubts
     assert found.probability is not None
     assert 0.5 <= found.probability <= 1
 
@@ -112,11 +112,11 @@ def test_above_all_limits_no_limit_is_the_neighbour():
     total = answer(90).phase("total")
     assert total is not None
     assert total.slowdown == 1.01
-    assert Doubt.CLIFF not in answer(90).doubts
+    assert AnswerDoubt.CLIFF not in answer(90).doubts
 
 
 def test_tighter_than_all_that_were_killed_is_killed():
     """No more of them finish than at the tightest limit tried."""
     found = answer(30)
     assert (found.kind, found.viable, found.probability) == ("simulated", False, 0)
-    assert Doubt.EXTRAPOLATED in found.doubts
+    assert AnswerDoubt.EXTRAPOLATED in found.doubts

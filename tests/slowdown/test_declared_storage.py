@@ -12,7 +12,7 @@ from verb_making import SHAPE, calibration
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.results.results import load
 from edgebench.slowdown.calibration.device import Calibration, Constant, save_calibration
-from edgebench.slowdown.context import DeviceData, choose_device_data, device_data
+from edgebench.slowdown.context import DeviceData, device_data, matching_device_data
 from edgebench.slowdown.models.simulated import Simulated
 
 SLOW = "read=5MB/s"
@@ -86,6 +86,6 @@ def test_results_of_two_storages_are_those_of_the_one_with_more_curves(
     for shape in (SHAPE, FEWER)[::order]:
         make(tmp_path, shape)
     save_calibration(calibration(), tmp_path)
-    data, _ = choose_device_data(load(tmp_path))
+    data = matching_device_data(load(tmp_path))[0][0]
     assert {c.settings.get("storage", AS_IS) for c in data.curves} == {AS_IS}
     assert {c.network for c in data.curves} == {*SHAPE.networks}
