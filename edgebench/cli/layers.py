@@ -29,6 +29,7 @@ from edgebench.extras import need
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.peaks import LayerPeakTable
     from edgebench.analysis.layer_costs.table import LayerCostTable, PassCost
+    from edgebench.results.facts import WorkloadFacts
     from edgebench.results.results import Results
     from edgebench.run.sweep import SweepSummary
 
@@ -120,15 +121,17 @@ def layers(
         tables = matching_tables(tables, asked["network"], chosen)
     costs = costs_at_limits(tables, asked["memory"])
     memory = layer_peak_tables(loaded, tables)
+    whole = _whole(loaded, tables)
     draw = partial(_draw, loaded, tables, costs)
     files, why_not = figures_or_reason(draw) if figure else ([], [])
     unsure = (*loaded.warnings, *warnings, *why_not)
     if as_json:
         print_warnings(unsure)
         rows = [_as_json(table, seen) for table, seen in zip(tables, memory, strict=True)]
-        print_json({"path": loaded.path, "files": files, "tables": rows, **_schema()})
+        data = {"path": loaded.path, "files": files, "tables": rows, **_schema()}
+        print_json(data | ({"whole": _whole_json(whole)} if whole else {}))
     else:
-        print_layers(tables, costs, memory, view)
+        print_layers(tables, costs, memory, view, whole)
         _print_end(loaded, files, unsure, _next_command(loaded, tables[0], asked, given))
     _refuse(summary)
 
@@ -202,6 +205,35 @@ def _as_json(table: LayerCostTable, seen: LayerPeakTable | None) -> dict[str, An
 
     memory = seen and seen.to_json()
     return {**table.to_json(), "memory": memory, "says": layer_cost_sentences(table)}
+
+
+def _whole(loaded: Results, tables: Sequence[LayerCostTable]) -> list[WorkloadFacts]:
+    """The networks of the tables as plain programs run them, if they were run so."""
+    from edgebench.results.facts import sweep_facts
+    from edgebench.workloads.engines.engine import WHOLE
+
+    cut = {(table.sweep, table.network) for table in tables}
+    return [
+        one
+        for sweep in loaded.sweeps
+        for one in sweep_facts(sweep).workloads
+        if one.settings.get("schedule") == WHOLE
+        and (sweep.path.name, "+".join(one.settings["networks"])) in cut
+    ]
+
+
+def _whole_json(whole: Sequence[WorkloadFacts]) -> list[dict[str, Any]]:
+    from edgebench.cli.layers_output import network_of
+    from edgebench.words.in_short import workload_sentence
+
+    return [
+        {
+            "network": network_of(one),
+            "demand_bytes": one.demand_bytes,
+            "says": workload_sentence(one, network_of(one)),
+        }
+        for one in whole
+    ]
 
 
 def _schema() -> dict[str, int]:

@@ -26,8 +26,10 @@ from edgebench.cli.output import (
 from edgebench.cli.run_output import run_answer
 from edgebench.results.workload_key import brief_names
 from edgebench.units import MIB, format_duration, format_size, times_as_long
+from edgebench.words.in_short import workload_sentence
 from edgebench.words.layers import (
     cause_sentence,
+    layer_shares_sentence,
     unfinished_sentence,
     unlimited_sentence,
     warning_sentences,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from edgebench.analysis.layer_costs.peaks import LayerPeakTable, PeakMethod
     from edgebench.analysis.layer_costs.table import LayerCostTable, LayerRow, PassCost, PhaseCost
+    from edgebench.results.facts import WorkloadFacts
     from edgebench.results.results import Results
 
 #: Layers shown without a terminal, and the fewest on a small one.
@@ -78,12 +81,18 @@ def print_layers(
     costs: Sequence[Sequence[PassCost]],
     memory: Sequence[LayerPeakTable | None],
     view: LayerView,
+    whole: Sequence[WorkloadFacts] = (),
 ) -> None:
-    """The cause at each workload's tightest limit, and its layers there; or of every table."""
+    """The cause at each workload's tightest limit, and its layers there; or of every table.
+
+    ``whole``: the same networks as plain programs run them; then only these have a need.
+    """
     names = brief_names(map(_workload, tables))
+    print_answer([workload_sentence(one, str(network_of(one))) for one in whole])
+    as_whole = set(map(network_of, whole))
     for table, shown in zip(tables, costs, strict=True):
         name = names[_workload(table)] if len(tables) > 1 else ""
-        print_answer([_answer(table, shown, name)])
+        print_answer([_answer(table, shown, name, table.network in as_whole)])
     console = make_console()
     for table, shown, seen in zip(tables, costs, memory, strict=True):
         rows = sorted_layers(table, view.sort, shown[-1].at.label if shown else None)
@@ -97,11 +106,12 @@ def print_layers(
             made.append(limited_table(table, cost, rows, count, console.width))
         if seen and view.verbose:
             made.append(strategies_table(table, seen, rows[:count], console.width))
-        demand = table.demand_bytes
+        demand = None if table.network in as_whole else table.demand_bytes
         about = "" if demand is None else f" · demand {format_size(demand)}"
         print_title(_workload(table) + about)
         for title, titles, cells in made:
-            print_lines([title])
+            # A pass of layers one by one has a time and a limit that are not the network's.
+            print_lines([title.partition(":")[0] + ", by layer" if demand is None else title])
             print_table(titles, cells, words=("layer", "type"), gap=1)
             click.echo()
         print_lines(_remarks(table, shown, view.verbose))
@@ -117,11 +127,19 @@ def _legend(costs: Sequence[Sequence[PassCost]], verbose: bool) -> str:
     return _LEGEND + "; ".join(words)
 
 
-def _answer(table: LayerCostTable, shown: Sequence[PassCost], name: str) -> str:
+def network_of(workload: WorkloadFacts) -> str:
+    """The network of a workload that has one."""
+    return "+".join(workload.settings["networks"])
+
+
+def _answer(table: LayerCostTable, shown: Sequence[PassCost], name: str, is_cut: bool) -> str:
     """The need, the slowdown at the tightest limit that is shown and the layers that cause it.
 
-    Limits that no trial finished follow, or come first where there is no other.
+    Limits that no trial finished follow, or come first where there is no other. ``is_cut``: its
+    layers were loaded one by one, which needs other memory and time than the network as a whole.
     """
+    if is_cut:
+        return layer_shares_sentence(table, shown[-1] if shown else None)
     need = table.demand_bytes
     words = [f"{name or table.network} needs {format_size(need)}"] if need is not None else []
     lost = [unfinished_sentence(limit, table) for limit in table.unfinished]
@@ -335,7 +353,7 @@ def _print_words(results: Results) -> None:
 
 def _cells(one: dict[str, Any]) -> list[str]:
     times = (one.get(phase) for phase in _PHASES)
-    shown = ("-" if seconds is None else f"{1000 * seconds:.3g}" for seconds in times)
+    shown = ("-" if seconds is None else _ms(seconds) for seconds in times)
     return [*shown, f"{one['peak_bytes'] / MIB:.0f}"]
 
 

@@ -14,6 +14,8 @@ from edgebench.scenario.faults import faults_of, flag_error
 from edgebench.scenario.keys import network_name
 from edgebench.scenario.limits import GRID, WALK
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
+from edgebench.workloads.engines.engine import WHOLE
+from edgebench.workloads.engines.registry import file_engine
 
 
 def scenario_from_flags(
@@ -70,8 +72,9 @@ def layer_scenario(
 ) -> Scenario:
     """The scenario that ``edgebench layers`` measures, from the values of its flags.
 
-    The unlimited point is always among its points. Without ``repeats``, three trials at each limit,
-    or one walk, which has many rounds.
+    A file that its engine can cut is also run as a whole, as a plain program runs it: only so its
+    need is known. The unlimited point is always among its points. Without ``repeats``, three trials
+    at each limit, or one walk, which has many rounds.
 
     Raises:
         UsageError: a value is not possible; names the flag that sets it.
@@ -79,7 +82,15 @@ def layer_scenario(
     places = {name: given.pop(name, None) for name in ("swap", "storage", "board")}
     limits = {name: value for name, value in places.items() if value is not None}
     limits |= {"memory": ["max", *(limit for limit in memory if limit != "max")], "plan": plan}
-    workload = {"kind": "inference", "network": network, "schedule": "bulk", **given}
+    schedule = given.pop("schedule", None) or "bulk"
+    engine = file_engine(network)
+    schedules = [WHOLE, schedule] if engine and engine.by_layer else [schedule]
+    workload = {
+        "kind": "inference",
+        "network": network,
+        "schedule": list(dict.fromkeys(schedules)),
+        **given,
+    }
     repeats = repeats if repeats is not None else 1 if plan == WALK else 3
     return scenario_from_flags("layers", workload, limits, repeats=repeats)
 

@@ -114,6 +114,23 @@ def _together(
     return f"{len(rows)} layers of {name}", rows
 
 
+def layer_shares_sentence(table: LayerCostTable, cost: PassCost | None) -> str:
+    """One sentence on layers that were loaded one by one: their shares, and nothing of the whole.
+
+    Each has a session of its own, so their memory and time are not those of the network.
+    """
+    if cost is None or not cost.surely_slower or cost.extra_s <= 0:
+        worst = sorted(table.layers, key=lambda row: -row.share)[:3]
+        most = joined_words(f"{layer_label(table, row)} ({row.share:.0%})" for row in worst)
+        return f"Layer by layer, without a limit, most time is in {most}."
+    label = cost.at.label
+    worst = sorted(table.layers, key=lambda row: -_extra_share(row, label))[:3]
+    most = joined_words(
+        f"{layer_label(table, row)} ({_extra_share(row, label):.0%})" for row in worst
+    )
+    return f"Layer by layer, most of the extra time at {label} is in {most}."
+
+
 def unlimited_sentence(table: LayerCostTable) -> str:
     """One sentence: how long a pass takes without a limit, and which layers take most of it."""
     worst = sorted(table.layers, key=lambda row: -row.share)[:2]

@@ -86,6 +86,22 @@ def test_layers_of_a_file_that_runs_as_a_whole(sweep: str, largest: str, shared_
     assert {"load", "first", "execute"} <= set(told["whole"]["phases"][0])
 
 
+def test_layers_say_what_the_whole_file_needs(tmp_path: Path):
+    """The cut graph has a session for each layer, so only the layers' shares are told of it."""
+    made_onnx(tmp_path)
+    words = ("layers", "small.onnx", "--repeats", "1", "--rounds", "1", "--no-figure")
+    text = verb(tmp_path, *words).stdout
+    told = json.loads(verb(tmp_path, "layers", "--from", "results", "--no-figure", "--json").stdout)
+    (whole,) = told["whole"]
+    (table,) = told["tables"]
+    assert [layer["name"] for layer in table["layers"]] == ["conv1", "conv2", "dense"]
+    assert whole["demand_bytes"] != table["demand_bytes"]
+    assert text.startswith("small.onnx needs ")
+    assert " ".join(text.split("\n\n")[0].split()).startswith(whole["says"])
+    assert text.count(" needs ") == 1
+    assert "Layer by layer, without a limit, most time is in " in text
+
+
 def test_a_broken_file_is_one_message(tmp_path: Path):
     """Exit code 1; nothing of the process that read it."""
     file = made_onnx(tmp_path)

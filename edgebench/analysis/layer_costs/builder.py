@@ -60,7 +60,7 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
     from edgebench.results.frames import answering_rows
 
     tables: list[LayerCostTable] = []
-    reasons: list[str] = []
+    reasons: list[tuple[tuple[str, str] | None, ResultsError]] = []
     # The prefill is a language model's first execution.
     layers = results.layers.assign(phase=results.layers["phase"].replace("prefill", "first"))
     walked, doubted = walked_ratios(results), _doubted(results)
@@ -71,12 +71,16 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
             timed = by_repeat(trials, answering_rows(own))
             tables.append(_table(settings, trials, timed, clocks, walked, doubted))
         except ResultsError as error:
-            reasons.append(error.what)
+            named = (str(settings["sweep"]), str(settings.get("network")))
+            reasons.append((named if settings.get("schedule") == WHOLE else None, error))
     if not tables:
         where = str(results.sweeps[0].path)
-        what = "; ".join(dict.fromkeys(reasons)) or "no trial here"
+        what = "; ".join(dict.fromkeys(one.what for _, one in reasons)) or "no trial here"
         raise ResultsError(what, where=where, remedy=NO_LAYERS_REMEDY)
-    return LayerCostTables(tables, reasons)
+    # A file is run as a whole beside its cut graph: only so its need is known.
+    cut = {(table.sweep, table.network) for table in tables}
+    left_out = [one.what for place, one in reasons if place not in cut]
+    return LayerCostTables(tables, left_out)
 
 
 def _workloads(trials: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
