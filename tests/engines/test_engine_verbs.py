@@ -91,7 +91,7 @@ def test_layers_say_what_the_whole_file_needs(tmp_path: Path):
     made_onnx(tmp_path)
     words = ("layers", "small.onnx", "--repeats", "1", "--rounds", "1", "--no-figure")
     text = verb(tmp_path, *words).stdout
-    told = json.loads(verb(tmp_path, "layers", "--from", "results", "--no-figure", "--json").stdout)
+    told = json.loads(read("layers", "--from", tmp_path / "results", "--no-figure", "--json"))
     (whole,) = told["whole"]
     (table,) = told["tables"]
     assert [layer["name"] for layer in table["layers"]] == ["conv1", "conv2", "dense"]
