@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from edgebench.kills import LOST
 from edgebench.results.frames import DISTINCT, answering_rows
 from edgebench.results.once import once_for_results
 from edgebench.results.rounds import START, STEADY
+from edgebench.results.working_sets import COLUMNS as WORKING_SET
 from edgebench.results.working_sets import median_working_set
 from edgebench.results.workload_key import SWAP, workloads_of
 from edgebench.slowdown.simulator.allocator import MALLOC
@@ -57,6 +58,8 @@ _SETTINGS = ["sweep", "device", "pipeline", *(name for name in DISTINCT if name 
 WITH_ROUNDS = ("inference", "training")
 #: Rows of equal values here differ in their memory limit alone.
 _KEYS = ["sweep", "device", "workload", "network", "phase"]
+#: What else a curve is made of.
+_TIMES = ["trial", "memory_bytes", "seconds", "workload_demand_bytes"]
 ONLY_UNLIMITED_REMEDY = 'add limits to the scenario, as memory = ["max", "75%", "50%"], and run it'
 ALL_KILLED_REMEDY = "run it with swap or at larger limits: see [limits] in the scenario"
 NO_UNLIMITED_REMEDY = "let the sweep finish: type the same edgebench run again"
@@ -125,29 +128,28 @@ class UnlimitedTwins:
     def __init__(
         self, times: pd.DataFrame, keys: Sequence[str], any_swap: Mapping[str, str]
     ) -> None:
-        self._keys = list(keys)
         self._unlimited = times[times["memory_bytes"].isna()]
-        self._limited = times[times["memory_bytes"].notna()]
+        limited = times[times["memory_bytes"].notna()]
         alike = times.assign(workload=times["workload"].map(any_swap))
         self._numbers = [pd.Series(numbered(rows, keys), rows.index) for rows in (times, alike)]
+        self._rows = [
+            self._unlimited.groupby(own.loc[self._unlimited.index]).indices for own in self._numbers
+        ]
+        self._limited = set(self._numbers[-1].loc[limited.index])
 
-    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Those of limited rows that are alike in all keys."""
-        alike = unlimited = self._unlimited
-        for numbers in self._numbers:
-            own = numbers.loc[rows.index[0]]
-            alike = unlimited[numbers.loc[unlimited.index] == own]
-            if len(alike):
-                break
-        return alike
+    def of(self, row: Hashable) -> pd.DataFrame:
+        """Those of a limited row, by its index, that are alike in all keys."""
+        for numbers, rows in zip(self._numbers, self._rows, strict=True):
+            alike = rows.get(numbers.loc[row])
+            if alike is not None:
+                return self._unlimited.iloc[alike]
+        return self._unlimited.iloc[:0]
 
     def alone(self) -> Iterator[pd.DataFrame]:
         """Those that no limited row is alike to, whatever the swap; alike ones together."""
-        numbers = self._numbers[-1]
-        own = numbers.loc[self._unlimited.index]
-        rest = self._unlimited[~own.isin(numbers.loc[self._limited.index])]
-        for _, rows in rest.groupby(self._keys, dropna=False, sort=False):
-            yield rows
+        alone = {n: at for n, at in self._rows[-1].items() if n not in self._limited}
+        for at in sorted(alone.values(), key=lambda at: int(at[0])):
+            yield self._unlimited.iloc[at]
 
 
 def numbered(frame: pd.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -362,19 +364,36 @@ def _any_swap(results: Results) -> dict[str, str]:
 
 
 def _curves(times: pd.DataFrame, results: Results) -> Iterator[Curve]:
+    columns = [*dict.fromkeys([*_KEYS, *_SETTINGS, *_TIMES])]
+    times = times[columns]
     limited = times[times["memory_bytes"].notna()]
     twins = UnlimitedTwins(times, _KEYS, _any_swap(results))
-    every_trial = dict(list(results.trials.groupby(["sweep", "workload"], sort=False)))
+    about = _about_trials(results)
     for _, rows in limited.groupby(_KEYS, dropna=False, sort=False):
-        unlimited = twins.of(rows)
+        unlimited = twins.of(rows.index[0])
         # A convolution is of no network.
         if unlimited.empty or pd.isna(rows["network"].iloc[0]):
             continue
-        every = every_trial[rows["sweep"].iloc[0], rows["workload"].iloc[0]]
-        ordered = rows.sort_values(["memory_bytes", "trial"])
-        made = _curve(ordered, unlimited, rows, lost_limits(every))
-        walked, needs = bool((every["walk_step"] > 0).any()), median_working_set(every)
+        lost, walked, needs = about[rows["sweep"].iloc[0], rows["workload"].iloc[0]]
+        made = _curve(rows.sort_values(["memory_bytes", "trial"]), unlimited, rows, lost)
         yield replace(made, walked=walked, working_set_bytes=needs)
+
+
+_AboutTrials = tuple[dict[str, tuple[float, ...]], bool, float | None]
+
+
+def _about_trials(results: Results) -> dict[tuple[str, str], _AboutTrials]:
+    """Of each workload's trials: limits without an end, whether they were walked, working set."""
+    columns = ["sweep", "workload", "outcome", "limit_bytes", "memory_bytes", "walk_step"]
+    trials = results.trials[[*columns, *WORKING_SET]]
+    return {
+        (str(sweep), str(workload)): (
+            lost_limits(every),
+            bool((every["walk_step"] > 0).any()),
+            median_working_set(every),
+        )
+        for (sweep, workload), every in trials.groupby(["sweep", "workload"], sort=False)
+    }
 
 
 def _curve(
@@ -385,8 +404,8 @@ def _curve(
 ) -> Curve:
     """A curve; ``rows`` are those whose settings it has."""
     demand = unlimited["workload_demand_bytes"].median()
-    first = rows.iloc[0]
-    plain = _plain(first[_SETTINGS].dropna().to_dict())
+    first = {name: rows[name].iat[0] for name in {*_KEYS, *_SETTINGS}}
+    plain = _plain({name: first[name] for name in _SETTINGS if not pd.isna(first[name])})
     return Curve(
         network=first["network"],
         phase=first["phase"],
