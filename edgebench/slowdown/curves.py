@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -137,7 +137,7 @@ class UnlimitedTwins:
         ]
         self._limited = set(self._numbers[-1].loc[limited.index])
 
-    def of(self, row: Hashable) -> pd.DataFrame:
+    def of(self, row: int) -> pd.DataFrame:
         """Those of a limited row, by its index, that are alike in all keys."""
         for numbers, rows in zip(self._numbers, self._rows, strict=True):
             alike = rows.get(numbers.loc[row])
@@ -370,7 +370,7 @@ def _curves(times: pd.DataFrame, results: Results) -> Iterator[Curve]:
     twins = UnlimitedTwins(times, _KEYS, _any_swap(results))
     about = _about_trials(results)
     for _, rows in limited.groupby(_KEYS, dropna=False, sort=False):
-        unlimited = twins.of(rows.index[0])
+        unlimited = twins.of(int(rows.index[0]))
         # A convolution is of no network.
         if unlimited.empty or pd.isna(rows["network"].iloc[0]):
             continue
@@ -404,7 +404,7 @@ def _curve(
 ) -> Curve:
     """A curve; ``rows`` are those whose settings it has."""
     demand = unlimited["workload_demand_bytes"].median()
-    first = {name: rows[name].iat[0] for name in {*_KEYS, *_SETTINGS}}
+    first: dict[str, Any] = {name: rows[name].iat[0] for name in {*_KEYS, *_SETTINGS}}
     plain = _plain({name: first[name] for name in _SETTINGS if not pd.isna(first[name])})
     return Curve(
         network=first["network"],
