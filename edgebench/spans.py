@@ -7,8 +7,8 @@ incomplete spans are left out, nothing is guessed.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -57,15 +57,24 @@ class Span(NamedTuple):
 
 def finished_spans(events: Iterable[dict[str, Any]]) -> list[Span]:
     """The spans that began and ended, in the order they ended."""
-    open_spans: dict[object, dict[str, Any]] = {}
-    spans = []
+    spans = (_span(*pair) for pair in paired_events(events))
+    return [span for span in spans if span is not None]
+
+
+def paired_events(
+    events: Iterable[dict[str, Any]], open_spans: dict[int, dict[str, Any]] | None = None
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """The start and the end of each span, in the order they ended.
+
+    ``open_spans`` keeps the starts of those under way, by their ids, the innermost last.
+    """
+    begun = {} if open_spans is None else open_spans
     for event in events:
         number = _count(event, "id")
         if number is not None and event.get("event") == "start":
-            open_spans[number] = event
-        elif number in open_spans and event.get("event") == "end":
-            spans.append(_span(open_spans.pop(number), event))
-    return [span for span in spans if span is not None]
+            begun[number] = event
+        elif number in begun and event.get("event") == "end":
+            yield begun.pop(number), event
 
 
 def unfinished_span(events: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
@@ -76,13 +85,8 @@ def unfinished_span(events: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
 
 def unfinished_spans(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The start events of the spans that never ended, the innermost last."""
-    open_spans: dict[object, dict[str, Any]] = {}
-    for event in events:
-        number = _count(event, "id")
-        if number is not None and event.get("event") == "start":
-            open_spans[number] = event
-        elif event.get("event") == "end":
-            open_spans.pop(number, None)
+    open_spans: dict[int, dict[str, Any]] = {}
+    deque(paired_events(events, open_spans), maxlen=0)
     return list(open_spans.values())
 
 

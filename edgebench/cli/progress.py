@@ -17,6 +17,7 @@ import click
 from edgebench.cli.known_slowdowns import KnownSlowdowns, workload_name
 from edgebench.kills import needs_explanation
 from edgebench.records import LimitSetting
+from edgebench.results.live.sweep import time_left_s
 from edgebench.text import printable
 from edgebench.units import format_duration, format_limit
 from edgebench.words.doubts import doubt_sentence
@@ -137,14 +138,13 @@ class TrialProgress:
 
     @property
     def left_s(self) -> float | None:
-        """Trials left times what one took on the mean; None before the first has ended."""
-        made = self._done - self._before
-        if self._total is None or made < 1:
+        """How long the trials left take; None before the first has ended."""
+        if self._total is None:
             return None
         now = time.monotonic()
-        under_way = now - self._since if self._request else 0.0
-        each = (now - under_way - self._began) / made
-        return max(0.0, each * (self._total - self._done) - under_way)
+        under_way_s = now - self._since if self._request else 0.0
+        took_s, made = now - under_way_s - self._began, self._done - self._before
+        return time_left_s(took_s, made, self._total - self._done, under_way_s)
 
     def count_words(self) -> str:
         """``trial 18 of 45``: the one under way, or the last; empty before there is a plan."""

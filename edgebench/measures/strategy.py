@@ -149,17 +149,13 @@ class TrialData:
 
     def looks(self, key: str) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
         """Span's id → its start's and its end's event, where the view's figures have that key."""
-        started: dict[object, dict[str, Any]] = {}
-        found = {}
-        for event in self.events:
-            number, view = event.get("id"), event.get("view")
-            if not isinstance(view, dict) or key not in view:
-                continue
-            if event.get("event") == "start":
-                started[number] = event
-            elif number in started and isinstance(number, int):
-                found[number] = (started[number], event)
-        return found
+        from edgebench.spans import paired_events
+
+        return {
+            pair[0]["id"]: pair
+            for pair in paired_events(self.events)
+            if all(isinstance(v := one.get("view"), dict) and key in v for one in pair)
+        }
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from edgebench.records import TrialRecord
+from edgebench.records import PhaseSum, TrialRecord
 
 #: A round's stage: the first one, those before they repeat, those that repeat.
 START, SETTLING, STEADY = "start", "settling", "steady"
@@ -138,6 +138,16 @@ def round_stages(record: TrialRecord) -> dict[int, str]:
     return rounds_of(record).stages
 
 
+def pass_seconds(phases: Iterable[PhaseSum]) -> dict[str, list[float]]:
+    """Phase → the seconds of one pass in each of its rounds, summed over the round's networks."""
+    sums: dict[str, dict[int, float]] = {}
+    for phase in phases:
+        by_round = sums.setdefault(phase.phase, {})
+        own_s = phase.wall_s / phase.passes
+        by_round[phase.round] = by_round.get(phase.round, 0.0) + own_s
+    return {name: [*by_round.values()] for name, by_round in sums.items()}
+
+
 def trial_times(record: TrialRecord, rounds: Rounds | None = None) -> dict[str, float]:
     """One trial's seconds, by :data:`TRIAL_TIMES`; empty unless it ended ``ok``.
 
@@ -152,16 +162,12 @@ def trial_times(record: TrialRecord, rounds: Rounds | None = None) -> dict[str, 
         return {}
     stages = (rounds or rounds_of(record)).stages
     wanted = STEADY if STEADY in stages.values() else START
-    sums: dict[str, dict[int, float]] = {}
-    known: dict[str, float] = {}
+    # What is of no round, as the import, counts as well.
+    own = [phase for phase in record.phases if stages.get(phase.round, wanted) == wanted]
+    known = {name: statistics.median(each_s) for name, each_s in pass_seconds(own).items()}
     for phase in record.phases:
-        number, name, stage = phase.round, phase.phase, stages.get(phase.round, wanted)
-        if name == "round" and stage == START:
+        if phase.phase == "round" and stages.get(phase.round) == START:
             known[START] = phase.wall_s
-        if stage == wanted:
-            by_round = sums.setdefault(name, {})
-            by_round[number] = by_round.get(number, 0.0) + phase.wall_s / phase.passes
-    known |= {name: statistics.median(by_round.values()) for name, by_round in sums.items()}
     if "round" in known:
         known[wanted] = known["round"]
     total = known.get("round", record.wall_s)

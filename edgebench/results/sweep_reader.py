@@ -25,6 +25,7 @@ from edgebench.results.layout import (
     COMPLETE,
     ENVIRONMENT,
     EVENTS,
+    LOGS,
     NETWORKS,
     READINGS,
     RESOLVED,
@@ -37,7 +38,8 @@ from edgebench.results.layout import (
     read_json,
 )
 from edgebench.results.trial_lines import read_records
-from edgebench.safe_reading import open_to_read, read_text
+from edgebench.safe_reading import open_to_read, read_end, read_text
+from edgebench.text import printable
 from edgebench.units import format_size
 from edgebench.workloads.memory_settings import DEFAULT
 
@@ -291,4 +293,21 @@ def _scenario_text(path: Path, warnings: list[str]) -> str:
         return read_text(path, errors="replace")
     except OSError as error:
         warnings.append(f"can't read {path.name}: {error.strerror}")
+        return ""
+
+
+#: How much of it is read.
+_END_BYTES = 4096
+
+
+def log_of(sweep: Path, trial: str) -> Path:
+    """The trial's log, in the sweep's folder."""
+    return sweep / LOGS / f"{trial}.log"
+
+
+def end_of_output(sweep: Path, trial: str) -> str:
+    """The end of the trial's output, safe to print; empty if it can't be read."""
+    try:
+        return printable(read_end(log_of(sweep, trial), _END_BYTES).decode(errors="replace"))
+    except OSError:
         return ""

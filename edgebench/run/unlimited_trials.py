@@ -11,8 +11,7 @@ from edgebench.errors import MachineError, WorkloadError
 from edgebench.layers.references import names_network
 from edgebench.processes import find_program
 from edgebench.records import TrialRecord
-from edgebench.results.sweep_reader import Sweep
-from edgebench.results.trial_output import end_of_output, log_of
+from edgebench.results.sweep_reader import Sweep, end_of_output, log_of
 from edgebench.run.output_rate import NO_LINE
 from edgebench.units import format_duration
 

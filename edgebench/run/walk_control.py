@@ -11,9 +11,9 @@ from edgebench.errors import CgroupError
 from edgebench.records import Doubt, PhaseSum
 from edgebench.results.rounds import LEAST, steadiness
 from edgebench.run.limit_control import LimitControl
+from edgebench.run.pace import visited
 from edgebench.run.process import WorkloadProcess
 from edgebench.run.trial_record import utc_now
-from edgebench.run.visited_rounds import visited
 from edgebench.run.walked_limits import WalkedLimits
 from edgebench.run.working_set_round import WorkingSetRound
 from edgebench.scenario.walk import Cliff, Visit, walk

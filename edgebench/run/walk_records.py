@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from edgebench.records import DEMAND, Doubt, TrialRecord, WalkReport, is_count
-from edgebench.results.rounds import steadiness
+from edgebench.run.pace import visited
 from edgebench.run.walk_control import WalkControl, WalkStep
 from edgebench.run.walked_limits import WalkedLimits
 from edgebench.safe_files import write
@@ -173,8 +172,7 @@ def _references(steps: Sequence[WalkStep]) -> dict[int, float]:
 
 
 def _steady_s(step: WalkStep) -> float:
-    times = step.round_s
-    return statistics.median(times[place] for place in steadiness(times).rounds)
+    return visited(step.phases).seconds["round"]
 
 
 def _doubts(control: WalkControl, limits: WalkedLimits) -> list[Doubt]:

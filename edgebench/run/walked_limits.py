@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from edgebench.records import UP, Direction, LimitSetting, TrialRecord
-from edgebench.run.visited_rounds import visited
+from edgebench.run.pace import visited
 from edgebench.scenario.points import Point, limits_of, series_of
 from edgebench.scenario.walk import Visited
 from edgebench.units import MIB

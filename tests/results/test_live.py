@@ -21,8 +21,7 @@ from edgebench.records import LimitSetting
 from edgebench.results.layout import open_locked
 from edgebench.results.live.events import EventTail
 from edgebench.results.live.sweep import SweepTail, newest_running, sweeps_below
-from edgebench.results.live.thinned_series import MOST_BUCKETS, Series, ThinnedSeries
-from edgebench.results.live.trial import RawTable, TrialTail
+from edgebench.results.live.trial import MOST_BUCKETS, RawTable, Series, ThinnedSeries, TrialTail
 from edgebench.results.live_file import LiveTrial, boot_id, read_live_trial
 from edgebench.serve.live import trial_data
 

@@ -11,7 +11,7 @@ import pytest
 
 from edgebench.records import PhaseSum
 from edgebench.results.results import load
-from edgebench.run.visited_rounds import visited
+from edgebench.run.pace import visited
 from edgebench.run.walk_control import MOST_ROUNDS, WalkStep
 from edgebench.scenario.walk import Visit
 from tests.own_path import python_path

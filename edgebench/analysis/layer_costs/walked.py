@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgebench.results.point_facts import point_facts
-from edgebench.results.walk_visits import is_one_walk, walk_numbers
+from edgebench.results.point_times import is_one_walk, walk_numbers
 
 if TYPE_CHECKING:
     import pandas as pd

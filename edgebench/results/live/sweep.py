@@ -150,11 +150,21 @@ class SweepTail:
 
     def _left_s(self, left: int) -> float | None:
         """Trials left times what one took on the mean, the harness's work included."""
-        took_s, trials = self._took_s
-        if not trials:
-            return None
         under_way_s = self._trial.elapsed_s if self._trial else 0.0
-        return max(0.0, took_s / trials * left - under_way_s)
+        took_s, made = self._took_s
+        return time_left_s(took_s, made, left, under_way_s)
+
+
+def time_left_s(took_s: float, made: float, left: int, under_way_s: float) -> float | None:
+    """Trials left times what one took on the mean; None before the first has ended.
+
+    Args:
+        took_s: what the trials ``made`` took in all, the harness's work included.
+        made: how many these are.
+        left: how many are not recorded yet, the one under way among them.
+        under_way_s: for how long that one has run.
+    """
+    return max(0.0, took_s / made * left - under_way_s) if made else None
 
 
 class _Plan:
