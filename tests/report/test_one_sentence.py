@@ -7,7 +7,7 @@ from dataclasses import replace
 from claim_making import POINTS, Point, named, quick, ratio, sweep_of
 from hypothesis import given
 from hypothesis import strategies as st
-from sentence_making import FREE, KILLED, NETWORK, STEADY, made, point, rounds
+from sentence_making import FREE, KILLED, NETWORK, made, point, rounds
 
 from edgebench.report.badge import badge_words
 from edgebench.results.facts import sweep_facts, workload_facts
@@ -15,7 +15,6 @@ from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import Spread, ratio_of
 from edgebench.words.fits import viability_sentences
 from edgebench.words.in_short import sweep_sentences, workload_sentence
-from edgebench.words.slowdown import slowdown_sentences
 
 
 def test_each_end_of_a_limits_trials_is_counted_by_itself():
@@ -35,20 +34,6 @@ def test_a_badge_claims_no_slowdown_that_repeats_do_not_prove():
     """Trials of 1 to 9 s are no proof of twice the time, whatever their median."""
     noisy = point("90M", (1.0, 5.0, 9.0))
     assert badge_words(made(FREE, noisy)) == "runs in 200 MiB"
-
-
-def test_start_and_steady_are_two_answers():
-    """A limit that delays the start alone is not called slower; both are said."""
-    workload = made(rounds("max", 1.0, 0.5), rounds("100M", 1.2, 0.5))
-    assert workload_sentence(workload, "it") == (
-        "it needs 200.0 MiB; its first round takes 200.0 ms longer at 100.0 MiB; once running, "
-        "at most 10% slower down to 100.0 MiB; finished at every limit tried, down to 100.0 MiB."
-    )
-    said = slowdown_sentences(workload)
-    assert said[0].startswith("Unlimited, a steady round takes 500.0 ms")
-    assert said[1].startswith("Its start, the first round after the import, takes 1.0 s")
-    assert said[2].startswith("At 100.0 MiB the start takes 1.2 s")
-    assert "a steady round takes 500.0 ms" in said[3]
 
 
 def test_rounds_before_a_kill_are_said():
@@ -82,31 +67,6 @@ def test_rounds_before_a_kill_are_said():
     assert fits(replace(torn, rounds_before_end_s=before)) == f"At 90.0 MiB {words}"
 
 
-def test_one_round_is_a_start():
-    """With one round a trial nothing is said of steady rounds, and that is said."""
-    workload = made(rounds("max", 1.0, None), rounds("100M", 3.0, None))
-    said = workload_sentence(workload, "it")
-    assert "; at its start it takes 3 times as long at 100.0 MiB; " in said
-    assert "Only one round was run" in slowdown_sentences(workload)[1]
-
-
-def test_what_is_at_most_a_little_slower_is_not_called_slower_too():
-    """A limit that surely costs 4 % is not named beside "at most 10 % slower"."""
-    little = point("150M", (2.08, 2.08, 2.08))
-    words = workload_sentence(made(STEADY, little, point("50M", (4.0,) * 3)), "it")
-    assert "at most 10% slower down to 150.0 MiB; takes 2 times as long at 50.0 MiB" in words
-    assert "1.04" not in words
-
-
-def test_noise_is_told_from_slowdown():
-    """Where all medians are alike no slowdown was seen, which proves none; else nothing is told."""
-    free = point("max", (1.5, 2.0, 2.9))
-    alike = workload_sentence(made(free, point("150M", (1.6, 2.0, 2.6))), "it")
-    assert "; no slowdown seen down to 150.0 MiB, though repeats differ by 45%; " in alike
-    slower = workload_sentence(made(free, point("150M", (1.6, 2.6, 2.6))), "it")
-    assert "; the repeats differ too much to tell whether a limit slows it; " in slower
-
-
 def test_what_one_trial_says_is_told_as_that():
     """Beside each claim: of the first round, of several limits, and of an unlimited time alone."""
 
@@ -131,23 +91,6 @@ def test_what_one_trial_says_is_told_as_that():
     compared = "takes 4 times as long at 100.0 MiB, compared with one unlimited trial; "
     assert said(free, repeated).startswith(compared)
     assert said(free, tight).startswith("takes 4 times as long at 100.0 MiB in one trial; ")
-
-
-def test_one_trial_that_is_not_slower_proves_nothing():
-    """It is not called a difference of repeats, nor "at most 10 % slower"."""
-    one = workload_sentence(made(FREE, point("150M", (2.1,))), "it")
-    assert "; no slowdown seen down to 150.0 MiB in one trial; finished" in one
-    two = made(point("max", (2.0,)), point("150M", (2.1,)), point("100M", (2.0, 2.1)))
-    words = "; no slowdown seen down to 100.0 MiB, compared with one unlimited trial; finished"
-    assert words in workload_sentence(two, "it")
-
-
-def test_without_times_no_repeats_are_blamed():
-    """Where nothing finished below a limit, or nothing without one, there is nothing to compare."""
-    killed = workload_sentence(made(FREE, point("90M", outcomes=KILLED)), "it")
-    assert killed == "it needs 200.0 MiB; killed at 90.0 MiB."
-    limited = workload_sentence(made(point("90M", (2.0, 2.1))), "it")
-    assert "; no trial finished without a limit, so it is unknown whether one slows it" in limited
 
 
 def test_of_many_workloads_the_worst_one_is_told_with_its_trials():

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "report")]
 
@@ -69,6 +71,12 @@ def imported(one: PointFacts, seconds: float) -> PointFacts:
     return replace(one, times_s={**one.times_s, "import": own})
 
 
+def tighter(one: PointFacts) -> PointFacts:
+    """The same at 80 MiB."""
+    limits = structs.replace(one.limits, label="80M", memory_bytes=80 * MIB)
+    return replace(one, point="p-80M", limits=limits, limit_bytes=80 * MIB)
+
+
 SLOW, SLOWER = point("150M", (3.0, 3.1, 3.2)), point("100M", (7.9, 8.0, 8.1), loads=3.5)
 SOME = {"ok": 2, "oom-killed": 1}
 TABLE = {
@@ -86,7 +94,9 @@ TABLE = {
 def workloads() -> dict[str, WorkloadFacts]:
     """Case → a workload."""
     lost = replace(point("90M", outcomes=KILLED), ended_in=LOADING)
+    importing = replace(lost, ended_in=EndedIn("import"))
     free = imported(rounds("max", 1.0, 0.5), 2.0)
+    slow_before: dict[str, Any] = {"rounds_before_end_s": Spread(1.75, 1.7, 1.8, 3)}
     return {
         "slowed at both limits": made(STEADY, SLOW, SLOWER),
         "as fast at one limit, slower at the next": made(STEADY, point("150M", (2.1,) * 3), SLOWER),
@@ -130,6 +140,55 @@ def workloads() -> dict[str, WorkloadFacts]:
         "mapped files": made(
             replace(STEADY, demand_bytes=375.0 * MIB, undroppable_bytes=55.0 * MIB), SLOW
         ),
+        "lost at several limits, in several ways": made(
+            FREE,
+            point("150M", (2.0,)),
+            point("100M", (4.0, 4.0), outcomes=SOME),
+            point("80M", outcomes=KILLED),
+            point("60M", outcomes={"timeout": 1, "oom-killed": 2}),
+        ),
+        "killed between two limits at which it finished": made(
+            FREE,
+            point("150M", (2.0,) * 3),
+            point("100M", outcomes=KILLED),
+            point("80M", (2.0,) * 3),
+        ),
+        "finished by luck below a limit that killed": made(
+            FREE,
+            point("150M", (2.0,) * 3),
+            point("100M", (4.0,), outcomes={"ok": 1, "oom-killed": 2}),
+            point("90M", (4.0,) * 3),
+        ),
+        "one trial, then killed": made(FREE, point("150M", (2.0,)), point("90M", outcomes=KILLED)),
+        "importing at two limits": made(FREE, importing, tighter(importing)),
+        "importing in some trials": made(FREE, replace(importing, ended_in=None)),
+        "killed after slow rounds": made(rounds("max", 1.0, 0.5), replace(lost, **slow_before)),
+        "after slow rounds, and at a tighter limit": made(
+            rounds("max", 1.0, 0.5),
+            replace(lost, **slow_before, ended_in=EndedIn("execute", "duo", "fc")),
+            tighter(lost),
+        ),
+        "repeats that overlap at the tightest limit": made(FREE, point("100M", (2.05, 2.2, 2.3))),
+        "steps up that save more and less": made(
+            FREE, point("150M", (3.0,) * 3), point("140M", (8.0,) * 3), point("100M", (10.0,) * 3)
+        ),
+        "only the start is slower": made(rounds("max", 1.0, 0.5), rounds("100M", 1.2, 0.5)),
+        "a little slower, then much": made(
+            STEADY, point("150M", (2.08,) * 3), point("50M", (4.0,) * 3)
+        ),
+        "alike, with repeats that differ": made(
+            point("max", (1.5, 2.0, 2.9)), point("150M", (1.6, 2.0, 2.6))
+        ),
+        "perhaps slower, with repeats that differ": made(
+            point("max", (1.5, 2.0, 2.9)), point("150M", (1.6, 2.6, 2.6))
+        ),
+        "one trial that is not slower": made(FREE, point("150M", (2.1,))),
+        "one unlimited trial": made(
+            point("max", (2.0,)), point("150M", (2.1,)), point("100M", (2.0, 2.1))
+        ),
+        "one trial at the wider limit": made(FREE, point("150M", (4.0,)), SLOWER),
+        "slower than one unlimited trial": made(point("max", (2.0,)), SLOWER),
+        "finished at a limit, none without": made(point("90M", (2.0, 2.1))),
         "no limit tried": made(FREE),
         "no unlimited trial": made(point("100M", outcomes=KILLED)),
     }
