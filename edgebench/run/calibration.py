@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.cgroups.storage_check import DiskSpeed, disk_speed
-from edgebench.errors import ResultsError
+from edgebench.errors import MachineError, ResultsError
 from edgebench.measures.machine.disks import swap_devices
 from edgebench.measures.machine.environment import capture, device_name
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import TrialRecord
 from edgebench.run.calibration_disks import disk_constants, scanned_disks
 from edgebench.run.calibration_points import FILE_BYTES, HOT_BASE, CalibrationPlan, scan_file
-from edgebench.run.calibration_records import base_bytes, finished, hot_bytes, scans_of
 from edgebench.run.trial_loop import Progress, TrialLoop, open_trial_loop
 from edgebench.run.trial_record import TrialRequest
 from edgebench.safe_files import make_folder
@@ -30,7 +29,7 @@ from edgebench.slowdown.calibration.device import (
     calibration_path,
     save_calibration,
 )
-from edgebench.slowdown.calibration.scans import blocks_of
+from edgebench.slowdown.calibration.scans import Scan, blocks_of
 from edgebench.slowdown.calibration.warnings import (
     calibration_noise_warnings,
     constant_spread_warnings,
@@ -239,3 +238,40 @@ class _Blocks:
             f"{self.blocks} of {self.options.repeats} repeats fitted into "
             f"{self.options.time_s:.0f} s: this device is slow, or something else runs on it"
         ]
+
+
+def finished(record: TrialRecord) -> TrialRecord:
+    """The record of a trial that finished; without one of them there are no constants."""
+    if record.outcome != "ok":
+        raise MachineError(
+            f"the scan at {record.limits.label} ended as {record.outcome}: {record.reason}",
+            remedy="end other programs that use memory; give more swap if it is small: --swap 2G",
+        )
+    return record
+
+
+def scans_of(record: TrialRecord) -> list[Scan]:
+    """A trial's passes, as its worker noted them."""
+    about: dict[str, Any] = {"trial": record.trial, "block": record.block}
+    about["storage"] = record.limits.storage
+    return [Scan(**about, **made) for made in record.notes.get("passes", ())]
+
+
+def base_bytes(record: TrialRecord) -> float:
+    """The runtime's footprint before its limit was set.
+
+    Raises:
+        MachineError: the kernel doesn't tell it.
+    """
+    if record.base_bytes is None:
+        raise MachineError(
+            "this kernel doesn't tell what a cgroup uses, so the runtime's base is unknown",
+            remedy="edgebench doctor",
+        )
+    return float(record.base_bytes)
+
+
+def hot_bytes(record: TrialRecord) -> float:
+    """What a pressed runtime keeps: of the limit, all that the scan could not have."""
+    assert record.limit_bytes
+    return float(record.limit_bytes - record.notes["passes"][-1]["resident_bytes"])

@@ -14,7 +14,7 @@ from edgebench.measures.machine.disks import WholeDisk, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.calibration_points import ScannedDisks
 from edgebench.run.session import Session
-from edgebench.run.storage_places import swap_areas
+from edgebench.run.storage import swap_areas
 from edgebench.slowdown.calibration.device import Constant, constant
 
 #: A declared speed is tried if the disk is by itself this many times faster; else half its own.

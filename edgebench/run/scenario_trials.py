@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,21 +14,27 @@ from edgebench.cgroups.kernel_values import kernel_values
 from edgebench.cgroups.parent import refused_limit
 from edgebench.errors import MachineError, UnsafePathError
 from edgebench.extras import need
+from edgebench.identity import Identity
 from edgebench.layers.names import CUDA
 from edgebench.measures.machine.accelerators import why_no_cuda
 from edgebench.measures.machine.environment import capture
 from edgebench.measures.strategies import with_own_trial
 from edgebench.records import TrialRecord
-from edgebench.run.network_manifest import network_manifest
-from edgebench.run.storage_places import weights_of
+from edgebench.run.storage import weights_of
 from edgebench.run.trial import TrialFiles, run_trials
-from edgebench.run.trial_loop import TrialLoop
+from edgebench.run.trial_loop import Progress, TrialLoop
 from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record
 from edgebench.run.walked_limits import WalkedLimits, workload_points
 from edgebench.scenario.libraries import libraries, runtime_of
 from edgebench.scenario.points import PlannedTrial, Point, asked_sizes, limits_of
 from edgebench.scenario.scenario import Scenario
 from edgebench.workloads.engines.registry import TORCH
+from edgebench.workloads.preparation import (
+    cache_folder,
+    code_of_trainings,
+    prepare_files,
+    prepare_networks,
+)
 
 #: The setting with what :mod:`edgebench.cgroups.kernel_values` sets for a trial.
 KERNEL_VALUES = "kernel_values"
@@ -163,3 +170,43 @@ def needs_demand(planned: PlannedTrial, points: Mapping[str, Point]) -> bool:
     if planned.walk:
         own = workload_points(point, list(points.values()))
     return any(one.needs_demand for one in own)
+
+
+def network_manifest(
+    scenario: Scenario, points: Iterable[Point], identity: Identity | None, progress: Progress
+) -> dict[str, Any]:
+    """Each network's folder and layer table, and the versions that made them; empty without any.
+
+    Of trainings the user's own code: ``code``, file → digest, and ``content``, a hash of it all.
+
+    Raises:
+        WorkloadError: a network, a checkpoint or a file is missing or not whole.
+        MachineError: an engine is not installed; no disk space.
+    """
+    every = [point.settings for point in points]
+    if own := [one for one in every if one["kind"] == "training" and "references" in one]:
+        progress.stage("your own code")
+        return code_of_trainings(own, identity=identity)
+    running = [settings for settings in every if settings.get("networks")]
+    networks = sorted({name for settings in running for name in settings["networks"]})
+    if not networks:
+        return {}
+    progress.stage(f"weights and layer tables of {', '.join(networks)}")
+    files, cache, image = scenario.network_files(), cache_folder(identity), running[0].get("image")
+    made: dict[str, Any] = {"networks": {}, "versions": {}}
+    if known := [name for name in networks if name not in files]:
+        made = prepare_networks(
+            known,
+            cache=cache,
+            seed=scenario.seed,
+            checkpoints=running[0].get("checkpoint") or {},
+            image=image,
+            references=ChainMap(*(settings.get("references", {}) for settings in running)),
+            described=running[0].get("input"),
+            prompt=running[0].get("prompt"),
+            identity=identity,
+        )
+    if files:
+        also = prepare_files(files, running, cache=cache, image=image, identity=identity)
+        made = {key: {**made[key], **also[key]} for key in made}
+    return made

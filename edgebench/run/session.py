@@ -21,8 +21,7 @@ from edgebench.measures.machine.system_files import SystemFiles, usable_ram_byte
 from edgebench.measures.strategies.gnu_time import find_gnu_time
 from edgebench.run.scratch import claimed_folder
 from edgebench.run.sensor_watch import SensorBank
-from edgebench.run.storage import StorageControl
-from edgebench.run.storage_places import StoragePlaces, weights_of
+from edgebench.run.storage import StorageControl, StoragePlaces, weights_of
 from edgebench.run.trial_setup import TrialSetup
 from edgebench.scenario.points import Point
 

@@ -6,6 +6,8 @@ Each disk is proved to be held before the first trial that needs it
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,13 +19,12 @@ from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.cgroups.storage_check import SpeedProof, prove_storage
-from edgebench.cgroups.swap import SwapControl
+from edgebench.cgroups.swap import SwapControl, SwapState
 from edgebench.errors import CgroupError, MachineError
-from edgebench.measures.machine.disks import SWAP_FILES, WholeDisk, whole_disk
+from edgebench.measures.machine.disks import SWAP_FILES, WholeDisk, swap_devices, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import StorageReport
 from edgebench.run.proof_file import proof_file
-from edgebench.run.storage_places import StoragePlaces, swap_areas
 
 NOT_ON_DISK = f"""\
 keep weights on a disk (EDGEBENCH_CACHE names their folder), and use a swap file on one; or
@@ -210,3 +211,47 @@ def _refused(place: Path, what: str, reason: Exception) -> MachineError:
     return MachineError(
         f"the speed of {what} can't be held: {reason}", where=str(place), remedy=NOT_ON_DISK
     )
+
+
+@dataclass(frozen=True)
+class StoragePlaces:
+    """Files and folders that a trial reads. Those of ``needed`` must be on a disk."""
+
+    needed: tuple[Path, ...] = ()
+    others: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], weights: Mapping[str, str]) -> StoragePlaces:
+        """What a workload reads: weights and checkpoints; the runtime, or a command's own files."""
+        if settings["kind"] == "scan":
+            scanned = (area["file"] for area in settings["areas"])
+            return cls(tuple(Path(file) for file in scanned if file))
+        if settings["kind"] != "command":
+            return cls(tuple(Path(folder) for folder in weights.values()), (Path(sys.prefix),))
+        program, *words = settings["command"]
+        found = shutil.which(program)
+        files = [Path(word) for word in words if _is_file(word)]
+        return cls((), (*([Path(found)] if found else []), Path.cwd(), *files))
+
+
+def weights_of(settings: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Network → the folder of its weights, of a workload's networks."""
+    made = manifest.get("networks", {})
+    return {name: made[name]["folder"] for name in settings.get("networks", ())}
+
+
+def _is_file(word: str) -> bool:
+    try:
+        return Path(word).is_file()
+    except (OSError, ValueError):
+        # Too long for a path, or with a NUL in it.
+        return False
+
+
+def swap_areas(machine: SystemFiles, state: SwapState) -> list[Path]:
+    """The files and devices that swap of this kind lies on; zram lies on none."""
+    if state.kind == "file" and state.device:
+        return [state.device]
+    if state.kind != "system":
+        return []
+    return [Path(one["name"]) for one in swap_devices(machine) if one["kind"] != "zram"]

@@ -50,8 +50,7 @@ from edgebench.run.limit_control import ROOM, LimitAtBase, LimitControl
 from edgebench.run.outcome import KillWatch
 from edgebench.run.output_rate import OutputRate
 from edgebench.run.process import ProcessEnd, WorkloadProcess
-from edgebench.run.storage import HeldStorage
-from edgebench.run.storage_places import StoragePlaces
+from edgebench.run.storage import HeldStorage, StoragePlaces
 from edgebench.run.strategy_trial import StrategyTrial
 from edgebench.run.trial_record import (
     Measured,

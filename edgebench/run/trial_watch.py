@@ -9,8 +9,7 @@ from contextlib import ExitStack
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.swap_ram import swap_ram
 from edgebench.records import TrialRecord
-from edgebench.run.accelerator_record import with_accelerator
-from edgebench.run.accelerator_watch import AcceleratorWatch
+from edgebench.run.accelerator_watch import AcceleratorWatch, with_accelerator
 from edgebench.run.sensor_watch import SensorWatch
 from edgebench.run.swap_charge import FAST_DISK, SwapCharge
 from edgebench.run.swap_watch import SwapWatch, group_swap

@@ -17,7 +17,7 @@ from edgebench.layers.precision import Int8Linear, with_int8
 from edgebench.layers.preparation import manifest
 from edgebench.layers.samples import some_values
 from edgebench.layers.tensor_files import loaded_bytes
-from edgebench.run.advice_outputs import relative_distance
+from edgebench.run.advice_trials import relative_distance
 from edgebench.scenario.scenario import load_scenario
 
 pytestmark = pytest.mark.torch

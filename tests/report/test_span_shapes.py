@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from edgebench.report.figures.memory_time import merged_spans, span_boxes
 from edgebench.report.figures.scales import rectangles
-from edgebench.report.figures.span_shapes import merged_spans, span_boxes
 from edgebench.spans import Span
 
 MS = 1_000_000

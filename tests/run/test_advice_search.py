@@ -12,10 +12,16 @@ import pytest
 
 from edgebench.records import TrialRecord
 from edgebench.run.advice_candidates import PLAIN, candidates_of
-from edgebench.run.advice_outputs import outputs_differ
 from edgebench.run.advice_planner import AdvicePlanner
 from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
-from edgebench.run.advice_trials import COMBINING, MEASURING, SCREENING, UNLIMITED, AdviceTrials
+from edgebench.run.advice_trials import (
+    COMBINING,
+    MEASURING,
+    SCREENING,
+    UNLIMITED,
+    AdviceTrials,
+    outputs_differ,
+)
 from edgebench.run.pace import pace_of_program
 from edgebench.scenario.points import PlannedTrial, Point
 

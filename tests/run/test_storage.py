@@ -24,7 +24,7 @@ from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run import storage as storage_module
 from edgebench.run.session import Session, open_session
-from edgebench.run.storage_places import StoragePlaces, swap_areas, weights_of
+from edgebench.run.storage import StoragePlaces, swap_areas, weights_of
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 

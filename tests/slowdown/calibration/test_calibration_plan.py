@@ -11,16 +11,16 @@ from calibration_making import constant
 
 from edgebench.boards.storage import AS_IS
 from edgebench.records import TrialRecord
+from edgebench.run.calibration import scans_of
 from edgebench.run.calibration_points import (
     FILE_BYTES,
     LIMIT_BYTES,
     CalibrationPlan,
     ScannedDisks,
 )
-from edgebench.run.calibration_records import scans_of
 from edgebench.run.launch import KINDS
 from edgebench.run.limit_control import ROOM
-from edgebench.run.storage_places import StoragePlaces
+from edgebench.run.storage import StoragePlaces
 from edgebench.scenario.points import Point
 from edgebench.slowdown.calibration.device import (
     Constant,

@@ -13,8 +13,8 @@ import pytest
 
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.calibration import base_bytes, hot_bytes, scans_of
 from edgebench.run.calibration_points import scan_file
-from edgebench.run.calibration_records import base_bytes, hot_bytes, scans_of
 from edgebench.run.limit_control import ROOM
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
