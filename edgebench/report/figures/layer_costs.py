@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _MOST, _TELLING = 12, 0.01
 _ROW_IN, _HEAD_IN = 0.30, 1.55
 _THICK = 0.38
+#: Characters of a layer's name and of its type: longer ones would leave the bars no room.
+_MOST_NAME, _MOST_TYPE = 28, 16
+#: A label beside a bar, as a part of the panel.
+_LABEL_ROOM = 0.9
 
 
 class _Bar(NamedTuple):
@@ -68,7 +72,7 @@ def _figure(results: Results, table: LayerCostTable, cost: PassCost | None) -> A
     height = _HEAD_IN + _ROW_IN * len(bars)
     figure = style.new_figure(title, about, results, height)
     columns = 3 if cost else 2
-    panels = figure.subplots(1, columns, sharey=True, width_ratios=[1, 1, 0.55][:columns])
+    panels = figure.subplots(1, columns, sharey=True, width_ratios=[1, 1, 0.8][:columns])
     colours = (
         [style.UNLIMITED_COLOUR, style.limit_colours(2)[-1]] if cost else [style.UNLIMITED_COLOUR]
     )
@@ -104,7 +108,11 @@ def _bars(table: LayerCostTable, cost: PassCost | None) -> list[_Bar]:
     most = sum(1 for seconds in times[:_MOST] if seconds > 0 and seconds >= _TELLING * times[0])
     # Summing a single layer would hide its name for nothing.
     most = len(rows) if most >= len(rows) - 1 else max(most, 1)
-    bars = [_bar(_name(table, row), [row], cost) for row in rows[:most]]
+    names = naming.brief_labels([_name(table, row) for row in rows[:most]], _MOST_NAME)
+    bars = [
+        _bar(f"{name} ({_kind(row)})", [row], cost)
+        for name, row in zip(names, rows[:most], strict=True)
+    ]
     if rest := rows[most:]:
         bars.append(_bar(f"{len(rest)} other layers", rest, cost))
     passes = [table.unlimited, *([cost.at] if cost else [])]
@@ -131,9 +139,13 @@ def _bar(name: str, rows: Sequence[LayerRow], cost: PassCost | None) -> _Bar:
 
 def _name(table: LayerCostTable, row: LayerRow) -> str:
     several = len({layer.network for layer in table.layers}) > 1
-    words = f"{row.network} {row.name}" if several else row.name
-    size = f", {scales.short_size(row.parameter_bytes)}" if row.parameter_bytes else ""
-    return f"{words} ({row.type}{size})"
+    return f"{row.network} {row.name}" if several else row.name
+
+
+def _kind(row: LayerRow) -> str:
+    """Its type and the size of its weights."""
+    kind = row.type if len(row.type) <= _MOST_TYPE else f"{row.type[: _MOST_TYPE - 1]}…"
+    return kind + (f", {scales.short_size(row.parameter_bytes)}" if row.parameter_bytes else "")
 
 
 def _names(axes: Axes, bars: Sequence[_Bar]) -> None:
@@ -155,7 +167,7 @@ def _seconds(
         times = [side[n] for side in seconds]
         axes.barh(places + shift, times, thick, color=colour, lw=0, zorder=2)
     _plain(axes, title)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: scales.short_seconds(value)))
 
 
@@ -165,8 +177,10 @@ def _extra_shares(axes: Axes, bars: Sequence[_Bar]) -> None:
     drawn_bars = axes.barh(range(len(bars)), shares, 2 * _THICK, color=style.MUTED, lw=0, zorder=2)
     axes.bar_label(drawn_bars, [f"{share:.0%}" for share in shares], padding=3, fontsize=8)
     _plain(axes, "share of the extra time")
-    # Room for the longest bar's label.
-    axes.set_xlim(min(*shares, 0.0), 1.5 * max(*shares, 0.01))
+    low, high = min(*shares, 0.0), max(*shares, 0.01)
+    # Room for the labels, also of a row that became faster.
+    room = _LABEL_ROOM * (high - low)
+    axes.set_xlim(low - (room if low < 0 else 0.0), high + room)
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
 

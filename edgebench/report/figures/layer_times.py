@@ -28,6 +28,10 @@ _ROW_IN = 1.05
 #: More layers than this are numbered under the axis, not named.
 _MOST_NAMES = 40
 _NAMED = 3
+#: Characters of a layer's name.
+_MOST_NAME = 24
+#: A letter of a name below the axis, which stands upright; letters beside a panel's title.
+_LETTER_IN, _MOST_LETTERS = 0.06, 78
 
 
 @naming.figure_kind("layer-times", place=4)
@@ -52,7 +56,9 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
         network = settings["network"]
         title = f"Time of {naming.title_of(network)} by layer"
         names = _names(rows)
-        height = 1.5 + _ROW_IN * len(order) + (0.6 if len(names) <= _MOST_NAMES else 0)
+        height = 1.5 + _ROW_IN * len(order)
+        if len(names) <= _MOST_NAMES:
+            height += _LETTER_IN * max(map(len, names.values()))
         about = naming.subtitle(settings, *_lost(results, settings))
         figure = style.new_figure(title, about, results, height)
         panels = figure.subplots(len(order), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
@@ -75,7 +81,8 @@ def _times(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _names(rows: pd.DataFrame) -> dict[int, str]:
     once = rows.drop_duplicates("layer").sort_values("layer")
-    return {int(n): str(name) for n, name in zip(once["layer"], once["name"], strict=True)}
+    names = naming.brief_labels([str(name) for name in once["name"]], _MOST_NAME)
+    return {int(n): name for n, name in zip(once["layer"], names, strict=True)}
 
 
 def _panel(axes: Axes, times: pd.DataFrame, names: dict[int, str]) -> None:
@@ -106,11 +113,13 @@ def _bars(
 def _longest(times: pd.DataFrame, names: dict[int, str]) -> str:
     """The layers that take longest, and the sum of all."""
     total = times.sum(axis=1).sort_values(ascending=False, kind="stable")
-    worst = [
-        f"{names[layer]} {scales.short_seconds(seconds)}"
-        for layer, seconds in zip(total.index[:_NAMED], total, strict=False)
-    ]
-    return f"all layers {scales.short_seconds(total.sum())}; longest: {', '.join(worst)}"
+    text = f"all layers {scales.short_seconds(total.sum())}; longest: "
+    for place, (layer, seconds) in enumerate(zip(total.index[:_NAMED], total, strict=False)):
+        more = f"{', ' if place else ''}{names[layer]} {scales.short_seconds(seconds)}"
+        if place and len(text + more) > _MOST_LETTERS:
+            break
+        text += more
+    return text
 
 
 def _layer_axis(axes: Axes, names: dict[int, str]) -> None:

@@ -138,6 +138,29 @@ def title_of(network: object) -> str:
     return text if len(text) <= 62 else text[:60] + "…"
 
 
+def brief_labels(names: Sequence[str], most: int) -> list[str]:
+    """Names of layers in at most so many characters: without what all share, and by their end.
+
+    Names of one file often differ at their end alone. Equal ones get their place as a number.
+    """
+    shared = 0
+    if len(names) > 1 and max(map(len, names)) > most:
+        # The first and the last in order differ as early as any two.
+        first, last = min(names), max(names)
+        pairs = enumerate(zip(first, last, strict=False))
+        alike = next((n for n, (one, other) in pairs if one != other), 0)
+        shared = max(first.rfind(mark, 0, alike) for mark in "/.") + 1
+    found = [_end_of(name[shared:], most) for name in names]
+    return [
+        f"{number} {_end_of(text, most - len(str(number)) - 1)}" if found.count(text) > 1 else text
+        for number, text in enumerate(found)
+    ]
+
+
+def _end_of(text: str, most: int) -> str:
+    return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
+
+
 def stem_of(kind: str, settings: Mapping[str, Any], *words: object) -> str:
     """The name of a figure's file; the default loader and batch are left out."""
     loader, batch = settings.get("loader", "copy"), settings.get("batch", 1)

@@ -116,6 +116,10 @@ _PARAMETERS: dict[str, Any] = {
 }
 
 
+#: Characters of a title times their size in points, as they fit the width.
+_TITLE_ROOM = 950
+
+
 def new_figure(title: str, subtitle: str, source: Results | str, height_in: float) -> Figure:
     """An empty figure with its title, what it shows, and the footer with its source.
 
@@ -128,8 +132,9 @@ def new_figure(title: str, subtitle: str, source: Results | str, height_in: floa
         engine.set(rect=room, w_pad=0.08, h_pad=0.06)  # type: ignore[call-arg]
     left = _SIDE_IN / WIDTH_IN
     small = {"fontsize": min(9, 1100 / max(1, len(subtitle))), "color": MUTED}
+    large = min(12.5, _TITLE_ROOM / max(1, len(title)))
     words: tuple[tuple[float, str, dict[str, Any]], ...] = (
-        (1 - 0.12 / height_in, title, {"fontsize": 12.5, "weight": "bold", "color": INK}),
+        (1 - 0.12 / height_in, title, {"fontsize": large, "weight": "bold", "color": INK}),
         (1 - 0.36 / height_in, subtitle, small),
     )
     for y, text, looks in words:
