@@ -1,0 +1,105 @@
+"""Whether memory still grows, told from series of programs of whom it is known."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from edgebench.measures.growth import judge_growth
+from edgebench.units import MIB
+
+#: Seconds that a series lasts, and seconds between two samples.
+_LASTS_S, _EACH_S = 60.0, 0.05
+#: Seconds since the start → MiB in use.
+Shape = Callable[[float], float]
+
+
+def noisy(shape: Shape, most: float, seed: int = 1) -> Shape:
+    """The shape with up to so many MiB more, at random."""
+    chance = random.Random(seed)
+    return lambda t: shape(t) + most * chance.random()
+
+
+def tooth(t: float, period_s: float) -> float:
+    """From 0 to 1 in each period."""
+    return t / period_s % 1.0
+
+
+def jagged(period_s: float, least: float, most: float, per_s: float = 0.0, seed: int = 2) -> Shape:
+    """What a garbage collector leaves: teeth of different heights, on a floor that may rise."""
+    heights = [random.Random(seed + n).uniform(0.7, 1.0) for n in range(1000)]
+    return lambda t: (
+        least + per_s * t + (most - least) * heights[int(t / period_s)] * tooth(t, period_s)
+    )
+
+
+def ramp(t: float, end_s: float) -> float:
+    """From 0 to 1 until so many seconds."""
+    return min(1.0, t / end_s)
+
+
+#: Programs whose memory grows for as long as they run.
+GROWING: dict[str, Shape] = {
+    "a leak at each request": lambda t: 30 + 1.5 * math.floor(t / 0.3),
+    "a slow leak on a large base": lambda t: 900 * ramp(t, 5) + 0.5 * t,
+    "a leak in bursts": lambda t: 80 + 20 * math.floor(t / 10),
+    "a leak below a garbage collector": jagged(2.5, 100, 160, per_s=1.2),
+    "a leak that gets faster": lambda t: 50 + 0.05 * t * t,
+    "a leak that gets slower": lambda t: 50 + 40 * math.sqrt(t),
+    "a leak that begins late": lambda t: 200 + 3 * max(0.0, t - 35),
+    "a leak under noise": noisy(lambda t: 300 + 1.0 * t, 15),
+    "a leak of rare large pieces": lambda t: 60 + 45 * math.floor(t / 7),
+    "fragments that pile up": noisy(lambda t: 120 + 4 * t**0.8, 4, 3),
+}
+#: Programs whose need can be told.
+LEVEL: dict[str, Shape] = {
+    "weights loaded, then used": lambda t: 400 * ramp(t, 8),
+    "a steady garbage collector": jagged(2.5, 100, 160),
+    "a slow garbage collector": jagged(7, 100, 300, seed=9),
+    "a cache that fills early": lambda t: 50 + 250 * ramp(t, 15),
+    "a cache that fills late": lambda t: 50 + 250 * ramp(t, 48),
+    "a warm-up": lambda t: 100 + 200 * (1 - math.exp(-t / 8)),
+    "a second model is loaded": lambda t: 150 + 150 * (t > 35),
+    "batches come and go": noisy(lambda t: 200 + 80 * (tooth(t, 1.1) < 0.3), 6, 4),
+    "a pool that breathes": lambda t: 300 + 60 * math.sin(t / 3),
+    "fragments that are reused": noisy(lambda t: 150 + 60 * (1 - math.exp(-t / 12)), 5, 5),
+}
+
+
+def judged(shape: Shape, lasts_s: float = _LASTS_S):
+    """What is said of a program of that shape."""
+    seconds = [n * _EACH_S for n in range(round(lasts_s / _EACH_S))]
+    return judge_growth(seconds, [round(shape(t) * MIB) for t in seconds])
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_growth_is_told(name: str):
+    """Leaks of several shapes: each is told."""
+    found = judged(GROWING[name])
+    assert found is not None
+    assert found.grows
+    assert found.level_s is None
+
+
+@pytest.mark.parametrize("name", LEVEL)
+def test_a_plateau_is_told_from_growth(name: str):
+    """Start-ups, caches and collectors: none is called a leak."""
+    found = judged(LEVEL[name])
+    assert found is not None
+    assert not found.grows
+    assert found.bytes_per_s == 0
+
+
+def test_how_fast_and_since_when():
+    """The pace of a leak of 60 MiB a minute, and when a cache was full."""
+    leak, cache = judged(lambda t: 30 + t), judged(LEVEL["a cache that fills early"])
+    assert leak.bytes_per_s * 60 / MIB == pytest.approx(60, rel=0.1)
+    assert cache.level_s == pytest.approx(15, rel=0.05)
+
+
+def test_too_short_a_series_tells_nothing():
+    """Less than a second: neither growth nor a plateau."""
+    assert judged(lambda t: 100 * t, 0.9) is None
