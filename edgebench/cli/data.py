@@ -55,7 +55,7 @@ def data(name: str | None, folder: Path, download: bool, as_json: bool) -> None:
 
 def _answer(rows: Sequence[dict[str, str]], folder: Path) -> str:
     """How many data sets can be used at once."""
-    missing = [row["name"] for row in rows if row["state"].startswith("edgebench ")]
+    missing = [row["name"] for row in rows if not _is_there(row["name"], folder)]
     ready = f"{len(rows) - len(missing)} of {len(rows)} data sets are ready to train on"
     return f"{ready}; not in {folder}/: {joined_words(missing)}." if missing else f"{ready}."
 
@@ -74,9 +74,13 @@ def _listed(name: str, folder: Path) -> dict[str, str]:
     shape = "x".join(map(str, DATA_SHAPES.get(name, ()))) or "any"
     state = "comes with scikit-learn" if name == "digits" else "made from a seed"
     if name in FROM_FOLDER:
-        here = all((folder / file).is_file() for file in VISION_FILES[name])
-        state = "downloaded" if here else f"edgebench data {name} --download"
+        download = f"edgebench data {name} --download"
+        state = "downloaded" if _is_there(name, folder) else download
     return {"name": name, "shape": shape, "state": state}
+
+
+def _is_there(name: str, folder: Path) -> bool:
+    return all((folder / file).is_file() for file in VISION_FILES.get(name, ()))
 
 
 def _read(name: str, folder: Path) -> dict[str, str]:

@@ -226,13 +226,20 @@ def _warnings(summary: SweepSummary) -> list[str]:
 
 
 def _counted(summary: SweepSummary) -> str:
-    outcomes = ", ".join(f"{n} {outcome}" for outcome, n in sorted(summary.outcomes.items()))
-    return f"{summary.trials} trial{'s' * (summary.trials != 1)}: {outcomes}"
+    return f"{_trial_count(summary)}: {_outcomes(summary)}"
+
+
+def _trial_count(summary: SweepSummary) -> str:
+    return f"{summary.trials} trial{'s' * (summary.trials != 1)}"
+
+
+def _outcomes(summary: SweepSummary) -> str:
+    return ", ".join(f"{n} {outcome}" for outcome, n in sorted(summary.outcomes.items()))
 
 
 def _summary_lines(summary: SweepSummary, verbose: bool) -> list[str]:
-    count, _, outcomes = _counted(summary).partition(": ")
-    lines = [f"{count} in {format_duration(summary.wall_s)}: {outcomes}"]
+    took = format_duration(summary.wall_s)
+    lines = [f"{_trial_count(summary)} in {took}: {_outcomes(summary)}"]
     each, share = summary.harness_s_per_trial, summary.harness_share
     if verbose and each is not None and share is not None:
         lines.append(f"harness: {format_duration(each)} a trial, {share:.1%} of the trials' time")

@@ -13,10 +13,8 @@ from edgebench.records import PhaseSum, is_number
 from edgebench.throughput import generates_text, reads_throughput
 
 #: Why a throughput is missing.
-NO_LINE = (
-    "it printed nothing; output that is held back in a buffer shows too late: "
-    "try python3 -u, or stdbuf -oL"
-)
+NO_LINE = "it printed nothing; output that is held back in a buffer shows too late"
+UNBUFFERED = "let it print at once: python3 -u, or stdbuf -oL"
 NO_NUMBER = "no line of its output has a number where the pattern looks for one"
 NO_JSON = "its output has no JSON with a number at the path"
 #: No more of a line is searched: a pattern can take time that grows far faster than the line.

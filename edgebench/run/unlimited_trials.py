@@ -12,7 +12,7 @@ from edgebench.layers.references import names_network
 from edgebench.processes import find_program
 from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep, end_of_output, log_of
-from edgebench.run.output_rate import NO_LINE
+from edgebench.run.output_rate import NO_LINE, UNBUFFERED
 from edgebench.units import format_duration
 
 #: The last lines of its output that are quoted.
@@ -95,9 +95,10 @@ def check_throughput(name: str, unlimited: Sequence[TrialRecord], wanted: float 
     if wanted is None or any(record.throughput_per_s for record in unlimited):
         return
     why = next((r.missing.get("throughput_per_s") for r in unlimited), None) or NO_LINE
+    remedy = "name the number in its output: --throughput-pattern"
     raise WorkloadError(
-        f"the throughput of {name} is not known: {why.partition(';')[0]}",
-        remedy=why.partition("; ")[2] or "name the number in its output: --throughput-pattern",
+        f"the throughput of {name} is not known: {why}",
+        remedy=UNBUFFERED if why == NO_LINE else remedy,
     )
 
 

@@ -47,16 +47,16 @@ def factor_words(ratio: Ratio, surely: str = "") -> str:
     return f"{factor}, but can't tell whether that is slower: {ratio.why_unsure}"
 
 
-def before_end(workload: WorkloadFacts, point: PointFacts) -> str:
-    """`` while executing fc, after rounds that took 2 times as long``: how a limit ended trials.
+def before_end(workload: WorkloadFacts, point: PointFacts) -> tuple[str, str]:
+    """What a limit ended, and how slow it was: `` while executing fc``, ``after rounds that …``.
 
-    Empty where nothing of that is known, or it differs from trial to trial.
+    Each is empty where it is not known, or differs from trial to trial.
     """
     words = doing_words(point.ended_in)
     doing = f" while {words}" if words else ""
     rounds, ratio = point.rounds_before_end_s, workload.rounds_before_end(point)
     if rounds is None or ratio is None or not ratio.is_surely_more:
-        return doing
+        return doing, ""
     which = "rounds" if rounds.count > 1 else "a round"
     once = _UNLIMITED_ONCE if rounds.count > 1 and ratio.low is None else ""
-    return f"{doing}, after {which} that took {times_as_long(ratio.median)}{once}"
+    return doing, f"after {which} that took {times_as_long(ratio.median)}{once}"

@@ -151,11 +151,14 @@ def _finished(workload: WorkloadFacts) -> str:
 
 def _before_end(workload: WorkloadFacts, lost: Sequence[PointFacts]) -> str:
     """What trials were doing when the widest of these limits ended them, and how slow they were."""
-    words = before_end(workload, lost[0])
-    of_all = {doing_words(point.ended_in) for point in lost} == {words.removeprefix(" while ")}
-    if of_all or len(lost) == 1 or not words:
-        return words
-    return f", at {limit_label(lost[0])}{words.removeprefix(',')}"
+    doing, slow = before_end(workload, lost[0])
+    of_all = len({doing_words(point.ended_in) for point in lost}) == 1
+    if len(lost) == 1 or (of_all and not slow):
+        return f"{doing}, {slow}" if slow else doing
+    if not doing and not slow:
+        return ""
+    at = f", at {limit_label(lost[0])}{doing}"
+    return f"{at}{',' * bool(doing)} {slow}" if slow else at
 
 
 def _killed_with_swap_free(workload: WorkloadFacts) -> list[str]:

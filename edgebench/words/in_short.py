@@ -120,7 +120,8 @@ def _ends(workload: WorkloadFacts) -> str:
     outcomes, where = lost[0].outcomes, limit_label(lost[0])
     made = sum(outcomes.values())
     counts = {outcome_words(name).brief: n for name, n in outcomes.items() if name != "ok"}
-    after = before_end(workload, lost[0])
+    doing, slow = before_end(workload, lost[0])
+    after = f"{doing}, {slow}" if slow else doing
     if len(outcomes) == 1:
         return f"{next(iter(counts))} at {where}{after}"
     ends = joined_words(f"{how} in {n}" for how, n in counts.items())

@@ -18,23 +18,26 @@ from edgebench.words.outcomes import reason_words
 
 def record_sentence(record: TrialRecord) -> str:
     """``python3 train.py needs 412.0 MiB`` or ``… was killed for memory at 300.0 MiB``."""
-    name, limit = _name(record), record.limit_bytes
+    return f"{_name(record)} {_end(record)}"
+
+
+def _end(record: TrialRecord) -> str:
+    """What became of it."""
+    limit = record.limit_bytes
     at = "without a limit" if limit is None else f"at {format_size(limit)}"
     if record.outcome == "oom-killed":
-        return f"{name} was killed for memory {at}"
+        return f"was killed for memory {at}"
     if record.outcome != "ok":
-        return f"{name} ended as {record.outcome} {at}: {record.reason}"
+        return f"ended as {record.outcome} {at}: {record.reason}"
     took = format_duration(record.wall_s or 0.0)
     if (need := need_of(record)) is not None:
-        return f"{name} needs {need_words(need)} and took {took}"
-    return f"{name} finished {at} in {took}"
+        return f"needs {need_words(need)} and took {took}"
+    return f"finished {at} in {took}"
 
 
 def record_line(record: TrialRecord) -> str:
     """Its number and the sentence, in which a command is cut: ``<TrialRecord 0001: …>``."""
-    name = _name(record)
-    rest = record_sentence(record).removeprefix(name)
-    return f"<TrialRecord {record.trial}: {shortened(name)}{rest}>"
+    return f"<TrialRecord {record.trial}: {shortened(_name(record))} {_end(record)}>"
 
 
 def record_html(record: TrialRecord) -> str:

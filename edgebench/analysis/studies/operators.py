@@ -108,10 +108,8 @@ def operator_tables(results: Results) -> list[StudyTable]:
     tables = []
     for trial, rows in operator_frame(results).groupby("trial", sort=True):
         first = rows.iloc[0]
-        title = (
-            f"{first['network']}, batch {first['batch']:g}, trained {first['trained']}: time over "
-            f"{first['steps']:g} steps (trial {trial})"
-        )
+        workload = f"{first['network']}, batch {first['batch']:g}, trained {first['trained']}"
+        title = f"{workload}: time over {first['steps']:g} steps (trial {trial})"
         families = _summed(rows, ["family"])
         operators = _summed(rows, ["family", "operator"]).head(_SHOWN)
         columns = (
@@ -127,7 +125,7 @@ def operator_tables(results: Results) -> list[StudyTable]:
                 title,
                 (words[0], *columns),
                 frame_rows(families),
-                answer=_answer(title, families),
+                answer=_answer(workload, families),
             ),
             StudyTable(
                 "operators",
@@ -145,11 +143,11 @@ def _summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return summed.sort_values("share", ascending=False, kind="stable")
 
 
-def _answer(title: str, families: pd.DataFrame) -> str:
+def _answer(workload: str, families: pd.DataFrame) -> str:
     """The families that take most of a step's time; the frame is sorted."""
     most = families.head(2)
     parts = [
         f"{family} takes {share:.0%}"
         for family, share in zip(most["family"], most["share"], strict=True)
     ]
-    return f"{title.partition(':')[0]}: of the time of a step {joined_words(parts)}."
+    return f"{workload}: of the time of a step {joined_words(parts)}."
