@@ -154,6 +154,7 @@ def minimum(
     prompt: int | None = None,
     new_tokens: int | None = None,
     stop_after: str | None = None,
+    soak: str | None = None,
     reset: str | Sequence[str] | None = None,
     results: str | Path = "results",
 ) -> Minimum:
@@ -181,6 +182,7 @@ def minimum(
         prompt: how many tokens a language model is given.
         new_tokens: have it generate so many tokens of text.
         stop_after: stop a program that never ends after this time, as ``"20s"``.
+        soak: only run it for so long without a limit, to see whether its memory levels off.
         reset: a command to run before each trial.
         results: the folder that holds the results of all devices.
 
@@ -212,6 +214,7 @@ def minimum(
         "prompt": prompt,
         "new_tokens": new_tokens,
         "stop_after": stop_after,
+        "soak": soak,
         "reset": reset,
     }
     where = SweepOptions(Path(results))

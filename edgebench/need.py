@@ -27,6 +27,11 @@ class Need:
     elsewhere_bytes: float = 0
 
     @property
+    def has_much_elsewhere(self) -> bool:
+        """Whether so much was charged to another cgroup that limits were kinder for it."""
+        return self.elsewhere_bytes >= max(_FILES_BYTES, _FILES_SHARE * self.total_bytes)
+
+    @property
     def files_bytes(self) -> float:
         """Files that are read again when dropped; 0 where they are too few to be told apart."""
         if self.undroppable_bytes is None:

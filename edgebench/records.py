@@ -417,6 +417,60 @@ class EndedIn(Struct, frozen=True, gc=False):
     layer: str | None = None
 
 
+class LeftFile(Struct, frozen=True, gc=False):
+    """What a trial left in memory when it had ended: a file of a tmpfs, or a shared segment.
+
+    ``path`` is a file's, or ``segment N`` with the number that ``ipcrm -m`` takes.
+    """
+
+    path: str
+    size_bytes: Count
+
+
+class OutsideReport(Struct, frozen=True, gc=False):
+    """Memory of a program that its trial does not measure, as it was seen from outside.
+
+    Args:
+        processes: how many processes outlived the command; they were ended with the trial.
+        names: what they are called, each name once.
+        left_bytes: shared memory that was still charged to the trial when it had ended.
+        files: the largest of what holds it.
+        grown_bytes: the most by which another cgroup grew meanwhile, in what its processes hold.
+        grown_cgroup: which one did.
+        grown_is_new: whether it was not there before the trial.
+        escaped: whether a process of the trial left its cgroup.
+        locked_bytes: the most that its processes had locked in memory (mlock).
+    """
+
+    processes: Count = 0
+    names: list[str] = field(default_factory=list)
+    left_bytes: Count | None = None
+    files: list[LeftFile] = field(default_factory=list)
+    grown_bytes: Count | None = None
+    grown_cgroup: str | None = None
+    grown_is_new: bool = False
+    escaped: bool = False
+    locked_bytes: Count | None = None
+
+
+class GrowthReport(Struct, frozen=True, gc=False):
+    """Whether a program's memory still grew when its trial ended.
+
+    Args:
+        grows: whether it did.
+        bytes_per_s: how fast, in the last part of the trial; 0.0: it did not.
+        end_bytes: the most that it held at the end.
+        level_s: since when it had been level, in seconds from its start; None: it grows.
+        lasted_s: how long it was watched.
+    """
+
+    grows: bool
+    bytes_per_s: Number
+    end_bytes: Count
+    level_s: Number | None = None
+    lasted_s: Number | None = None
+
+
 class TrialRecord(Struct, frozen=True, gc=False):
     """One line of ``trials.jsonl``. With a ``strategy`` it is that one's own trial, not timed."""
 
@@ -474,6 +528,8 @@ class TrialRecord(Struct, frozen=True, gc=False):
     sampler: SamplerReport | None = None
     watched: Watching | None = None
     kill: KillReport | None = None
+    outside: OutsideReport | None = None
+    growth: GrowthReport | None = None
     storage: StorageReport | None = None
     files: FilesReport | None = None
     swap_ram: SwapRamReport | None = None

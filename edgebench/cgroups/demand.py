@@ -26,7 +26,8 @@ from edgebench.cgroups.sampler import SAME_BYTES
 _LOOKING_SHARE = 0.02
 NOT_LOOKED = "the trial ended before its maps were read"
 NOT_SHOWN = "this kernel does not show us what the trial's processes map (smaps, memory.stat)"
-_HELD = ("anon_bytes", "shmem_bytes", "swap_bytes", "kernel_bytes")
+#: Columns of what only swap can hold.
+HELD = ("anon_bytes", "shmem_bytes", "swap_bytes", "kernel_bytes")
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def demand_of(columns: Mapping[str, Sequence[int]], looks: Sequence[MapsLook] = 
     known = {name for name, column in columns.items() if column and column[0] >= 0}
     if "anon_bytes" not in known:
         return Demand()
-    held = [name for name in _HELD if name in known]
+    held = [name for name in HELD if name in known]
     values = zip(*(columns[name] for name in known), strict=True)
     rows = [dict(zip(known, row, strict=True)) for row in values]
     mapped = ["own_files" if looks else "mapped_file"] if "mapped_file_bytes" in known else []

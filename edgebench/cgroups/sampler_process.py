@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import BinaryIO, TypeAlias
 
 from edgebench.cgroups import v1, v2
-from edgebench.cgroups.demand import MapsLook, demand_of
+from edgebench.cgroups.demand import HELD, MapsLook, demand_of
 from edgebench.cgroups.interface import HotFiles
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.errors import MachineError
@@ -216,6 +216,14 @@ class SamplerProcess:
             demand_source=demand.source,
             undroppable_bytes=demand.undroppable_bytes,
         )
+
+    def held_between(self, start_ns: int, end_ns: int) -> tuple[list[float], list[int]]:
+        """Seconds, and bytes that only swap can hold, of each sample of ``memory.stat``."""
+        names, stat = self.stat_columns, self._rows(1)
+        own = [names.index(name) for name in HELD if name in names]
+        rows = zip(*(stat[n :: len(names)] for n in (0, *own)), strict=True)
+        found = [(t / 1e9, sum(sizes)) for t, *sizes in rows if start_ns <= t <= end_ns]
+        return [t for t, _ in found], [size for _, size in found]
 
     def _swap_peak(self, fast: array[int], stat: array[int]) -> int | None:
         """From the exact column where there is one: v1's fast one is a difference of two reads."""

@@ -24,6 +24,8 @@ from edgebench.cli.options import (
 from edgebench.cli.output import print_answer, print_fields, print_json, print_next, print_warnings
 from edgebench.measures.machine.noise import trial_doubts
 from edgebench.need import need_of
+from edgebench.results.unmeasured import is_stopped, unmeasured
+from edgebench.text import as_sentence
 from edgebench.units import (
     format_duration,
     format_energy,
@@ -36,6 +38,7 @@ from edgebench.words.doubts import doubt_sentences
 from edgebench.words.need import can_be_evicted, need_words, warm_files_words
 from edgebench.words.outcomes import reason_words
 from edgebench.words.swap_ram import more_than_words, swap_ram_words, with_swap_words
+from edgebench.words.unmeasured import growth_words, unmeasured_parts
 
 if TYPE_CHECKING:
     from edgebench.records import LimitSetting, TrialRecord
@@ -57,6 +60,9 @@ _MOST = 4
     "--cpu-quota", type=click.FloatRange(min=0.01), help="CPU time it may use, in cores, as 1.5."
 )
 @click.option("--timeout", help="Kill it after this time, as 90s or 10m.")
+@click.option(
+    "--for", "stop_after", help="Stop a program that never ends, with all that it started, as 20s."
+)
 @click.option(
     "--interval", help="Sample always at this interval, as 1ms, even while memory doesn't change."
 )
@@ -90,14 +96,15 @@ def measure(
     from edgebench.run.command import measure_command
     from edgebench.run.echo import echo_to
 
-    timeout_s, interval_s, stat_interval_s = (
+    timeout_s, interval_s, stat_interval_s, stop_after_s = (
         parse_duration(given[name]) if given[name] else None
-        for name in ("timeout", "interval", "stat_interval")
+        for name in ("timeout", "interval", "stat_interval", "stop_after")
     )
     record = measure_command(
         command,
         _limits(**with_board(context, given)),
         timeout_s=timeout_s,
+        stop_after_s=stop_after_s,
         interval_s=interval_s,
         stat_interval_s=stat_interval_s,
         samples=samples,
@@ -109,7 +116,7 @@ def measure(
     if as_json:
         print_json(record.to_json())
         return
-    print_answer([_answer(record)])
+    print_answer([_answer(record), *map(as_sentence, unmeasured_parts(unmeasured([record])))])
     print_fields([*_rows(record), *(_more_rows(record) if verbose else ())])
     warm = warm_files_words(record)
     doubts = doubt_sentences(trial_doubts(record))
@@ -160,10 +167,18 @@ def _answer(record: TrialRecord) -> str:
     if record.outcome == "oom-killed":
         return f"Killed for memory after {took}: it needs more than {more_than_words(record)}."
     ends = {"ok": f"It took {took}", "timeout": f"Stopped at its time limit, after {took}"}
+    if record.outcome == "ok" and is_stopped(record):
+        ends["ok"] = f"Stopped after {took}"
     how = ends.get(record.outcome, f"It {_failed(record)} after {took}")
-    if (need := need_of(record)) is not None:
+    found, need = unmeasured([record]), need_of(record)
+    if found.growth and found.is_stopped:
+        held = format_size(need.total_bytes if need else record.peak_bytes or 0)
+        return f"{how}; it held {held} of memory and is {growth_words(found)}."
+    if need is not None:
         of_memory = "" if need.files_bytes else " of memory"
-        return f"{how} and needed {need_words(need)}{of_memory}."
+        verb = "used" if found.hides_need else "needed"
+        itself = " itself" if found.hides_need or found.processes else ""
+        return f"{how} and {verb} {need_words(need)}{of_memory}{itself}."
     if record.peak_bytes is None:
         return f"{how}; its need of memory is unknown."
     peak = format_size(record.peak_bytes)

@@ -78,6 +78,11 @@ class NetworkOrProgram(options.NetworkOrCommand):
 @click.option("--unit", metavar="WORD", help="What the throughput counts, as tokens.")
 @options.files_option
 @click.option("--for", "stop_after", metavar="DURATION", help="Stop a program that never ends.")
+@click.option(
+    "--soak",
+    metavar="DURATION",
+    help="Only run a program for so long, as 10m, to see whether its memory levels off.",
+)
 @options.place_options
 @click.option(
     "--within", metavar="SIZE", help="Only try this limit; exit code 4 if it needs more, for CI."
@@ -136,10 +141,12 @@ def minimum(
     if as_json:
         print_minimum_json(found, wanted)
     else:
-        print_minimum(found, verbose=verbose, board=wanted.board)
+        print_minimum(found, wanted, verbose=verbose)
         print_next_step(found, wanted, context.meta["words"])
     if found.fits is False:
         raise MemoryBudgetError(f"it needs more than {wanted.within}")
+    if wanted.within and found.fits is None:
+        raise MemoryBudgetError(f"whether it fits in {wanted.within} can't be told")
 
 
 @contextlib.contextmanager
@@ -175,7 +182,7 @@ def _print_so_far(
 
     with contextlib.suppress(EdgebenchError):
         if folder and (found := minimum_so_far(wanted, folder)):
-            print_minimum(found, verbose=verbose, board=wanted.board)
+            print_minimum(found, wanted, verbose=verbose)
     if folder:
         click.echo("the same command continues this search (--fresh: a new one)", err=True)
 

@@ -8,18 +8,21 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from edgebench.boards.board import find_board
 from edgebench.cli.output import print_json, print_next, shown_path, typed_path
 from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
 from edgebench.kills import OBSERVER_EFFECT
 from edgebench.text import printable, shortened
-from edgebench.units import MIB, format_duration, format_size
+from edgebench.units import MIB, format_duration, format_size, parse_swap
 from edgebench.words.kills import hour_words, rate_words
-from edgebench.words.minimum import board_sentence, swap_ram_sentence
+from edgebench.words.minimum import board_sentence, reserve_lines, swap_ram_sentence
+from edgebench.words.unmeasured import remove_command
 
 if TYPE_CHECKING:
     from edgebench.results.kill_rate import KillRate
@@ -32,24 +35,49 @@ def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) 
     """The answer as JSON, with the probabilities of a kill at both ends."""
     ends = {"good": found.viable.good, "bad": found.viable.bad}
     rates = {name: _rate_as_json(end.kill_rate) for name, end in ends.items() if end}
-    answer = {"sentence": found.sentence, "fits": found.fits, **asdict(found)}
-    print_json({"asked": asdict(wanted), **answer, "kill_rates": rates})
+    answer = {"sentence": found.sentence, "fits": found.fits, **_plain(found)}
+    reserve = _reserve_as_json(found, wanted)
+    print_json({"asked": asdict(wanted), **answer, "kill_rates": rates, "reserve": reserve})
 
 
-def print_minimum(found: Minimum, *, verbose: bool, board: str | None = None) -> None:
+def _plain(found: Minimum) -> dict[str, Any]:
+    """Its fields as plain data."""
+    made: dict[str, Any] = to_builtins(asdict(found), builtin_types=(Path,))
+    return made
+
+
+def _reserve_as_json(
+    found: Minimum, wanted: MinimumRequest | ProgramRequest
+) -> dict[str, Any] | None:
+    if found.reserve is None:
+        return None
+    reserve, lines = found.reserve, reserve_lines(found.reserve, parse_swap(wanted.swap)[1])
+    chances = {
+        "probability": reserve.probability,
+        "least_probability": reserve.least_probability,
+    }
+    return {**asdict(reserve), **chances, "lines": lines}
+
+
+def print_minimum(
+    found: Minimum, wanted: MinimumRequest | ProgramRequest, *, verbose: bool
+) -> None:
     """The sentence; on a terminal the curve; if asked for, the limits that it rests on.
 
     With a board also whether what it has is enough; with zram what that took.
     """
+    board = wanted.board
     words = printable(f"{shortened(found.name)} {found.sentence}")
     click.echo(click.wrap_text(words, _width(), "", "  "))
-    more = [board_sentence(found, find_board(board))] if board else []
+    is_told = board and not found.unmeasured.hides_need
+    more = [board_sentence(found, find_board(board))] if board and is_told else []
     for sentence in filter(None, [*more, swap_ram_sentence(found)]):
         click.echo(click.wrap_text(sentence, _width(), "", "  "))
     if sys.stdout.isatty():
         click.echo("\n".join(_curve(found)))
     if verbose:
         _print_details(found)
+        _print_reserve(found, wanted)
         click.echo(f"results: {shown_path(found.folder)}")
 
 
@@ -60,8 +88,10 @@ def print_next_step(
 
     ``flags`` are those that it was called with.
     """
-    from edgebench.run.minimum_requests import MinimumRequest
+    from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
 
+    if isinstance(wanted, ProgramRequest) and _print_better_measurement(found, wanted, flags):
+        return
     if isinstance(wanted, MinimumRequest) and wanted.swap != "none":
         good = (found.fast or found.viable).good
         limit = f" --memory {round(good.limit_bytes) >> 20}M" if good else ""
@@ -79,6 +109,34 @@ def print_next_step(
         print_next(f"edgebench minimum {shlex.join([*flags, *check])} -- {found.name}")
     else:
         print_next(f"edgebench show {typed_path(found.folder)}")
+
+
+def _print_better_measurement(found: Minimum, wanted: ProgramRequest, flags: Sequence[str]) -> bool:
+    """What to type where the answer leaves memory out, or is none; whether there is something."""
+    seen, reserve = found.unmeasured, found.reserve
+    more: tuple[str, ...] = ()
+    if seen.growth and seen.is_stopped and not wanted.soak:
+        more, flags = ("--soak", "10m"), _without(flags, "--for")
+    elif seen.processes and not (wanted.stop_after or wanted.soak):
+        more = ("--for", "20s")
+    elif seen.left_bytes and seen.files and not wanted.reset:
+        more = ("--reset", remove_command(seen))
+    elif wanted.soak and reserve and not wanted.within:
+        more = ("--within", f"{math.ceil(reserve.size_bytes / MIB)}M")
+    if more:
+        print_next(f"edgebench minimum {shlex.join([*flags, *more])} -- {found.name}")
+    elif seen.hides_need:
+        print_next(f"edgebench show {typed_path(found.folder)}")
+    return bool(more) or seen.hides_need
+
+
+def _without(flags: Sequence[str], name: str) -> list[str]:
+    """The flags without one that takes a value."""
+    kept = [flag for flag in flags if not flag.startswith(f"{name}=")]
+    if name in kept:
+        at = kept.index(name)
+        del kept[at : at + 2]
+    return kept
 
 
 def _width() -> int:
@@ -103,7 +161,12 @@ _MARKS: dict[str, Mark] = {"ok": "ok", "timeout": "timeout"}
 
 def _print_details(found: Minimum) -> None:
     """Both ends of each answer, how often they were tried, and how sure that is."""
-    click.echo(f"{'least viable limit':<34}{found_words(found.viable, outcome_words)}")
+    locked_bytes = found.unmeasured.locked_bytes
+
+    def ended(one: TriedLimit) -> str:
+        return outcome_words(one, locked_bytes)
+
+    click.echo(f"{'least viable limit':<34}{found_words(found.viable, ended)}")
     for end in (found.viable.good, found.viable.bad):
         if end and (rate := end.kill_rate) and (end.trials > 1):
             words = f"at {format_size(end.limit_bytes)}: {rate_words(rate)}; {hour_words(rate)}"
@@ -117,6 +180,19 @@ def _print_details(found: Minimum) -> None:
     if found.unlimited_per_s is not None:
         words += f"; unlimited {found.unlimited_per_s:.3g} per second"
     click.echo(f"{words}; {found.trials} trials")
+
+
+def _print_reserve(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> None:
+    """How sure the size to reserve is, and the lines that give it, which are not wrapped."""
+    if found.reserve is None:
+        return
+    reserve = found.reserve
+    if reserve.least_probability is not None:
+        least = f"{100 * reserve.least_probability:.0f} %"
+        sure = f"a run finishes with a probability of at least {least} (95 % confidence)"
+        click.echo(f"with {format_size(reserve.size_bytes)}: {sure}")
+    for line in reserve_lines(reserve, parse_swap(wanted.swap)[1]).values():
+        click.echo(f"  {line}")
 
 
 def found_words(found: LimitBracket, how: Callable[[TriedLimit], str]) -> str:
@@ -133,14 +209,17 @@ def _tried(one: TriedLimit, how: Callable[[TriedLimit], str]) -> str:
     return f"{format_size(one.limit_bytes)} ({how(one)}, {times})"
 
 
-def outcome_words(one: TriedLimit) -> str:
-    """How the trials at that limit ended."""
+def outcome_words(one: TriedLimit, locked_bytes: int = 0) -> str:
+    """How the trials at that limit ended; ``locked_bytes``: what the program locks in memory."""
     if one.outcome == "ok":
         return "finished"
     if one.swap_free_bytes is None:
         return one.outcome
     free = format_size(one.swap_free_bytes)
-    return f"{one.outcome} while {free} of swap were free: see {OBSERVER_EFFECT}"
+    why = f"see {OBSERVER_EFFECT}"
+    if locked_bytes:
+        why = f"{format_size(locked_bytes)} are locked in memory"
+    return f"{one.outcome} while {free} of swap were free: {why}"
 
 
 def _slowdown_words(one: TriedLimit) -> str:

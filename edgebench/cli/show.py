@@ -215,6 +215,7 @@ def _warnings(sweep: Sweep, facts: SweepFacts) -> Iterator[str]:
         swap_free_doubts,
     )
     from edgebench.words.kills import watching_warnings
+    from edgebench.words.unmeasured import unmeasured_notes
 
     found = facts.workloads
     names = brief_names(one.name for one in found)
@@ -225,5 +226,6 @@ def _warnings(sweep: Sweep, facts: SweepFacts) -> Iterator[str]:
         for name, p in pairs
         for doubt in (*swap_free_doubts(p), *p.doubts)
     )
+    yield from unmeasured_notes(facts.points)
     yield from collection_notes(facts.points)
     yield from watching_warnings(sweep)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 
+from edgebench.records import GrowthReport
 from edgebench.units import MIB
 
 #: What comes before this share of the time is the start, which is not looked at.
@@ -33,24 +33,7 @@ _STEPS, _QUIET_SHARE, _QUIET_RESTS = 20, 0.1, 2.0
 _LEVELS_BELOW, _TO_COME_SHARE = 0.6, 0.05
 
 
-@dataclass(frozen=True)
-class Growth:
-    """What a series shows of the growth of memory.
-
-    Args:
-        grows: whether it still grew at the end.
-        bytes_per_s: how fast it grew in the part that was looked at; 0.0 where it does not grow.
-        end_bytes: the most in the last of the windows.
-        level_s: since when it had been level, in seconds from the start; None: it grows.
-    """
-
-    grows: bool
-    bytes_per_s: float
-    end_bytes: int
-    level_s: float | None
-
-
-def judge_growth(seconds: Sequence[float], sizes: Sequence[int]) -> Growth | None:
+def judge_growth(seconds: Sequence[float], sizes: Sequence[int]) -> GrowthReport | None:
     """Whether memory grew at the end of a series; None: it is too short to tell.
 
     Args:
@@ -74,9 +57,9 @@ def judge_growth(seconds: Sequence[float], sizes: Sequence[int]) -> Growth | Non
         and not _levels_off(floors, end)
     )
     if grows:
-        return Growth(True, slope * _WINDOWS / (times[-1] - times[0]), end, None)
+        return GrowthReport(True, slope * _WINDOWS / (times[-1] - times[0]), end, None, length_s)
     reached = next(n for n, size in enumerate(sizes) if size >= max(sizes) - enough)
-    return Growth(False, 0.0, end, seconds[reached] - seconds[0])
+    return GrowthReport(False, 0.0, end, seconds[reached] - seconds[0], length_s)
 
 
 def _windows(times: Sequence[float], sizes: Sequence[int]) -> list[Sequence[int]]:

@@ -34,6 +34,7 @@ from edgebench.words.in_short import sweep_sentences
 from edgebench.words.kills import watching_warnings
 from edgebench.words.labels import limit_label
 from edgebench.words.more_memory import largest_saving
+from edgebench.words.unmeasured import unmeasured_notes
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
@@ -63,7 +64,8 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
     """
     sweep = results.sweeps[0]
     summaries = point_facts(sweep)
-    points, collected = workload_facts(summaries), collection_notes(summaries)
+    points = workload_facts(summaries)
+    collected = [*unmeasured_notes(summaries), *collection_notes(summaries)]
     found = _Found()
     # What needs no figure is found while others are drawn.
     pictures, no_picture = draw_pictures(results, pngs, lambda: _find(results, found))

@@ -19,6 +19,7 @@ from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.spread import SLIGHT, Ratio, Spread, ratio_of
 from edgebench.results.sweep_reader import Sweep
+from edgebench.results.unmeasured import Unmeasured
 from edgebench.results.workload_key import WorkloadKey, workload_names
 
 
@@ -91,6 +92,12 @@ class WorkloadFacts:
         if found is None or found.demand_bytes is None:
             return None
         return Need(found.demand_bytes, found.undroppable_bytes)
+
+    @property
+    def unmeasured(self) -> Unmeasured:
+        """What its trials without a limit leave open."""
+        free = (point.unmeasured for point in self.points if point.is_unlimited)
+        return next(free, Unmeasured())
 
     @property
     def working_set_bytes(self) -> Spread | None:

@@ -25,6 +25,7 @@ from edgebench.results.rounds import START, STEADY
 from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
 from edgebench.results.sweep_reader import Sweep, timed_in
 from edgebench.results.trial_lines import parse_limits
+from edgebench.results.unmeasured import Unmeasured, unmeasured
 from edgebench.results.working_sets import working_sets
 from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
@@ -49,7 +50,8 @@ class PointFacts:
     beside it.
     ``working_set_bytes`` is what its steady rounds need, where that was watched.
     ``energy_ratio`` is its energy over the unlimited one. ``steady_relative``: a walk's steady
-    rounds over those without a limit around them.
+    rounds over those without a limit around them. ``unmeasured``: what the trials of a program
+    leave open.
     """
 
     point: str
@@ -82,6 +84,7 @@ class PointFacts:
     energy: PointEnergy | None = None
     energy_ratio: Ratio | None = None
     steady_relative: Spread | None = None
+    unmeasured: Unmeasured = field(default_factory=Unmeasured)
 
     @cached_property
     def key(self) -> WorkloadKey:
@@ -252,7 +255,15 @@ def _point(
         unit=throughput_unit(settings),
         energy=point_energy(columns, rows, START in times or STEADY in times),
         steady_relative=steady_relative(sweep, rows, walked),
+        unmeasured=_unmeasured(sweep, rows),
     )
+
+
+def _unmeasured(sweep: Sweep, rows: Sequence[int]) -> Unmeasured:
+    # Only trials of programs have such a column: no others are read.
+    if not sweep.columns.values("outside_processes", rows):
+        return Unmeasured()
+    return unmeasured([sweep.records[row] for row in rows])
 
 
 def _first_known(*sizes: int | None) -> int | None:

@@ -10,6 +10,7 @@ from edgebench.extras import need
 from edgebench.records import TrialRecord
 from edgebench.results.advice_file import TriedRemedy, keep_advice
 from edgebench.results.sweep_reader import read_sweep
+from edgebench.results.unmeasured import unmeasured
 from edgebench.run.advice_answer import (
     Advice,
     BestRemedy,
@@ -95,7 +96,8 @@ class _Reader:
         planned = planned_trials(sweep.resolved.get("plan"), folder)
         records: Mapping[str, TrialRecord] = {record.trial: record for record in sweep.records}
         seen, name = self._planner.trials(planned, records), _name_of(limited)
-        check_unlimited(sweep, name, list(seen.records(PLAIN, limited=False).values()))
+        unlimited = list(seen.records(PLAIN, limited=False).values())
+        check_unlimited(sweep, name, unlimited)
         tried = [self._tried(seen, one) for one in self._candidates if one != PLAIN]
         shown = [one for one in tried if one.trials]
         pressed = self._planner.pressed(seen)
@@ -117,6 +119,7 @@ class _Reader:
             trial_s=seen.trial_s(PLAIN),
             budget_s=self._planner.budget.seconds,
             finished=not self._planner.further(planned, records),
+            unmeasured=unmeasured(unlimited),
         )
 
     def _tried(self, seen: AdviceTrials, name: str) -> TriedRemedy:

@@ -6,11 +6,14 @@ import json
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from edgebench.results.advice_file import TriedRemedy
+from edgebench.results.unmeasured import Unmeasured
 from edgebench.run.advice_candidates import Candidate, UntriedRemedy, kernel_commands
 from edgebench.words.advice import advice_sentence
 
@@ -74,6 +77,7 @@ class Advice:
         trial_s: what a plain trial takes under the limit; None: there is none.
         budget_s: what the search was to take.
         finished: False: it was interrupted.
+        unmeasured: what its plain trials without a limit leave open.
     """
 
     name: str
@@ -93,6 +97,7 @@ class Advice:
     trial_s: float | None = None
     budget_s: float | None = None
     finished: bool = True
+    unmeasured: Unmeasured = field(default_factory=Unmeasured)
 
     @property
     def slowdown(self) -> float | None:
@@ -102,7 +107,8 @@ class Advice:
     def to_json(self) -> dict[str, Any]:
         """Plain data, the sentence included; the folder is where it is kept."""
         said = {"sentence": self.sentence, "slowdown": self.slowdown}
-        return {**said, **asdict(self), "folder": str(self.folder)}
+        made: dict[str, Any] = to_builtins({**said, **asdict(self), "folder": str(self.folder)})
+        return made
 
     @property
     def sentence(self) -> str:

@@ -21,6 +21,7 @@ def measure_command(
     limits: LimitSetting,
     *,
     timeout_s: float | None = None,
+    stop_after_s: float | None = None,
     interval_s: float | None = None,
     stat_interval_s: float | None = None,
     samples: Path | None = None,
@@ -33,6 +34,7 @@ def measure_command(
         command: the program and its arguments.
         limits: memory, swap and CPU limits.
         timeout_s: kill it after so many seconds.
+        stop_after_s: the same of a program that never ends, which counts as finished then.
         interval_s: the sampler's interval; None: 1 ms while usage changes, longer while it doesn't.
         stat_interval_s: read ``memory.stat`` so often, under a limit too; that can prevent a kill.
         samples: keep the samples in this ``.npz`` file.
@@ -46,6 +48,8 @@ def measure_command(
     settings: dict[str, Any] = {"kind": "command", "command": list(command)}
     if files:
         settings["files"] = list(files)
+    if stop_after_s is not None:
+        settings["stop_after_s"] = stop_after_s
     return measure_once(
         lambda _: settings,
         limits,

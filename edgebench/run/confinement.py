@@ -49,6 +49,11 @@ class Confinement:
                 signal.pidfd_send_signal(fd, signal.SIGKILL)
             os.close(fd)
 
+    @property
+    def has_left(self) -> bool:
+        """Whether a process was seen outside."""
+        return bool(self._left)
+
     def look(self, pid: int) -> None:
         """Look at what the process started; once it has ended, at what is left of its session."""
         if not self._can_leave:

@@ -15,6 +15,7 @@ from edgebench.errors import UsageError, WorkloadError
 from edgebench.need import need_of
 from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep, read_sweep
+from edgebench.results.unmeasured import unmeasured
 from edgebench.run.function import function_settings, name_of
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import (
@@ -171,10 +172,13 @@ def _program_search(request: ProgramRequest, size_bytes: int | None) -> _Search:
     scenario = program_scenario(request)
     timeout_s, budget_s, stop_after_s = (
         parse_duration(text) if text else None
-        for text in (request.timeout, request.budget, request.stop_after)
+        for text in (request.timeout, request.budget, request.stop_after or request.soak)
     )
-    goal = SearchGoal(request.allowed_slowdown, request.throughput, request.confirm, request.killed)
-    if size_bytes is None:
+    confirm = 0 if request.soak else request.confirm
+    goal = SearchGoal(request.allowed_slowdown, request.throughput, confirm, request.killed)
+    if request.soak:
+        rules = TrialRules(pace_of_program, searches=False)
+    elif size_bytes is None:
         rules = TrialRules(
             pace_of_program,
             unlimited=_UNLIMITED,
@@ -229,6 +233,7 @@ def _found(search: _Search, folder: Path) -> Minimum:
         later_start_trials=later_trials,
         size_bytes=search.size_bytes,
         finished=not planner.open_question(planned, records),
+        unmeasured=unmeasured(unlimited),
         **_parts(unlimited),
         swap_ram_bytes=max(
             (r.swap_ram.peak_bytes for r in records.values() if r.swap_ram), default=None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from edgebench.need import Need
+from edgebench.results.unmeasured import Unmeasured
+from edgebench.run.reserve import Reserve, is_slow, reserve_for
 from edgebench.run.search import LimitBracket, TriedLimit, differs
 from edgebench.text import shortened
 from edgebench.words.minimum import minimum_html, minimum_sentence
@@ -37,6 +40,7 @@ class Minimum:
         later_start_trials: how many trials at that limit say so.
         size_bytes: the only limit that was tried, to say whether it is enough; None: a search.
         demands_bytes: what each unlimited trial needed, in the order of the trials.
+        unmeasured: what its trials without a limit leave open.
         finished: whether all questions were answered; False: it was interrupted or out of time.
         undroppable_bytes: the part of the demand that only swap can hold; the rest are files that
             are read again when dropped. None: not known.
@@ -66,6 +70,7 @@ class Minimum:
     later_start_trials: int = 0
     size_bytes: int | None = None
     demands_bytes: tuple[int, ...] = ()
+    unmeasured: Unmeasured = field(default_factory=Unmeasured)
     finished: bool = True
     undroppable_bytes: int | None = None
     elsewhere_bytes: int = 0
@@ -75,7 +80,7 @@ class Minimum:
     @property
     def fits(self) -> bool | None:
         """Whether the one limit is enough; None where the search was for the least one."""
-        if self.size_bytes is None:
+        if self.size_bytes is None or self.unmeasured.hides_need:
             return None
         return (self.viable if self.fast is None else self.fast).good is not None
 
@@ -91,6 +96,33 @@ class Minimum:
         if len(later) < 2 or not self.has_varying_demand:
             return False
         return not differs(min(later), max(later))
+
+    @cached_property
+    def reserve(self) -> Reserve | None:
+        """How much memory to give it; None where no need can be told."""
+        if self.unmeasured.hides_need:
+            return None
+        demands = self.demands_bytes or (self.demand_least_bytes, self.demand_bytes)
+        factor = self.slowdown if self.fast is not None else None
+        ends = (
+            end for found in (self.viable, self.fast) if found for end in (found.good, found.bad)
+        )
+        tried = {one.limit_bytes: one for one in (*self.tried, *ends) if one}
+        return reserve_for(
+            list(tried.values()),
+            demands,
+            is_proved=not self.is_first_different and not self.need.has_much_elsewhere,
+            factor=factor,
+            unlimited_s=self.unlimited_s,
+        )
+
+    @property
+    def slowed(self) -> tuple[TriedLimit, ...]:
+        """The limits at which it finished, but slowly, though nobody asked; the widest first."""
+        if self.fast is not None:
+            return ()
+        slow = (one for one in self.tried if is_slow(one, self.unlimited_s))
+        return tuple(sorted(slow, key=lambda one: -one.limit_bytes))
 
     @property
     def sentence(self) -> str:

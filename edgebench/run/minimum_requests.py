@@ -43,6 +43,7 @@ PROGRAM_KEYS = (
     "unit",
     "files",
     "stop_after",
+    "soak",
     "reset",
     "budget",
 )
@@ -111,8 +112,10 @@ class ProgramRequest:
     ``throughput``: the least that it must get done in a second, told from what it prints: lines,
     or the number of the one group of ``throughput_pattern``, or at the path ``throughput_json``;
     ``unit`` says of what. ``files`` are evicted before each trial. ``stop_after`` ends a program
-    that never ends. ``reset`` is run before each trial, outside the limit. ``timeout`` and
-    ``budget`` (of all trials together) are derived from the unlimited time where they are None.
+    that never ends; ``soak`` too, and is its only trial without a limit: no limit is searched for,
+    but it is seen whether its memory levels off. ``reset`` is run before each trial, outside the
+    limit. ``timeout`` and ``budget`` (of all trials together) are derived from the unlimited time
+    where they are None.
     ``confirm``, ``killed`` and ``within`` as in :class:`MinimumRequest`.
     """
 
@@ -124,6 +127,7 @@ class ProgramRequest:
     unit: str | None = None
     files: tuple[str, ...] = ()
     stop_after: str | None = None
+    soak: str | None = None
     reset: tuple[str, ...] | None = None
     swap: str = "none"
     storage: str = AS_IS
@@ -186,13 +190,16 @@ def program_scenario(request: ProgramRequest) -> Scenario:
     Raises:
         UsageError: a value is not possible; names the flag that sets it.
     """
-    counted = request.throughput is not None or request.stop_after is not None
+    if request.soak and request.stop_after:
+        raise UsageError("--soak already stops it", remedy="leave out --for")
+    stop_after = request.stop_after or request.soak
+    counted = request.throughput is not None or stop_after is not None
     named = request.throughput_pattern or request.throughput_json
     workload = {
         "kind": "command",
         "command": list(request.command),
         "cwd": str(Path.cwd()),
-        "stop_after": request.stop_after,
+        "stop_after": stop_after,
         "throughput": True if counted and not named else None,
         "throughput_pattern": request.throughput_pattern,
         "throughput_json": request.throughput_json,

@@ -8,6 +8,7 @@ or prints.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import subprocess
@@ -76,12 +77,14 @@ class WorkloadProcess:
         kill: Callable[[], None],
         wakes: Mapping[int, Callable[[], bool]] = MappingProxyType({}),
         look: Callable[[int], None] = lambda pid: None,
+        lingers: Callable[[], bool] = lambda: False,
     ) -> ProcessEnd:
         """Run the command to its end; at the time limit or on an exception, ``kill`` it all.
 
         ``look`` is called with the process now and then while it runs, and when it has ended.
         ``wakes``: descriptors that wake the harness as soon as they can be read, and what is called
-        then; once that returns False, it is not called again.
+        then; once that returns False, it is not called again. ``lingers``: once the process has
+        ended, whether others of it are waited for, up to the time limit.
         """
         started_ns = time.monotonic_ns()
         process = subprocess.Popen(
@@ -99,6 +102,10 @@ class WorkloadProcess:
         try:
             timed_out = not self._wait(process, timeout_s, wakes, look)
             look(process.pid)
+            while not timed_out and lingers():
+                time.sleep(_WAKE_S)
+                self._drain()
+                timed_out = (time.monotonic_ns() - started_ns) / 1e9 >= (timeout_s or math.inf)
         finally:
             wall_s = (time.monotonic_ns() - started_ns) / 1e9
             # Also what a finished command left running in the background.

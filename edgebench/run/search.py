@@ -16,6 +16,7 @@ from typing import TypeVar
 from edgebench.need import need_of
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.kill_rate import KillRate
+from edgebench.results.unmeasured import unmeasured
 from edgebench.run.pace import Pace, median_pace, phase_seconds, trials_by_point
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, Point, demand_of, limits_of
@@ -210,6 +211,7 @@ class TrialRules:
         is_hurried: whether a trial at a limit is stopped at a few times the unlimited time (unless
             ``timeout_s`` is given), and the search ends with its budget.
         budget_s: of all trials together; None: derived from the unlimited time.
+        searches: whether limits are tried; a single candidate always is.
     """
 
     pace: Pace
@@ -218,6 +220,7 @@ class TrialRules:
     timeout_s: float | None = None
     is_hurried: bool = False
     budget_s: float | None = None
+    searches: bool = True
 
 
 class LimitSearch(Planner):
@@ -272,8 +275,13 @@ class LimitSearch(Planner):
         demand = demand_range(unlimited)
         if any(record.outcome != "ok" for record in unlimited) or demand is None:
             return []
-        if len(unlimited) < (rules.most_unlimited if differs(*demand) else rules.unlimited):
+        hidden = unmeasured(unlimited).hides_need
+        wanted_trials = rules.most_unlimited if differs(*demand) and not hidden else rules.unlimited
+        if len(unlimited) < wanted_trials:
             return [plan_trial(planned, self._unlimited.id, rules.timeout_s)]
+        if hidden or not (rules.searches or self._single):
+            # No limit says anything about a need that isn't known.
+            return []
         factor = self._goal.factor(median_pace(unlimited, self.pace))
         own_demand = self._own_demand(planned, records)
         limited = (point for point in self._points.values() if not point.unlimited)

@@ -24,6 +24,7 @@ from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
 from edgebench.cgroups.used_files import FilesWatch
 from edgebench.errors import EdgebenchError
 from edgebench.layers.names import COPY
+from edgebench.measures.growth import judge_growth
 from edgebench.measures.machine.noise import NoiseWatch
 from edgebench.measures.strategies.gnu_time import (
     GnuTime,
@@ -32,7 +33,7 @@ from edgebench.measures.strategies.gnu_time import (
     report_file,
 )
 from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
-from edgebench.records import LimitSetting, TrialRecord, Watching
+from edgebench.records import GrowthReport, LimitSetting, TrialRecord, Watching
 from edgebench.results.live_file import EVENTS, write_live_trial
 from edgebench.run.background import background_activity
 from edgebench.run.confinement import Confinement
@@ -145,7 +146,7 @@ def _recorded_trials(
     places = StoragePlaces.of(request.settings, request.weights)
     held = setup.storage.hold(request.limits.storage, places)
     cgroup = setup.parent.create(f"{os.getpid()}-{request.trial}")
-    watch = TrialWatch(setup, request, cgroup)
+    watch = TrialWatch(setup, request, cgroup, files.work)
     try:
         with background_activity(request.settings, request.trial) as surroundings:
             parts = setup, request, files, cgroup, observer, held, watch
@@ -202,6 +203,7 @@ class _Measurement:
             kills.stop(cgroup.path.name)
         swap_bytes = 0 if request.limits.swap_kind == "none" else applied.swap_bytes
         samples = sampler.summary(maps.looks)
+        growth = self._growth(sampler, ended, applied)
         told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
         kill, unlogged = kills.report(*told)
         charge = self.watch.charge
@@ -234,7 +236,18 @@ class _Measurement:
             dropped_events=process.events.dropped_lines,
             broken_limits=broken,
             ran_out=charge.ran_out,
+            growth=growth,
+            escaped=confinement.has_left,
         )
+
+    def _growth(
+        self, sampler: SamplerProcess, ended: ProcessEnd, applied: Limits
+    ) -> GrowthReport | None:
+        """Whether a program's memory still grew at its end; None: limited, or too short to tell."""
+        is_program = self.request.settings["kind"] in PROGRAMS and self.request.strategy is None
+        if not is_program or self._is_limited(applied):
+            return None
+        return judge_growth(*sampler.held_between(*ended.window_ns))
 
     def _control(self, process: WorkloadProcess) -> LimitControl | None:
         """What moves the limit while the worker lives, if anything does."""
@@ -278,9 +291,18 @@ class _Measurement:
         report = self.files.work / f"{request.trial}.gnu-time"
         worker_fd = control.worker_fd if control else None
 
+        outside, stop_after_s = self.watch.outside, request.settings.get("stop_after_s")
+
         def look(pid: int) -> None:
             confinement.look(pid)
             maps.look()
+            outside.command = pid
+
+        def end() -> None:
+            # Who is waited for is measured.
+            if not stop_after_s:
+                outside.look_at_end()
+            self.cgroup.kill()
 
         ours = process.events.write_fd, process.records.fd
         opened = open_descriptors(request.settings["kind"], hot, *ours, worker_fd)
@@ -306,13 +328,15 @@ class _Measurement:
                     join_command(self.cgroup, timed, identity, cores, fd, start.cwd),
                     env=SYSTEM_ENVIRONMENT,
                     pass_fds=[*fds, fd],
-                    timeout_s=request.settings.get("stop_after_s") or request.timeout_s,
-                    kill=self.cgroup.kill,
+                    timeout_s=stop_after_s or request.timeout_s,
+                    kill=end,
                     wakes=control.wakes if control else {},
                     look=look,
+                    # A program that is to run for a time may be a service that detaches itself.
+                    lingers=lambda: bool(stop_after_s and outside.running()),
                 )
             figures = read_report(report_fd)
-        if request.settings.get("stop_after_s"):
+        if stop_after_s:
             ended = replace(ended, timed_out=False, stopped=ended.timed_out)
         return ended, figures
 

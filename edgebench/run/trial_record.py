@@ -21,6 +21,7 @@ from edgebench.records import (
     DEMAND,
     Doubt,
     FilesReport,
+    GrowthReport,
     KillReport,
     LimitSetting,
     Outcome,
@@ -118,6 +119,8 @@ class Measured:
     dropped_events: int = 0
     broken_limits: list[Doubt] = field(default_factory=list)
     ran_out: bool = False
+    growth: GrowthReport | None = None
+    escaped: bool = False
 
 
 def record_of(
@@ -159,6 +162,7 @@ def record_of(
         sampler=seen.sampler,
         watched=seen.watched,
         kill=seen.kill,
+        growth=seen.growth,
         storage=seen.storage,
         files=seen.files,
         phases=phases,

@@ -5,34 +5,46 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.swap_ram import swap_ram
 from edgebench.records import TrialRecord
 from edgebench.run.accelerator_watch import AcceleratorWatch, with_accelerator
+from edgebench.run.outside_watch import OutsideWatch
 from edgebench.run.sensor_watch import SensorWatch
 from edgebench.run.swap_charge import FAST_DISK, SwapCharge
 from edgebench.run.swap_watch import SwapWatch, group_swap
 from edgebench.run.trial_energy import with_energy, with_walk_energy
 from edgebench.run.trial_record import Measured, TrialRequest
 from edgebench.run.trial_setup import TrialSetup
+from edgebench.run.used_files import PROGRAMS
 from edgebench.swap_areas import read_swap_areas
 
 
 class TrialWatch:
     """Reads within a ``with`` block, and then completes the trial's records."""
 
-    def __init__(self, setup: TrialSetup, request: TrialRequest, cgroup: Cgroup) -> None:
+    def __init__(
+        self, setup: TrialSetup, request: TrialRequest, cgroup: Cgroup, work: Path
+    ) -> None:
         self._sensors = SensorWatch(None if request.strategy else setup.sensors)
         computes = request.settings.get("accelerator") is not None
         self._accelerator = AcceleratorWatch(computes, cgroup.pids)
         own = setup.storage.swap.state.device if request.limits.swap_kind != "none" else None
         self._swap = SwapWatch(own, read_swap_areas, group_swap(cgroup.hot_files()))
         self.charge = _charge(setup, request, cgroup)
+        self.outside = OutsideWatch(
+            cgroup,
+            work,
+            wanted=request.strategy is None and request.settings["kind"] in PROGRAMS,
+            is_limited=request.limits.memory_bytes is not None,
+        )
         self._stack = ExitStack()
 
     def __enter__(self) -> TrialWatch:
         """Begin."""
+        self._stack.enter_context(self.outside)
         self._stack.enter_context(self._swap)
         self._stack.enter_context(self.charge)
         self._stack.enter_context(self._sensors)
@@ -53,6 +65,7 @@ class TrialWatch:
         record = with_accelerator(
             self.charge.told(self._swap.told(record)), measured.events, self._accelerator.readings
         )
+        record = self.outside.told(record, measured.counters.shmem_bytes, escaped=measured.escaped)
         return with_energy(record, seen, measured.events, window_ns)
 
     def told_of_walk(self, records: Sequence[TrialRecord], measured: Measured) -> list[TrialRecord]:

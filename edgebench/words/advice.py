@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from edgebench.results.spread import SLIGHT
 from edgebench.units import brief_size, format_duration
 from edgebench.words.outcomes import outcome_words
+from edgebench.words.unmeasured import unmeasured_parts
 
 if TYPE_CHECKING:
     from edgebench.run.advice_answer import Advice, BestRemedy
@@ -19,7 +20,8 @@ _UNITS = {"training": " a step", "inference": " a round"}
 def advice_sentence(found: Advice) -> str:
     """The answer: ``at 250 MiB is 3.3 times faster with mmap-threshold: …``."""
     told = f"({found.trials} trials, {format_duration(found.total_s)})"
-    return f"{_words(found)} {told}"
+    opens = list(unmeasured_parts(found.unmeasured))
+    return f"{'; '.join([_words(found), *opens])} {told}"
 
 
 def _words(found: Advice) -> str:

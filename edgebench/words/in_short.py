@@ -14,9 +14,9 @@ from edgebench.text import joined_words
 from edgebench.units import format_duration, format_size, format_times, times_as_long
 from edgebench.words.claims import IN_ONE_TRIAL, before_end, one_trial_words
 from edgebench.words.labels import limit_label, pass_words, throughput_of
-from edgebench.words.need import need_words
 from edgebench.words.outcomes import outcome_words
 from edgebench.words.slowdown import later_start_words
+from edgebench.words.unmeasured import program_need_words
 
 #: More workloads than this are summed up in one sentence.
 _MOST = 6
@@ -56,7 +56,7 @@ def workload_sentence(workload: WorkloadFacts, name: str) -> str:
     """``alexnet needs 462.7 MiB; takes 1.6 times as long at 392.9 MiB and 28 times at …``."""
     need = workload.need
     unlimited = workload.unlimited
-    words = [f"{name} needs {need_words(need)}" if need else f"{name}: its need is unknown"]
+    words = [program_need_words(name, need, workload.unmeasured)]
     if not workload.tried:
         if unlimited is None:
             return f"{words[0]}; no trial has finished."

@@ -2,51 +2,142 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
 from edgebench.throughput import per_second_words
-from edgebench.units import brief_size, format_duration, format_size, format_times, times_as_long
+from edgebench.units import (
+    MIB,
+    brief_size,
+    format_duration,
+    format_size,
+    format_times,
+    times_as_long,
+)
 from edgebench.words.need import elsewhere_words, need_words
+from edgebench.words.unmeasured import growth_words, unmeasured_parts
 
 if TYPE_CHECKING:
     from edgebench.boards.board import Board
     from edgebench.run.minimum_answer import Minimum
+    from edgebench.run.reserve import Reserve
     from edgebench.run.search import TriedLimit
 
+#: Slowdowns that differ by less than this factor are told as one.
+_ALIKE = 1.1
 #: A limit that differs by no more than this share is the demand, as well as it is known.
 _ABOUT = 0.97
 
 
 def minimum_sentence(found: Minimum) -> str:
     """``needs 412 MiB; takes 2 times as long below 300 MiB; killed below 180 MiB (…)``."""
-    parts = [_demand_words(found)]
-    if found.size_bytes is not None:
-        parts.insert(0, _fits_words(found))
-    elif not found.tried:
-        parts.append("no limit was tried")
+    open_parts = list(unmeasured_parts(found.unmeasured, repeats=True))
+    if found.unmeasured.hides_need:
+        parts = [_untold_words(found), *open_parts]
     else:
-        parts += [part for part in (*_slow_parts(found), _end_words(found)) if part]
+        parts = [_demand_words(found), *_level_parts(found), *open_parts]
+        if found.size_bytes is not None:
+            parts.insert(0, _fits_words(found))
+        elif found.tried:
+            ends = (*_slow_parts(found), _slowed_words(found), _end_words(found))
+            parts += [part for part in ends if part]
+        elif not found.unmeasured.level:
+            parts.append("no limit was tried")
+        parts += [reserve_words(found.reserve)] if found.reserve else []
     trials = "1 trial" if found.trials == 1 else f"{found.trials} trials"
     return f"{'; '.join(parts)} ({trials}, {_seconds(found.total_s)})"
 
 
 def _demand_words(found: Minimum) -> str:
-    """The demand; where it varies, why and what to reserve."""
+    """The demand; where it varies, why."""
     if not found.has_varying_demand:
         return f"needs {need_words(found.need, brief_size)}{elsewhere_words(found.need)}"
-    reserve = f"reserve {brief_size(found.needed_bytes)}"
     if found.is_first_different:
         first, later = (
             brief_size(found.demands_bytes[0]),
             brief_size(max(found.demands_bytes[1:])),
         )
         return (
-            f"needed {first} in its first run and {later} in later ones, so a run changes "
-            f"what the next one needs: {reserve}"
+            f"needed {first} in its first run and {later} in later ones, since a run changes "
+            "what the next one needs"
         )
     least, most = brief_size(found.demand_least_bytes), brief_size(found.demand_bytes)
-    return f"needs {least} to {most}, depending on the run: {reserve}"
+    runs = f" in {len(found.demands_bytes)} runs" if found.demands_bytes else ""
+    why = "its threads, inputs or timing differ from run to run"
+    if found.stop_after_s is not None:
+        why = f"it gets more or less far in {format_duration(found.stop_after_s)}"
+    return f"needs {least} to {most}{runs}, as {why}"
+
+
+def _untold_words(found: Minimum) -> str:
+    """In place of a need: what it held, and why that is none."""
+    if found.unmeasured.growth and found.unmeasured.is_stopped:
+        held = brief_size(found.demand_bytes)
+        return f"held {held} and is {growth_words(found.unmeasured, found.size_bytes)}"
+    return f"uses {brief_size(found.demand_bytes)} itself"
+
+
+def _level_parts(found: Minimum) -> Iterator[str]:
+    """That the memory of a program that is stopped had stopped growing."""
+    level = found.unmeasured.level
+    if found.stop_after_s is not None and level and level.level_s is not None:
+        since, lasted = format_duration(level.level_s), format_duration(level.lasted_s or 0.0)
+        yield f"level from {since} on, in {lasted}"
+
+
+def _slowed_words(found: Minimum) -> str | None:
+    """Where it finishes, but slowly, though no slowdown was asked for."""
+    if not found.slowed:
+        return None
+    widest, tightest = found.slowed[0], found.slowed[-1]
+    sizes = brief_size(widest.limit_bytes)
+    if tightest.limit_bytes != widest.limit_bytes:
+        sizes = f"{brief_size(tightest.limit_bytes)} to {sizes}"
+    factors = [one.slowdown for one in found.slowed if one.slowdown is not None]
+    least, most = min(factors), max(factors)
+    often = "" if any(one.trials > 1 for one in found.slowed) else ", one trial each"
+    if len(found.slowed) == 1:
+        often = " in one trial" if widest.trials == 1 else ""
+    if most < _ALIKE * least:
+        return f"takes {times_as_long(math.sqrt(least * most))} at {sizes}{often}"
+    return f"takes {least:.2g} to {times_as_long(most)} at {sizes}{often}"
+
+
+def reserve_words(reserve: Reserve) -> str:
+    """``reserve 412 MiB: 4 of 4 trials finished within it, and the next one does with …``."""
+    size = f"reserve {brief_size(reserve.size_bytes)}"
+    if reserve.probability is None:
+        return f"{size}, which no trial was limited to"
+    count = reserve.finished
+    seen = "1 trial finished" if count == 1 else f"{count} of {count} trials finished"
+    chance = f"{100 * reserve.probability:.0f} %"
+    return f"{size}: {seen} within it, and the next one does with a probability of {chance}"
+
+
+def reserve_lines(reserve: Reserve, swap_bytes: int | None) -> dict[str, str]:
+    """The lines that give it: for Docker and Podman, systemd and Kubernetes.
+
+    ``swap_bytes``: the swap that it was measured with; None: all that the machine has.
+    """
+    size = reserve.size_bytes
+    # What goes beyond what was measured is throttled first, and killed at a twentieth more.
+    high, most = _short(size), _short(size + max(size // 20, MIB))
+    docker = f"docker run --memory={high.lower()}"
+    systemd = f"MemoryHigh={high} MemoryMax={most}"
+    if swap_bytes is not None:
+        docker += f" --memory-swap={_short(size + swap_bytes).lower()}"
+        systemd += f" MemorySwapMax={_short(swap_bytes)}"
+    kubernetes = f'resources: {{requests: {{memory: "{high}i"}}, limits: {{memory: "{high}i"}}}}'
+    return {"docker": docker, "systemd": systemd, "kubernetes": kubernetes}
+
+
+def _short(size_bytes: int) -> str:
+    """``412M``, ``8192K``; rounded up."""
+    if size_bytes % MIB == 0 or size_bytes >= 64 * MIB:
+        return f"{-(-size_bytes // MIB)}M" if size_bytes else "0"
+    return f"{-(-size_bytes // 1024)}K"
 
 
 def _fits_words(found: Minimum) -> str:
@@ -139,7 +230,13 @@ def _end(found: Minimum, one: TriedLimit) -> str:
         return one.outcome
     if found.unlimited_s is None or found.unlimited_per_s is not None:
         return f"not finished after {_seconds(one.stopped_s)}"
-    return f"takes more than {times_as_long(one.stopped_s / found.unlimited_s)}"
+    return f"takes more than {times_as_long(_below(one.stopped_s / found.unlimited_s))}"
+
+
+def _below(factor: float) -> float:
+    """Rounded down to two digits: it took more than that."""
+    step = 10.0 ** (math.floor(math.log10(factor)) - 1)
+    return math.floor(factor / step + 1e-9) * step
 
 
 def board_sentence(found: Minimum, board: Board) -> str:

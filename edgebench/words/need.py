@@ -24,7 +24,7 @@ def need_words(need: Need, size: Callable[[float], str] = format_size) -> str:
 
 def elsewhere_words(need: Need) -> str:
     """What of the files no limit counted, since they could not be evicted; empty for nothing."""
-    if need.elsewhere_bytes < max(_WORTH_BYTES, _WORTH_SHARE * need.total_bytes):
+    if not need.has_much_elsewhere:
         return ""
     size = brief_size(need.elsewhere_bytes)
     return f" ({size} of the files stay in memory for another program too: no limit counted them)"

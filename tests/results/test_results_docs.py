@@ -9,8 +9,11 @@ from edgebench.records import (
     AcceleratorReport,
     EnergyReport,
     FilesReport,
+    GrowthReport,
     KillReport,
+    LeftFile,
     LimitSetting,
+    OutsideReport,
     PhaseSum,
     SamplerReport,
     SensorReport,
@@ -31,6 +34,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_te
 KINDS = (
     *(TrialRecord, LimitSetting, SamplerReport, Watching, PhaseSum, KillReport),
     *(EnergyReport, SensorReport, AcceleratorReport, WorkingSet),
+    *(OutsideReport, LeftFile, GrowthReport),
 )
 OTHERS = (StorageReport, WalkReport, FilesReport, SwapRamReport)
 

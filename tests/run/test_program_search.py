@@ -19,6 +19,7 @@ from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import ProgramRequest, program_scenario
 from edgebench.run.output_rate import OutputRate
 from edgebench.run.pace import pace_of_program, start_of_rounds
+from edgebench.run.reserve import reserve_for
 from edgebench.run.search import (
     LimitBracket,
     LimitSearch,
@@ -31,7 +32,7 @@ from edgebench.run.search import (
 )
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.units import MIB, brief_size
-from edgebench.words.minimum import board_sentence, swap_ram_sentence
+from edgebench.words.minimum import board_sentence, reserve_lines, swap_ram_sentence
 
 #: Limit in MiB (None: unlimited) and number of the trial → seconds; None: killed.
 World = Callable[[float | None, int], float | None]
@@ -256,7 +257,7 @@ def test_what_zram_took_is_said():
             answer(
                 LimitBracket(ended(535), ended(520, "oom-killed")), demand_bytes=530 * MIB
             ),
-            "needs 412 MiB to 530 MiB, depending on the run: reserve 535 MiB; "
+            "needs 412 MiB to 530 MiB, as its threads, inputs or timing differ from run to run; "
             "killed at 520 MiB, finished at 535 MiB (9 trials, 41 s)",
         ),
         (
@@ -265,9 +266,8 @@ def test_what_zram_took_is_said():
                 demand_least_bytes=7 * MIB,
                 demands_bytes=(254 * MIB, 7 * MIB, 7 * MIB, 7 * MIB),
             ),
-            "needed 254 MiB in its first run and 7.0 MiB in later ones, so a run changes what "
-            "the next one needs: reserve 254 MiB; killed at 7.3 MiB, finished at 7.5 MiB "
-            "(9 trials, 41 s)",
+            "needed 254 MiB in its first run and 7.0 MiB in later ones, since a run changes what "
+            "the next one needs; killed at 7.3 MiB, finished at 7.5 MiB (9 trials, 41 s)",
         ),
         (
             answer(
@@ -340,8 +340,116 @@ def test_what_zram_took_is_said():
     ],
 )  # fmt: skip
 def test_the_sentence(found: Minimum, words: str):
-    """The answer in one sentence, whatever was found."""
-    assert found.sentence == words
+    """The answer in one sentence, whatever was found, without the size to reserve at its end."""
+    before, _, after = found.sentence.partition("; reserve ")
+    assert f"{before} ({after.rpartition(' (')[2]}" == words
+
+
+RESERVED = [
+    (
+        answer(LimitBracket(ended(413, trials=4), ended(403, "oom-killed"))),
+        "reserve 413 MiB: 4 of 4 trials finished within it, and the next one does with a "
+        "probability of 83 %",
+    ),
+    (
+        # Runs differ by 118 MiB: what held one may be too little for another.
+        answer(
+            LimitBracket(ended(420), ended(410, "oom-killed")), demand_bytes=430 * MIB,
+            demands_bytes=(312 * MIB, 430 * MIB), demand_least_bytes=312 * MIB,
+        ),
+        "reserve 538 MiB: 1 trial finished within it, and the next one does with a probability of "
+        "67 %",
+    ),
+    (
+        # The first run fills a cache: later ones, which limits were tried on, need less.
+        answer(
+            LimitBracket(ended(8, trials=4), ended(7, "oom-killed")), demand_bytes=208 * MIB,
+            demand_least_bytes=8 * MIB, demands_bytes=(208 * MIB, 8 * MIB, 8 * MIB, 8 * MIB),
+        ),
+        "reserve 208 MiB, which no trial was limited to",
+    ),
+    (
+        # It finishes at 367 MiB, but nobody wants that.
+        answer(LimitBracket(ended(367, slowdown=3.56), None)),
+        "reserve 412 MiB, which no trial was limited to",
+    ),
+    (
+        answer(
+            LimitBracket(ended(180, trials=4, slowdown=6.0), ended(175, "oom-killed")),
+            fast=LimitBracket(ended(300, trials=2, slowdown=1.9), ended(290, slowdown=2.2)),
+            slowdown=2.0,
+        ),
+        "reserve 300 MiB: 2 of 2 trials finished within it, and the next one does with a "
+        "probability of 75 %",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "words"), RESERVED)
+def test_each_answer_ends_with_the_size_to_reserve(found: Minimum, words: str):
+    """The least limit at which all trials finished, not slowly, and how much runs differ."""
+    assert f"; {words} (9 trials" in found.sentence
+
+
+def test_how_sure_a_reserve_is():
+    """Of four trials none was killed: Laplace says 5 of 6, Clopper and Pearson at least 47 %."""
+    reserve = reserve_for([ended(413, trials=4)], [412 * MIB])
+    assert reserve.probability == pytest.approx(5 / 6)
+    assert reserve.least_probability == pytest.approx(0.05**0.25)
+    assert reserve_for([], [412 * MIB]).probability is None
+
+
+@pytest.mark.parametrize(
+    ("mib", "swap_bytes", "lines"),
+    [
+        (
+            412, 0,
+            ("docker run --memory=412m --memory-swap=412m",
+             "MemoryHigh=412M MemoryMax=433M MemorySwapMax=0"),
+        ),
+        (
+            8.05, 256 * MIB,
+            ("docker run --memory=8295k --memory-swap=265m",
+             "MemoryHigh=8295K MemoryMax=9319K MemorySwapMax=256M"),
+        ),
+        (1.521 * 1024, None, ("docker run --memory=1567m", "MemoryHigh=1567M MemoryMax=1646M")),
+    ],
+)  # fmt: skip
+def test_the_lines_to_paste_give_no_less_than_was_measured(
+    mib: float, swap_bytes: int | None, lines: tuple[str, str]
+):
+    """Docker's, systemd's and Kubernetes' sizes are powers of 1024, rounded up."""
+    reserve = reserve_for([ended(mib)], [round(mib * MIB)])
+    made = reserve_lines(reserve, swap_bytes)
+    assert (made["docker"], made["systemd"]) == lines
+    size = lines[1].split()[0].partition("=")[2]
+    assert f'limits: {{memory: "{size}i"}}' in made["kubernetes"]
+
+
+@pytest.mark.parametrize(
+    ("tried", "words"),
+    [
+        # Weights of 400 MB, read for each token: below what they take, all come from the disk.
+        (
+            (ended(413, slowdown=3.46), ended(394, slowdown=3.0), ended(367, slowdown=3.57)),
+            "takes 3 to 3.57 times as long at 367 MiB to 413 MiB, one trial each; finished at",
+        ),
+        ((ended(400, slowdown=1.1), ended(367, slowdown=2.0)),
+         "takes 2 times as long at 367 MiB in one trial; finished at 367 MiB"),
+        ((ended(400, slowdown=1.1), ended(367, slowdown=1.3)), "needs 412 MiB; finished at 367"),
+    ],
+)  # fmt: skip
+def test_slow_is_said_without_swap_too(tried: tuple[TriedLimit, ...], words: str):
+    """That it finishes at a limit does not hide how long it takes there."""
+    found = answer(LimitBracket(ended(367), None), tried=tried)
+    assert words in found.sentence
+
+
+def test_with_less_is_said_only_near_the_need():
+    """A file read once: it needs 9 MiB, and is stopped as too slow below 24."""
+    end = LimitBracket(ended(24), ended(22.9, "timeout", stopped_s=9.03))
+    found = answer(end, demand_bytes=9 * MIB, demand_least_bytes=9 * MIB)
+    assert "needs 9.0 MiB; takes more than 3 times as long below 24 MiB;" in found.sentence
 
 
 def test_the_start_has_the_import_in_it(tmp_path: Path):

@@ -1,0 +1,121 @@
+"""What a program leaves outside its trial, seen in real cgroups by what happens."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.outside_watch import held_in_memory
+from edgebench.run.session import Session, open_session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
+
+pytestmark = pytest.mark.own_cgroup
+MIB = 1 << 20
+_PYTHON = [sys.executable, "-I", "-S", "-c"]
+_IN_MEMORY = Path("/dev/shm")
+#: Starts what outlives it: a process in a session of its own, which takes 60 MiB and waits.
+_LINGERS = (
+    "import os, signal\n"
+    "read, write = os.pipe()\n"
+    "if os.fork():\n"
+    "    os.read(read, 1)\n"
+    "    os._exit(0)\n"
+    "os.setsid()\n"
+    "held = b'x' * (60 << 20)\n"
+    "os.write(write, b'1')\n"
+    "signal.pause()\n"
+)
+#: Joins the cgroup, as what a daemon starts for a client is in another one, and takes 60 MiB there.
+_ELSEWHERE = (
+    "import os, sys, time\n"
+    "open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))\n"
+    "held = b'x' * (60 << 20)\n"
+    "time.sleep(0.4)\n"
+)
+_LOCKS = (
+    "import ctypes, mmap, time\n"
+    "held = mmap.mmap(-1, 8 << 20)\n"
+    "libc = ctypes.CDLL(None)\n"
+    "address = ctypes.addressof((ctypes.c_char * len(held)).from_buffer(held))\n"
+    "assert libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(8 << 20)) == 0\n"
+    "time.sleep(0.4)\n"
+)
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    """The real setup."""
+    with open_session() as session:
+        yield session
+
+
+def seen(session: Session, folder: Path, *command: str, **settings: object) -> TrialRecord:
+    """The record of a trial without a limit."""
+    made = {"kind": "command", "command": [*_PYTHON, *command], **settings}
+    request = TrialRequest("0001", "p001", 0, 0, made, LimitSetting(), 60)
+    record = run_trial(session.setup, request, TrialFiles.scratch(folder))
+    assert record.outcome == "ok", record.reason
+    assert record.outside is not None
+    return record
+
+
+@pytest.mark.v2_core
+def test_what_outlives_the_command_is_seen_and_can_be_waited_for(
+    session: Session, tmp_path: Path
+) -> None:
+    """It is ended, counted and named; a program that is to run for a time is measured with it."""
+    ended = seen(session, tmp_path, _LINGERS)
+    assert (ended.outside.processes, len(ended.outside.names)) == (1, 1)
+    waited = seen(session, tmp_path, _LINGERS, stop_after_s=0.5)
+    assert waited.outside.processes == 0
+    assert waited.demand_bytes > 60 * MIB
+    assert waited.wall_s >= 0.5
+
+
+@pytest.mark.v2_core
+@pytest.mark.skipif(not os.access(_IN_MEMORY, os.W_OK), reason="no /dev/shm")
+def test_a_file_that_stays_in_memory_is_found_by_its_growth(
+    session: Session, tmp_path: Path
+) -> None:
+    """Whatever it is called; a file that was there before is not named."""
+    left = _IN_MEMORY / f"{uuid.uuid4().hex}.data"
+    code = f"open({str(left)!r}, 'wb').write(b'x' * (8 << 20))"
+    try:
+        record = seen(session, tmp_path, code)
+        assert record.outside.left_bytes >= 8 * MIB
+        assert record.outside.files[0].path == str(left)
+        assert record.outside.files[0].size_bytes == 8 * MIB
+        assert held_in_memory(tmp_path)[str(left)] == 8 * MIB
+        again = seen(session, tmp_path, f"open({str(left)!r}, 'rb').read()")
+        assert str(left) not in [one.path for one in again.outside.files]
+    finally:
+        left.unlink(missing_ok=True)
+
+
+@pytest.mark.root
+def test_another_cgroup_that_grows_is_named(session: Session, tmp_path: Path) -> None:
+    """The client waits while another process holds 60 MiB in a cgroup of its own."""
+    other = session.setup.parent.path.parent / f"field-{uuid.uuid4().hex[:8]}"
+    if not (session.setup.parent.path.parent / "cgroup.procs").exists():
+        other = session.setup.parent.path / other.name
+    other.mkdir()
+    try:
+        code = f"import subprocess; subprocess.run({[*_PYTHON, _ELSEWHERE, str(other)]!r})"
+        record = seen(session, tmp_path, code)
+        assert record.outside.escaped
+        assert record.outside.grown_bytes >= 60 * MIB
+        assert record.outside.grown_cgroup.endswith(other.name)
+    finally:
+        other.rmdir()
+
+
+def test_locked_memory_is_seen(session: Session, tmp_path: Path) -> None:
+    """What mlock holds, though it is no more than the rest."""
+    assert seen(session, tmp_path, _LOCKS).outside.locked_bytes >= 8 * MIB
