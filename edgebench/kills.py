@@ -45,10 +45,8 @@ def swap_was_free(kill: KillReport | None) -> bool | None:
     return 0 < kill.swap_allowed_bytes <= kill.swap_free_bytes / MOSTLY_FREE
 
 
-def is_locked(kill: KillReport | None) -> bool:
+def is_locked(kill: KillReport) -> bool:
     """Whether most of what could not be reclaimed at a kill was locked in memory."""
-    if kill is None:
-        return False
     lists = (kill.active_anon_bytes, kill.inactive_anon_bytes, kill.active_file_bytes)
     return (kill.unevictable_bytes or 0) > sum(size or 0 for size in lists)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ from edgebench.units import (
     parse_swap,
 )
 from edgebench.words.doubts import doubt_sentences
+from edgebench.words.ends import cause_of_signal, remedy_for_end
 from edgebench.words.need import can_be_evicted, need_words, warm_files_words
 from edgebench.words.outcomes import reason_words
 from edgebench.words.swap_ram import more_than_words, swap_ram_words, with_swap_words
@@ -116,22 +118,40 @@ def measure(
     if as_json:
         print_json(record.to_json())
         return
-    print_answer([_answer(record), *map(as_sentence, unmeasured_parts(unmeasured([record])))])
+    failed = record.outcome == "failed"
+    cause = cause_of_signal(record.signal) if failed else None
+    parts = [*([cause] if cause else []), *unmeasured_parts(unmeasured([record]))]
+    print_answer([_answer(record), *map(as_sentence, parts)])
     print_fields([*_rows(record), *(_more_rows(record) if verbose else ())])
     warm = warm_files_words(record)
     doubts = doubt_sentences(trial_doubts(record))
     print_warnings((*doubts, *_not_held(record), *([warm] if warm else [])))
+    if failed and (remedy := remedy_for_end(record.signal, record.reason or "")):
+        click.echo(f"remedy: {remedy}", err=True)
     if warm and record.files and can_be_evicted(record.files):
         flags = [*_limit_flags(given), *(f"--file={one}" for one in record.files.paths[:_MOST])]
         print_next(f"edgebench measure {shlex.join([*flags, '--', *command])}")
     elif record.limit_bytes is None and record.peak_bytes:
-        print_next(f"edgebench minimum -- {shlex.join(command)}")
+        _print_next_step(record, command)
 
 
 def _limit_flags(given: Mapping[str, Any]) -> list[str]:
     """What it was called with of memory and swap."""
     usual = {"memory": "max", "swap": "none", "board": None}
     return [f"--{name}={given[name]}" for name, value in usual.items() if given[name] != value]
+
+
+def _print_next_step(record: TrialRecord, command: Sequence[str]) -> None:
+    """What to type next; nothing of a client, whose work is to be measured elsewhere."""
+    found, typed = unmeasured([record]), shlex.join(command)
+    if found.growth and found.is_stopped:
+        print_next(f"edgebench minimum --soak 10m -- {typed}")
+    elif found.processes:
+        print_next(f"edgebench measure --for 20s -- {typed}")
+    elif is_stopped(record):
+        print_next(f"edgebench minimum --for {math.ceil(record.wall_s or 1)}s -- {typed}")
+    elif not found.hides_need:
+        print_next(f"edgebench minimum -- {typed}")
 
 
 def _limits(
@@ -192,9 +212,11 @@ def _answer(record: TrialRecord) -> str:
 
 def _failed(record: TrialRecord) -> str:
     """A program that a signal ended, or GNU time before it, has no exit code."""
-    if record.exit_code is not None:
+    if record.exit_code is not None and not record.signal:
         return f"failed with exit code {record.exit_code}"
-    return f"was {record.reason}" if record.signal else "failed"
+    if not record.signal:
+        return "failed"
+    return f"was {record.reason}"
 
 
 def _with_files(record: TrialRecord) -> str:

@@ -8,11 +8,9 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import to_builtins
 
 from edgebench.boards.board import find_board
 from edgebench.cli.output import print_json, print_next, shown_path, typed_path
@@ -35,15 +33,9 @@ def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) 
     """The answer as JSON, with the probabilities of a kill at both ends."""
     ends = {"good": found.viable.good, "bad": found.viable.bad}
     rates = {name: _rate_as_json(end.kill_rate) for name, end in ends.items() if end}
-    answer = {"sentence": found.sentence, "fits": found.fits, **_plain(found)}
+    answer = {"sentence": found.sentence, "fits": found.fits, **asdict(found)}
     reserve = _reserve_as_json(found, wanted)
     print_json({"asked": asdict(wanted), **answer, "kill_rates": rates, "reserve": reserve})
-
-
-def _plain(found: Minimum) -> dict[str, Any]:
-    """Its fields as plain data."""
-    made: dict[str, Any] = to_builtins(asdict(found), builtin_types=(Path,))
-    return made
 
 
 def _reserve_as_json(

@@ -238,6 +238,7 @@ class _Measurement:
             ran_out=charge.ran_out,
             growth=growth,
             escaped=confinement.has_left,
+            ceiling_bytes=self.setup.parent.ceiling_bytes,
         )
 
     def _growth(

@@ -121,6 +121,7 @@ class Measured:
     ran_out: bool = False
     growth: GrowthReport | None = None
     escaped: bool = False
+    ceiling_bytes: int | None = None
 
 
 def record_of(
@@ -238,6 +239,9 @@ def _doubts(seen: Measured, notes_left_out: int, *, was_reset: bool) -> list[Dou
         "notes_left_out": notes_left_out,
     }
     told = [Doubt(kind, {"count": count}) for kind, count in counts.items() if count]
+    ceiling, limit = seen.ceiling_bytes, seen.applied.lowest_bytes
+    if ceiling is not None and seen.counters.oom_kills and (limit is None or limit > ceiling):
+        told.append(Doubt("ceiling", {"ceiling_bytes": ceiling}))
     if was_reset and seen.counters.peak_bytes is not None:
         told.append(Doubt("mark_reset", {"mark_bytes": seen.counters.peak_bytes}))
     return [*seen.broken_limits, *told]

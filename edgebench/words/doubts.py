@@ -150,6 +150,10 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
         f"it used {found.size('used_bytes')}, so its memory limit of {found.size('limit_bytes')} "
         "was lifted for a while"
     ),
+    "ceiling": lambda found: (
+        f"the cgroup that edgebench runs in is limited to {found.size('ceiling_bytes')}: "
+        "no trial can use more"
+    ),
     "no_events": _left_out("lines", "no events and were left out"),
     "events_dropped": _left_out("events", "dropped: there were too many to keep"),
     "notes_left_out": _left_out("notes", "left out: they are too large"),

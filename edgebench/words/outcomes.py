@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from edgebench.kills import OBSERVER_EFFECT, swap_was_free
-from edgebench.records import EndedIn, Outcome, TrialRecord
+from edgebench.kills import OBSERVER_EFFECT, is_locked, swap_was_free
+from edgebench.records import EndedIn, KillReport, Outcome, TrialRecord
 from edgebench.text import joined_words
 from edgebench.units import format_size
 
@@ -74,11 +74,19 @@ def reason_words(record: TrialRecord) -> str:
     if kill is None or not swap_was_free(kill):
         return reason
     free, allowed = format_size(kill.swap_free_bytes), format_size(kill.swap_allowed_bytes)
-    return f"{reason}; killed while {free} of {allowed} of swap were free: {NOTHING_TO_RECLAIM}"
+    return f"{reason}; killed while {free} of {allowed} of swap were free: {_why_not(kill)}"
 
 
 def brief_reason(record: TrialRecord) -> str | None:
     """The reason of a trial's end without the numbers of that one trial."""
     if record.killed_with_swap_free:
-        return f"killed while most of its swap was free: {NOTHING_TO_RECLAIM}"
+        return f"killed while most of its swap was free: {_why_not(record.kill)}"
     return record.reason
+
+
+def _why_not(kill: KillReport | None) -> str:
+    """Why swap did not help."""
+    if kill is not None and is_locked(kill):
+        size = format_size(kill.unevictable_bytes)
+        return f"{size} were locked in memory (mlock), which no swap can hold"
+    return NOTHING_TO_RECLAIM

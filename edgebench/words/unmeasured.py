@@ -40,7 +40,7 @@ def unmeasured_parts(found: Unmeasured, *, repeats: bool = False) -> Iterator[st
         repeats: whether the program is run several times, so that a ``--reset`` can undo a run.
     """
     if found.elsewhere:
-        yield elsewhere_words(found.elsewhere)
+        yield client_words(found.elsewhere)
     if found.processes:
         yield _outlived_words(found)
     if found.left_bytes:
@@ -74,7 +74,7 @@ def program_need_words(name: str, need: Need | None, found: Unmeasured) -> str:
     if found.growth and found.is_stopped:
         return f"{name} held {used} and is {growth_words(found)}"
     if found.hides_need and found.elsewhere:
-        return f"{name} uses {used} itself; {elsewhere_words(found.elsewhere)}"
+        return f"{name} uses {used} itself; {client_words(found.elsewhere)}"
     return f"{name} needs {need_words(need) if need else used}"
 
 
@@ -95,7 +95,7 @@ def pace_words(found: Unmeasured) -> str:
     return f"{per_minute:,.0f} MiB/min" if per_minute >= 10 else f"{per_minute:.2g} MiB/min"
 
 
-def elsewhere_words(found: Elsewhere) -> str:
+def client_words(found: Elsewhere) -> str:
     """Who seems to do the work, and where to measure it."""
     where = _THERE.get(found.client or "", _ANYWHERE)
     seen = ""

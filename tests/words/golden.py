@@ -243,6 +243,7 @@ def doubts() -> Iterator[Doubt]:
     yield Doubt("limit_lifted", {"used_bytes": 90 * MIB, "limit_bytes": 64 * MIB})
     yield from (Doubt(k, {"count": 2}) for k in ("no_events", "events_dropped", "notes_left_out"))
     yield Doubt("mark_reset", {"mark_bytes": 5 * MIB})
+    yield Doubt("ceiling", {"ceiling_bytes": 150 * MIB})
     yield Doubt("uncounted_swap_ram", {"taken_bytes": 72 * MIB}, ["zram"])
     yield Doubt("other_swap_area", {"swap_bytes": 40 * MIB}, ["/dev/sda3"])
     yield Doubt("walk_refused", {"limit_bytes": 8 * MIB}, ["the kernel can't reclaim as much"])
