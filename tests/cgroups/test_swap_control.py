@@ -67,6 +67,8 @@ def test_swap_comes_and_goes(control: SwapControl, kind: str) -> None:
     before = of_others()
     device = had(control, kind)
     assert int(swaps()[str(device)][1]) * 1024 == pytest.approx(SIZE, abs=64 << 10)
+    # Case 25: the kernel fills the area of the highest priority first.
+    assert int(swaps()[str(device)][-1]) == max(int(words[-1]) for words in swaps().values())
     control.off()
     assert str(device) not in swaps()
     assert of_others() == before
