@@ -46,8 +46,6 @@ def measure_command(
     """
     _check(command, samples)
     settings: dict[str, Any] = {"kind": "command", "command": list(command)}
-    if files:
-        settings["files"] = list(files)
     if stop_after_s is not None:
         settings["stop_after_s"] = stop_after_s
     return measure_once(
@@ -58,6 +56,7 @@ def measure_command(
         stat_interval_s=stat_interval_s,
         samples=samples,
         echo=echo,
+        files=files,
     )
 
 
@@ -70,6 +69,7 @@ def measure_once(
     stat_interval_s: float | None = None,
     samples: Path | None = None,
     echo: Callable[[bytes], None] | None = None,
+    files: Sequence[str] = (),
 ) -> TrialRecord:
     """Run one workload once, in a session of its own.
 
@@ -88,13 +88,14 @@ def measure_once(
         starts_cold=False,
     ) as session:
         session.setup.storage.use(limits.swap_kind, limits.swap_bytes, limits.storage)
-        files = TrialFiles.scratch(session.folder)
+        made = TrialFiles.scratch(session.folder)
         settings = settings_in(session.folder)
+        session.setup.files.add_below(files)
         request = TrialRequest("0000", "measure", 0, 0, settings, limits, timeout_s)
-        record = run_trial(session.setup, request, files)
+        record = run_trial(session.setup, request, made)
         if samples:
-            with files.samples.open("rb") as made, created(samples) as kept:
-                shutil.copyfileobj(made, kept)
+            with made.samples.open("rb") as packed, created(samples) as kept:
+                shutil.copyfileobj(packed, kept)
         return record
 
 

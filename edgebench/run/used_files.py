@@ -18,6 +18,7 @@ from typing import Any
 
 from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.used_files import FilesWatch, cached_bytes, named_files
+from edgebench.errors import WorkloadError
 from edgebench.layers.disk import drop_pages
 from edgebench.measures.strategies.gnu_time import GnuTime
 from edgebench.records import FilesReport, TrialRecord
@@ -40,6 +41,21 @@ class UsedFiles:
     def add(self, paths: Iterable[str | Path]) -> None:
         """Evict these from now on."""
         self._paths |= dict.fromkeys(map(Path, paths))
+
+    def add_below(self, paths: Iterable[str]) -> None:
+        """Evict these files, or all in these folders.
+
+        Raises:
+            WorkloadError: one is not there.
+        """
+        for path in map(Path, paths):
+            found = [path] if path.is_file() else [p for p in path.glob("**/*") if p.is_file()]
+            if not found:
+                raise WorkloadError(
+                    f"there is no file {path} to evict from the page cache",
+                    remedy="name a file, or a folder with files: --file model.gguf",
+                )
+            self.add(one.absolute() for one in found)
 
     def add_named(self, settings: Mapping[str, Any]) -> None:
         """Evict what the words of a command name."""

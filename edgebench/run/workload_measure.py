@@ -41,10 +41,14 @@ def measure_workload(
         interval_s=None if interval is None else parse_duration(interval),
         echo=None if quiet else echo_to(sys.stderr),
     )
-    limits = asked.setting
+    limits, files = asked.setting, list[str]()
     if asked.share is not None:
-        limits = asked.resolved(measured(limits=asked.unlimited))
-    return measured(limits=limits, samples=None if samples is None else Path(samples))
+        unlimited = measured(limits=asked.unlimited)
+        limits = asked.resolved(unlimited)
+        # The share is of a need that counts them.
+        files = unlimited.files.paths if unlimited.files else []
+    kept = None if samples is None else Path(samples)
+    return measured(limits=limits, samples=kept, files=files)
 
 
 def _measured_by(

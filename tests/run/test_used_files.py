@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import edgebench
 from edgebench.cgroups.used_files import cached_bytes, named_files
+from edgebench.errors import WorkloadError
 from edgebench.need import Need, need_of
 from edgebench.records import FilesReport, LimitSetting, TrialRecord
 from edgebench.run.session import Session, open_session
@@ -188,6 +190,34 @@ def test_what_is_evicted(tmp_path: Path, weights: Path) -> None:
     with weights.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as held:
         assert sum(held[at] for at in range(0, len(held), 4096)) > 0
         assert used.evict() == WEIGHTS
+
+
+def test_files_and_folders_that_are_named(tmp_path: Path) -> None:
+    """All files of a folder; what is not there is refused."""
+    (tmp_path / "model" / "parts").mkdir(parents=True)
+    part = tmp_path / "model" / "parts" / "1.bin"
+    part.write_bytes(bytes(MIB))
+    used = UsedFiles()
+    used.add_below([str(tmp_path / "model")])
+    assert list(used._paths) == [part]
+    with pytest.raises(WorkloadError, match="there is no file"):
+        used.add_below([str(tmp_path / "gone.bin")])
+
+
+@pytest.mark.exclusive
+def test_a_share_is_of_a_need_that_counts_files(weights: Path) -> None:
+    """The limited trial begins with the files evicted that the unlimited one was seen to use."""
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        MAPS.replace('os.environ["MODEL"]', repr(str(weights))),
+    ]
+    record = edgebench.measure(words, memory="75%", quiet=True)
+    assert record.limit_bytes is not None
+    assert record.limit_bytes > 0.7 * WEIGHTS
+    assert record.saturated is True
 
 
 def test_files_that_a_command_names(tmp_path: Path) -> None:
