@@ -17,7 +17,7 @@ from edgebench.words.outcomes import reason_words
 
 
 def record_sentence(record: TrialRecord) -> str:
-    """``python3 train.py needs 412.0 MiB`` or ``… was killed for memory at 300.0 MiB``."""
+    """``python3 train.py needs 412.0 MiB`` or ``… was killed by the kernel at 300.0 MiB``."""
     return f"{_name(record)} {_end(record)}"
 
 
@@ -26,7 +26,8 @@ def _end(record: TrialRecord) -> str:
     limit = record.limit_bytes
     at = "without a limit" if limit is None else f"at {format_size(limit)}"
     if record.outcome == "oom-killed":
-        return f"was killed for memory {at}"
+        by = "for memory" if record.swap_ram and record.swap_ram.ran_out else "by the kernel"
+        return f"was killed {by} {at}"
     if record.outcome != "ok":
         return f"ended as {record.outcome} {at}: {record.reason}"
     took = format_duration(record.wall_s or 0.0)
