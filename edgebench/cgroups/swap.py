@@ -181,8 +181,13 @@ def _required(kind: str, size_bytes: int | None) -> int:
     return size_bytes
 
 
+def can_make_swap() -> bool:
+    """Whether this process may make swap files and zram."""
+    return os.geteuid() == 0
+
+
 def _need_root(what: str) -> None:
-    if os.geteuid() != 0:
+    if not can_make_swap():
         raise MachineError(f"{what} can be set up by root only", remedy=NOT_ROOT)
 
 

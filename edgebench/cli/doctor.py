@@ -49,7 +49,19 @@ def doctor(verbose: bool, as_json: bool) -> None:
             remedy="type what stands below each fail, then: edgebench doctor",
         )
     if not as_json:
-        print_next("edgebench run quickstart")
+        print_next(next_step(answers))
+
+
+def next_step(answers: Sequence[CheckResult]) -> str:
+    """What to type next on this machine: the quick start only where it has all that that needs."""
+    fine = {answer.check for answer in answers if answer.status == "ok"}
+    swap = " --swap 2G" if "swap" in fine else ""
+    if "torch" not in fine:
+        return f"edgebench minimum{swap} -- python3 -c 'b = bytearray(200 << 20)'"
+    # It holds swap and weights to a speed.
+    if {"swap", "storage"} <= fine:
+        return "edgebench run quickstart"
+    return f"edgebench minimum{swap} resnet18"
 
 
 def _answer(answers: Sequence[CheckResult]) -> str:

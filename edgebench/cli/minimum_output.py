@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.boards.board import find_board
+from edgebench.cgroups.swap import can_make_swap
 from edgebench.cli.output import print_json, print_next, shown_path, typed_path
 from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
 from edgebench.kills import OBSERVER_EFFECT
@@ -88,11 +89,13 @@ def print_next_step(
         good = (found.fast or found.viable).good
         limit = f" --memory {round(good.limit_bytes) >> 20}M" if good else ""
         print_next(f"edgebench layers {shlex.quote(wanted.network)}{limit} --swap {wanted.swap}")
-    elif isinstance(wanted, MinimumRequest):
+    elif isinstance(wanted, MinimumRequest) and can_make_swap():
         print_next(f"edgebench minimum {shlex.join([*flags, '--swap', '2G'])}")
+    elif isinstance(wanted, MinimumRequest):
+        print_next(f"edgebench show {typed_path(found.folder)}")
     elif not (found.fast or found.viable).settled and not found.finished:
         print_next(f"edgebench minimum {shlex.join([*flags, '--budget', '5m'])} -- {found.name}")
-    elif wanted.swap == "none" and not wanted.within:
+    elif wanted.swap == "none" and not wanted.within and can_make_swap():
         print_next(f"edgebench minimum {shlex.join([*flags, '--swap', '2G'])} -- {found.name}")
     elif (good := (found.fast or found.viable).good) and not wanted.within:
         check = ["--within", f"{math.ceil(good.limit_bytes / MIB)}M"]

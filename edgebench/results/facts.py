@@ -97,7 +97,7 @@ class WorkloadFacts:
     def unmeasured(self) -> Unmeasured:
         """What its trials without a limit leave open."""
         free = (point.unmeasured for point in self.points if point.is_unlimited)
-        return next(free, Unmeasured())
+        return next(filter(None, free), Unmeasured())
 
     @property
     def working_set_bytes(self) -> Spread | None:

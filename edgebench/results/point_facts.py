@@ -51,7 +51,7 @@ class PointFacts:
     ``working_set_bytes`` is what its steady rounds need, where that was watched.
     ``energy_ratio`` is its energy over the unlimited one. ``steady_relative``: a walk's steady
     rounds over those without a limit around them. ``unmeasured``: what the trials of a program
-    leave open.
+    leave open; None of others.
     """
 
     point: str
@@ -84,7 +84,7 @@ class PointFacts:
     energy: PointEnergy | None = None
     energy_ratio: Ratio | None = None
     steady_relative: Spread | None = None
-    unmeasured: Unmeasured = field(default_factory=Unmeasured)
+    unmeasured: Unmeasured | None = None
 
     @cached_property
     def key(self) -> WorkloadKey:
@@ -259,10 +259,10 @@ def _point(
     )
 
 
-def _unmeasured(sweep: Sweep, rows: Sequence[int]) -> Unmeasured:
+def _unmeasured(sweep: Sweep, rows: Sequence[int]) -> Unmeasured | None:
     # Only trials of programs have such a column: no others are read.
     if not sweep.columns.values("outside_processes", rows):
-        return Unmeasured()
+        return None
     return unmeasured([sweep.records[row] for row in rows])
 
 

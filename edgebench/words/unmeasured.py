@@ -56,7 +56,8 @@ def unmeasured_parts(found: Unmeasured, *, repeats: bool = False) -> Iterator[st
 
 def unmeasured_notes(points: Iterable[PointFacts]) -> list[str]:
     """A line for each workload and each thing that its trials leave open."""
-    found = [(point.workload, words) for point in points for words in _notes(point.unmeasured)]
+    known = ((one.workload, one.unmeasured) for one in points if one.unmeasured)
+    found = [(name, words) for name, of in known for words in _notes(of)]
     return [f"{name}: {words}" for name, words in dict.fromkeys(found)]
 
 

@@ -77,3 +77,22 @@ def test_only_what_is_not_ok_is_printed(
     assert "a swap file can be made" not in brief
     assert "a swap file can be made" in verbose
     assert "not installed" in verbose
+
+
+@pytest.mark.parametrize(
+    ("ok", "step"),
+    [
+        (("torch", "swap", "storage"), "edgebench run quickstart"),
+        # Version 2 without the controller io: no disk can be held to a speed.
+        (("torch", "swap"), "edgebench minimum --swap 2G resnet18"),
+        (("torch",), "edgebench minimum resnet18"),
+        (("swap", "storage"), "edgebench minimum --swap 2G -- python3 -c"),
+    ],
+)
+def test_the_next_step_works_on_this_machine(ok: tuple[str, ...], step: str):
+    """The quick start is named only where nothing that it needs is missing."""
+    from edgebench.cli.doctor import next_step
+
+    names = ("torch", "swap", "storage")
+    made = [CheckResult(name, "ok" if name in ok else "absent", "", None) for name in names]
+    assert next_step(made).startswith(step)
