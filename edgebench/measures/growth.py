@@ -17,6 +17,8 @@ from edgebench.units import MIB
 
 #: What comes before this share of the time is the start, which is not looked at.
 _START_SHARE = 1 / 3
+#: At most this share of it, at its end, is the program's exit.
+_EXIT_SHARE = 0.05
 #: The rest is cut into so many windows.
 _WINDOWS = 8
 #: A series that is shorter, or has fewer samples, tells nothing.
@@ -40,6 +42,7 @@ def judge_growth(seconds: Sequence[float], sizes: Sequence[int]) -> GrowthReport
         seconds: when each sample was taken, rising.
         sizes: the bytes in use at each; they hold until the next one.
     """
+    seconds, sizes = _until_exit(seconds, sizes)
     if len(seconds) < _LEAST_SAMPLES or seconds[-1] - seconds[0] < _LEAST_S:
         return None
     length_s = seconds[-1] - seconds[0]
@@ -60,6 +63,19 @@ def judge_growth(seconds: Sequence[float], sizes: Sequence[int]) -> GrowthReport
         return GrowthReport(True, slope * _WINDOWS / (times[-1] - times[0]), end, None, length_s)
     reached = next(n for n, size in enumerate(sizes) if size >= max(sizes) - enough)
     return GrowthReport(False, 0.0, end, seconds[reached] - seconds[0], length_s)
+
+
+def _until_exit(
+    seconds: Sequence[float], sizes: Sequence[int]
+) -> tuple[Sequence[float], Sequence[int]]:
+    """Without the last moments, in which a program that ends gives its memory back."""
+    if not sizes:
+        return seconds, sizes
+    half, last = max(sizes) / 2, len(sizes)
+    from_s = seconds[-1] - _EXIT_SHARE * (seconds[-1] - seconds[0])
+    while last > 1 and sizes[last - 1] < half and seconds[last - 1] >= from_s:
+        last -= 1
+    return seconds[:last], sizes[:last]
 
 
 def _windows(times: Sequence[float], sizes: Sequence[int]) -> list[Sequence[int]]:

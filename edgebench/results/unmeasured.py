@@ -26,8 +26,13 @@ _WRAPPERS = frozenset(("sudo", "env", "nice", "ionice", "time", "timeout", "nohu
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh"))
 #: A client holds at most so much itself, and computes for at most this share of its time.
 _CLIENT_BYTES, _CLIENT_SHARE = 96 * MIB, 0.5
+#: Where a cgroup that was there before grew beside an unknown program, it may be by chance: so it
+#: counts only beside one that does next to nothing.
+_IDLE_BYTES, _IDLE_SHARE, _BESIDE_BYTES = 16 * MIB, 0.1, 64 * MIB
 #: Another cgroup grew if it did by so much, and by so many times what the trial itself needed.
 _GROWN_BYTES, _GROWN_TIMES = 32 * MIB, 2.0
+#: A program that ends sooner has only begun: that its memory rises says nothing.
+_LEAST_ENDED_S = 5.0
 #: What stays in memory, or is locked there, counts from here on.
 _LEAST_BYTES = MIB
 
@@ -97,7 +102,7 @@ def unmeasured(records: Sequence[TrialRecord]) -> Unmeasured:
     most = max(reports, key=lambda one: one.processes)
     left = max(reports, key=lambda one: one.left_bytes or 0)
     left_bytes = left.left_bytes or 0
-    growing = [record for record in seen if record.growth is not None and record.growth.grows]
+    growing = [record for record in seen if _grows(record)]
     fastest = max(growing, key=_pace, default=None)
     return Unmeasured(
         processes=most.processes,
@@ -149,6 +154,13 @@ def _at_least(size_bytes: int) -> int:
     return size_bytes if size_bytes >= _LEAST_BYTES else 0
 
 
+def _grows(record: TrialRecord) -> bool:
+    """Whether it still grew when it was stopped, or ended by itself after some time."""
+    if record.growth is None or not record.growth.grows:
+        return False
+    return is_stopped(record) or (record.growth.lasted_s or 0.0) >= _LEAST_ENDED_S
+
+
 def _pace(record: TrialRecord) -> float:
     return record.growth.bytes_per_s if record.growth else 0.0
 
@@ -157,7 +169,8 @@ def _elsewhere(records: Sequence[TrialRecord]) -> Elsewhere | None:
     """What all the trials show: beside one of them another program may have grown by chance."""
     found = [_elsewhere_in(record) for record in records]
     known = [one for one in found if one is not None]
-    if len(known) < len(found):
+    same = len({one.cgroup for one in known if not one.is_sure}) < 2
+    if len(known) < len(found) or not same:
         return None
     return max(known, key=lambda one: (one.is_sure, one.grown_bytes), default=None)
 
@@ -173,13 +186,16 @@ def _elsewhere_in(record: TrialRecord) -> Elsewhere | None:
     if grown is None and name is None:
         return None
     is_sure = name is not None or report.escaped or report.grown_is_new
+    is_idle = needed <= _IDLE_BYTES and _waits(record, _IDLE_SHARE)
+    if not is_sure and not (is_idle and (grown or 0) >= _BESIDE_BYTES):
+        return None
     return Elsewhere(name, report.grown_cgroup if grown else None, grown or 0, is_sure)
 
 
-def _waits(record: TrialRecord) -> bool:
+def _waits(record: TrialRecord, most_share: float = _CLIENT_SHARE) -> bool:
     if record.cpu_s is None or not record.wall_s:
         return True
-    return record.cpu_s < _CLIENT_SHARE * record.wall_s
+    return record.cpu_s <= most_share * record.wall_s
 
 
 def _grown(report: OutsideReport, needed_bytes: int) -> int | None:

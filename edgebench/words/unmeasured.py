@@ -125,7 +125,8 @@ def _left_words(found: Unmeasured, *, repeats: bool) -> str:
     stays = f"{brief_size(found.left_bytes)} stay in memory when it has ended"
     if not found.files:
         return f"{stays}, in shared memory that another program still uses"
-    names = joined_words(shlex.quote(one.path) for one in found.files[:3])
+    shown = [one.path for one in found.files[:3]]
+    names = joined_words(f"shared {one}" if _is_segment(one) else shlex.quote(one) for one in shown)
     remove = remove_command(found)
     if repeats:
         return f"{stays} ({names}): --reset {shlex.quote(remove)} removes it before each trial"

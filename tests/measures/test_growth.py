@@ -100,6 +100,11 @@ def test_how_fast_and_since_when():
     assert cache.level_s == pytest.approx(15, rel=0.05)
 
 
+def test_what_a_program_gives_back_when_it_ends_hides_no_growth():
+    """In its last moments its memory falls to nothing."""
+    assert judged(lambda t: 30 + 1.5 * t if t < 59.8 else 2).grows
+
+
 def test_too_short_a_series_tells_nothing():
     """Less than a second: neither growth nor a plateau."""
     assert judged(lambda t: 100 * t, 0.9) is None

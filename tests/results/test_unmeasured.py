@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from edgebench.need import need_of
 from edgebench.records import GrowthReport, LeftFile, LimitSetting, OutsideReport, TrialRecord
@@ -139,6 +140,7 @@ def test_a_program_that_ends_while_it_grows_has_a_need():
     """What it needed is what it needs; a longer run needs more."""
     record = trial("train", growth=GROWS)
     assert not unmeasured([record]).hides_need
+    assert said(trial("start", growth=structs.replace(GROWS, lasted_s=1.2))) == ""
     assert said(record) == (
         "still growing by 60 MiB/min when it ended after 1 min 00 s: a longer run needs more"
     )
