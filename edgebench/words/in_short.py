@@ -16,7 +16,7 @@ from edgebench.words.claims import IN_ONE_TRIAL, before_end, one_trial_words
 from edgebench.words.labels import limit_label, pass_words, throughput_of
 from edgebench.words.outcomes import outcome_words
 from edgebench.words.slowdown import later_start_words
-from edgebench.words.unmeasured import program_need_words
+from edgebench.words.unmeasured import beside_need_parts, program_need_words
 
 #: More workloads than this are summed up in one sentence.
 _MOST = 6
@@ -57,6 +57,7 @@ def workload_sentence(workload: WorkloadFacts, name: str) -> str:
     need = workload.need
     unlimited = workload.unlimited
     words = [program_need_words(name, need, workload.unmeasured)]
+    opens = list(beside_need_parts(workload.unmeasured))
     if not workload.tried:
         if unlimited is None:
             return f"{words[0]}; no trial has finished."
@@ -64,7 +65,8 @@ def workload_sentence(workload: WorkloadFacts, name: str) -> str:
         pace = f"{pass_words(workload)} takes {seconds}"
         if throughput_of(unlimited):
             pace = f"does {throughput_of(unlimited)}"
-        return f"{words[0]} and {pace}; no limit was tried."
+        return "; ".join([f"{words[0]} and {pace}", *opens, "no limit was tried."])
+    words += opens
     if unlimited and throughput_of(unlimited):
         words.append(f"{throughput_of(unlimited)} without a limit")
     words += [*later_start_words(workload), *_slowdowns(workload), _ends(workload)]

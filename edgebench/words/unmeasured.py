@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from edgebench.need import Need
 from edgebench.results.point_facts import PointFacts
@@ -77,6 +78,12 @@ def program_need_words(name: str, need: Need | None, found: Unmeasured) -> str:
     if found.hides_need and found.elsewhere:
         return f"{name} uses {used} itself; {client_words(found.elsewhere)}"
     return f"{name} needs {need_words(need) if need else used}"
+
+
+def beside_need_parts(found: Unmeasured) -> Iterator[str]:
+    """What :func:`program_need_words` leaves to be said of a program."""
+    is_said = found.hides_need and not (found.growth and found.is_stopped)
+    return unmeasured_parts(replace(found, elsewhere=None) if is_said else found)
 
 
 def growth_words(found: Unmeasured, limit_bytes: float | None = None) -> str:
