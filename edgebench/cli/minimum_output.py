@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.boards.board import find_board
-from edgebench.cgroups.swap import can_make_swap
 from edgebench.cli.output import print_json, print_next, shown_path, typed_path
 from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
 from edgebench.kills import OBSERVER_EFFECT
@@ -81,6 +80,7 @@ def print_next_step(
 
     ``flags`` are those that it was called with.
     """
+    from edgebench.cgroups.swap import can_make_swap
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
 
     if isinstance(wanted, ProgramRequest) and _print_better_measurement(found, wanted, flags):
