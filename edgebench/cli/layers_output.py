@@ -333,8 +333,7 @@ def _print_words(results: Results) -> None:
     print_answer(run_answer(results.path))
     click.echo(
         f"\n{engine} loads and executes it as a whole, so its layers have no times of\n"
-        "their own. Its phases in ms, medians of the trials (execute: one warm\n"
-        "execution):\n"
+        "their own. Its phases, medians of the trials (execute: one warm execution):\n"
     )
     rows = [[one["limit"], *_cells(one)] for one in _phases(results)]
     print_table(["limit", *_PHASES, "peak MiB"], rows)
@@ -353,7 +352,7 @@ def _print_words(results: Results) -> None:
 
 def _cells(one: dict[str, Any]) -> list[str]:
     times = (one.get(phase) for phase in _PHASES)
-    shown = ("-" if seconds is None else _ms(seconds) for seconds in times)
+    shown = ("-" if seconds is None else format_duration(seconds) for seconds in times)
     return [*shown, f"{one['peak_bytes'] / MIB:.0f}"]
 
 

@@ -141,7 +141,7 @@ def short_seconds(seconds: float) -> str:
         return f"{seconds * 1e6:.3g} µs"
     if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.3g} s"
+    return f"{seconds:.3g} s" if seconds < 999.5 else f"{seconds / 60:.0f} min"
 
 
 def short_size(size: float) -> str:
