@@ -110,9 +110,8 @@ def page_faults(page: Path) -> Iterator[str]:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
         if "://" not in target and not (page.parent / target).exists():
             yield target
-    if not page.name.startswith("0051"):  # replaced: it names files of its time
-        named = r"`((?:edgebench|tests|docs|benchmarks|scripts)/[\w./-]*)`"
-        yield from filter(gone, re.findall(named, text))
+    named = r"`((?:edgebench|tests|docs|benchmarks|scripts)/[\w./-]*)`"
+    yield from filter(gone, re.findall(named, text))
 
 
 def gone(name: str) -> bool:

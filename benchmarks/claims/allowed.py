@@ -68,22 +68,27 @@ UNITS = r"(?: ?(?:%|[kMG]B|[KMG]iB|[mµ]s|s|MB/s|min|hours?|minutes|seconds)(?![
 #: Page → its own: definitions, settings of scenarios, figures of others with their source. Each
 #: must be on the page.
 PAGES: dict[str, tuple[str, ...]] = {
-    "docs/decisions/0137-a-second-test-part.md": ("more than 20 MiB", "less than 20 MiB"),
-    "docs/decisions/0065-a-program-s-least-memory-within-a-minute.md": (
-        *("from 1 MiB to", "each 2.4 %", "known to 5 %"),
+    "docs/decisions/boards.md": ("256 MiB for a system",),
+    "docs/decisions/demand.md": (
+        *("every 10 ms by default", "at most 2 % of the trial's time", "within some 50 ms"),
     ),
-    "docs/decisions/0068-the-page-opens-on-the-answer.md": ("every 15 seconds",),
-    "docs/decisions/0091-remedies-are-raced.md": ("show 10 % at least",),
-    "docs/decisions/0121-a-search-keeps-its-budget.md": ("at 1.5 times the fastest",),
-    "docs/decisions/0100-a-fleet-on-dask.md": ("says (30 s)", "`lost_after` (3 min)"),
-    "docs/decisions/0101-only-equal-machines-share.md": ("within 5 %",),
+    "docs/decisions/engines.md": ("more than 2 GiB of weights",),
+    "docs/decisions/fleet.md": ("says (30 s)", "`lost_after` (3 min)", "within 5 %"),
+    "docs/decisions/noise.md": ("threshold is 5 %", "at 10 %, half", "changes of 10 % fall short"),
+    "docs/decisions/page.md": ("every 15 seconds", "(MIT, 51 kB)"),
+    "docs/decisions/performance.md": ("maps 256 KiB more",),
+    "docs/decisions/remedies.md": ("at 1.5 times the fastest", "show 10 % at least"),
+    "docs/decisions/sampler.md": ("up to 1,000 times a second",),
+    "docs/decisions/searches.md": ("from 1 MiB to", "each 2.4 %", "known to 5 %"),
+    "docs/decisions/simulator.md": ("up to 32 MiB",),
+    "docs/decisions/slowdown-model.md": ("more than 20 MiB",),
+    "docs/decisions/storage.md": ("More than 10 % off", "reads of 100 MB/s"),
+    "docs/decisions/training.md": ("no more than 64 KiB", "more than 2 %", "refused below 100 %"),
     "docs/verbs/fleet.md": ("(5 % at least)",),
     "docs/verbs/advise.md": (
         *("less than 10 %", "alone (95 %)", "1.25 times", "1.5 times", "least 5 %"),
         *("5 % of each other", "same to 1 %", "one-sided, at 10 %"),
     ),
-    "docs/decisions/0071-engines.md": ("more than 2 GiB of weights",),
-    "docs/decisions/0072-storage-is-held-at-the-topmost-disk.md": ("More than 10 % off",),
     "docs/explanation/storage-speed.md": (
         *("and 4 KiB", "more than 10 % off", "read-ahead of 8 MiB"),
         *("slows a round 1.5 times", "3 and 8 % were"),
@@ -92,25 +97,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         *("between 0 and 1, whole numbers are 0 or 1", "an HDF5 file"),
     ),
     "docs/how-to/your-own-model.md": ("3x224x224", "numbers from 0 to 1;"),
-    "docs/decisions/0083-page-lists-are-simulated.md": ("slowed 1.5 times or more fell",),
-    "docs/decisions/0078-a-board-is-a-preset.md": ("256 MiB for a system",),
-    "docs/decisions/0005-what-demand-is.md": (
-        *("every 10 ms by default", "at most 2 % of the trial's time", "within some 50 ms"),
-    ),
-    "docs/decisions/0004-the-sampler-is-a-process-of-its-own.md": ("up to 1,000 times a second",),
-    "docs/decisions/0020-the-dashboard-reads-what-is-written-anyway.md": ("(MIT, 51 kB)",),
-    "docs/decisions/0031-repeats-share-what-they-tell-of-spread.md": (
-        *("threshold was 10 %", "of 10 % fell short", "The threshold is 5 %"),
-    ),
-    "docs/decisions/0040-trained-filters-are-tensors-of-their-own.md": ("refused below 100 %",),
-    "docs/decisions/0053-a-step-s-phases-share-boundaries.md": ("still more than 2 %",),
-    "docs/decisions/0089-less-work-while-a-workload-runs.md": (
-        *("the aim of 1 %", "much more than 2 %", "the aim of 2 % of a core"),
-        *("no more than 64 KiB", "maps 256 KiB more"),
-    ),
-    "docs/decisions/0090-the-allocator-is-simulated.md": ("threshold, up to 32 MiB",),
     "results/README.md": ("with 24 GiB", "15 training steps"),
-    "docs/decisions/0061-rounds-without-garbage-collections.md": ("of 1 ms or more",),
     "docs/explanation/kernel-report.md": (
         *(
             "(6.18, cgroup v1; the same on 6.12,",

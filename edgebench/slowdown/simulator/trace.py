@@ -31,7 +31,8 @@ _STEPS, _CORE_SHARE = 12, 0.55
 #: the faults of first rounds.
 _AFTER_LOADS, _AFTER_FIRST = 1_470_000, 1_260_000
 #: Of the networks' own memory, and of weights that are read in panels, the share that read-ahead
-#: does not bring: a fault brings two pages of these. Chosen on counted faults (decision 105).
+#: does not bring: a fault brings two pages of these. Chosen on counted faults
+#: (docs/decisions/simulator.md).
 APART = 0.3
 #: Smaller memory is passed over: the allocator keeps it apart, and there is little of it.
 _LEAST_BYTES = 4096
