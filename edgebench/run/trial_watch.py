@@ -21,6 +21,9 @@ from edgebench.run.trial_setup import TrialSetup
 from edgebench.run.used_files import PROGRAMS
 from edgebench.swap_areas import read_swap_areas
 
+#: Kinds of workload that calibrate a machine.
+_CALIBRATING = ("scan", "hot-base")
+
 
 class TrialWatch:
     """Reads within a ``with`` block, and then completes the trial's records."""
@@ -80,7 +83,8 @@ class TrialWatch:
 def _charge(setup: TrialSetup, request: TrialRequest, cgroup: Cgroup) -> SwapCharge:
     """What counts the RAM of the trial's swap within its limit."""
     limits, state = request.limits, setup.storage.swap.state
-    swaps = limits.swap_kind != "none"
+    # A calibration measures the swap itself.
+    swaps = limits.swap_kind != "none" and request.settings.get("kind") not in _CALIBRATING
     usage = cgroup.hot_files().usage
     return SwapCharge(
         swap_ram(state, setup.parent.version) if swaps else None,
