@@ -67,7 +67,13 @@ def reserve_for(
         fine = [one for one in fine if one.limit_bytes >= max(demands_bytes)]
         spread = 0
     best = min((one.limit_bytes for one in fine), default=None)
-    size = _written(max(demands_bytes) if best is None else best + spread)
+    if best is None:
+        # Slow at every limit: what it needs; killed even with that: what it finished with.
+        needed = max(demands_bytes)
+        fine = [one for one in tried if one.outcome == "ok" and one.limit_bytes > failed >= needed]
+        size = _written(max(needed, min((one.limit_bytes for one in fine), default=0.0)))
+    else:
+        size = _written(best + spread)
     finished = sum(one.trials for one in fine if one.limit_bytes <= size)
     return Reserve(size, finished, spread)
 

@@ -374,6 +374,12 @@ RESERVED = [
         "reserve 412 MiB, which no trial was limited to",
     ),
     (
+        # Slow at the only limit above its need at which it is not killed.
+        answer(LimitBracket(ended(430, trials=4, slowdown=1.8), ended(415, "oom-killed"))),
+        "reserve 430 MiB: 4 of 4 trials finished within it, and the next one does with a "
+        "probability of 83 %",
+    ),
+    (
         answer(
             LimitBracket(ended(180, trials=4, slowdown=6.0), ended(175, "oom-killed")),
             fast=LimitBracket(ended(300, trials=2, slowdown=1.9), ended(290, slowdown=2.2)),

@@ -1,0 +1,296 @@
+"""What is said of programs that public reports are about, beside what is right.
+
+    python benchmarks/field.py [NAME ...]
+
+Each case is a report rebuilt as a small program: its source, the command as a person would type it,
+and words that a right answer holds (and words that a wrong one held). Right values were checked by
+hand in a bare control group. It writes ``results/field.md`` and ends with 1 if an answer is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import report
+
+MIB = 1 << 20
+EDGEBENCH = [sys.executable, "-m", "edgebench"]
+K8S = "https://github.com/kubernetes/kubernetes/issues/"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One report.
+
+    Attributes:
+        name: how it is asked for.
+        source: the address of the report.
+        words: the command, after ``edgebench``.
+        right: what is right, for a person.
+        holds: patterns that the answer must hold; ``wrong`` ones that it must not.
+        files: name → text of a program, or the size in bytes of a file of random numbers.
+        removes: what the program leaves outside its folder.
+    """
+
+    name: str
+    source: str
+    words: Sequence[str]
+    right: str
+    holds: Sequence[str]
+    wrong: Sequence[str] = ()
+    files: dict[str, str | int] = field(default_factory=dict)
+    removes: Sequence[str] = ()
+
+
+_SHARED = """
+from multiprocessing import shared_memory
+import time
+s = shared_memory.SharedMemory(create=True, size=200 << 20)
+for i in range(0, s.size, 4096): s.buf[i] = 1
+time.sleep(0.5); s.close(); s.unlink()
+"""
+_MAPPED = """
+import mmap, sys, time
+f = open(sys.argv[1], "rb"); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+for token in range(int(sys.argv[2])):
+    s = sum(m[i] for i in range(0, len(m), 4096)); time.sleep(0.2)
+"""
+_READ = """
+import sys
+with open(sys.argv[1], "rb") as f:
+    while f.read(1 << 20): pass
+"""
+_SERVER = """
+import time
+kept = []
+while True: kept.append(bytearray(b"x" * (1 << 20))); time.sleep(0.02)
+"""
+_CACHE = """
+import time
+kept = [bytearray(b"x" * (1 << 20)) for _ in range(100)]
+while True: kept.append(bytearray(b"x" * (1 << 20))); kept.pop(0); time.sleep(0.02)
+"""
+_OUTLIVES = (
+    "setsid python3 -c 'import time; time.sleep(0.5); b = bytearray(300 << 20); time.sleep(2)' "
+    ">/dev/null 2>&1 </dev/null &\necho done\n"
+)
+_CACHED = """
+[ -e /dev/shm/edgebench-field ] || head -c 200M /dev/zero >/dev/shm/edgebench-field
+python3 -c 'd = open("/dev/shm/edgebench-field", "rb").read(); print(len(d))'
+"""
+_LOCKED = """
+import ctypes, time
+libc = ctypes.CDLL(None, use_errno=True)
+b = bytearray(b"1" * (200 << 20)); a = (ctypes.c_char * len(b)).from_buffer(b)
+libc.mlock(a, len(b)); time.sleep(0.5)
+"""
+_RANDOM = """
+import os, sys, time
+kept = [os.urandom(1 << 20) for _ in range(int(sys.argv[1]))]
+for _ in range(3): sum(sum(one[::4096]) for one in kept); time.sleep(0.1)
+"""
+CASES = (
+    Case(
+        "shared memory",
+        "https://github.com/pytorch/pytorch/issues/5902",
+        ("minimum", "--within", "300M", "--", "python3", "prog.py"),
+        "needs about 218 MiB, once",
+        (r"needs 21\d MiB",),
+        files={"prog.py": _SHARED},
+    ),
+    Case(
+        "mapped file in the page cache",
+        "https://github.com/microsoft/onnxruntime-genai/issues/1272",
+        ("minimum", "--", "python3", "prog.py", "weights.bin", "2"),
+        "two parts: about 10 MiB that can't be dropped, and 200 MiB of files",
+        (r"that can't be dropped and 200 MiB of\s+files",),
+        files={"prog.py": _MAPPED, "weights.bin": 200 * MIB},
+    ),
+    Case(
+        "file only read",
+        K8S + "43916",
+        ("minimum", "--", "python3", "prog.py", "weights.bin"),
+        "the file is no need; no claim that less than all of it is slow",
+        (r"needs (?:\d|1\d)(?:\.\d)? MiB;",),
+        (r"times as long with less",),
+        files={"prog.py": _READ, "weights.bin": 200 * MIB},
+    ),
+    Case(
+        "slow without swap",
+        "https://github.com/ggml-org/llama.cpp/issues/5207",
+        (
+            *("minimum", "--storage", "read=90MB/s", "--file", "weights.bin"),
+            *("--", "python3", "prog.py", "weights.bin", "4"),
+        ),
+        "how slow it gets just below its need is said",
+        (r"times as long (?:at|below)",),
+        files={"prog.py": _MAPPED, "weights.bin": 200 * MIB},
+    ),
+    Case(
+        "program that grows",
+        "https://github.com/keras-team/keras/issues/13118",
+        ("minimum", "--for", "6s", "--", "python3", "prog.py"),
+        "still growing: no need can be told",
+        (r"still\s+growing", r"no\s+need\s+can\s+be\s+told"),
+        files={"prog.py": _SERVER},
+    ),
+    Case(
+        "program that replaces",
+        "https://github.com/tensorflow/tensorflow/issues/33009",
+        ("minimum", "--for", "6s", "--within", "300M", "--", "python3", "prog.py"),
+        "level: it needs about 112 MiB",
+        (r"needs 1[01]\d MiB",),
+        (r"still\s+growing",),
+        files={"prog.py": _CACHE},
+    ),
+    Case(
+        "process that outlives its command",
+        K8S + "78973",
+        ("minimum", "--", "sh", "prog.sh"),
+        "a process outlived the command and was ended; --for waits for it",
+        (r"outlived\s+the\s+command", r"--for"),
+        files={"prog.sh": _OUTLIVES},
+    ),
+    Case(
+        "file left in /dev/shm",
+        "https://github.com/sosy-lab/benchexec/issues/286",
+        ("minimum", "--", "sh", "prog.sh"),
+        "the file that stays is named; fresh it needs about 208 MiB",
+        (r"/dev/shm/edgebench-field",),
+        (r"needs 3\d\d MiB",),
+        files={"prog.sh": _CACHED},
+        removes=("/dev/shm/edgebench-field",),
+    ),
+    Case(
+        "client of a daemon",
+        "https://github.com/quarkusio/quarkus/pull/16110",
+        ("minimum", "--", "./docker", "run", "image"),
+        "the work is done elsewhere: measure inside the container",
+        (r"done\s+elsewhere", r"inside\s+the\s+container"),
+        files={
+            "docker": (
+                "#!/bin/sh\nmkdir -p /sys/fs/cgroup/memory/edgebench-field\n"
+                "sh -c 'echo $$ >/sys/fs/cgroup/memory/edgebench-field/cgroup.procs; "
+                'exec python3 -c "import time; b = bytearray(300 << 20); time.sleep(1)"\'\n'
+            )
+        },
+        removes=("/sys/fs/cgroup/memory/edgebench-field",),
+    ),
+    Case(
+        "killed without a limit",
+        K8S + "104454",
+        ("minimum", "--", "sh", "-c", "kill -9 $$"),
+        "no limit of edgebench killed it: another program did, or it itself; how to see which",
+        (r"not the limit of memory", r"journalctl"),
+        (r"give\s+it\s+input",),
+    ),
+    Case(
+        "illegal instruction",
+        K8S + "104454",
+        ("minimum", "--", "sh", "-c", "kill -ILL $$"),
+        "built for another CPU",
+        (r"lacks: it was built for another",),
+    ),
+    Case(
+        "locked memory",
+        "https://man7.org/linux/man-pages/man2/mlock.2.html",
+        ("measure", "--memory", "150M", "--swap", "512M", "--", "python3", "prog.py"),
+        "killed with swap free, since locked pages can't be swapped",
+        (r"mlock|locked",),
+        (r"observer-effect",),
+        files={"prog.py": _LOCKED},
+    ),
+    Case(
+        "zram on a board",
+        "https://github.com/valdivj/jetson-nano-yolov2-darkflow/issues/1",
+        ("measure", "--board", "raspberry-pi-zero-2w", "--", "python3", "prog.py", "400"),
+        "killed: what does not compress does not fit",
+        (r"killed",),
+        files={"prog.py": _RANDOM},
+    ),
+    Case(
+        "a format without a network",
+        "https://docs.ultralytics.com/modes/export",
+        ("minimum", "a.gguf"),
+        "a .gguf is named for what it is, with the program that reads it",
+        (r"llama",),
+        files={"a.gguf": 4096},
+    ),
+)
+
+
+def answer(case: Case) -> str:
+    """What edgebench says of a case, stdout and stderr."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for name, content in case.files.items():
+            path = folder / name
+            if isinstance(content, str):
+                path.write_text(content)
+                path.chmod(0o755)
+            else:
+                path.write_bytes(os.urandom(content))
+                path.read_bytes()  # It is in the page cache, as a file that was used is.
+        try:
+            done = subprocess.run(
+                [*EDGEBENCH, *case.words], cwd=folder, capture_output=True, text=True, check=False
+            )
+        finally:
+            for left in case.removes:
+                _remove(Path(left))
+    return done.stdout + done.stderr
+
+
+def _remove(left: Path) -> None:
+    if left.is_dir():
+        # A control group is removed as one folder.
+        left.rmdir()
+    else:
+        left.unlink(missing_ok=True)
+
+
+def is_right(case: Case, said: str) -> bool:
+    """Whether the answer holds what is right, and nothing that is wrong."""
+    return all(re.search(one, said) for one in case.holds) and not any(
+        re.search(one, said) for one in case.wrong
+    )
+
+
+def in_short(said: str) -> str:
+    """The first paragraph that answers, in a line."""
+    lines = said.strip().splitlines() or [""]
+    first = [lines[0], *(line for line in lines[1:] if line.startswith("  "))]
+    return " ".join(" ".join(first).split())[:300].replace("|", "\\|")
+
+
+def main(names: list[str]) -> int:
+    """Run the cases; 1 if an answer is wrong."""
+    if shutil.which("python3") is None:
+        raise SystemExit("no python3")
+    rows = []
+    for case in CASES:
+        if names and case.name not in names:
+            continue
+        said = answer(case)
+        rows.append([case.name, in_short(said), case.right, is_right(case, said), said])
+        sys.stderr.write(f"{'right' if rows[-1][3] else 'WRONG'}: {case.name}\n")
+    report.write(
+        "field",
+        "What edgebench says of programs that public reports are about.",
+        ["case", "said", "right", ""],
+        [[*row[:3], "yes" if row[3] else "no"] for row in rows],
+        [row[:4] for row in rows],
+    )
+    return int(not all(row[3] for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
