@@ -17,7 +17,7 @@ from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, Us
 from edgebench.layers.model_files import is_model_file
 from edgebench.processes import find_program
 from edgebench.text import printable
-from edgebench.units import format_size, parse_swap
+from edgebench.units import format_duration, format_size, parse_swap
 
 if TYPE_CHECKING:
     from edgebench.cli.progress import TrialProgress
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: So many changed files are named.
 _MOST_NAMES = 3
+#: A search that may take longer says so after its first trial.
+_LONG_S = 60.0
 _PHASES = ("total", "load", "first", "execute", "prefill", "decode")
 
 
@@ -160,7 +162,8 @@ def _kept(
     with contextlib.ExitStack() as stack:
         # What a --reset undoes is no surprise.
         changes = None if getattr(wanted, "reset", wanted) else FolderChanges(Path.cwd(), results)
-        progress = _FolderProgress(stack.enter_context(shown_progress(verbose)), changes)
+        shown = stack.enter_context(shown_progress(verbose))
+        progress = _FolderProgress(shown, changes, _is_hurried(wanted))
         try:
             yield progress
         except UsageError as error:
@@ -187,19 +190,37 @@ def _print_so_far(
         click.echo("the same command continues this search (--fresh: a new one)", err=True)
 
 
-class _FolderProgress:
-    """Shows progress, remembers where trials are kept, warns if the first one changed files."""
+def _is_hurried(wanted: MinimumRequest | ProgramRequest) -> bool:
+    """Whether the search ends at a time that follows from what a run takes."""
+    from edgebench.run.minimum_requests import ProgramRequest
 
-    def __init__(self, shown: TrialProgress, changes: FolderChanges | None) -> None:
+    if not isinstance(wanted, ProgramRequest):
+        return False
+    return not (wanted.within or wanted.soak or wanted.budget)
+
+
+class _FolderProgress:
+    """Shows progress, remembers where trials are kept; of the first says what follows from it.
+
+    That is: it changed files, or it takes so long that the search does, too.
+    """
+
+    def __init__(
+        self, shown: TrialProgress, changes: FolderChanges | None, is_hurried: bool
+    ) -> None:
         self.folder: Path | None = None
         self._shown = shown
         self._changes = changes
+        self._is_hurried = is_hurried
         self.stage, self.trial, self.moved = shown.stage, shown.trial, shown.moved
         self.planned = shown.planned
 
     def finished(self, record: TrialRecord) -> None:
         """A trial is recorded."""
         self._shown.finished(record)
+        if self._is_hurried and record.outcome == "ok" and record.wall_s:
+            self._report_time(record.wall_s)
+        self._is_hurried = False
         names = self._changes.names() if self._changes else []
         self._changes = None
         if names:
@@ -207,6 +228,16 @@ class _FolderProgress:
             self._shown.report(
                 f"warning: it changed files here ({printable(shown)}) and is run about ten times: "
                 "--reset COMMAND undoes that before each trial"
+            )
+
+    def _report_time(self, seconds: float) -> None:
+        from edgebench.run.search import usual_budget_s
+
+        most_s = usual_budget_s(seconds)
+        if most_s > _LONG_S:
+            self._shown.report(
+                f"one run takes {format_duration(seconds)}, so the search may take up to "
+                f"{format_duration(most_s)}: --budget 1m ends it earlier, with a wider answer"
             )
 
     def begin(self, folder: Path, total: int, done: int) -> None:

@@ -223,6 +223,11 @@ class TrialRules:
     searches: bool = True
 
 
+def usual_budget_s(unlimited_s: float) -> float:
+    """What a search for a program may take, from what the program takes without a limit."""
+    return max(_BUDGET_S, _BUDGET_TRIALS * unlimited_s)
+
+
 class LimitSearch(Planner):
     """Searches the least limits of one workload, one trial after the other.
 
@@ -261,7 +266,7 @@ class LimitSearch(Planner):
         trials = [record for own in by_point.values() for record in own]
         if self._rules.is_hurried and len(trials) >= self._rules.unlimited:
             spent_s = sum((one.wall_s or 0.0) + (one.harness_s or 0.0) for one in trials)
-            budget_s = self._rules.budget_s or max(_BUDGET_S, _BUDGET_TRIALS * base_s)
+            budget_s = self._rules.budget_s or usual_budget_s(base_s)
             if spent_s + 2 * base_s > budget_s:
                 return []
         return self.open_question(planned, records)

@@ -9,8 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from edgebench.cli.minimum import _FolderProgress
 
 pytestmark = pytest.mark.own_cgroup
 
@@ -145,6 +148,21 @@ def test_a_program_that_leaves_a_file_is_warned_of(tmp_path: Path):
     assert "warning: it changed files here (out.txt)" in done.stderr
     assert "warning" not in minimum(tmp_path, *command, "cat out.txt").stderr
     assert "warning" not in minimum(tmp_path, "--reset", "true", *command, "date > out.txt").stderr
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(12.0, True), (2.0, False)])
+def test_a_long_search_says_so_after_its_first_trial(seconds: float, said: bool):
+    """A run of 12 s makes a search of up to twelve such runs; one of 2 s needs no word."""
+    reports: list[str] = []
+    names = ("stage", "trial", "moved", "planned", "finished")
+    shown = SimpleNamespace(report=reports.append, **dict.fromkeys(names, lambda *_: None))
+    progress = _FolderProgress(shown, None, is_hurried=True)
+    for _ in range(2):
+        progress.finished(SimpleNamespace(outcome="ok", wall_s=seconds))
+    assert len(reports) == said
+    if said:
+        assert "one run takes 12.0 s" in reports[0]
+        assert "up to 2 min 24 s: --budget 1m" in reports[0]
 
 
 def test_forgotten_dashes_and_flags_of_the_other_kind(tmp_path: Path):
