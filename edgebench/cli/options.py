@@ -217,7 +217,7 @@ read_results_option = click.option(
     type=click.Path(path_type=Path),
     default=Path("results"),
     shell_complete=offer_sweeps,
-    help="Folder of a sweep, of a device's sweeps, or of all devices [default: results].",
+    help="Folder of a sweep, of a device's sweeps, or of all devices.",
 )
 
 

@@ -186,7 +186,7 @@ def _with_layers(groups: Sequence[DeviceData], query: WorkloadQuery) -> DeviceDa
         if query.reference:
             raise
         known = f"measured here: {', '.join(networks_in(groups))}"
-        remedy = "; ".join(filter(None, (error.remedy, known)))
+        remedy = " ".join(filter(None, (error.remedy, f"({known})")))
         raise WorkloadError(error.what, where=error.where, remedy=remedy) from None
 
 
