@@ -44,7 +44,7 @@ def _predictions() -> Iterator[Claim]:
         ' "no slowdown" has an error of {} %',
         *off,
     )
-    yield says("contain {} % there", f"{100 * given['all']['coverage_90']:.0f}")
+    yield says("contain {} % there", f"{100 * given['1.5']['coverage_90']:.0f}")
 
 
 def _advice() -> Iterator[Claim]:
