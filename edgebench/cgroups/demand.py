@@ -69,9 +69,10 @@ class Demand:
 def demand_of(columns: Mapping[str, Sequence[int]], looks: Sequence[MapsLook] = ()) -> Demand:
     """The largest demand over samples.
 
-    Nothing without anonymous memory. A column whose first value is negative is left out. Without a
-    look all shared memory counts as unmapped as far as the cached files allow, and libraries that
-    the cgroup is charged for are not told from its own files.
+    Nothing without anonymous memory, or where no sample saw any memory. A column whose first value
+    is negative is left out. Without a look all shared memory counts as unmapped as far as the
+    cached files allow, and libraries that the cgroup is charged for are not told from its own
+    files.
 
     Args:
         columns: the samples' ``t_ns`` and ``…_bytes``, as long as each other.
@@ -88,6 +89,9 @@ def demand_of(columns: Mapping[str, Sequence[int]], looks: Sequence[MapsLook] = 
     undroppable = [sum(row[n] for n in held) for row in rows]
     files = (_own_files(row, _nearest(looks, row)) for row in rows)
     total = max(map(sum, zip(undroppable, files, strict=True)))
+    if not total:
+        # It ended before a sample saw any of its memory.
+        return Demand()
     return Demand(total, max(undroppable), f"sampled {'+'.join(names)}")
 
 

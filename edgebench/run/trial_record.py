@@ -44,6 +44,8 @@ from edgebench.throughput import reads_throughput
 if TYPE_CHECKING:
     from edgebench.run.walk_control import WalkControl
 
+#: What samples tell of the demand.
+_SAMPLED = ("demand_bytes", "demand_source", "undroppable_bytes")
 #: Counters that are in the record as the kernel tells them at the end.
 _AS_COUNTED = (
     *("major_faults", "minor_faults", "swapped_in_bytes", "swapped_out_bytes", "refault_anon"),
@@ -263,6 +265,9 @@ def _missing(
         why = "demand shows only without a limit"
     elif verdict.outcome != "ok":
         why = f"the trial ended as {verdict.outcome}"
+    elif seen.samples.demand_bytes is None:
+        why = "no sample saw its memory: it ended too soon"
+        return {**dict.fromkeys(_SAMPLED, why), **missing}
     else:
         return missing
     return {**missing, **dict.fromkeys(DEMAND, why)}

@@ -128,6 +128,8 @@ def test_without_a_look_it_never_exceeds_what_is_charged() -> None:
     source = "sampled anon+shmem+swap+kernel+mapped_file"
     assert found == Demand(10 + 210 + 5 + 3, 10 + 200 + 5 + 3, source)
     assert demand_of(columns(anon=-1)) == Demand()
+    # A program that ends at once: the kernel's statistics show nothing of it yet.
+    assert demand_of(columns(anon=0, shmem=0, file=0)) == Demand()
     assert demand_of({"t_ns": [], "anon_bytes": []}) == Demand()
 
 

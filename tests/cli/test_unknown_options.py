@@ -15,7 +15,7 @@ from edgebench.cli import cli, unknown_option_error
         ("advise --within 300M -- true", " Did you mean '--memory'?"),
         ("measure --memroy 300M true", " Did you mean '--memory'?"),
         ("show --jsno", " Did you mean '--json'?"),
-        ("measure --foo -- true", ""),
+        ("measure --zzz -- true", ""),
     ],
 )
 def test_the_option_that_was_meant_is_named(words: str, hint: str):

@@ -142,22 +142,20 @@ def test_the_throughput_is_fitted_and_drawn(swept: Path) -> None:
 
 @pytest.mark.own_cgroup
 def test_files_are_charged_to_the_trial_that_reads_them(tmp_path: Path) -> None:
-    """Another process read the file before; only a trial that evicts it pays for its pages."""
+    """Another process read the file before; a trial that evicts it pays for its pages."""
     weights = tmp_path / "weights.bin"
     weights.write_bytes(os.urandom(24 * MIB))
     os.sync()
+    # These pages are charged to this process.
+    weights.read_bytes()
     code = f"data = open({str(weights)!r}, 'rb').read(); print('{{\"rate\": 3}}')"
-    plain = {"kind": "command", "command": [sys.executable, "-I", "-S", "-c", code]}
-    peaks = []
+    settings = {"kind": "command", "command": [sys.executable, "-I", "-S", "-c", code]}
+    settings |= {"files": [str(tmp_path)], "throughput_json": "rate"}
+    folder = tmp_path / "trial"
+    folder.mkdir()
     with open_session() as session:
-        for name, keys in (("kept", {}), ("evicted", {"files": [str(tmp_path)]})):
-            # These pages are charged to this process.
-            weights.read_bytes()
-            folder = tmp_path / name
-            folder.mkdir()
-            settings = {**plain, **keys, "throughput_json": "rate"}
-            request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting())
-            record = run_trial(session.setup, request, TrialFiles.scratch(folder))
-            assert record.throughput_per_s == 3, json.dumps(record.to_json())
-            peaks.append(record.peak_bytes or 0)
-    assert peaks[1] - peaks[0] > 20 * MIB
+        request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting())
+        record = run_trial(session.setup, request, TrialFiles.scratch(folder))
+    assert record.throughput_per_s == 3, json.dumps(record.to_json())
+    # The pages, and the copy that the program reads them into.
+    assert (record.peak_bytes or 0) > 44 * MIB
