@@ -37,7 +37,7 @@ _ELSEWHERE = (
     "import os, sys, time\n"
     "open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))\n"
     "held = b'x' * (60 << 20)\n"
-    "time.sleep(0.4)\n"
+    "time.sleep(1)\n"
 )
 _LOCKS = (
     "import ctypes, mmap, time\n"
@@ -45,7 +45,7 @@ _LOCKS = (
     "libc = ctypes.CDLL(None)\n"
     "address = ctypes.addressof((ctypes.c_char * len(held)).from_buffer(held))\n"
     "assert libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(8 << 20)) == 0\n"
-    "time.sleep(0.4)\n"
+    "time.sleep(1)\n"
 )
 
 
@@ -73,10 +73,14 @@ def test_what_outlives_the_command_is_seen_and_can_be_waited_for(
     """It is ended, counted and named; a program that is to run for a time is measured with it."""
     ended = seen(session, tmp_path, _LINGERS)
     assert (ended.outside.processes, len(ended.outside.names)) == (1, 1)
-    waited = seen(session, tmp_path, _LINGERS, stop_after_s=0.5)
-    assert waited.outside.processes == 0
-    assert waited.demand_bytes > 60 * MIB
-    assert waited.wall_s >= 0.5
+    # On a slow machine Python has hardly started after the first of these times.
+    for seconds in (0.5, 5, 50):
+        waited = seen(session, tmp_path, _LINGERS, stop_after_s=seconds)
+        assert waited.outside.processes == 0
+        assert waited.wall_s >= seconds
+        if waited.demand_bytes > 60 * MIB:
+            return
+    pytest.fail(f"its 60 MiB were not measured: {waited.demand_bytes} B")
 
 
 @pytest.mark.v2_core

@@ -15,7 +15,7 @@ import pytest
 
 from edgebench.boards.storage import AS_IS
 from edgebench.cgroups.disk_limits import DiskLimit
-from edgebench.cgroups.leftovers import clear_leftovers
+from edgebench.cgroups.leftovers import clear_leftovers, state_folder
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.cgroups.swap import SwapState
 from edgebench.errors import CgroupError, MachineError, UsageError
@@ -164,19 +164,26 @@ def test_zram_is_no_storage(tmp_path: Path) -> None:
 @pytest.mark.root
 @pytest.mark.swap
 def test_nothing_is_left_of_a_killed_harness(tmp_path: Path) -> None:
-    """SIGKILL while a held trial swaps: the next start removes its cgroups and files."""
+    """SIGKILL while a held trial swaps: the next start removes its cgroups and files.
+
+    Only its own are looked for: another test may hold a disk at this moment.
+    """
     code = "b = bytearray(200 << 20)\nwhile True: b[::4096] = b'x' * len(b[::4096])"
     words = ["--memory", "100M", "--swap", "400M", "--storage", "read=10MB/s"]
     command = [sys.executable, "-m", "edgebench", "measure", *words, "--", sys.executable, "-c"]
     harness = subprocess.Popen([*command, code], start_new_session=True, cwd=tmp_path)
     try:
         found = _until_held(harness.pid)
+        (claims,) = state_folder().glob(f"{harness.pid}-*.claims")
+        claimed = [json.loads(line)[1:] for line in claims.read_text().split("\n") if line]
     finally:
         os.kill(harness.pid, signal.SIGKILL)
         harness.wait()
     clear_leftovers()
     assert not any(folder.exists() for folder in found)
-    assert not list(SWAP_FILES.glob("edgebench-storage-*"))
+    files = [Path(value) for kind, value in claimed if kind in ("temp-folder", "swap-file")]
+    assert files
+    assert not any(file.exists() for file in files)
     assert str(harness.pid) not in Path("/proc/swaps").read_text()
 
 
