@@ -84,7 +84,8 @@ _OUTLIVES = (
 )
 _CACHED = """
 [ -e /dev/shm/edgebench-field ] || head -c 200M /dev/zero >/dev/shm/edgebench-field
-python3 -c 'd = open("/dev/shm/edgebench-field", "rb").read(); print(len(d))'
+python3 -c 'import mmap; f = open("/dev/shm/edgebench-field", "rb")
+m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); sum(m[i] for i in range(0, len(m), 4096))'
 """
 _LOCKED = """
 import ctypes, time
@@ -164,8 +165,11 @@ CASES = (
         "https://github.com/sosy-lab/benchexec/issues/286",
         ("minimum", "--", "sh", "prog.sh"),
         "the file that stays is named; fresh it needs about 208 MiB",
-        (r"/dev/shm/edgebench-field",),
-        (r"needs 3\d\d MiB",),
+        (
+            r"in\s+its\s+first\s+run|what\s+one\s+run\s+leaves\s+in\s+memory",
+            r"MiB\s+stay\s+in\s+memory\s+when\s+it\s+has\s+ended\s+\(/dev/shm/edgebench-field\)",
+        ),
+        (r"[34]\d\d\s+MiB", r"threads,\s+inputs\s+or\s+timing"),
         files={"prog.sh": _CACHED},
         removes=("/dev/shm/edgebench-field",),
     ),
@@ -265,8 +269,10 @@ def is_right(case: Case, said: str) -> bool:
 
 
 def in_short(said: str) -> str:
-    """The first paragraph that answers, in a line."""
+    """The first paragraph that answers, or the message of a refusal, in a line."""
     lines = said.strip().splitlines() or [""]
+    refused = (n for n, line in enumerate(lines) if line.startswith("edgebench: "))
+    lines = lines[next(refused, 0) :]
     first = [lines[0], *(line for line in lines[1:] if line.startswith("  "))]
     return " ".join(" ".join(first).split())[:300].replace("|", "\\|")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from edgebench.cgroups.counters import parse_counters
+from edgebench.cgroups.counters import Counters, parse_counters
 from edgebench.cgroups.hierarchy import hierarchies
 from edgebench.cgroups.interface import Cgroup
 from edgebench.records import LeftFile, OutsideReport, TrialRecord
@@ -38,6 +38,8 @@ _OWN = "edgebench-"
 #: How the name of a shared segment begins, before its number.
 SEGMENT = "segment "
 _PAGE = os.sysconf("SC_PAGESIZE")
+#: The kernel counts a cgroup's pages in batches of 64 on each processor.
+_BATCH_BYTES = 64 * _PAGE * (os.cpu_count() or 1)
 #: A space or the like in a path of ``mountinfo``: ``\\040``.
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -107,22 +109,26 @@ class OutsideWatch:
             time.sleep(_PAUSE_S)
         self._left = alive
 
-    def told(self, record: TrialRecord, shared_bytes: int | None, *, escaped: bool) -> TrialRecord:
+    def told(self, record: TrialRecord, counters: Counters, *, escaped: bool) -> TrialRecord:
         """The record with what was seen.
 
         Args:
             record: of the trial.
-            shared_bytes: shared memory that it was charged for when its processes were gone.
+            counters: of its cgroup when its processes were gone.
             escaped: whether a process was seen to leave its cgroup.
         """
         if not self._wanted:
             return record
-        stays = shared_bytes is not None and shared_bytes >= _LEAST_BYTES
+        shared_bytes, files = counters.shmem_bytes, list[LeftFile]()
+        if shared_bytes is not None and shared_bytes >= _LEAST_BYTES:
+            # Its shared memory may lie in its swap, too.
+            own_bytes = shared_bytes + (counters.swap_bytes or 0)
+            files = grown_files(self._before, held_in_memory(self._own), own_bytes)
         report = OutsideReport(
             processes=len(self._left),
             names=sorted(set(self._left)),
             left_bytes=shared_bytes,
-            files=grown_files(self._before, held_in_memory(self._own)) if stays else [],
+            files=files,
             grown_bytes=self._others.grown_bytes,
             grown_cgroup=self._others.name,
             grown_is_new=self._others.is_new,
@@ -214,9 +220,19 @@ def held_in_memory(own: Path, proc: Path = _PROC) -> dict[str, int]:
     return found
 
 
-def grown_files(before: Mapping[str, int], after: Mapping[str, int]) -> list[LeftFile]:
-    """What holds more than before, the largest first: at most so many."""
-    grown = {name: size - before.get(name, 0) for name, size in after.items()}
+def grown_files(
+    before: Mapping[str, int], after: Mapping[str, int], own_bytes: int
+) -> list[LeftFile]:
+    """What holds more than before, the largest first: at most so many.
+
+    Args:
+        before: what each held before the trial, in bytes.
+        after: what it holds now.
+        own_bytes: what stayed charged to the trial. What grew by more is of another program.
+    """
+    most_bytes = own_bytes + _BATCH_BYTES
+    sizes = {name: size - before.get(name, 0) for name, size in after.items()}
+    grown = {name: size for name, size in sizes.items() if size <= most_bytes}
     most = sorted(grown, key=lambda name: -grown[name])[:_MOST_FILES]
     return [LeftFile(printable(name), grown[name]) for name in most if grown[name] >= _PAGE]
 

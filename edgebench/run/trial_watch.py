@@ -68,7 +68,7 @@ class TrialWatch:
         record = with_accelerator(
             self.charge.told(self._swap.told(record)), measured.events, self._accelerator.readings
         )
-        record = self.outside.told(record, measured.counters.shmem_bytes, escaped=measured.escaped)
+        record = self.outside.told(record, measured.counters, escaped=measured.escaped)
         return with_energy(record, seen, measured.events, window_ns)
 
     def told_of_walk(self, records: Sequence[TrialRecord], measured: Measured) -> list[TrialRecord]:

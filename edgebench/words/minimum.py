@@ -65,10 +65,19 @@ def _demand_words(found: Minimum) -> str:
         )
     least, most = brief_size(found.demand_least_bytes), brief_size(found.demand_bytes)
     runs = f" in {len(found.demands_bytes)} runs" if found.demands_bytes else ""
-    why = "its threads, inputs or timing differ from run to run"
+    return f"needs {least} to {most}{runs}, as {_why_it_varies(found)}"
+
+
+def _why_it_varies(found: Minimum) -> str:
+    """Why runs differ: what was seen to stay outside a run comes before any guess."""
+    seen = found.unmeasured
+    if seen.left_bytes:
+        return "what one run leaves in memory is not charged to the next one"
+    if seen.processes:
+        return "what outlives the command is ended sooner or later"
     if found.stop_after_s is not None:
-        why = f"it gets more or less far in {format_duration(found.stop_after_s)}"
-    return f"needs {least} to {most}{runs}, as {why}"
+        return f"it gets more or less far in {format_duration(found.stop_after_s)}"
+    return "its threads, inputs or timing differ from run to run"
 
 
 def _untold_words(found: Minimum) -> str:

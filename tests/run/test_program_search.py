@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from edgebench.boards.board import find_board
 from edgebench.errors import UsageError
-from edgebench.records import TrialRecord
+from edgebench.records import LeftFile, TrialRecord
 from edgebench.results.results import load
 from edgebench.results.rounds import trial_times
+from edgebench.results.unmeasured import Unmeasured
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import ProgramRequest, program_scenario
 from edgebench.run.output_rate import OutputRate
@@ -259,6 +260,29 @@ def test_what_zram_took_is_said():
             ),
             "needs 412 MiB to 530 MiB, as its threads, inputs or timing differ from run to run; "
             "killed at 520 MiB, finished at 535 MiB (9 trials, 41 s)",
+        ),
+        (
+            answer(
+                LimitBracket(ended(208), ended(203, "oom-killed")), demand_bytes=398 * MIB,
+                demand_least_bytes=196 * MIB,
+                demands_bytes=(398 * MIB, 196 * MIB, 208 * MIB, 208 * MIB),
+                unmeasured=Unmeasured(
+                    left_bytes=200 * MIB, files=(LeftFile("/dev/shm/a", 200 * MIB),)
+                ),
+            ),
+            "needs 196 MiB to 398 MiB in 4 runs, as what one run leaves in memory is not charged "
+            "to the next one; 200 MiB stay in memory when it has ended (/dev/shm/a): --reset "
+            "'rm -f /dev/shm/a' removes it before each trial; killed at 203 MiB, finished at "
+            "208 MiB (9 trials, 41 s)",
+        ),
+        (
+            answer(
+                LimitBracket(ended(20), ended(19, "oom-killed")), demand_bytes=80 * MIB,
+                demand_least_bytes=12 * MIB, unmeasured=Unmeasured(processes=1, names=("a",)),
+            ),
+            "needs 12 MiB to 80 MiB, as what outlives the command is ended sooner or later; "
+            "1 process outlived the command and was ended (a): what it needs is not in the answer, "
+            "--for 20s measures it too; killed at 19 MiB, finished at 20 MiB (9 trials, 41 s)",
         ),
         (
             answer(
