@@ -502,6 +502,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
     sampled_peak_bytes: Count | None = None
     swap_peak_bytes: Count | None = None
     other_swap_bytes: Count | None = None
+    damon_paged_out_bytes: Count | None = None
     demand_bytes: Count | None = None
     demand_source: str | None = None
     undroppable_bytes: Count | None = None

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.swap_ram import swap_ram
+from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import TrialRecord
 from edgebench.run.accelerator_watch import AcceleratorWatch, with_accelerator
+from edgebench.run.damon_watch import DamonWatch
 from edgebench.run.outside_watch import OutsideWatch
 from edgebench.run.sensor_watch import SensorWatch
 from edgebench.run.swap_charge import FAST_DISK, SwapCharge
@@ -43,10 +45,12 @@ class TrialWatch:
             wanted=request.strategy is None and request.settings["kind"] in PROGRAMS,
             is_limited=request.limits.memory_bytes is not None,
         )
+        self._damon = DamonWatch(SystemFiles())
         self._stack = ExitStack()
 
     def __enter__(self) -> TrialWatch:
         """Begin."""
+        self._stack.enter_context(self._damon)
         self._stack.enter_context(self.outside)
         self._stack.enter_context(self._swap)
         self._stack.enter_context(self.charge)
@@ -69,12 +73,13 @@ class TrialWatch:
             self.charge.told(self._swap.told(record)), measured.events, self._accelerator.readings
         )
         record = self.outside.told(record, measured.counters, escaped=measured.escaped)
+        record = self._damon.told(record)
         return with_energy(record, seen, measured.events, window_ns)
 
     def told_of_walk(self, records: Sequence[TrialRecord], measured: Measured) -> list[TrialRecord]:
         """A walk's records; of swap and an accelerator the first has what was read in all of it."""
         assert measured.walk is not None
-        swapped = self.charge.told(self._swap.told(records[0]))
+        swapped = self._damon.told(self.charge.told(self._swap.told(records[0])))
         first = with_accelerator(swapped, measured.events, self._accelerator.readings)
         seen, window_ns = self._sensors.readings, measured.ended.window_ns
         return with_walk_energy([first, *records[1:]], measured.walk.steps, seen, window_ns)

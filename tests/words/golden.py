@@ -245,6 +245,8 @@ def doubts() -> Iterator[Doubt]:
     yield Doubt("mark_reset", {"mark_bytes": 5 * MIB})
     yield Doubt("ceiling", {"ceiling_bytes": 150 * MIB})
     yield Doubt("uncounted_swap_ram", {"taken_bytes": 72 * MIB}, ["zram"])
+    yield Doubt("damon_paged_out", {"paged_out_bytes": 40 * MIB, "idle_s": 60})
+    yield Doubt("damon_unread", {"idle_s": 60})
     yield Doubt("other_swap_area", {"swap_bytes": 40 * MIB}, ["/dev/sda3"])
     yield Doubt("walk_refused", {"limit_bytes": 8 * MIB}, ["the kernel can't reclaim as much"])
     yield from (Doubt(kind, cliff) for kind in ("cliff_noisy", "cliff_gradual", "cliff_left"))

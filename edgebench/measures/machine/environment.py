@@ -23,6 +23,7 @@ from edgebench import __version__
 from edgebench.caller_process import NOT_FOUND, CallError, run_as_caller
 from edgebench.errors import UsageError
 from edgebench.identity import caller_identity
+from edgebench.measures.machine.damon import describe
 from edgebench.measures.machine.disks import SWAP_FILES, disk_of, swap_devices
 from edgebench.measures.machine.sensors.places import find_sensors
 from edgebench.measures.machine.system_files import (
@@ -39,8 +40,6 @@ from edgebench.measures.machine.system_files import (
 from edgebench.processes import given_environment, workload_environment
 from edgebench.records import SCHEMA
 
-#: Where DAMON's monitors are set up and switched.
-KDAMONDS = "sys/kernel/mm/damon/admin/kdamonds"
 ZSWAP = "sys/module/zswap/parameters"
 LRU_GEN = "sys/kernel/mm/lru_gen"
 #: Daemons that kill, or push memory out, before the kernel would.
@@ -55,30 +54,14 @@ _DEVICES = {
 }
 
 
-def damon(machine: SystemFiles) -> dict[str, list[str]]:
-    """What DAMON does: ``running`` (its threads), ``actions`` of its schemes, as ``pageout``.
+def damon(machine: SystemFiles) -> dict[str, Any]:
+    """What DAMON does: see :func:`edgebench.measures.machine.damon.describe`.
 
     Raises:
         UnreadableError: the kernel has none, or it is not for us and no thread of it runs.
     """
     running = [name for name in process_names(machine) if name.startswith("kdamond")]
-    if not running:
-        # Its files tell that there is none; a kernel without them says why.
-        machine.number(f"{KDAMONDS}/nr_kdamonds")
-    return {"running": running, "actions": _actions(machine)}
-
-
-def _actions(machine: SystemFiles) -> list[str]:
-    """What the schemes of the monitors that are on do with memory; those we may not read aside."""
-    found: set[str] = set()
-    for state in machine.each(f"{KDAMONDS}/*/state"):
-        folder = state.parent.relative_to(machine.root)
-        with contextlib.suppress(UnreadableError):
-            if machine.text(f"{folder}/state") != "on":
-                continue
-            schemes = machine.each(f"{folder}/contexts/*/schemes/*/action")
-            found |= {machine.text(str(one.relative_to(machine.root))) for one in schemes}
-    return sorted(found)
+    return describe(machine, running)
 
 
 def zswap(machine: SystemFiles) -> dict[str, Any]:
