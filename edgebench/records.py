@@ -119,6 +119,27 @@ class PhaseSum(Struct, frozen=True, gc=False):
     passes: Positive = 1
 
 
+class RoundCounts(Struct, frozen=True, gc=False):
+    """What one round read and wrote, counted at its borders by what flushes no statistics.
+
+    Args:
+        round: its number, as in ``phases``.
+        in_bytes: all that its process read from disks and from swap; where swap and files share a
+            disk, only this sum may be known.
+        swap_in_bytes: of it, from swap.
+        file_in_bytes: of it, from files.
+        out_bytes: written to swap, by the end of the round.
+        major_faults: of its process.
+    """
+
+    round: Count
+    in_bytes: Count | None = None
+    swap_in_bytes: Count | None = None
+    file_in_bytes: Count | None = None
+    out_bytes: Count | None = None
+    major_faults: Count | None = None
+
+
 class SamplerReport(Struct, frozen=True, gc=False):
     """The sampler's interval as requested, as achieved while usage changed, and its cost."""
 
@@ -539,6 +560,8 @@ class TrialRecord(Struct, frozen=True, gc=False):
     sensors: SensorReport | None = None
     accelerator: AcceleratorReport | None = None
     phases: list[PhaseSum] = field(default_factory=list)
+    round_counts: list[RoundCounts] = field(default_factory=list)
+    round_sources: dict[str, str] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
     noise: dict[str, Any] = field(default_factory=dict)
     doubts: list[Doubt] = field(default_factory=list)

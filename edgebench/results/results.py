@@ -20,6 +20,8 @@ from edgebench.results.sweep_reader import Sweep, read_sweep, sweep_folders
 if TYPE_CHECKING:
     import pandas as pd
 
+    from edgebench.results.miss_curve import MissCurve
+
 __all__ = ["Results", "Sweep", "latest", "load"]
 
 #: Layer tables by name, as rows.
@@ -139,6 +141,13 @@ class Results:
     def upward(self) -> Results:
         """What walks measured on their way up."""
         return Results([replace(s, records=s.upward_records) for s in self.sweeps])
+
+    @cached_property
+    def miss_curves(self) -> list[MissCurve]:
+        """How many bytes a round reads again at each limit, of each workload."""
+        from edgebench.results.miss_curve import miss_curves
+
+        return miss_curves(self)
 
     @cached_property
     def phases(self) -> pd.DataFrame:

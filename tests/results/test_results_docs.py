@@ -15,6 +15,7 @@ from edgebench.records import (
     LimitSetting,
     OutsideReport,
     PhaseSum,
+    RoundCounts,
     SamplerReport,
     SensorReport,
     StorageReport,
@@ -32,7 +33,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_te
 
 #: What a record is made of; what has a table of its own on the page.
 KINDS = (
-    *(TrialRecord, LimitSetting, SamplerReport, Watching, PhaseSum, KillReport),
+    *(TrialRecord, LimitSetting, SamplerReport, Watching, PhaseSum, KillReport, RoundCounts),
     *(EnergyReport, SensorReport, AcceleratorReport, WorkingSet),
     *(OutsideReport, LeftFile, GrowthReport),
 )

@@ -1,0 +1,187 @@
+"""The miss curve: how many bytes a steady round reads again at each memory limit, and its knee.
+
+It belongs to the workload, not to the storage: slower storage makes a byte cost more, but does not
+change which bytes are read again. The name is that of caches' miss ratio curves (Mattson et al.,
+"Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from edgebench.boards.storage import AS_IS
+from edgebench.kills import TOO_TIGHT
+from edgebench.knee import NoKnee, equal_bytes, find_knee
+from edgebench.records import Direction, RoundCounts, TrialRecord
+from edgebench.results.rounds import START, STEADY, round_stages
+from edgebench.results.workload_key import WorkloadKey
+
+if TYPE_CHECKING:
+    from edgebench.results.results import Results
+
+
+@dataclass(frozen=True)
+class MissPoint:
+    """What steady rounds read again at one limit, on one way to it.
+
+    Args:
+        limit_bytes: as the kernel rounded it.
+        direction: from where a walk came to it; None: a fresh process.
+        round_bytes: median bytes read again in a steady round, from swap and files: beyond what a
+            round without a limit reads.
+        spread_bytes: the largest minus the smallest of the visits' medians; of one visit, of its
+            rounds.
+        out_bytes: median bytes written in a steady round; None: not known.
+        faults: median major faults of a steady round; None: not known.
+        rounds: how many steady rounds that is of.
+        visits: of how many trials or visits.
+        confirmed: whether at least two of the rounds read the same as the median.
+    """
+
+    limit_bytes: int
+    direction: Direction | None
+    round_bytes: int
+    spread_bytes: int = 0
+    out_bytes: int | None = None
+    faults: int | None = None
+    rounds: int = 1
+    visits: int = 1
+    confirmed: bool = False
+
+
+@dataclass(frozen=True)
+class MissCurve:
+    """Points of one workload, the widest limit first, and where it begins to read again.
+
+    Args:
+        workload: what was run, whatever its storage and its kind of swap.
+        points: of all directions, which are never mixed.
+        plateau_bytes: what a round reads again where a tighter limit hardly adds to it.
+        knee_bytes: where the bytes pass half of the plateau, between these two limits.
+        knee_between: the tighter limit, at which they do, and the wider one, at which they don't.
+        direction: of which points plateau and knee are: the way down, else of fresh processes.
+        unlimited_bytes: what a round without a limit reads; not counted in the points.
+        missing: why there is no knee; None: there is one.
+    """
+
+    workload: WorkloadKey
+    points: tuple[MissPoint, ...] = ()
+    plateau_bytes: int | None = None
+    knee_bytes: int | None = None
+    knee_between: tuple[int, int] | None = None
+    direction: Direction | None = None
+    unlimited_bytes: int = 0
+    missing: NoKnee | None = None
+
+    def of(self, direction: Direction | None) -> tuple[MissPoint, ...]:
+        """The points of one direction, the widest limit first."""
+        return tuple(point for point in self.points if point.direction == direction)
+
+    @property
+    def known_to(self) -> float | None:
+        """The distance of the two limits around the knee, as a share of the wider one."""
+        return 1 - self.knee_between[0] / self.knee_between[1] if self.knee_between else None
+
+
+def steady_counts(record: TrialRecord) -> list[RoundCounts]:
+    """The counts of its steady rounds (the start, where it is all there is) that are known."""
+    stages = round_stages(record)
+    wanted = STEADY if STEADY in stages.values() else START
+    return [one for one in record.round_counts if stages.get(one.round) == wanted]
+
+
+def curve_workload(key: WorkloadKey) -> WorkloadKey:
+    """The key of a curve: without the storage, and with swap only there or not."""
+    swap = "none" if key.limits.swap_kind == "none" else "file"
+    same = {"storage": AS_IS, "board": None, "swap_kind": swap, "swap_bytes": None}
+    return replace(key, limits=structs.replace(key.limits, **same))
+
+
+def miss_curves(results: Results) -> list[MissCurve]:
+    """The curve of each workload that has rounds at a limit, in the order of their trials."""
+    timed = [one for sweep in results.sweeps for one in (*sweep.records, *sweep.upward_records)]
+    return record_curves(timed)
+
+
+def record_curves(records: Iterable[TrialRecord]) -> list[MissCurve]:
+    """The same of records; trials of a strategy's own are no part of them."""
+    groups: dict[WorkloadKey, list[TrialRecord]] = {}
+    for record in records:
+        if record.strategy is None:
+            key = curve_workload(WorkloadKey.of(record.settings, record.limits))
+            groups.setdefault(key, []).append(record)
+    limited = ((key, own) for key, own in groups.items() if any(r.limit_bytes for r in own))
+    return [_curve(key, own) for key, own in limited]
+
+
+def _curve(key: WorkloadKey, records: Sequence[TrialRecord]) -> MissCurve:
+    if not any(phase.phase == "round" for record in records for phase in record.phases):
+        return MissCurve(key, missing="no_rounds")
+    free: list[int] = []
+    visits: dict[tuple[int, Direction | None], list[list[RoundCounts]]] = {}
+    for record in records:
+        steady = [one for one in steady_counts(record) if one.in_bytes is not None]
+        if not steady or record.outcome != "ok":
+            continue
+        if record.limit_bytes is None:
+            free += [_read(one) for one in steady]
+        else:
+            visits.setdefault((record.limit_bytes, record.direction), []).append(steady)
+    if not visits:
+        counted = any(record.round_counts for record in records)
+        return MissCurve(key, missing="killed" if counted else "no_counts")
+    unlimited = int(statistics.median(free)) if free else 0
+    made = [_point(*where, of, unlimited) for where, of in visits.items()]
+    points = tuple(sorted(made, key=lambda one: -one.limit_bytes))
+    direction: Direction | None = "down" if any(p.direction == "down" for p in points) else None
+    added = {p.limit_bytes: p.round_bytes for p in points if p.direction == direction}
+    ended = (one.limit_bytes for one in records if one.outcome in TOO_TIGHT and one.limit_bytes)
+    knee = find_knee(added, max(ended, default=None))
+    return MissCurve(
+        workload=key,
+        points=points,
+        plateau_bytes=knee.plateau_bytes,
+        knee_bytes=knee.knee_bytes,
+        knee_between=knee.between,
+        direction=direction,
+        unlimited_bytes=unlimited,
+        missing=knee.missing,
+    )
+
+
+def _read(counts: RoundCounts) -> int:
+    return counts.in_bytes or 0
+
+
+def _point(
+    limit_bytes: int,
+    direction: Direction | None,
+    visits: Sequence[Sequence[RoundCounts]],
+    unlimited_bytes: int,
+) -> MissPoint:
+    medians = [statistics.median(map(_read, rounds)) for rounds in visits]
+    every = [one for rounds in visits for one in rounds]
+    middle = statistics.median(medians)
+    spread = medians if len(medians) > 1 else list(map(_read, every))
+    alike = [one for one in every if equal_bytes(_read(one), middle)]
+    return MissPoint(
+        limit_bytes=limit_bytes,
+        direction=direction,
+        round_bytes=max(0, round(middle) - unlimited_bytes),
+        spread_bytes=round(max(spread) - min(spread)),
+        out_bytes=_median(one.out_bytes for one in every),
+        faults=_median(one.major_faults for one in every),
+        rounds=len(every),
+        visits=len(visits),
+        confirmed=len(alike) > 1,
+    )
+
+
+def _median(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return round(statistics.median(known)) if known else None

@@ -1,0 +1,153 @@
+"""Miss curves of made records: points, plateau and knee; why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from edgebench.knee import equal_bytes, find_knee
+from edgebench.records import (
+    Direction,
+    LimitSetting,
+    PhaseSum,
+    RoundCounts,
+    TrialRecord,
+    WalkReport,
+)
+from edgebench.results.miss_curve import MissCurve, record_curves
+
+MIB = 1 << 20
+SETTINGS: dict[str, Any] = {"kind": "inference", "networks": ["lenet"], "loader": "copy"}
+
+
+def visit(
+    limit_mib: int | None,
+    reads: Sequence[int | None],
+    direction: Direction | None = "down",
+    **changes: Any,
+) -> TrialRecord:
+    """A walk's visit whose rounds read these bytes; the first is not steady."""
+    limits = {"storage": changes.pop("storage", "as-is"), "swap_kind": changes.pop("swap", "file")}
+    limit = None if limit_mib is None else limit_mib * MIB
+    about: dict[str, Any] = {
+        "settings": SETTINGS,
+        "outcome": "ok",
+        "direction": None if limit is None else direction,
+        "walk": WalkReport("0001", 0 if limit is None else 1),
+        "phases": [PhaseSum(number, None, "round", 0.2) for number in range(len(reads))],
+        "round_counts": [
+            RoundCounts(number, None if read is None else read * MIB, major_faults=7)
+            for number, read in enumerate(reads)
+        ],
+    }
+    return TrialRecord(
+        **{
+            "trial": "0001",
+            "point": "p1",
+            "block": 0,
+            "repeat": 0,
+            "limits": LimitSetting("x", limit, **limits),
+            "started_utc": "2026-01-02T03:04:05.678+00:00",
+            "limit_bytes": limit,
+            **about,
+            **changes,
+        }
+    )
+
+
+def curve_of(*records: TrialRecord) -> MissCurve:
+    """The one curve of these records."""
+    (curve,) = record_curves(records)
+    return curve
+
+
+def walk_of(reads: Mapping[int, int]) -> list[TrialRecord]:
+    """A walk down through limits in MiB that read so many MiB a round."""
+    return [visit(None, [0, 0, 0]), *(visit(at, [9, read, read]) for at, read in reads.items())]
+
+
+def test_the_knee_is_where_bytes_pass_half_of_the_plateau() -> None:
+    """Between the limits that bracket it, by their bytes; both tightest limits read the plateau."""
+    curve = curve_of(*walk_of({300: 0, 240: 50, 236: 150, 150: 200, 100: 200}))
+    assert (curve.plateau_bytes, curve.missing) == (200 * MIB, None)
+    assert curve.knee_between == (236 * MIB, 240 * MIB)
+    assert curve.knee_bytes == pytest.approx((236 * 240) ** 0.5 * MIB)
+    assert curve.known_to == pytest.approx(1 - 236 / 240)
+    assert [point.limit_bytes // MIB for point in curve.points] == [300, 240, 236, 150, 100]
+
+
+def test_the_change_of_the_limit_is_no_steady_round() -> None:
+    """The first round at a limit pays for it; the others are counted, with their spread."""
+    curve = curve_of(visit(None, [0, 0, 0]), visit(100, [9, 50, 60, 52]))
+    (point,) = curve.points
+    assert (point.round_bytes, point.spread_bytes, point.rounds) == (52 * MIB, 10 * MIB, 3)
+    assert (point.faults, point.out_bytes, point.confirmed) == (7, None, False)
+
+
+def test_two_equal_rounds_confirm_a_point() -> None:
+    """Within one per cent of each other."""
+    assert curve_of(visit(100, [9, 200, 201])).points[0].confirmed
+    assert not curve_of(visit(100, [9, 200, 240])).points[0].confirmed
+    assert not curve_of(visit(100, [9, 200])).points[0].confirmed
+    assert curve_of(visit(100, [9, 200]), visit(100, [3, 200])).points[0].confirmed
+    assert not equal_bytes(200 * MIB, 203 * MIB)
+
+
+def test_what_an_unlimited_round_reads_is_not_read_again() -> None:
+    """Weights that are loaded cold are read in every round, whatever the limit."""
+    curve = curve_of(visit(None, [70, 60, 60]), visit(100, [99, 90, 90]))
+    assert curve.unlimited_bytes == 60 * MIB
+    assert curve.points[0].round_bytes == 30 * MIB
+
+
+def test_directions_are_never_mixed() -> None:
+    """The way up reads more where hysteresis is; the knee is of the way down alone."""
+    down = walk_of({300: 0, 240: 0, 150: 200, 100: 200})
+    up = visit(240, [200, 200, 200], "up")
+    fresh = visit(240, [99, 100, 100], None)
+    curve = curve_of(*down, up, fresh)
+    assert curve.direction == "down"
+    assert curve.knee_between == (150 * MIB, 240 * MIB)
+    assert [point.round_bytes // MIB for point in curve.of("up")] == [200]
+    assert [point.round_bytes // MIB for point in curve.of(None)] == [100]
+
+
+def test_storage_has_no_part_in_a_curve() -> None:
+    """Slow and fast storage, swap file and zram are one workload; no swap is another."""
+    slow = visit(100, [0, 5, 5], storage="read=50MB/s")
+    assert len(record_curves([slow, visit(100, [0, 5, 5], swap="zram")])) == 1
+    assert len(record_curves([slow, visit(100, [0, 5, 5], swap="none")])) == 2
+
+
+@pytest.mark.parametrize(
+    ("added", "killed", "why"),
+    [
+        ({}, None, "no_limits"),
+        ({}, 50, "killed"),
+        ({300: 0, 200: 0}, None, "never_read"),
+        ({300: 0, 200: 0}, 150, "killed"),
+        ({300: 0, 200: 50, 100: 200}, None, "rising"),
+        ({300: 0, 200: 50, 100: 200}, 90, "killed"),
+        ({100: 200}, None, "rising"),
+        ({200: 200, 100: 200}, None, "wider"),
+    ],
+)
+def test_where_there_is_no_knee_the_kind_of_reason_is_told(
+    added: dict[int, int], killed: int | None, why: str
+) -> None:
+    """No plateau, nothing read again, killed before; MiB at limits in MiB."""
+    bytes_at = {limit * MIB: read * MIB for limit, read in added.items()}
+    found = find_knee(bytes_at, None if killed is None else killed * MIB)
+    assert (found.missing, found.knee_bytes, found.between) == (why, None, None)
+
+
+def test_records_without_rounds_or_counts_have_no_curve() -> None:
+    """Each says why; unlimited trials alone are no curve at all."""
+    assert record_curves([visit(None, [0, 0, 0])]) == []
+    assert curve_of(visit(100, [], phases=[])).missing == "no_rounds"
+    assert curve_of(visit(100, [None, None, None])).points == ()
+    assert curve_of(visit(100, [9, 9, 9], round_counts=[])).missing == "no_counts"
+    killed = visit(100, [9, 9, 9], outcome="oom-killed")
+    assert curve_of(visit(None, [0, 0, 0]), killed).missing == "killed"
