@@ -38,6 +38,7 @@ class Shape:
     rounds: int = 2
     warm: int = 0
     demand: float = 200.0
+    library: float | None = None
     a: float = 2.0
     b: float = 1.5
     noise: float = 0.02
@@ -141,6 +142,7 @@ def _write(
         saturated=limit is not None and limit < shape.demand,
         sampled_peak_bytes=int(peak * 0.98),
         demand_bytes=int(shape.demand * MIB) if limit is None else None,
+        library_bytes=int(shape.library * MIB) if shape.library and limit is None else None,
         sampler=SamplerReport(0.001, 0.00101, 0.004, 900, 0.02, 9 * MIB),
         phases=[] if shape.command else phases,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,20 @@ _TEXTS = ("title", "core", "system", "kernel")
 _COUNTS = ("cores", "cgroup")
 _KEYS = {"schema", *_SIZES, *_TEXTS, *_COUNTS, "storage", "speeds", "swap", "sources", "constants"}
 _NEEDED = ("title", "ram", "cores")
+
+
+class Fit(Enum):
+    """Whether what a board has is enough for a program and for the libraries that it maps.
+
+    Libraries are charged to whoever read them first, so no limit of a trial counts them.
+    """
+
+    ENOUGH = "enough"
+    #: It finishes, but slower than asked for.
+    SLOW = "slow"
+    #: Enough without the libraries: these are read again and again.
+    LIBRARIES = "libraries"
+    TOO_LITTLE = "too little"
 
 
 @dataclass(frozen=True)
@@ -80,6 +95,24 @@ class Board:
         """RAM that programs can have beside the system, in whole MiB."""
         idle = ASSUMED_IDLE_BYTES if self.idle_bytes is None else self.idle_bytes
         return (self.usable_bytes - idle) // MIB * MIB
+
+    def fit(
+        self, enough_bytes: float, finished_bytes: float | None, library_bytes: float | None
+    ) -> Fit:
+        """Whether it is enough.
+
+        Args:
+            enough_bytes: what was enough here, without libraries.
+            finished_bytes: with what it finished here, if slower than asked for; None: unknown.
+            library_bytes: what it maps of libraries; None: not known.
+        """
+        left, beside = self.left_bytes, library_bytes or 0
+        least = enough_bytes if finished_bytes is None else min(enough_bytes, finished_bytes)
+        if left >= enough_bytes + beside:
+            return Fit.ENOUGH
+        if left >= least + beside:
+            return Fit.SLOW
+        return Fit.LIBRARIES if left >= least else Fit.TOO_LITTLE
 
     @property
     def memory_label(self) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from edgebench.cgroups.counters import parse_counters
 from edgebench.cgroups.interface import Cgroup
-from edgebench.cgroups.process_maps import mapped_bytes, mapped_files
+from edgebench.cgroups.process_maps import MappedFiles, mapped_bytes, mapped_files
 from edgebench.cgroups.sampler import SAME_BYTES
 
 #: The part of a trial's time in which its maps are read at most: the kernel stops changes of a
@@ -38,7 +38,6 @@ class MapsLook:
         t_ns: when, monotonic.
         unmapped_shared_bytes: shared memory that no process maps.
         charged_library_bytes: mapped pages of libraries that the cgroup is charged for.
-        library_bytes: mapped pages of libraries, whoever is charged for them.
         elsewhere_bytes: mapped pages of its own files that another cgroup is charged for: they were
             in the page cache already.
     """
@@ -46,7 +45,6 @@ class MapsLook:
     t_ns: int
     unmapped_shared_bytes: int
     charged_library_bytes: int
-    library_bytes: int
     elsewhere_bytes: int = 0
 
 
@@ -111,18 +109,22 @@ def _nearest(looks: Sequence[MapsLook], row: Mapping[str, int]) -> MapsLook | No
 
 
 class MapsWatch:
-    """Reads the maps of a trial without a limit whenever its processes map more than before.
+    """Reads the maps of a trial whenever its processes map more than before.
 
     So steady rounds, which map nothing new, are left alone.
 
     Args:
         cgroup: the trial's.
         wanted: whether to look at all.
+        is_limited: whether its memory is; then only libraries are looked at, as ``memory.stat`` is
+            not read.
     """
 
-    def __init__(self, cgroup: Cgroup, *, wanted: bool) -> None:
-        self._cgroup, self._wanted = cgroup, wanted
+    def __init__(self, cgroup: Cgroup, *, wanted: bool, is_limited: bool = False) -> None:
+        self._cgroup, self._wanted, self._is_limited = cgroup, wanted, is_limited
         self.looks: list[MapsLook] = []
+        #: The most of libraries that was seen; None without a look.
+        self.library_bytes: int | None = None
         #: Why there is no look; None if there is one.
         self.missing: str | None = NOT_LOOKED
         self._most_bytes, self._next_ns = -1, 0
@@ -130,11 +132,6 @@ class MapsWatch:
     def reasons(self) -> dict[str, str]:
         """Why the libraries' size is missing, by its key in the record."""
         return {} if self.missing is None else {"library_bytes": self.missing}
-
-    @property
-    def library_bytes(self) -> int | None:
-        """The most of libraries that was seen; None without a look."""
-        return max((look.library_bytes for look in self.looks), default=None)
 
     @property
     def elsewhere_bytes(self) -> int | None:
@@ -148,11 +145,22 @@ class MapsWatch:
             return
         pids = self._cgroup.pids()
         mapped = mapped_bytes(pids)
-        if mapped > self._most_bytes + 2 * SAME_BYTES or not self.looks:
+        if mapped > self._most_bytes + 2 * SAME_BYTES or self.library_bytes is None:
             self._most_bytes = mapped
-            self._look(pids)
+            if self._is_limited:
+                self._look_at_libraries(pids)
+            else:
+                self._look(pids)
         ended_ns = time.monotonic_ns()
         self._next_ns = ended_ns + round((ended_ns - began_ns) / _LOOKING_SHARE)
+
+    def _look_at_libraries(self, pids: Sequence[int]) -> None:
+        if pids and (found := mapped_files(pids)):
+            self._saw(found)
+
+    def _saw(self, found: MappedFiles) -> None:
+        self.missing = None
+        self.library_bytes = max(self.library_bytes or 0, found.library_bytes)
 
     def _look(self, pids: Sequence[int]) -> None:
         # Between two readings the maps are read: of what grows or shrinks the lesser one counts.
@@ -163,7 +171,7 @@ class MapsWatch:
             self.missing = NOT_SHOWN if not self.looks else None
             return
         mapped, shared = min(before[0], after[0]), min(before[1], after[1])
-        self.missing = None
+        self._saw(found)
         files, most = mapped - found.shared_bytes, max(before[0], after[0])
         self.looks.append(
             MapsLook(
@@ -171,7 +179,6 @@ class MapsWatch:
                 unmapped_shared_bytes=max(0, shared - found.shared_bytes),
                 # Which of the charged pages are its own is not shown: all that can be.
                 charged_library_bytes=max(0, files - found.own_bytes),
-                library_bytes=found.library_bytes,
                 elsewhere_bytes=max(0, found.own_bytes - (most - found.shared_bytes)),
             )
         )

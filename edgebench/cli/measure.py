@@ -35,6 +35,7 @@ from edgebench.units import (
     parse_size,
     parse_swap,
 )
+from edgebench.words.boards import trial_board_sentence
 from edgebench.words.doubts import doubt_sentences
 from edgebench.words.ends import cause_of_signal, remedy_for_end
 from edgebench.words.need import can_be_evicted, need_words, warm_files_words
@@ -121,7 +122,8 @@ def measure(
     failed = record.outcome == "failed"
     cause = cause_of_signal(record.signal) if failed else None
     parts = [*([cause] if cause else []), *unmeasured_parts(unmeasured([record]))]
-    print_answer([_answer(record), *map(as_sentence, parts)])
+    sized = trial_board_sentence(record)
+    print_answer([_answer(record), *map(as_sentence, parts), *([sized] if sized else [])])
     print_fields([*_rows(record), *(_more_rows(record) if verbose else ())])
     warm = warm_files_words(record)
     doubts = doubt_sentences(trial_doubts(record))

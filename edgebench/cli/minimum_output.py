@@ -18,8 +18,9 @@ from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
 from edgebench.kills import OBSERVER_EFFECT
 from edgebench.text import printable, shortened
 from edgebench.units import MIB, format_duration, format_size, parse_swap
+from edgebench.words.boards import minimum_board_sentence
 from edgebench.words.kills import hour_words, rate_words
-from edgebench.words.minimum import board_sentence, reserve_lines, swap_ram_sentence
+from edgebench.words.minimum import reserve_lines, swap_ram_sentence
 from edgebench.words.unmeasured import remove_command
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def print_minimum(
     words = printable(f"{shortened(found.name)} {found.sentence}")
     click.echo(click.wrap_text(words, _width(), "", "  "))
     is_told = board and not found.unmeasured.hides_need
-    more = [board_sentence(found, find_board(board))] if board and is_told else []
+    more = [minimum_board_sentence(found, find_board(board))] if board and is_told else []
     for sentence in filter(None, [*more, swap_ram_sentence(found)]):
         click.echo(click.wrap_text(sentence, _width(), "", "  "))
     if sys.stdout.isatty():

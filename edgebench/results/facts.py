@@ -86,6 +86,11 @@ class WorkloadFacts:
         return next((p.demand_bytes for p in self.points if p.demand_bytes is not None), None)
 
     @property
+    def library_bytes(self) -> float | None:
+        """What it maps of libraries, beside its demand; None if no trial recorded it."""
+        return next((p.library_bytes for p in self.points if p.library_bytes is not None), None)
+
+    @property
     def need(self) -> Need | None:
         """The same in its parts."""
         found = next((p for p in self.points if p.demand_bytes is not None), None)

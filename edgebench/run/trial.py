@@ -186,7 +186,10 @@ class _Measurement:
         noise, kills, control = NoiseWatch(), KillWatch(), self._control(process)
         confinement = Confinement(cgroup, can_leave=setup.identity is None)
         limited, is_program = self._is_limited(applied), request.settings["kind"] in PROGRAMS
-        maps = MapsWatch(cgroup, wanted=request.strategy is None and not limited)
+        # One trial of a program on an emulated board: are its libraries too much for that?
+        sizes_board = is_program and request.limits.board is not None and not setup.starts_cold
+        looked = request.strategy is None and (not limited or sizes_board)
+        maps = MapsWatch(cgroup, wanted=looked, is_limited=limited)
         looks = is_program and request.strategy is None and not (limited and setup.starts_cold)
         used = FilesWatch(cgroup, wanted=looks)
         sampler.start()

@@ -155,7 +155,7 @@ def record_of(
         demand_bytes=demand,
         demand_source=seen.samples.demand_source if demand is not None else None,
         undroppable_bytes=seen.samples.undroppable_bytes if shows_demand else None,
-        library_bytes=seen.library_bytes if shows_demand else None,
+        library_bytes=None if request.strategy or verdict.outcome != "ok" else seen.library_bytes,
         base_bytes=_base(seen.events),
         gnu_time_maxrss_bytes=gnu.maxrss_bytes if gnu else None,
         gnu_time=asdict(gnu) if gnu else {},
@@ -270,7 +270,10 @@ def _missing(
         return {**dict.fromkeys(_SAMPLED, why), **missing}
     else:
         return missing
-    return {**missing, **dict.fromkeys(DEMAND, why)}
+    # Where a board is sized, libraries are seen below its limit, too.
+    hides = verdict.outcome != "ok" or request.strategy or seen.library_bytes is None
+    unknown = DEMAND if hides else [name for name in DEMAND if name != "library_bytes"]
+    return {**missing, **dict.fromkeys(unknown, why)}
 
 
 def harness_error_record(request: TrialRequest, error: Exception) -> TrialRecord:

@@ -89,6 +89,7 @@ def _workload(one: WorkloadFacts, brief: str) -> dict[str, Any]:
         "name": one.name,
         "brief": brief,
         "demand_bytes": one.demand_bytes,
+        "library_bytes": one.library_bytes,
         "pass_words": pass_words(one),
         "answers": [asdict(answer) for answer in measured_answers(one)],
         "points": [_point(point) for point in one.points if point.outcomes],

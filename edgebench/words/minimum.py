@@ -12,7 +12,6 @@ from edgebench.units import (
     MIB,
     brief_size,
     format_duration,
-    format_size,
     format_times,
     times_as_long,
 )
@@ -20,7 +19,6 @@ from edgebench.words.need import elsewhere_words, need_words
 from edgebench.words.unmeasured import growth_words, unmeasured_parts
 
 if TYPE_CHECKING:
-    from edgebench.boards.board import Board
     from edgebench.run.minimum_answer import Minimum
     from edgebench.run.reserve import Reserve
     from edgebench.run.search import TriedLimit
@@ -246,26 +244,6 @@ def _below(factor: float) -> float:
     """Rounded down to two digits: it took more than that."""
     step = 10.0 ** (math.floor(math.log10(factor)) - 1)
     return math.floor(factor / step + 1e-9) * step
-
-
-def board_sentence(found: Minimum, board: Board) -> str:
-    """Whether what the board has is enough, the libraries added that no limit here counts."""
-    left, viable, libraries = board.left_bytes, found.viable.good, found.library_bytes
-    good = viable if found.fast is None else found.fast.good
-    leaves = f"{board.title} leaves {format_size(left)}"
-    beside = libraries or 0
-    sized = min([found.need.total_bytes, *([good.limit_bytes] if good else [])])
-    with_them = f" with the {brief_size(libraries)} of libraries that it maps" if libraries else ""
-    if left >= sized + beside:
-        return f"{leaves}: enough{with_them}."
-    if viable and left >= viable.limit_bytes + beside:
-        return f"{leaves}: it finishes{with_them}, but slower than asked for."
-    if left >= min([sized, *([viable.limit_bytes] if viable else [])]):
-        return (
-            f"{leaves}: too little for the {brief_size(beside)} of libraries that it maps beside, "
-            "so these are read from its storage again and again."
-        )
-    return f"{leaves}: too little."
 
 
 def swap_ram_sentence(found: Minimum) -> str:

@@ -104,7 +104,7 @@ def columns(**sizes: int) -> dict[str, list[int]]:
 )
 def test_each_page_counts_once(sizes: dict[str, int], look: tuple[int, int], needed: int) -> None:
     """Shared memory whether it is mapped or not, weights, no libraries."""
-    looks = [MapsLook(90, *look, library_bytes=400)]
+    looks = [MapsLook(90, *look)]
     found = demand_of(columns(anon=10, **sizes), looks)
     undroppable = 10 + sizes["shmem"]
     assert found == Demand(needed, undroppable, "sampled anon+shmem+own_files")
@@ -250,6 +250,17 @@ def test_what_maps_nothing_new_is_not_looked_at_again(made_up_group: Cgroup) -> 
         watch.look()
     assert len(watch.looks) == 1
     assert mapped_bytes(made_up_group.pids()) > 0
+
+
+def test_below_a_limit_only_libraries_are_looked_at(tmp_path: Path) -> None:
+    """No ``memory.stat`` is read, which can prevent a kill: there is none here."""
+    watch = MapsWatch(cast("Cgroup", MadeUpGroup(tmp_path / "gone")), wanted=True, is_limited=True)
+    watch.look()
+    assert watch.looks == []
+    assert watch.elsewhere_bytes is None
+    assert watch.library_bytes is not None
+    assert watch.library_bytes > 2 * MIB
+    assert watch.reasons() == {}
 
 
 def test_a_trial_that_is_not_to_be_looked_at_says_nothing(made_up_group: Cgroup) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from edgebench.boards.board import find_board
 from edgebench.errors import UsageError
-from edgebench.records import LeftFile, TrialRecord
+from edgebench.records import LeftFile, LimitSetting, TrialRecord
 from edgebench.results.results import load
 from edgebench.results.rounds import trial_times
 from edgebench.results.unmeasured import Unmeasured
@@ -33,7 +33,8 @@ from edgebench.run.search import (
 )
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.units import MIB, brief_size
-from edgebench.words.minimum import board_sentence, reserve_lines, swap_ram_sentence
+from edgebench.words.boards import minimum_board_sentence, trial_board_sentence
+from edgebench.words.minimum import reserve_lines, swap_ram_sentence
 
 #: Limit in MiB (None: unlimited) and number of the trial → seconds; None: killed.
 World = Callable[[float | None, int], float | None]
@@ -212,7 +213,34 @@ def test_libraries_are_added_where_a_board_is_sized(needs: int, libraries: int |
         library_bytes=libraries and libraries * MIB,
     )
     title = "Raspberry Pi Zero 2 W leaves 228.0 MiB: "
-    assert board_sentence(found, find_board("raspberry-pi-zero-2w")) == title + words
+    assert minimum_board_sentence(found, find_board("raspberry-pi-zero-2w")) == title + words
+
+
+@pytest.mark.parametrize(
+    ("peak", "libraries", "saturated", "words"),
+    [
+        (100, 100, False, "enough with the 100 MiB of libraries that it maps."),
+        (150, None, False, "enough."),
+        (150, 100, False, "too little for the 100 MiB of libraries that it maps beside, so"),
+        (228, 100, True, "it used 228.0 MiB there, and the 100 MiB of libraries that it maps are"),
+    ],
+)
+def test_one_trial_on_a_board_adds_libraries_too(
+    peak: int, libraries: int | None, saturated: bool, words: str
+):
+    """By the same rule; where the limit was reached, its size is not known."""
+    limits = LimitSetting("228M", 228 * MIB, board="raspberry-pi-zero-2w")
+    record = TrialRecord(
+        *("0", "p", 0, 0, {}, limits, "ok", ""),
+        peak_bytes=peak * MIB,
+        limit_bytes=228 * MIB,
+        library_bytes=libraries and libraries * MIB,
+        saturated=saturated,
+    )
+    said = trial_board_sentence(record)
+    assert said.startswith(f"Raspberry Pi Zero 2 W leaves 228.0 MiB: {words}")
+    assert trial_board_sentence(replace(record, outcome="oom-killed")) == ""
+    assert trial_board_sentence(replace(record, limits=LimitSetting())) == ""
 
 
 def test_what_zram_took_is_said():

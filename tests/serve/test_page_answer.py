@@ -103,6 +103,18 @@ def test_the_boards_follow_what_their_system_keeps(browser: Any, answered: Serve
     assert "killed with 52.1 MiB" in page.words("#board-list li")
 
 
+def test_a_board_has_to_hold_libraries_too(browser: Any, tmp_path: Path):
+    """They are added to the need: 200 MiB beside 40 MiB do not fit where 228 MiB are left."""
+    make(tmp_path, Shape(library=40))
+    with serving(tmp_path) as server:
+        page = Page(browser, server.address)
+        page.open("answer")
+        assert page.find("#board-list li")
+        boards = page.text("#board-list")
+        assert "fits: it needs 200.0 MiB beside 40.0 MiB of libraries, of" in boards
+        assert "finishes with 188.0 MiB beside 40.0 MiB of libraries" in boards
+
+
 def test_another_workload_and_another_sweep(browser: Any, answered: Served):
     """A workload is chosen above or in the table; History leads to a sweep's answer."""
     page = Page(browser, answered.address)

@@ -26,22 +26,26 @@ function draw() {
 }
 
 function row(board) {
-  const room = left(board);
-  const [state, words] = verdict(room);
+  const [state, words] = verdict(left(board));
   const mark = { good: "✓", slow: "~", bad: "✕", unknown: "?" }[state];
   return el("li", { class: state }, el("span", { class: "mark", "aria-hidden": "true" }, mark), el("strong", {}, board.title), el("span", {}, words));
 }
 
-function verdict(room) {
+// The libraries that a program maps take their part of the board; no limit of a sweep counts them.
+function verdict(onBoard) {
   const need = whatIf.workload.demand_bytes;
-  if (room <= 0) return ["bad", "no memory is left beside the system"];
-  if (room >= need) return ["good", `fits: it needs ${bytes(need)} of ${bytes(room)}`];
+  const libraries = whatIf.workload.library_bytes ?? 0;
+  const room = onBoard - libraries;
+  const beside = libraries ? ` beside ${bytes(libraries)} of libraries` : "";
+  if (onBoard <= 0) return ["bad", "no memory is left beside the system"];
+  if (room <= 0) return ["bad", `no memory is left${beside}`];
+  if (room >= need) return ["good", `fits: it needs ${bytes(need)}${beside}, of ${bytes(onBoard)}`];
   const at = whatIf.within(room);
-  if (!at) return ["unknown", `${bytes(room)} is less than any limit known here`];
-  if (!at.viable) return ["bad", `is killed with ${bytes(room)}`];
+  if (!at) return ["unknown", `${bytes(room)}${beside} is less than any limit known here`];
+  if (!at.viable) return ["bad", `is killed with ${bytes(room)}${beside}`];
   const found = at.point?.slowdowns[whatIf.phase]?.[1];
   const how = `${found ? "measured" : "predicted"} at ${bytes(Math.round(at.limit_bytes))}`;
-  return ["slow", `finishes with ${bytes(room)}, taking about ${times(found ?? at.slowdown)} the time (${how})`];
+  return ["slow", `finishes with ${bytes(room)}${beside}, taking about ${times(found ?? at.slowdown)} the time (${how})`];
 }
 
 byId("reserve").addEventListener("input", draw);
