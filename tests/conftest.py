@@ -9,15 +9,16 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from groups import group_of, make_scheduler, write_groups
 from hypothesis import HealthCheck, settings
 from needs import GUARD, NOT_PURE, is_pure
 from shared_sweeps import shared_sweep as shared_sweep
-from worker_places import join, make_cgroup, make_state, remove_places, use_state
+from worker_places import groups_file, join, make_cgroup, make_state, remove_places, use_state
 
 from edgebench.errors import EdgebenchError
 
@@ -65,8 +66,6 @@ NEEDS = {
     "root": why_no_root,
     "swap": why_no_swap,
 }
-#: What these tests look at, or change, exists only once: never two of them at a time.
-ONE_AT_A_TIME = ("exclusive", "gpu", "swap")
 #: What ``scripts/test`` selects.
 QUICK = "pure or quick"
 #: All tests of such a file have a need.
@@ -110,6 +109,13 @@ def pytest_configure_node(node: Any) -> None:
     """Each worker of xdist gets a cgroup of its own, and a folder for what its harnesses claim."""
     node.workerinput["cgroup"] = make_cgroup(node.gateway.id)
     node.workerinput["state"] = make_state(node.gateway.id)
+    node.workerinput["groups"] = str(groups_file())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests of one group go to one worker."""
+    return make_scheduler(config, log, groups_file())
 
 
 @pytest.hookimpl(trylast=True)
@@ -143,40 +149,20 @@ def no_sync(_file: int) -> None:
     """In place of ``os.fsync``."""
 
 
-def group_of(item: pytest.Item) -> str | None:
-    """Tests of one group run on one worker, one after the other; None: on any, alone.
-
-    Pure tests take milliseconds: a file of them is one piece of work. Others go one by one, except
-    where they share a costly fixture of their file or package.
-    """
-    if any(map(item.get_closest_marker, ONE_AT_A_TIME)):
-        return "exclusive"
-    if item.get_closest_marker("browser"):
-        return "browser"
-    file = item.nodeid.split("::")[0]
-    if is_pure(item):
-        return f"{file} pure"
-    found: dict[str, Sequence[pytest.FixtureDef[Any]]] = item._fixtureinfo.name2fixturedefs
-    shared = (
-        each.scope in ("module", "class", "package") for defs in found.values() for each in defs
-    )
-    return file if any(shared) else None
-
-
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Pure tests first: in no process is an engine loaded before one of them."""
     items.sort(key=lambda item: not is_pure(item))
-    beside_others = "PYTEST_XDIST_WORKER" in os.environ
-    for item in items:
-        if is_pure(item):
-            item.add_marker("pure")
-        group = None if item.get_closest_marker("xdist_group") else group_of(item)
-        if beside_others and group:
-            item.add_marker(pytest.mark.xdist_group(group))
-    if beside_others and (torch := sys.modules.get("torch")):
-        # Threads of two workers on two cores mostly wait for each other.
-        torch.set_num_threads(1)
+    for item in filter(is_pure, items):
+        item.add_marker("pure")
+    if given := getattr(config, "workerinput", None):
+        groups = {item.nodeid: group for item in items if (group := group_of(item))}
+        # The longest group begins early, so that no worker waits for it in the end.
+        items.sort(key=lambda i: not is_pure(i) and groups.get(i.nodeid) != "exclusive")
+        write_groups(groups, Path(given["groups"]))
+        if torch := sys.modules.get("torch"):
+            # Threads of two workers on two cores mostly wait for each other.
+            torch.set_num_threads(1)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -71,6 +73,12 @@ def use_state(folder: str | None) -> None:
     here = os.fsencode(state_folder())
     assert libc.mount(None, b"/", None, _MS_PRIVATE, None) == 0
     assert libc.mount(os.fsencode(folder), here, None, _MS_BIND, None) == 0
+
+
+@functools.cache
+def groups_file() -> Path:
+    """Where the workers write down which tests belong together (``groups.py``)."""
+    return Path(_undo.enter_context(tempfile.TemporaryDirectory()), "groups.json")
 
 
 def remove_places() -> None:

@@ -27,6 +27,7 @@ from edgebench.run.session import Session, open_session
 from edgebench.run.storage import StoragePlaces, swap_areas, weights_of
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
+from tests.chance import cgroups_named
 
 MIB = 1 << 20
 _SHARED = Path("/dev/shm")
@@ -191,7 +192,7 @@ def _until_held(pid: int) -> list[Path]:
     """The folders of the harness's trial, once its process is in them."""
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
-        found = list(Path("/sys/fs/cgroup").glob(f"**/edgebench-{pid}-0000"))
+        found = cgroups_named(f"edgebench-{pid}-0000")
         if found and all((one / "cgroup.procs").read_text() for one in found):
             time.sleep(1)
             return found

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.chance import cgroups_named
 from tests.own_path import python_path
 
 pytestmark = pytest.mark.own_cgroup
@@ -69,7 +70,7 @@ def leftovers() -> list[Path]:
     own = Path("/proc/self/cgroup").read_text()
     found = [
         path
-        for path in Path("/sys/fs/cgroup").glob("**/edgebench-*")
+        for path in cgroups_named("edgebench-*")
         if all(name in own for name in path.parent.parts if name.startswith("edgebench-"))
     ]
     gone = [p for p in found if p.name not in own]

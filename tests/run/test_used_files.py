@@ -23,6 +23,7 @@ from edgebench.run.trial_record import TrialRequest
 from edgebench.run.trial_setup import TrialSetup
 from edgebench.run.used_files import UsedFiles
 from edgebench.words.need import elsewhere_words, need_words, warm_files_words
+from tests.chance import given_time
 
 MIB = 1 << 20
 WEIGHTS = 48 * MIB
@@ -33,14 +34,14 @@ file = open(os.environ["MODEL"], "rb")
 held = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
 file.close()
 sum(held[at] for at in range(0, len(held), 4096))
-time.sleep(0.3)
+time.sleep(float(os.environ.get("HELD_S", 0.3)))
 """
 READS = """
 import os, time
 with open(os.environ["MODEL"], "rb") as file:
     while file.read(1 << 16):
         pass
-    time.sleep(0.3)
+    time.sleep(float(os.environ.get("HELD_S", 0.3)))
 """
 
 
@@ -91,11 +92,17 @@ def setup(session: Session, request: pytest.FixtureRequest) -> TrialSetup:
 
 
 def run(
-    setup: TrialSetup, code: str, weights: Path, folder: Path, limit: int | None = None
+    setup: TrialSetup,
+    code: str,
+    weights: Path,
+    folder: Path,
+    limit: int | None = None,
+    held_s: float = 0.3,
 ) -> TrialRecord:
     """A trial of a shell's child."""
     command = ["sh", "-c", f"{sys.executable} -I -S -c '{code}'; true"]
-    settings = {"kind": "command", "command": command, "env": {"MODEL": str(weights)}}
+    env = {"MODEL": str(weights), "HELD_S": str(held_s)}
+    settings = {"kind": "command", "command": command, "env": env}
     limits = LimitSetting(label="limited" if limit else "max", memory_bytes=limit)
     request = TrialRequest("0001", "p1", 0, 0, settings, limits, 60.0)
     return run_trial(setup, request, TrialFiles.scratch(folder))
@@ -107,31 +114,37 @@ def test_a_mapped_file_is_needed_cold_and_warm(
     setup: TrialSetup, weights: Path, tmp_path: Path
 ) -> None:
     """Case 8: found by itself; the same need, told in parts; only a trial alone is warm."""
-    record = run(setup, MAPS, weights, tmp_path)
-    need = need_of(record)
-    assert need is not None
-    assert record.files is not None
-    assert record.files.paths == [str(weights)]
-    held = need.undroppable_bytes
-    assert held is not None
-    assert held < 16 * MIB
-    assert abs(need.files_bytes - WEIGHTS) < 0.05 * WEIGHTS
-    assert record.demand_bytes is not None
-    assert record.peak_bytes is not None
-    assert record.demand_bytes <= record.peak_bytes
-    warned = warm_files_words(record)
-    if setup.starts_cold:
-        assert record.peak_bytes > WEIGHTS
-        assert warned == ""
-    else:
-        assert record.peak_bytes < WEIGHTS
-        assert "48.0 MiB of the files that it uses (model.bin) were in the page cache" in warned
-        assert warned.endswith("--file evicts them beforehand")
-        # What was found is evicted from now on, whatever read it meanwhile.
-        again = run(setup, MAPS, weights, tmp_path, limit=200 * MIB)
-        assert again.peak_bytes is not None
-        assert again.peak_bytes > WEIGHTS
-        assert warm_files_words(again) == ""
+
+    def check(held_s: float) -> None:
+        fresh = replace(setup, files=UsedFiles())
+        weights.read_bytes()
+        record = run(fresh, MAPS, weights, tmp_path, held_s=held_s)
+        need = need_of(record)
+        assert need is not None
+        assert record.files is not None
+        assert record.files.paths == [str(weights)]
+        held = need.undroppable_bytes
+        assert held is not None
+        assert held < 16 * MIB
+        assert abs(need.files_bytes - WEIGHTS) < 0.05 * WEIGHTS
+        assert record.demand_bytes is not None
+        assert record.peak_bytes is not None
+        assert record.demand_bytes <= record.peak_bytes
+        warned = warm_files_words(record)
+        if fresh.starts_cold:
+            assert record.peak_bytes > WEIGHTS
+            assert warned == ""
+        else:
+            assert record.peak_bytes < WEIGHTS
+            assert "48.0 MiB of the files that it uses (model.bin) were in the page cache" in warned
+            assert warned.endswith("--file evicts them beforehand")
+            # What was found is evicted from now on, whatever read it meanwhile.
+            again = run(fresh, MAPS, weights, tmp_path, 200 * MIB, held_s)
+            assert again.peak_bytes is not None
+            assert again.peak_bytes > WEIGHTS
+            assert warm_files_words(again) == ""
+
+    given_time(check)
 
 
 @pytest.mark.exclusive
@@ -140,15 +153,20 @@ def test_a_file_that_is_read_is_evicted_too(
     setup: TrialSetup, weights: Path, tmp_path: Path
 ) -> None:
     """It is no need; the trial is made again, and reads it from the disk."""
-    record = run(setup, READS, weights, tmp_path)
-    need = need_of(record)
-    assert need is not None
-    assert need.total_bytes < 24 * MIB
-    assert record.files is not None
-    assert record.files.warm_bytes is not None
-    assert record.files.warm_bytes < 4 * MIB
-    assert record.peak_bytes is not None
-    assert record.peak_bytes > WEIGHTS
+
+    def check(held_s: float) -> None:
+        fresh = replace(setup, files=UsedFiles())
+        record = run(fresh, READS, weights, tmp_path, held_s=held_s)
+        need = need_of(record)
+        assert need is not None
+        assert need.total_bytes < 24 * MIB
+        assert record.files is not None
+        assert record.files.warm_bytes is not None
+        assert record.files.warm_bytes < 4 * MIB
+        assert record.peak_bytes is not None
+        assert record.peak_bytes > WEIGHTS
+
+    given_time(check)
 
 
 @pytest.mark.exclusive
@@ -166,15 +184,19 @@ def test_what_another_program_maps_stays_and_is_said(
     ) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        run(setup, MAPS, weights, tmp_path)
-        record = run(setup, MAPS, weights, tmp_path)
+
+        def check(held_s: float) -> None:
+            run(setup, MAPS, weights, tmp_path, held_s=held_s)
+            record = run(setup, MAPS, weights, tmp_path, held_s=held_s)
+            need = need_of(record)
+            assert need is not None
+            assert abs(need.elsewhere_bytes - WEIGHTS) < 0.05 * WEIGHTS
+            assert abs(need.files_bytes - WEIGHTS) < 0.05 * WEIGHTS
+            assert elsewhere_words(need).startswith(" (4")
+            assert "another program has them mapped" in warm_files_words(record)
+
+        given_time(check)
         holder.kill()
-    need = need_of(record)
-    assert need is not None
-    assert abs(need.elsewhere_bytes - WEIGHTS) < 0.05 * WEIGHTS
-    assert abs(need.files_bytes - WEIGHTS) < 0.05 * WEIGHTS
-    assert elsewhere_words(need).startswith(" (4")
-    assert "another program has them mapped" in warm_files_words(record)
 
 
 @pytest.mark.exclusive
