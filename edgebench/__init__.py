@@ -63,7 +63,12 @@ if TYPE_CHECKING:
     from edgebench.run.minimum_answer import Minimum
 
 __all__ = ["__version__", "load", "measure", "minimum"]
-__version__ = "0.1.0"
+
+try:
+    from edgebench._version import version as __version__
+except ImportError:
+    # A checkout that was never installed.
+    __version__ = "0+unknown"
 
 
 def load(path: str | Path) -> Results:

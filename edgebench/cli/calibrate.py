@@ -17,6 +17,7 @@ from edgebench.cli.output import (
     print_answer,
     print_figures,
     print_json,
+    print_message,
     print_next,
     print_table,
     print_warnings,
@@ -130,9 +131,7 @@ def _share(made: Calibration, file: Path) -> None:
     from edgebench.slowdown.calibration.board_file import board_text
 
     write_file(file, board_text(made).encode(), "name a file in a writable folder: --share FILE")
-    click.echo(
-        f"board's file: {shown_path(file)}; docs/boards.md tells how to contribute it", err=True
-    )
+    print_message(f"board's file: {shown_path(file)}; docs/boards.md tells how to contribute it")
 
 
 def _draw(made: Calibration, folder: Path) -> list[Path]:

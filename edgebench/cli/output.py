@@ -23,6 +23,7 @@ from msgspec import Struct, to_builtins
 from edgebench.errors import EdgebenchError
 from edgebench.extras import no_figure
 from edgebench.records import SCHEMA
+from edgebench.shipped_files import with_page_paths
 from edgebench.text import printable
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def print_fields(fields: Iterable[tuple[str, str]], width: int | None = None) ->
     width = width or max(len(name) for name, _ in fields) + 2
     room = min(_line_width(sys.stdout), _WIDEST) - width
     for name, value in fields:
-        first, *others = _wrapped(printable(value), max(room, _LEAST_SENTENCE)) or [""]
+        first, *others = _wrapped(_shown(value), max(room, _LEAST_SENTENCE)) or [""]
         click.echo(f"{name:<{width}}{first}".rstrip())
         for row in others:
             click.echo(" " * width + row)
@@ -94,16 +95,21 @@ def print_warnings(warnings: Iterable[str]) -> None:
 
 def print_message(text: str) -> None:
     """A warning or error on stderr: its lines wrapped to the terminal, but for what is typed."""
-    for line in printable(text).splitlines():
+    for line in _shown(text).splitlines():
         words = line.lstrip()
         indent = line[: len(line) - len(words)]
         fitted = line if _TYPED.search(line) else _fitted(words, sys.stderr, indent)
         click.echo(fitted, err=True)
 
 
+def _shown(text: str) -> str:
+    """The text, printable, with the pages that it names where they lie."""
+    return with_page_paths(printable(text))
+
+
 def _fitted(line: str, stream: TextIO, indent: str = "") -> str:
     """The line, printable, as rows that fit the stream's terminal."""
-    line = printable(line)
+    line = _shown(line)
     if stream is sys.stderr and not stream.isatty():
         return indent + line
     rows = _wrapped(line, min(_line_width(stream), _WIDEST), indent, indent + "  ")

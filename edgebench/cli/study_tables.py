@@ -78,6 +78,6 @@ def study_tables(loaded: Results) -> list[StudyTable]:
         raise ResultsError(
             f"this sweep has no data of a study: {', '.join(STUDIES)}",
             where=str(loaded.path),
-            remedy="edgebench run scenarios/lowpower/conv.toml",
+            remedy="edgebench run lowpower/conv",
         )
     return made

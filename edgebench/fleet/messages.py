@@ -33,7 +33,7 @@ def told_reason(said: Mapping[str, Any]) -> str:
 
 def same_version_remedy(version: str) -> str:
     """How a machine gets the controller's version."""
-    return f"install edgebench {version} there as it is here: git pull in its clone, scripts/setup"
+    return f"install edgebench {version} there: by pip, or git pull in its clone, scripts/setup"
 
 
 def told_loss(code: int, logs: Path) -> dict[str, str | None]:

@@ -17,6 +17,7 @@ from edgebench.layers.names import COPY, NETWORKS
 from edgebench.scenario.faults import faults_of, flag_error
 from edgebench.scenario.inference import loaders_of
 from edgebench.scenario.scenario import SCHEMA, Scenario
+from edgebench.shipped_files import with_page_paths
 from edgebench.workloads.engines.registry import engine_of, file_engine
 from edgebench.workloads.training.names import SHAPES, SYNTHETIC, USUAL_SHAPE
 
@@ -86,7 +87,7 @@ def _parts(wanted: NewScenario, file: Path) -> list[str]:
     name = shlex.quote(str(file))
     return [
         f"# Run it: edgebench run {name}. After a change: edgebench run {name} --dry-run\n"
-        "# All keys: docs/reference/scenarios.md\n",
+        f"# All keys: {with_page_paths('docs/reference/scenarios.md')}\n",
         _lines(_about(wanted)),
         "\n[workload]\n",
         _lines(workload(wanted)),

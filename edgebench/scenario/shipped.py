@@ -8,16 +8,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgebench.errors import ScenarioError
+from edgebench.shipped_files import shipped_folder
 from edgebench.text import did_you_mean
 
 #: Their folder; a scenario of that name below the working folder comes first.
-SHIPPED = Path(__file__).resolve().parents[2] / "scenarios"
+SHIPPED = shipped_folder("scenarios")
 
 
 def shipped_names() -> list[str]:
     """The names that may stand for a file: those of ``./scenarios`` and the shipped ones."""
     folders = (Path("scenarios"), SHIPPED)
-    return sorted({file.stem for folder in folders for file in folder.glob("*.toml")})
+    found = ((folder, file) for folder in folders for file in folder.rglob("*.toml"))
+    return sorted({str(file.relative_to(folder).with_suffix("")) for folder, file in found})
 
 
 def find_scenario(source: str | Path) -> Path:
@@ -29,13 +31,18 @@ def find_scenario(source: str | Path) -> Path:
     path = Path(source)
     if path.is_file():
         return path
-    if isinstance(source, str) and path.name == source:
+    if isinstance(source, str) and _is_name(path):
         for folder in (Path("scenarios"), SHIPPED):
             if (shipped := folder / f"{source}.toml").is_file():
                 return shipped
     if path.is_dir():
         raise ScenarioError(f"{path} is a folder", remedy="name a .toml file in it")
     raise ScenarioError(f"no scenario {str(source)!r}", remedy=_nearest(path))
+
+
+def _is_name(path: Path) -> bool:
+    """Whether it may be a shipped scenario's name, as ``quickstart`` or ``lowpower/conv``."""
+    return not path.is_absolute() and ".." not in path.parts and path.suffix != ".toml"
 
 
 def _nearest(path: Path) -> str:

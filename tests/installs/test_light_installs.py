@@ -7,7 +7,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from light import EXTRAS, ROOT, install_lightly, install_really
+from light import EXTRAS, ROOT, copy_source, install_lightly, install_really
 from made_sweep import Shape, make
 
 from edgebench import extras
@@ -307,11 +306,7 @@ def test_all_calls_in_each_extra(
 @pytest.mark.process
 def test_in_a_fresh_environment(tmp_path: Path, places: dict[str, Path]):
     """The base install as pip makes it, from a copy of the source: every verb, and its help."""
-    source = tmp_path / "source"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "edgebench", source / "edgebench")
+    source = copy_source(tmp_path / "source")
     try:
         python = install_really(tmp_path / "fresh", source)
     except subprocess.CalledProcessError as error:

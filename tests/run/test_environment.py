@@ -130,20 +130,22 @@ def test_only_variables_that_move_memory_are_kept(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.process
-def test_git_state_is_the_current_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Outside a checkout there is a reason; inside, the commit and whether files differ."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert "not a git repository" in capture()["missing"]["git"]
+def test_git_state_is_of_edgebench_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its own checkout's commit and whether files differ; a copy without one says so."""
+    environment = sys.modules[capture.__module__]
     (tmp_path / "file").write_text("one")
     who = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
     for words in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", "m"]):
-        subprocess.run(["git", *words], check=True, capture_output=True)
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
+    monkeypatch.setattr(environment, "_CHECKOUT", tmp_path)
     assert capture()["git"]["changed"] is False
     (tmp_path / "file").write_text("two")
     git = capture()["git"]
     assert git["changed"] is True
     assert len(git["commit"]) == 40
+    monkeypatch.setattr(environment, "_CHECKOUT", tmp_path / "none")
+    monkeypatch.setitem(sys.modules, "edgebench._version", None)
+    assert capture()["missing"]["git"] == "this copy of edgebench was built without git"
 
 
 def test_the_device_is_named_by_board_and_host(

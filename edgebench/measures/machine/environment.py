@@ -123,6 +123,8 @@ def ballooning(machine: SystemFiles) -> dict[str, Any]:
     return {"drivers": drivers, "inflated_pages": pages}
 
 
+#: Where the checkout lies, if this is one.
+_CHECKOUT = Path(__file__).resolve().parents[3]
 #: Libraries whose version may change what is measured.
 LIBRARIES = (
     *("torch", "torchvision", "onnxruntime", "ai-edge-litert", "safetensors", "numpy", "scipy"),
@@ -162,7 +164,7 @@ def capture(
     ``memory_daemons`` (earlyoom and the like that run), ``ballooning``, ``thp``,
     ``page_reporting_order`` (see the check of free memory), ``overcommit``, ``cgroup``,
     ``load_average`` (1, 5, 15 minutes), ``python``, ``libraries`` (name → version, None if not
-    installed), ``variables``, ``git`` (of the current folder),
+    installed), ``variables``, ``git`` (of edgebench itself),
     ``sensors`` (``read``: names, ``absent``: kind → reason), ``missing`` (key → reason).
     """
     machine = machine or SystemFiles()
@@ -262,7 +264,15 @@ def _libraries() -> dict[str, str | None]:
 
 
 def _git() -> dict[str, Any]:
-    """Commit, branch and whether tracked files differ, for the current folder's checkout."""
+    """Commit, branch and whether tracked files differ, of the edgebench that runs.
+
+    An installed copy knows what it was built from, but no branch.
+
+    Raises:
+        UnreadableError: git can't read the checkout; the copy was built without git.
+    """
+    if not (_CHECKOUT / ".git").exists():
+        return _built_from()
     commit = _git_says("rev-parse", "HEAD")
     return {
         "commit": commit,
@@ -271,8 +281,18 @@ def _git() -> dict[str, Any]:
     }
 
 
+def _built_from() -> dict[str, Any]:
+    try:
+        from edgebench._version import changed, commit
+    except ImportError:
+        commit = None
+    if commit is None:
+        raise UnreadableError("this copy of edgebench was built without git")
+    return {"commit": commit.removeprefix("g"), "branch": None, "changed": changed}
+
+
 def _git_says(*words: str) -> str:
-    command = ["git", "--no-optional-locks", *words]
+    command = ["git", "-C", str(_CHECKOUT), "--no-optional-locks", *words]
     # A checkout's settings may name programs for git to run: not as root.
     identity = caller_identity()
     try:
