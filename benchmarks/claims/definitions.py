@@ -13,10 +13,10 @@ def _whole(number: float) -> str:
 
 def _compare() -> Iterator[Claim]:
     from edgebench.analysis.verdicts import ALPHA
-    from edgebench.cli.compare_output import _WANTED
+    from edgebench.words.comparison import WANTED
 
     yield says("repeats has p ≤ {} after Holm's correction", f"{ALPHA:g}")
-    changes = (_whole(100 * change) for change in _WANTED)
+    changes = (_whole(100 * change) for change in WANTED)
     yield says("Where that is more than {} % or {} %, they say", *changes)
 
 

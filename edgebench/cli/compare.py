@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.cli.compare_output import overall_sentence, print_comparisons
+from edgebench.cli.compare_output import print_comparisons
 from edgebench.cli.options import json_option, offer_sweeps, verbose_option
 from edgebench.cli.output import print_json, print_next, print_warnings, typed_path
 from edgebench.errors import RegressionError, UsageError
 from edgebench.units import parse_share
+from edgebench.words.comparison import regression_words
 
 if TYPE_CHECKING:
-    from edgebench.analysis.comparison import SweepComparison
+    pass
 
 
 @click.command()
@@ -103,15 +104,9 @@ def _compare_two(
         print_warnings(compared.warnings)
     if compared.regressions or compared.is_slower_overall:
         raise RegressionError(
-            _regression(compared),
+            regression_words(compared),
             where=str(sweeps[1].path),
             remedy=f"edgebench show {typed_path(sweeps[1].path)}",
         )
     if not as_json:
         print_next(f"edgebench show {typed_path(sweeps[1].path)}")
-
-
-def _regression(compared: SweepComparison) -> str:
-    if compared.overall is not None and not compared.regressions:
-        return overall_sentence(compared.overall, compared.in_turn).rstrip(".")
-    return f"{len(compared.regressions)} of {len(compared.rows)} comparisons are regressions"

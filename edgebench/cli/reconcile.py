@@ -26,7 +26,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import UsageError
-from edgebench.units import format_size
+from edgebench.words.reconciliation import reconciliation_sentence
 
 if TYPE_CHECKING:
     from edgebench.analysis.reconcile.reconciliation import LayerLedgers, Reconciliation
@@ -70,7 +70,7 @@ def reconcile(
         print_warnings(loaded.warnings)
         print_json({"path": loaded.path, "points": [one.to_json() for one in found]})
         return
-    print_answer([_answer(found)])
+    print_answer([reconciliation_sentence(found)])
     for one in found:
         _print_point(one, verbose)
     print_lines(["", *_lacking(found)])
@@ -103,24 +103,6 @@ def _measured(source: str, results: Path, **described: Any) -> Path | None:
         summary = run_sweep(scenario, SweepOptions(results), progress)
     refuse_unexpected(summary)
     return summary.folder
-
-
-def _answer(found: Sequence[Reconciliation]) -> str:
-    """How far the strategies' peaks lie apart, and how much of that nothing explains."""
-    gaps = []
-    for one in found:
-        trials = (one.chain.timed, *one.chain.own.values())
-        read = [r.peak_bytes for trial in trials for r in trial.readings.values()]
-        peaks = [peak for peak in read if peak is not None]
-        gaps += [max(peaks) - min(peaks)] if peaks else []
-    rests = [abs(ledger.unexplained_bytes) for one in found for ledger in one.ledgers]
-    points = "this point" if len(found) == 1 else f"{len(found)} points"
-    if not gaps or not rests:
-        return f"Nothing can be compared: no two strategies measured the same memory of {points}."
-    return (
-        f"Strategies' peaks of {points} differ by up to {format_size(max(gaps))}; of what the "
-        f"ledgers compare, at most {format_size(max(rests))} is unexplained."
-    )
 
 
 def _print_point(one: Reconciliation, verbose: bool) -> None:
