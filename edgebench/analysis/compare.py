@@ -56,7 +56,6 @@ def compare_sweeps(
     Raises:
         UsageError: the sweeps are of different devices, or of different storage.
         ResultsError: they have no point in common.
-        MachineError: scipy isn't installed.
     """
     if a.device != b.device and not across_devices:
         raise UsageError(

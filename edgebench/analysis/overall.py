@@ -20,17 +20,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import compress
+from typing import TypeAlias
 
 from edgebench.analysis.comparison import OverallComparison
 from edgebench.analysis.significance import POWER, moderated_differences, moderated_ratios
 from edgebench.analysis.verdicts import ratio_verdict
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from edgebench.analysis.significance import FloatArray
+from edgebench.distributions import t_quantile
 
 #: One ratio is a row of its own, and no "all".
 _LEAST_TIMES = 2
@@ -77,9 +73,6 @@ def compare_overall(
 
     None: there are fewer than two times, or all repeats of a sweep are of one block. ``in_turn``:
     a block's repeats of both sides were made in turn; each time has two such blocks or more.
-
-    Raises:
-        MachineError: scipy isn't installed.
     """
     if len(times) < _LEAST_TIMES or min(map(len, _blocks(times))) < _LEAST_BLOCKS:
         return None
@@ -89,15 +82,13 @@ def compare_overall(
     else:
         found = moderated_differences([(_logs(one.before), _logs(one.after)) for one in times])
         error = found.error
-    from scipy import stats
-
     weights = _weights(found.difference, error)
     middle = _mean(found.difference, weights)
     spreads = list(_spreads(times, found.difference, weights, in_turn))
-    halves = [float(stats.t.ppf(0.975, one.freedom)) * one.error for one in spreads]
+    halves = [t_quantile(0.025, one.freedom) * one.error for one in spreads]
     half, widest = max(zip(halves, spreads, strict=True), key=lambda pair: pair[0])
     ratio, low, high = (math.exp(middle + shift) for shift in (0.0, -half, half))
-    least = math.exp(half + float(stats.t.ppf(POWER, widest.freedom)) * widest.error)
+    least = math.exp(half + t_quantile(1 - POWER, widest.freedom) * widest.error)
     verdict = ratio_verdict(ratio, low, high, threshold)
     return OverallComparison(len(times), ratio, low, high, verdict, widest.over, least)
 
@@ -113,36 +104,35 @@ def _blocks(times: Sequence[PointTime]) -> tuple[list[int], list[int]]:
     return sorted(before), sorted(after)
 
 
-def _mean(values: FloatArray, weights: FloatArray) -> float:
-    return float((values * weights).sum() / weights.sum())
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    return sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
 
 
-def _error_by_kind(times: Sequence[PointTime], error: FloatArray) -> FloatArray:
+def _error_by_kind(times: Sequence[PointTime], error: Sequence[float]) -> Sequence[float]:
     """Each kind's error, of all its points.
 
     A point's few pairs share their trials: where they agree by chance they do so in all kinds, and
     the point would weigh most while its pairs seem to spread least.
     """
-    import numpy as np
+    squares: dict[str, list[float]] = {}
+    for one, own in zip(times, error, strict=True):
+        squares.setdefault(one.kind, []).append(own**2)
+    return [math.sqrt(sum(squares[one.kind]) / len(squares[one.kind])) for one in times]
 
-    kinds = np.array([one.kind for one in times])
-    return np.array([math.sqrt(np.mean(error[kinds == kind] ** 2)) for kind in kinds])
 
-
-def _weights(difference: FloatArray, error: FloatArray) -> FloatArray:
+def _weights(difference: Sequence[float], error: Sequence[float]) -> Sequence[float]:
     """One over each ratio's variance, with what ratios differ by beyond their errors."""
-    import numpy as np
-
-    within = np.maximum(error, _LEAST_ERROR) ** 2
-    precision = 1 / within
+    within = [max(one, _LEAST_ERROR) ** 2 for one in error]
+    precision = [1 / one for one in within]
     middle = _mean(difference, precision)
-    beyond = (precision * (difference - middle) ** 2).sum() - (len(difference) - 1)
-    scale = precision.sum() - (precision**2).sum() / precision.sum()
-    return np.asarray(1 / (within + max(0.0, float(beyond / scale))))
+    squares = sum(p * (d - middle) ** 2 for p, d in zip(precision, difference, strict=True))
+    beyond = squares - (len(difference) - 1)
+    scale = sum(precision) - sum(p**2 for p in precision) / sum(precision)
+    return [1 / (one + max(0.0, beyond / scale)) for one in within]
 
 
 def _spreads(
-    times: Sequence[PointTime], difference: FloatArray, weights: FloatArray, in_turn: bool
+    times: Sequence[PointTime], difference: Sequence[float], weights: Sequence[float], in_turn: bool
 ) -> Iterator[_Spread]:
     """What the mean moves by if a kind, a point or a block (a pair, in turn) is left out."""
     names: dict[str, list[Hashable]] = {
@@ -159,17 +149,18 @@ def _spreads(
 
 
 def _over_groups(
-    over: str, groups: Sequence[Hashable], difference: FloatArray, weights: FloatArray
+    over: str, groups: Sequence[Hashable], difference: Sequence[float], weights: Sequence[float]
 ) -> _Spread:
-    import numpy as np
-
     middle = _mean(difference, weights)
-    others = [np.array([one != group for one in groups]) for group in dict.fromkeys(groups)]
-    moved = [_mean(difference[kept], weights[kept]) - middle for kept in others]
+    moved = []
+    for group in dict.fromkeys(groups):
+        kept = [one != group for one in groups]
+        others = list(compress(difference, kept)), list(compress(weights, kept))
+        moved.append(_mean(*others) - middle)
     return _Spread(over, math.sqrt(_jackknife(moved)), len(moved) - 1)
 
 
-def _over_blocks(times: Sequence[PointTime], middle: float, weights: FloatArray) -> _Spread:
+def _over_blocks(times: Sequence[PointTime], middle: float, weights: Sequence[float]) -> _Spread:
     """Blocks of either sweep, each sweep for itself; two sweeps' blocks have nothing in common."""
     before, after = _blocks(times)
     variance = _jackknife([_mean_without(times, weights, b, None) - middle for b in before])
@@ -177,10 +168,10 @@ def _over_blocks(times: Sequence[PointTime], middle: float, weights: FloatArray)
     return _Spread("blocks", math.sqrt(variance), len(before) + len(after) - 2)
 
 
-def _over_pairs(times: Sequence[PointTime], difference: FloatArray, weights: FloatArray) -> _Spread:
+def _over_pairs(
+    times: Sequence[PointTime], difference: Sequence[float], weights: Sequence[float]
+) -> _Spread:
     """Pairs of trials made in turn, each point's for itself: drift is in both of a pair."""
-    import numpy as np
-
     middle = _mean(difference, weights)
     variances: list[tuple[float, int]] = []
     for point in dict.fromkeys(one.point for one in times):
@@ -190,7 +181,7 @@ def _over_pairs(times: Sequence[PointTime], difference: FloatArray, weights: Flo
         for block in blocks:
             kept = [_without(pairs, block) for pairs in own]
             means = [sum(k) / len(k) if k else d for k, d in zip(kept, difference, strict=True)]
-            moved.append(_mean(np.array(means), weights) - middle)
+            moved.append(_mean(means, weights) - middle)
         variances.append((_jackknife(moved), len(moved) - 1))
     return _Spread("pairs", math.sqrt(sum(v for v, _ in variances)), _freedom(variances))
 
@@ -208,15 +199,17 @@ def _jackknife(moved: Sequence[float]) -> float:
 
 
 def _mean_without(
-    times: Sequence[PointTime], weights: FloatArray, before: int | None, after: int | None
+    times: Sequence[PointTime], weights: Sequence[float], before: int | None, after: int | None
 ) -> float:
     """The mean difference without a block; times that are of that block alone are left out."""
-    import numpy as np
-
     sides = [(_without(one.before, before), _without(one.after, after)) for one in times]
-    kept: NDArray[np.bool_] = np.array([bool(first and second) for first, second in sides])
-    difference = [sum(b) / len(b) - sum(a) / len(a) for a, b in sides if a and b]
-    return _mean(np.array(difference), weights[kept])
+    kept = [bool(first and second) for first, second in sides]
+    difference = [_middle(after) - _middle(before) for before, after in compress(sides, kept)]
+    return _mean(difference, list(compress(weights, kept)))
+
+
+def _middle(logs: Sequence[float]) -> float:
+    return sum(logs) / len(logs)
 
 
 def _without(repeats: Sequence[BlockedLog], block: int | None) -> list[float]:

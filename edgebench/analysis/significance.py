@@ -8,17 +8,12 @@ Stat. Appl. Genet. Mol. Biol. 3 (2004), section 6.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
 
-from edgebench.extras import need
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    FloatArray: TypeAlias = NDArray[np.float64]
+from edgebench.distributions import digamma, t_quantile, t_tail, tetragamma, trigamma
 
 #: How often a change of ``least_ratio`` is found.
 POWER = 0.95
@@ -28,6 +23,7 @@ _LEAST_SPREADS = 4
 _LEAST_SHARE = 1e-5
 _NORMAL = 1e9
 _TINY = 1e-300
+_LARGEST_EXPONENT = 700.0
 
 #: The logarithms of the repeats before and after.
 Pair = tuple[Sequence[float], Sequence[float]]
@@ -50,87 +46,87 @@ class RatioTest:
 class ModeratedDifferences:
     """Of each pair: mean after less mean before, its standard error, its degrees of freedom."""
 
-    difference: FloatArray
-    error: FloatArray
-    freedom: FloatArray
+    difference: list[float]
+    error: list[float]
+    freedom: list[float]
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """One difference: ``spread`` is the variance of single repeats, ``weight`` its share of that.
+
+    ``freedom``: the degrees of freedom of the spread.
+    """
+
+    difference: float
+    spread: float
+    freedom: int
+    weight: float
 
 
 def moderated_differences(pairs: Sequence[Pair]) -> ModeratedDifferences:
-    """The differences of the pairs with errors that share what all repeats tell of spread.
-
-    Raises:
-        MachineError: scipy isn't installed.
-    """
-    need("numpy", "scipy")
-    import numpy as np
-
-    difference = np.array([_mean(after) - _mean(before) for before, after in pairs])
-    freedom = np.array([len(before) + len(after) - 2.0 for before, after in pairs])
-    spread = np.array([_squares(before) + _squares(after) for before, after in pairs]) / freedom
-    weight = np.array([1 / len(before) + 1 / len(after) for before, after in pairs])
-    return _moderated(difference, spread, freedom, weight)
+    """The differences of the pairs with errors that share what all repeats tell of spread."""
+    return _moderated([_of_pair(before, after) for before, after in pairs])
 
 
 def moderated_ratios(repeats: Sequence[Sequence[float]]) -> ModeratedDifferences:
-    """The same of repeats made in turn: each is after less before, and what both share is gone.
-
-    Raises:
-        MachineError: scipy isn't installed.
-    """
-    need("numpy", "scipy")
-    import numpy as np
-
-    difference = np.array([_mean(one) for one in repeats])
-    freedom = np.array([len(one) - 1.0 for one in repeats])
-    spread = np.array([_squares(one) for one in repeats]) / freedom
-    weight = np.array([1 / len(one) for one in repeats])
-    return _moderated(difference, spread, freedom, weight)
+    """The same of repeats made in turn: each is after less before, and what both share is gone."""
+    return _moderated([_of_repeats(one) for one in repeats])
 
 
-def _moderated(
-    difference: FloatArray, spread: FloatArray, freedom: FloatArray, weight: FloatArray
-) -> ModeratedDifferences:
-    """``spread``: variances of single repeats; ``weight``: how much of them the difference has."""
-    import numpy as np
+def _of_pair(before: Sequence[float], after: Sequence[float]) -> _Difference:
+    freedom = len(before) + len(after) - 2
+    spread = (_squares(before) + _squares(after)) / freedom
+    weight = 1 / len(before) + 1 / len(after)
+    return _Difference(_mean(after) - _mean(before), spread, freedom, weight)
 
-    common, own = _prior(spread, freedom)
-    total = freedom + own
-    error = np.sqrt((freedom * spread + own * common) / total * weight)
-    return ModeratedDifferences(difference, error, total)
+
+def _of_repeats(repeats: Sequence[float]) -> _Difference:
+    freedom = len(repeats) - 1
+    return _Difference(_mean(repeats), _squares(repeats) / freedom, freedom, 1 / len(repeats))
+
+
+def _moderated(found: Sequence[_Difference]) -> ModeratedDifferences:
+    common, own = _prior(found)
+    return ModeratedDifferences(
+        difference=[one.difference for one in found],
+        error=[
+            math.sqrt((one.freedom * one.spread + own * common) / (one.freedom + own) * one.weight)
+            for one in found
+        ],
+        freedom=[one.freedom + own for one in found],
+    )
 
 
 def moderated_t_tests(pairs: Sequence[Pair], alpha: float = 0.05) -> list[RatioTest]:
     """Test each pair; each side has two values or more, logarithms.
 
     ``alpha`` is what p must stay below for a change, corrected for all comparisons made.
-
-    Raises:
-        MachineError: scipy isn't installed.
     """
     return _ratio_tests(moderated_differences(pairs), alpha)
 
 
 def paired_t_tests(repeats: Sequence[Sequence[float]], alpha: float = 0.05) -> list[RatioTest]:
-    """Test each list of differences of repeats made in turn; each has two values or more.
-
-    Raises:
-        MachineError: scipy isn't installed.
-    """
+    """Test each list of differences of repeats made in turn; each has two values or more."""
     return _ratio_tests(moderated_ratios(repeats), alpha)
 
 
 def _ratio_tests(found: ModeratedDifferences, alpha: float) -> list[RatioTest]:
-    import numpy as np
-    from scipy import stats
+    each = zip(found.difference, found.error, found.freedom, strict=True)
+    return [_ratio_test(*one, alpha) for one in each]
 
-    difference, error, total = found.difference, found.error, found.freedom
+
+def _ratio_test(difference: float, error: float, freedom: float, alpha: float) -> RatioTest:
     # Repeats that are all alike: any difference is one.
-    size = np.abs(difference) / np.where(error > 0, error, _TINY)
-    p = np.asarray(2 * stats.t.sf(size, total))
-    half = stats.t.ppf(0.975, total) * error
-    low, high = np.exp(difference - half), np.exp(difference + half)
-    least = np.exp((stats.t.isf(alpha / 2, total) + stats.t.ppf(POWER, total)) * error)
-    return [RatioTest(*map(float, one)) for one in zip(p, low, high, least, strict=True)]
+    p = 2 * t_tail(abs(difference) / (error or _TINY), freedom)
+    half = t_quantile(0.025, freedom) * error
+    least = (t_quantile(alpha / 2, freedom) + t_quantile(1 - POWER, freedom)) * error
+    return RatioTest(p, _exp(difference - half), _exp(difference + half), _exp(least))
+
+
+def _exp(value: float) -> float:
+    """The exponential; infinite where it is beyond all numbers."""
+    return math.exp(value) if value < _LARGEST_EXPONENT else math.inf
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -142,35 +138,34 @@ def _squares(values: Sequence[float]) -> float:
     return sum((value - mean) ** 2 for value in values)
 
 
-def _prior(spread: FloatArray, freedom: FloatArray) -> tuple[float, float]:
+def _prior(found: Sequence[_Difference]) -> tuple[float, float]:
     """The variance that all comparisons tell of one, and for how many repeats that counts.
 
     Fitted by the moments of the variances' logarithms (Smyth, section 6.2).
     """
-    import numpy as np
-    from scipy import special
-
-    known = spread > _LEAST_SHARE * np.median(spread)
-    if np.count_nonzero(known) < _LEAST_SPREADS:
+    least = _LEAST_SHARE * statistics.median(one.spread for one in found)
+    known = [one for one in found if one.spread > least]
+    if len(known) < _LEAST_SPREADS:
         return 0.0, 0.0
-    half = freedom[known] / 2
-    logs = np.log(spread[known]) - special.digamma(half) + np.log(half)
-    beyond = float(logs.var(ddof=1) - special.polygamma(1, half).mean())
+    halves = [one.freedom / 2 for one in known]
+    logs = [
+        math.log(one.spread) - digamma(half) + math.log(half)
+        for one, half in zip(known, halves, strict=True)
+    ]
+    beyond = statistics.variance(logs) - statistics.fmean(map(trigamma, halves))
     if beyond <= 0:
         # They differ by no more than chance has it: all are one.
-        return float(np.exp(logs.mean())), _NORMAL
+        return math.exp(statistics.fmean(logs)), _NORMAL
     own = _inverse_trigamma(beyond)
-    return float(np.exp(logs.mean() + special.digamma(own) - np.log(own))), 2 * own
+    return math.exp(statistics.fmean(logs) + digamma(own) - math.log(own)), 2 * own
 
 
 def _inverse_trigamma(value: float) -> float:
     """The y whose trigamma is the value: Newton's steps (Smyth, appendix)."""
-    from scipy import special
-
     y = 0.5 + 1 / value
     for _ in range(50):
-        trigamma = float(special.polygamma(1, y))
-        step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, y))
+        found = trigamma(y)
+        step = found * (1 - found / value) / tetragamma(y)
         y += step
         if -step / y < 1e-8:
             break

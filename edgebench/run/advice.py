@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from edgebench.distributions import fisher_tail
 from edgebench.extras import need
 from edgebench.records import TrialRecord
 from edgebench.results.advice_file import TriedRemedy, keep_advice
@@ -65,7 +66,7 @@ def find_advice(request: AdviceRequest, options: SweepOptions, progress: Progres
     planner = AdvicePlanner(candidates, pace, budget_s, scenario.seed, clock)
     every = [point for one in candidates for point in (one.unlimited, one.limited)]
     # All that is lacking at once, and before the trials rather than after them.
-    need("scipy", *libraries(limited.settings))
+    need(*libraries(limited.settings))
     folder = run_sweep(scenario, options, progress, planner, every).folder
     found = _Reader(planner, candidates, untried).advice(folder, limited)
     if found.finished:
@@ -173,11 +174,7 @@ def _fits_more_often(finished: int, plain: Sequence[bool]) -> bool:
 
     Fisher's exact test, one-sided, at 10 %.
     """
-    import numpy as np
-    from scipy.stats import fisher_exact
-
-    table = np.array([[finished, 0], [sum(plain), len(plain) - sum(plain)]])
-    return bool(fisher_exact(table, alternative="greater").pvalue < _LUCK)
+    return fisher_tail(finished, finished, sum(plain), len(plain)) < _LUCK
 
 
 def _is_one(tried: TriedRemedy) -> bool:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from edgebench.distributions import t_quantile
 from edgebench.records import TrialRecord
 from edgebench.run.advice_candidates import PLAIN, Candidate
 from edgebench.run.pace import Pace, median_pace
@@ -36,10 +37,8 @@ def paired_ratio(logs: Sequence[float], confidence: float) -> PairedRatio | None
         return None
     middle, half = statistics.fmean(logs), math.inf
     if len(logs) > 1:
-        from scipy.stats import t
-
         error = statistics.stdev(logs) / math.sqrt(len(logs))
-        half = float(t.ppf((1 + confidence) / 2, len(logs) - 1)) * error
+        half = t_quantile((1 - confidence) / 2, len(logs) - 1) * error
     # A half width beyond all numbers has no exponential.
     low, high = (0.0, math.inf) if half > 50 else (math.exp(middle - half), math.exp(middle + half))
     return PairedRatio(math.exp(middle), low, high, len(logs))
