@@ -1,7 +1,7 @@
 """What is left unexplained between two strategies' figures, of finished sweeps with strategies.
 
 Of each sweep a table of rests and, of the points in ``SHOWN``, the ledgers themselves;
-docs/explanation/why-numbers-differ.md has both.
+docs/explanation/why-numbers-differ.md has the largest rests and one point's ledgers.
 """
 
 from __future__ import annotations

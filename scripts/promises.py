@@ -17,8 +17,9 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "explanation" / "promises.md"
 HEAD = """# Promises and their tests
 
-Each promise is proved by the tests named beside it. `python scripts/promises.py` makes this
-page from the tests. What is not promised is in [Trust](trust.md).
+Each promise is proved by tests of the files beside it, which are marked with its words.
+`python scripts/promises.py` makes this page from the tests. What is not promised is in
+[Trust](trust.md).
 """
 #: Folder below tests/ → its heading; promises of other folders come last.
 HEADINGS = {
@@ -46,9 +47,10 @@ def promises_in(file: Path) -> Iterator[tuple[str, str]]:
                 yield sentence, getattr(node, "name", "")
 
 
-def rows_of(tests: Path) -> dict[str, dict[str, dict[str, list[str]]]]:
-    """Heading → promise → file → its tests, in the order of the files."""
-    found: dict[str, dict[str, dict[str, list[str]]]] = {}
+def rows_of(tests: Path) -> dict[str, dict[str, list[str]]]:
+    """Heading → promise → the files of its tests; a promise stands where it is found first."""
+    found: dict[str, dict[str, list[str]]] = {}
+    headings: dict[str, str] = {}
     order = list(HEADINGS)
 
     def place(file: Path) -> tuple[int, str]:
@@ -56,21 +58,36 @@ def rows_of(tests: Path) -> dict[str, dict[str, dict[str, list[str]]]]:
         return order.index(folder) if folder in order else len(order), str(file)
 
     for file in sorted(tests.rglob("test_*.py"), key=place):
-        heading = HEADINGS.get(file.relative_to(tests).parts[0], "Answers")
-        for sentence, name in promises_in(file):
-            by_file = found.setdefault(heading, {}).setdefault(sentence, {})
-            by_file.setdefault(str(file.relative_to(ROOT)), []).append(name)
+        own = HEADINGS.get(file.relative_to(tests).parts[0], "Answers")
+        for sentence, _ in promises_in(file):
+            heading = headings.setdefault(sentence, own)
+            files = found.setdefault(heading, {}).setdefault(sentence, [])
+            name = str(file.relative_to(ROOT))
+            if name not in files:
+                files.append(name)
     return found
+
+
+def merged(promises: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Promises of one file with the same words before a colon are one: their ends in a row."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for sentence, files in promises.items():
+        start, colon, end = sentence.partition(": ")
+        key = (start, *files) if colon else (sentence, *files)
+        groups.setdefault(key, []).append(end)
+    return {
+        (f"{start}: {'; '.join(end.rstrip('.') for end in ends)}." if any(ends) else start): files
+        for (start, *files), ends in groups.items()
+    }
 
 
 def render_page(tests: Path) -> str:
     """The whole page."""
     lines = [HEAD]
     for heading, promises in rows_of(tests).items():
-        lines += [f"## {heading}", "", "| promise | proved by |", "| --- | --- |"]
-        for sentence, files in promises.items():
-            proofs = (f"`{file}`: {', '.join(names)}" for file, names in files.items())
-            lines.append(f"| {sentence} | {'; '.join(proofs)} |")
+        lines += [f"## {heading}", "", "| promise | proved in |", "| --- | --- |"]
+        for sentence, files in merged(promises).items():
+            lines.append(f"| {sentence} | {', '.join(f'`{file}`' for file in files)} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from statistics import median
 from typing import Any
 
-from observer.effect_table import rate_ratio, ratios, seconds_of
-from pairing import interval
+from observer.effect_table import rate_ratio
 
 from claims.kept import MIB, figures
 from claims.texts import Claim, says, table
@@ -18,11 +16,15 @@ HERE, V2, OLDER = "observer_kernel", "observer_kernel_v2_6.12", "observer_kernel
 WATCHED = ("observer_effect_rounds", "observer_effect_alexnet")
 #: Files of version 1 that have a row of their own.
 NAMED = ("nothing", "memory.stat all the time", "memory.numa_stat all the time")
+#: Those of version 2, before statistics were split by controller, that flush them.
+FLUSHING = (
+    "nothing",
+    *(
+        f"{name} all the time"
+        for name in ("memory.stat", "memory.numa_stat", "cpu.stat", "io.stat")
+    ),
+)
 TITLES = {WATCHED[0]: "the program like a network", WATCHED[1]: "AlexNet, five rounds"}
-FLAT = {
-    "observer_effect_flat": "memory filled and read, no disk",
-    "observer_effect_flat_alexnet": "AlexNet, each round loaded from a cold disk",
-}
 
 Row = dict[str, Any]
 
@@ -34,32 +36,35 @@ def claims() -> Iterator[Claim]:
     yield table("| read meanwhile |", killed(row for row in files if row["what"] in NAMED))
     others = [row for row in files if row["what"] not in NAMED]
     yield says(
-        "`memory.oom_control`, {} files, together: killed in {} of {} tries",
+        "While one of {} other files of the cgroup was read, such as `memory.usage_in_bytes`: {} of {}.",
         len(others),
         sum(row["killed"] for row in others),
         sum(row["tries"] for row in others),
     )
     emulated = rows(V2, "files")
     yield says("in an emulated machine, of {} tries each", tries(emulated))
-    yield table("| read on version 2 meanwhile |", killed(emulated, code))
-    yield from _one_kill()
+    flushing = [row for row in emulated if row["what"] in FLUSHING]
+    yield table("| read on version 2 meanwhile |", killed(flushing))
+    others = [row for row in emulated if row["what"] not in FLUSHING]
+    yield says(
+        "While one of {} other files was read: {} of {}.",
+        *(len(others), sum(row["killed"] for row in others), sum(row["tries"] for row in others)),
+    )
+    (kill,) = rows(HERE, "lists")
+    yield says("one such kill, {} attempts at", kill["events"]["attempts at reclaim"])
     kinds = [
         [f"{kernel}, {row['what']}", count(row)]
         for kernel, name in (("6.18", HERE), ("6.12, emulated", V2), ("6.1, emulated", OLDER))
         for row in rows(name, "kinds")
     ]
     yield table("| kernel, kind of lists |", kinds)
-    yield table("| in the group |", killed(rows(HERE, "pages"), str))
     yield table("| how often |", killed(rows(HERE, "interval")))
     yield table("| read in 8 rounds |", killed(rows(HERE, "rounds")))
     yield table("| limit | killed |", killed(rows(HERE, "limits"), lambda what: what[6:]))
-    yield table("| setting |", killed(rows(HERE, "settings"), str))
+    assert all(row["killed"] >= row["tries"] / 2 for row in rows(HERE, "settings"))
     yield table("| workload, limit |", [row for name in WATCHED for row in watched(name)])
-    yield table("| flat limit |", flat())
-    yield table(
-        "| reader |",
-        [[code(row["what"]), f"{100 * row['core_share']:.2f} %"] for row in rows(HERE, "cost")],
-    )
+    (cost,) = (row for row in rows(HERE, "cost") if row["what"] == "memory.stat every 10 ms")
+    yield says("that reads every 10 ms takes {} % of one core", f"{100 * cost['core_share']:.2f}")
 
 
 def rows(name: str, section: str) -> list[Row]:
@@ -90,22 +95,6 @@ def killed(of: Iterable[Row], named: Callable[[str], str] = code) -> list[list[s
     return [[named(row["what"]), count(row)] for row in of]
 
 
-def _one_kill() -> Iterator[Claim]:
-    (kill,) = rows(HERE, "lists")
-    lists, events = kill["printed"], kill["events"]
-    yield table(
-        "| at the kill |",
-        [
-            *(
-                [f"`{name}`", f"{lists[name] / MIB:.1f} MiB"]
-                for name in ("active_anon", "inactive_anon", "active_file", "inactive_file", "swap")
-            ),
-            *([what, number] for what, number in events.items() if what != "milliseconds"),
-            ["time of these attempts", f"{events['milliseconds']:.2f} ms"],
-        ],
-    )
-
-
 def watched(name: str) -> Iterator[list[str]]:
     """Each limit of a benchmark: killed unwatched, by default, with statistics; the ratio."""
     kept: list[Row] = figures(name)["rows"]
@@ -127,14 +116,3 @@ def killed_in_all(name: str, arm: str) -> tuple[int, int]:
     kept: list[Row] = figures(name)["rows"]
     each = [of_arm(kept, limit, arm) for limit in {row["limit_bytes"] for row in kept}]
     return sum(killed for killed, _ in each), sum(of for _, of in each)
-
-
-def flat() -> Iterator[list[str]]:
-    """Seconds under a wide limit, watched ÷ not, in pairs."""
-    for name, title in FLAT.items():
-        kept: list[Row] = figures(name)["rows"]
-        (limit,) = {row["limit_bytes"] for row in kept}
-        seconds = ratios(kept, limit, "default", seconds_of)
-        low, high = interval(seconds)
-        what = f"{title}, {limit / MIB:.0f} MiB, {len(seconds)} pairs"
-        yield [what, f"{median(seconds):.3f} ({low:.3f} to {high:.3f})"]

@@ -1,9 +1,9 @@
-"""docs/remedies.md: what searches of ``advise`` found, and all that they tried."""
+"""docs/remedies.md: what searches of ``advise`` found, and what each remedy bought."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from claims.kept import FIGURES, MIB, figures
@@ -21,7 +21,8 @@ _TITLES = {
     "swin_t": "Swin-T",
     "transformers:small-llama": "small Llama",
 }
-_ENDS = {"oom-killed": "killed", "timeout": "slower", "changed": "other results"}
+#: Ways to have weights that don't fit, in the order of the table.
+_WAYS = ("stream, mmap", "bulk, mmap", "bulk, copy", "linear, copy", "accelerate, disk_offload")
 _NOTHING = "–"
 
 
@@ -33,9 +34,8 @@ def claims() -> Iterator[Claim]:
     took = [one.get("search_s", one["total_s"]) for one in pressed]
     yield says("A search took {} to {} s", *(f"{end(took):.0f}" for end in (min, max)))
     yield says("{} of {} inferences and trainings got no", *_unadvised())
-    yield table("## Weights that don't fit", _ways())
-    tried = [_tried(name, found, one) for name, found in searches for one in found["tried"]]
-    yield table("## All that was tried", tried)
+    yield table("## What each bought", _bought([found for _, found in searches]))
+    yield table("(`benchmarks/stream_bound.py`)", _ways())
 
 
 def _searches() -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -72,12 +72,19 @@ def _found(name: str, found: Mapping[str, Any]) -> list[str]:
     return [*row, best["name"], ratio, _between(best), *often, free]
 
 
-def _tried(name: str, found: Mapping[str, Any], one: Mapping[str, Any]) -> list[str]:
-    known = one["end"] == "ok"
-    time = _number(one["ratio"]) if known else _ENDS.get(one["end"], "failed")
-    between = _between(one) if known else _NOTHING
-    limit = str(found["limit_bytes"] // MIB)
-    return [name, limit, one["name"], time, between, str(one["trials"])]
+def _bought(searches: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    """A row a remedy, from the one that bought most: tries, ratios, how many gave none."""
+    tries: dict[str, list[Mapping[str, Any]]] = {}
+    for one in (one for found in searches for one in found["tried"]):
+        tries.setdefault(one["name"], []).append(one)
+    rows = []
+    for name, ends in tries.items():
+        early = sum(one["end"] != "ok" for one in ends)
+        ratios = [one["ratio"] for one in ends if one["end"] == "ok" and one["ratio"]]
+        if ratios:
+            between = " to ".join(dict.fromkeys(f"{f(ratios):.2f}" for f in (min, max)))
+            rows.append((min(ratios), [f"`{name}`", str(len(ends)), between, str(early)]))
+    return [row for _, row in sorted(rows)]
 
 
 def _number(value: float | None) -> str:
@@ -90,11 +97,21 @@ def _between(one: Mapping[str, Any]) -> str:
 
 
 def _ways() -> Iterator[list[str]]:
-    """The rows of the benchmark of ``stream``."""
-    for row in (row for one in figures("stream_bound")["networks"].values() for row in one["rows"]):
-        share = "max" if row["share"] is None else f"{row['share']:.2f}"
-        slowdown, over = _number(row["slowdown"]), _number(row["over_bound"])
-        ends = row["outcomes"]
-        often = f"{ends.count('ok')} of {len(ends)}"
-        network = _TITLES.get(row["network"], row["network"])
-        yield [network, row["way"], share, slowdown, f"{row['bound']:.2f}", over, often]
+    """AlexNet's rows of the benchmark of ``stream``, a way a column."""
+    (own,) = (
+        one["rows"]
+        for one in figures("stream_bound")["networks"].values()
+        if one["rows"][0]["network"] == "alexnet"
+    )
+    for share in dict.fromkeys(row["share"] for row in own):
+        ways = {row["way"]: row for row in own if row["share"] == share}
+        (bound,) = {f"{row['bound']:.2f}" for row in ways.values()}
+        cells = (_slowdown(ways[way]) for way in _WAYS)
+        yield ["max" if share is None else f"{share:.2f}", bound, *cells]
+
+
+def _slowdown(way: Mapping[str, Any]) -> str:
+    """The slowdown, and how many of its trials were killed."""
+    ends = way["outcomes"]
+    killed = ends.count("oom-killed")
+    return _number(way["slowdown"]) + (f"; {killed} of {len(ends)} killed" if killed else "")
