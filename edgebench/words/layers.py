@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgebench.results.spread import SLIGHT
 from edgebench.text import as_sentence, joined_words
-from edgebench.units import format_duration, format_limit, format_size, times_as_long
+from edgebench.units import MIB, format_duration, format_limit, format_size, times_as_long
 from edgebench.words.doubts import collection_note, doubt_sentences
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ OVERLAPS = 1.01
 _ALONE, _TOGETHER = 0.4, 0.5
 #: The share from which the extra time is "nearly all" in one phase.
 _NEARLY_ALL = 0.9
+#: A limit to try is so much above one that killed.
+_MORE = 1.1
 _PHASES = {"load": "loading", "execute": "executing"}
 
 
@@ -119,16 +122,31 @@ def layer_shares_sentence(table: LayerCostTable, cost: PassCost | None) -> str:
 
     Each has a session of its own, so their memory and time are not those of the network.
     """
+    lost = _too_little_for_layers(table)
     if cost is None or not cost.surely_slower or cost.extra_s <= 0:
         worst = sorted(table.layers, key=lambda row: -row.share)[:3]
         most = joined_words(f"{layer_label(table, row)} ({row.share:.0%})" for row in worst)
-        return f"Layer by layer, without a limit, most time is in {most}."
+        return f"Layer by layer, without a limit, most time is in {most}{lost}."
     label = cost.at.label
     worst = sorted(table.layers, key=lambda row: -_extra_share(row, label))[:3]
     most = joined_words(
         f"{layer_label(table, row)} ({_extra_share(row, label):.0%})" for row in worst
     )
-    return f"Layer by layer, most of the extra time at {label} is in {most}."
+    return f"Layer by layer, most of the extra time at {label} is in {most}{lost}."
+
+
+def _too_little_for_layers(table: LayerCostTable) -> str:
+    """That a limit killed layers one by one, which need more than the whole; what to type."""
+    killed = [one for one in table.unfinished if "oom-killed" in one.outcomes]
+    if not killed:
+        return ""
+    where = joined_words(format_limit(one.label, one.limit_bytes) for one in killed)
+    words = f"; killed at {where}, where only the whole file may fit"
+    demand, widest = table.demand_bytes, max(one.limit_bytes or 0.0 for one in killed)
+    why = f", as layers with a session each need {format_size(demand)}" if demand else ""
+    size = math.ceil(max(demand or 0.0, widest * _MORE) / MIB)
+    swap = ", or --swap 2G," if table.settings.get("swap_kind") == "none" else ""
+    return f"{words}{why}: --memory {size}M{swap} lets them finish"
 
 
 def unlimited_sentence(table: LayerCostTable) -> str:
