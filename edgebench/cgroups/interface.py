@@ -127,8 +127,8 @@ class Cgroup(ABC):
         given; it stays. ``waits``: whether version 1 tries for a second to reclaim enough.
 
         Raises:
-            CgroupError: the kernel refused it: on version 1 where what is in use can't be reclaimed
-                down to it (version 2 kills instead).
+            CgroupError: the kernel refused it, as what is in use can't be reclaimed down to it: on
+                version 1, and on version 2 without ``waits`` (else that kills instead).
         """
         asked = Limits(memory_bytes, swap_bytes)
         self._write_memory(asked, waits=waits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from edgebench.cgroups.files import (
 )
 from edgebench.cgroups.interface import MEMORY_SIZES, Cgroup, HotFiles, Limits
 from edgebench.cgroups.removal import tree
+from edgebench.errors import CgroupError
 
 _STAT = "memory.stat"
 
@@ -78,6 +80,18 @@ _LOCAL_KILLS = CounterSource("memory", "memory.events.local", "oom_kill")
 _MARKS = {"memory.peak": "peak_bytes", "memory.swap.peak": "swap_peak_bytes"}
 
 
+def reclaim(file: Path, size_bytes: int) -> bool:
+    """Have the kernel reclaim so much of a cgroup; False if it did less.
+
+    Where we may not write to the file, it is as if there were none.
+    """
+    try:
+        file.write_text(str(size_bytes))
+    except OSError as error:
+        return error.errno != errno.EAGAIN
+    return True
+
+
 class V2Cgroup(Cgroup):
     """A cgroup on version 2: one folder with all controllers' files."""
 
@@ -111,7 +125,21 @@ class V2Cgroup(Cgroup):
             check_cores(limits.cores)
 
     def _write_memory(self, limits: Limits, *, waits: bool) -> None:
-        put(self._files, LIMITS[_MEMORY].attribute, limits.memory_bytes)
+        """A limit below what is used kills if the kernel can't reclaim at once.
+
+        So without ``waits`` the memory is reclaimed first, as far as this kernel can (Linux 5.19);
+        where it could not, nothing is written, and the error is the same as on version 1.
+        """
+        size, file = limits.memory_bytes, self.path / "memory.reclaim"
+        if not waits and size is not None and file.exists():
+            over = self._used() - size
+            if over > 0 and not reclaim(file, over) and self._used() > size:
+                cause = OSError(errno.EBUSY, "busy")
+                raise CgroupError("the kernel could not reclaim enough", where=str(file)) from cause
+        put(self._files, LIMITS[_MEMORY].attribute, size)
+
+    def _used(self) -> int:
+        return int((self.path / "memory.current").read_text())
 
     def read_limits(self, asked: Limits) -> Limits:
         """The limits but those of disks, as the kernel has them now."""

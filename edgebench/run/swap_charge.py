@@ -140,7 +140,7 @@ class SwapCharge:
         except CgroupError as error:
             if not is_busy(error):
                 raise
-            # Version 1 could not reclaim so much at once: what it did is a step, more follow.
+            # The kernel could not reclaim so much at once: what it did is a step, more follow.
             self._refused += 1
             return False
         self._refused = 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgebench.cgroups import v1, v2
-from edgebench.cgroups.files import PAGE
+from edgebench.cgroups.files import PAGE, is_busy
 from edgebench.cgroups.interface import Limits
 from edgebench.errors import CgroupError
 
@@ -199,6 +199,36 @@ def test_version_1_does_not_repeat_another_refusal(
     monkeypatch.setattr(v1.time, "sleep", lambda _: pytest.fail("waited"))
     with pytest.raises(CgroupError):
         cgroup.move_memory_limit(32 * MIB, None)
+
+
+@pytest.mark.parametrize("reclaims", [True, False])
+def test_version_2_lowers_a_limit_only_to_what_it_could_reclaim(
+    files: Files, monkeypatch: pytest.MonkeyPatch, reclaims: bool
+) -> None:
+    """A limit below what is used would kill: without waiting it is refused as on version 1."""
+    folder = files({**V2_FILES, "memory.reclaim": "", "memory.current": f"{40 * MIB}\n"})
+    cgroup, asked = v2.V2Cgroup(folder, lambda: None), list[int]()
+
+    def reclaim(file: Path, size_bytes: int) -> bool:
+        asked.append(size_bytes)
+        if reclaims:
+            (folder / "memory.current").write_text(f"{32 * MIB}\n")
+        return reclaims
+
+    monkeypatch.setattr(v2, "reclaim", reclaim)
+    if reclaims:
+        assert cgroup.move_memory_limit(32 * MIB, None, waits=False) == 32 * MIB
+    else:
+        before = text(folder, "memory.max")
+        with pytest.raises(CgroupError) as refused:
+            cgroup.move_memory_limit(32 * MIB, None, waits=False)
+        assert is_busy(refused.value)
+        assert text(folder, "memory.max") == before
+    assert asked == [8 * MIB]
+    # What is not above it needs no room; nor does a walk, which waits for the kernel.
+    assert cgroup.move_memory_limit(64 * MIB, None, waits=False) == 64 * MIB
+    assert cgroup.move_memory_limit(16 * MIB, None) == 16 * MIB
+    assert asked == [8 * MIB]
 
 
 @pytest.mark.parametrize("version", [1, 2])
