@@ -138,6 +138,10 @@ PAGES: dict[str, tuple[str, ...]] = {
             "about 6.16",
         ),
     ),
+    "docs/reference/results.md": (
+        *("less than 5 s", "within some 50 ms", "1 ms or more", "1 MiB or more", "grew by 1 MiB"),
+        *("ran 0.1 s after", "within 0.1 s"),
+    ),
     "docs/reference/scenarios.md": (
         "at 80 % and 60 % of what",
         "30 minutes at the most",

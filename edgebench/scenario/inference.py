@@ -62,6 +62,52 @@ class InferenceWorkload(TomlTable):
     """Networks loaded and executed layer by layer, or as a whole.
 
     Of an engine's options, None leaves it as the engine has it.
+
+    Args:
+        kind: ``inference``, ``command``, ``convolution`` or ``training``.
+        network: a name, or another model reference: ``package.module:function``, a file ``.pt2``,
+            ``.onnx``, ``.tflite``, ``.keras``. Default: ``network`` or ``pipeline``.
+        pipeline: networks of one trial, in this order. Default: ``pipeline`` or ``network``.
+        input: type, shape and values of what the network takes, a text or a table; not with
+            ``image``. Default: as the model says, or one image.
+        prompt: tokens that a language model is given first. Default: 128.
+        new_tokens: tokens that it generates, from 2; not with ``schedule`` or ``input``. Default:
+            one forward pass.
+        engine: what executes it. Default: all that can.
+        arena: ONNX Runtime's memory arena. Default: true.
+        memory_pattern: ONNX Runtime plans the memory of activations ahead. Default: true.
+        optimization: ONNX Runtime's graph optimizations. Default: ``"all"``.
+        prepacking: ONNX Runtime keeps copies of weights in the layout of its kernels. Default:
+            true.
+        xnnpack: LiteRT computes with XNNPACK. Default: true.
+        onednn: TensorFlow's operators use oneDNN. Default: true.
+        xla: TensorFlow compiles the network with XLA, in its first execution. Default: false.
+        malloc_trim: PyTorch: free pages of the heap are given back after each round, within its
+            time (malloc_trim(3)). Default: false.
+        accelerator: where PyTorch computes; not with ``new_tokens`` or the schedules ``stream`` and
+            ``admission``. Default: ``"none"``.
+        interop_threads: PyTorch: threads for operators that run beside each other. Default:
+            PyTorch's choice.
+        huge_pages: false: the process gets no transparent huge pages (prctl(2)). Default: as the
+            kernel gives them.
+        precision: PyTorch: type of weights, input and activations; ``int8``: weights of linear
+            layers. Not with ``loader = "mmap"`` or the schedule ``stream``. Default: as in the
+            files.
+        page_advice: what the kernel is told of weights at the borders of layers (madvise(2)); with
+            ``loader = "mmap"`` and ``schedule = "bulk"`` alone. Default: nothing.
+        schedule: when layers are loaded and executed, see below. Default:
+            ``"linear"``; of files ``"whole"``.
+        loader: how weights get into memory, see below. Default: ``"copy"``; of a TFLite file
+            ``"mmap"``.
+        batch: images per execution.
+        image: side of the input in pixels. Default: the network's own.
+        rounds: rounds in a trial; each loads all layers again.
+        warm: executions after the first, in the schedules ``bulk`` and ``whole``.
+        threads: the engine's threads. Default: the engine's choice.
+        workers: workers of the schedules ``partial`` and ``admission``.
+        page_cache: ``cold``: weights are evicted before each round.
+        gc: ``frozen``: Python collects garbage between rounds, not in them.
+        checkpoint: network → file (``.safetensors``, ``.pt``), in place of random weights.
     """
 
     kind: Annotated[str, one_of("workload kind", KINDS)] = key(..., '"inference"')

@@ -45,7 +45,14 @@ _LEAST_ACCELERATOR_BYTES = 2 * MIB
 
 
 class MemoryRange(TomlTable):
-    """Limits from one to another, all sizes or all shares: ``{from = "100%", to = "25%", …}``."""
+    """Limits from one to another, all sizes or all shares: ``{from = "100%", to = "25%", …}``.
+
+    Args:
+        from: size or share.
+        to: size or share.
+        steps: number of limits, 2 to 100, both ends included.
+        spacing: ``log``: equal ratios; ``linear``: equal differences.
+    """
 
     start: LimitLabel = key(..., '"100%"', alias="from")
     stop: LimitLabel = key(..., '"25%"', alias="to")
@@ -125,7 +132,12 @@ def _no_swap_in_words(value: Any) -> Any:
 
 
 class SwapKeys(TomlTable):
-    """Which swap a trial may use; several kinds are an axis."""
+    """Which swap a trial may use; several kinds are an axis.
+
+    Args:
+        kind: ``none``, ``file``, ``zram``, or ``system`` (what the machine has).
+        size: of ``file`` and ``zram``.
+    """
 
     kind: Axis[
         Annotated[str, one_of("swap kind", SWAP_KINDS), BeforeValidator(_no_swap_in_words)]
@@ -207,6 +219,26 @@ class LimitAxes(TomlTable):
     """Memory, swap, storage and CPU limits; every combination is tried.
 
     A board sets those of them that are not given.
+
+    Args:
+        board: boards to emulate, by name or file; a board sets what of ``memory``, ``swap``,
+            ``storage`` and ``cores`` is not given.
+        memory: sizes and shares, or a range; ``max`` is always added.
+        swap: a size (a temporary swap file), ``"none"``, ``"system"``, or a table. Default:
+            ``"none"``.
+        cores: processor cores that the trial may use. Default: all.
+        cpu_quota: CPU time in cores.
+        storage: ``"as-is"``, a kind of storage, or a table of speeds that swap and weights are held
+            to.
+        accelerator_memory: most of an accelerator's memory that torch's allocator may take.
+            Default: ``"max"``.
+        memory_high: sizes and shares from which on the kernel throttles and reclaims
+            (``memory.high``; refused on cgroup version 1); not with a walk. Default: ``"max"``.
+        plan: every limit ``repeats`` times, or a walk.
+        target: a walk ends when it knows to this share of the limit, 0.002 to 0.5, where slowdown
+            changes most. Default: 0.02.
+        starts: limits where fresh trials beside a walk measure the start; ``["max"]``: none.
+            Default: all of ``memory``.
     """
 
     board: Axis[BoardName] | None = key(

@@ -63,7 +63,14 @@ _LEAST_DUMP = 1 << 20
 
 
 class BackgroundKeys(TomlTable):
-    """A background load that takes and frees memory; how often the system's memory is read."""
+    """A background load that takes and frees memory; how often the system's memory is read.
+
+    Args:
+        background: another process allocates and frees up to so much memory, at random. Default:
+            ``"none"``.
+        system_memory: how often a separate process reads the whole system's memory (total − free −
+            buffers − cached). Default: not read.
+    """
 
     background: Axis[
         Annotated[Size, WrapValidator(lambda value, size: 0 if value == "none" else size(value))]
@@ -84,6 +91,14 @@ class SamplerKeys(TomlTable):
     """How often the cgroup's accounting is read from outside, and whether sensors are.
 
     With an interval it is always read so often; without one every millisecond while it changes.
+
+    Args:
+        interval: between readings of usage, swap and CPU. Default: ``"1ms"``; up to ``"5ms"`` while
+            they stay the same, if the kernel has exact peaks.
+        stat_interval: between readings of ``memory.stat``; given, each limited point gets a
+            separate trial that reads it. Default: ``"10ms"`` without a limit (``"50ms"`` while
+            usage stays the same); not read under one.
+        sensors: the machine's sensors are read, where there are any.
     """
 
     interval_s: Annotated[Seconds, Field(ge=0.0001, le=60)] | None = key(
@@ -103,7 +118,15 @@ class SamplerKeys(TomlTable):
 
 
 class MemoryKeys(TomlTable):
-    """Which memory strategies run beside those that always do; each has its own trials."""
+    """Which memory strategies run beside those that always do; each has its own trials.
+
+    Args:
+        strategies: ``process``, ``torch``, ``tensorflow``, ``categories``, ``operators``,
+            ``cores``, ``statistics``, ``tcmalloc``, ``memray``, ``massif``. Default: ``[]``.
+        timeout: of these trials alone: a profiler may take many times as long.
+        dump_every: ``tcmalloc`` dumps the heap each time so much, at least ``1M``, was allocated or
+            freed. Default: ``"32M"``.
+    """
 
     strategies: Axis[Annotated[str, one_of("strategy", lambda: tuple(with_own_trial()))]] = key(
         (), '["process", "torch"]'
@@ -115,7 +138,17 @@ class MemoryKeys(TomlTable):
 
 
 class Scenario(TomlTable):
-    """What one file says; attributes carry their unit (``timeout_s``) where the key has none."""
+    """What one file says; attributes carry their unit (``timeout_s``) where the key has none.
+
+    Args:
+        schema: version of this format.
+        name: ``a-z``, ``0-9`` and ``-``, at most 64; part of the results folder's name.
+        description: a text.
+        seed: 0 to 2³²−1: of random weights, inputs and the order of trials.
+        repeats: trials of each point.
+        timeout: of one trial; one that takes longer is stopped, which is a result. Default:
+            ``"10m"``.
+    """
 
     schema_version: int = key(..., "1", alias="schema")
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")] = key(..., '"my-board"')

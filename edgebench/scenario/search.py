@@ -20,7 +20,13 @@ WorkloadT = TypeVar("WorkloadT", bound=BaseModel)
 
 
 class Range(TomlTable):
-    """Any number between two; a whole one if both are whole."""
+    """Any number between two; a whole one if both are whole.
+
+    Args:
+        low: smallest number; with a whole ``low`` and ``high``, whole numbers are drawn.
+        high: largest number.
+        scale: ``log``: each order of magnitude is equally likely.
+    """
 
     low: int | float = key(..., "0.0001")
     high: int | float = key(..., "0.1")
@@ -46,7 +52,11 @@ class Range(TomlTable):
 
 
 class Choices(TomlTable):
-    """One of these values, each as likely as any other."""
+    """One of these values, each as likely as any other.
+
+    Args:
+        choices: values, each as likely as any other.
+    """
 
     choices: tuple[Any, ...] = key(..., '["sgd", "adam"]')
 
@@ -75,7 +85,12 @@ Drawn = Annotated[
 
 
 class Search(TomlTable):
-    """So many random draws of these settings; each draw's settings are points like any other."""
+    """So many random draws of these settings; each draw's settings are points like any other.
+
+    Args:
+        draws: number of draws.
+        axes: key of the workload → its range, or its choices.
+    """
 
     draws: Annotated[Count, Field(le=10_000)] = key(..., "11")
     axes: Annotated[dict[str, Drawn], Field(min_length=1)] = key(

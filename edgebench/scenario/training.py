@@ -70,7 +70,43 @@ EXAMPLES = 256
 
 
 class TrainingWorkload(TomlTable):
-    """Networks trained step by step: each step's data, forward, backward and update."""
+    """Networks trained step by step: each step's data, forward, backward and update.
+
+    Args:
+        kind: ``training``.
+        framework: ``tensorflow`` trains ``basic_cnn`` and ``alexnet`` alone.
+        compiled: TensorFlow compiles a step into one graph; its phases can't be told apart.
+        network: ``mlp``, ``basic_cnn``, ``lstm``, a network known for inference, or your own
+            (``"file.py:Net"``).
+        depth: hidden layers of ``mlp``, layers of ``lstm``.
+        width: nodes of each of them.
+        activation: of ``mlp``.
+        optimizer: ``momentum`` is 0.9.
+        learning_rate: above 0.
+        batch: images per step.
+        accumulation: equal parts of a step's batch (gradient accumulation).
+        precision: of parameters, gradients and activations.
+        trained: ``all``, ``none``, ``last``, ``layers 40%`` or ``filters 40%``.
+        start: ``scratch``, or a checkpoint's file.
+        checkpointing: activations are recomputed in the backward pass (gradient checkpointing).
+        loss: a function of your own, as ``"file.py:function"``. Default: cross-entropy.
+        data: a data set, or a function of your own.
+        shape: channels x height x width of ``data = "synthetic"``.
+        steps: updates; ``steps`` or ``epochs``. Default: 10.
+        epochs: passes through the data; ``epochs`` or ``steps``.
+        image: side in pixels to which images are scaled up. Default: the data's own.
+        classes: of synthetic data.
+        examples: training images of synthetic data. Default: 256, or a larger batch.
+        data_folder: where data sets' files are.
+        threads: torch's threads. Default: torch's choice.
+        gc: as of inference, between steps.
+        malloc_trim: as of inference, after each step. Default: false.
+        accelerator: as of inference; not with single filters. Default: ``"none"``.
+        interop_threads: as of inference. Default: PyTorch's choice.
+        huge_pages: as of inference. Default: as the kernel gives them.
+        per_layer: times and peaks are measured for each layer.
+        evaluate: accuracy on the test part is measured at the end.
+    """
 
     kind: Annotated[str, one_of("workload kind", KINDS)] = key(..., '"training"')
     framework: Axis[Annotated[str, one_of("framework", FRAMEWORKS)]] = key(

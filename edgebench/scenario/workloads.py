@@ -125,7 +125,25 @@ def _variables(env: dict[str, str]) -> dict[str, str]:
 
 
 class CommandWorkload(TomlTable):
-    """Any program. No shell is involved."""
+    """Any program. No shell is involved.
+
+    Args:
+        kind: ``command``.
+        command: program and arguments; no shell interprets them.
+        cwd: its working folder. Default: where edgebench was called.
+        env: environment variables, added to yours.
+        stop_after: a program that never ends is stopped then, and counts as finished. Default: it
+            ends by itself.
+        throughput: its lines of output per second are recorded.
+        throughput_pattern: regular expression with one group: a rate that it prints, in the first
+            1000 characters of a line. The median is recorded.
+        throughput_json: path to a rate in JSON that it prints: names and places in lists between
+            dots, ``*`` for every entry. The median is recorded; not with ``throughput_pattern``.
+        unit: what a throughput counts, a word or two. Default: ``lines`` where lines are counted.
+        files: files and folders that are evicted from the page cache before each trial, besides
+            those it names or was seen to use.
+        reset: a command run before each trial, outside the limit.
+    """
 
     kind: Annotated[str, one_of("workload kind", KINDS)] = key(..., '"command"')
     command: Annotated[tuple[str, ...], BeforeValidator(_words)] = key(
@@ -173,7 +191,21 @@ class CommandWorkload(TomlTable):
 
 
 class ConvolutionWorkload(TomlTable):
-    """The same convolution again and again: what an image costs, by kernel and batch."""
+    """The same convolution again and again: what an image costs, by kernel and batch.
+
+    Args:
+        kind: ``convolution``.
+        kernel: side of the kernel in pixels, at most ``image``.
+        stack: convolutions in a row.
+        batch: images per pass.
+        backward: whether gradients are computed too.
+        channels: input channels, and as many output channels.
+        image: side of the input in pixels.
+        warm: first passes, left out of all tables.
+        passes: passes that are measured.
+        threads: torch's threads. Default: torch's choice.
+        gc: as of inference.
+    """
 
     kind: Annotated[str, one_of("workload kind", KINDS)] = key(..., '"convolution"')
     kernel: Axis[Annotated[int, Field(ge=1, le=255)]] = key(..., "[1, 3, 5]")

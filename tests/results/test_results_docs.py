@@ -3,53 +3,68 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
-from edgebench.records import (
-    AcceleratorReport,
-    EnergyReport,
-    FilesReport,
-    GrowthReport,
-    KillReport,
-    LeftFile,
-    LimitSetting,
-    OutsideReport,
-    PhaseSum,
-    RoundCounts,
-    SamplerReport,
-    SensorReport,
-    StorageReport,
-    SwapRamReport,
-    TrialRecord,
-    WalkReport,
-    Watching,
-    WorkingSet,
+import msgspec
+import pytest
+
+from edgebench import record_parts
+from edgebench.records import TrialRecord
+from edgebench.results.columns import PARTS
+from edgebench.results.frames import (
+    CARRIED,
+    LIMITS,
+    PHASE_COLUMNS,
+    SETTINGS,
+    TRIAL_COLUMNS,
 )
-from edgebench.results.frames import PHASE_COLUMNS, TRIAL_COLUMNS
 from edgebench.results.layer_frames import LAYER_COLUMNS, NETWORK_COLUMNS
 
-TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_text()
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "reference" / "results.md").read_text()
+REFERENCE = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
 
 
-#: What a record is made of; what has a table of its own on the page.
-KINDS = (
-    *(TrialRecord, LimitSetting, SamplerReport, Watching, PhaseSum, KillReport, RoundCounts),
-    *(EnergyReport, SensorReport, AcceleratorReport, WorkingSet),
-    *(OutsideReport, LeftFile, GrowthReport),
-)
-OTHERS = (StorageReport, WalkReport, FilesReport, SwapRamReport)
+def test_the_tables_are_made_from_the_code():
+    """The pages of reference are what scripts/reference.py writes."""
+    for page in REFERENCE["PAGES"]:
+        assert page.read_text() == REFERENCE["filled"](page.read_text()), (
+            "python scripts/reference.py"
+        )
 
 
-def test_every_key_has_a_row_and_every_row_is_of_a_key():
-    """A key has type, meaning and when it is missing; the page names no key that no record has."""
-    rows = dict(re.findall(r"^\| `([a-z_]+)` \| \w+ \| [^|]+ \| ([^|]+) \|$", TEXT, re.MULTILINE))
-    assert {name for kind in KINDS for name in kind.__struct_fields__} - set(rows) == set()
-    start, end = TEXT.index("## A record"), TEXT.index("## Frames")
-    named = set(re.findall(r"^\| `([a-z_]+)` \|", TEXT[start:end], re.MULTILINE))
-    assert named == {name for kind in (*KINDS, *OTHERS) for name in kind.__struct_fields__}
+def test_every_part_of_a_record_has_a_table():
+    """A new report is on the page, with all its keys."""
+    parts = {
+        name
+        for name, one in vars(record_parts).items()
+        if isinstance(one, type) and issubclass(one, msgspec.Struct) and one is not msgspec.Struct
+    }
+    assert set(re.findall("<!-- keys of ([A-Za-z]+):", TEXT)) == {*parts, TrialRecord.__name__}
+
+
+def test_a_field_without_an_entry_is_refused():
+    """Each field is described in its class, and nothing else is."""
+
+    class Undescribed(msgspec.Struct):
+        """A report.
+
+        Args:
+            told: is there.
+            gone: is not.
+        """
+
+        told: int
+        forgotten: int
+
+    with pytest.raises(ValueError, match=r"Undescribed: forgotten, gone"):
+        list(REFERENCE["record_table"](Undescribed))
 
 
 def test_every_column_is_explained():
-    """No frame has a column that the page doesn't name."""
-    columns = {*TRIAL_COLUMNS, *PHASE_COLUMNS, *LAYER_COLUMNS, *NETWORK_COLUMNS}
+    """No frame has a column that the page doesn't name, alone or by the part of its name."""
+    derived = {*SETTINGS, *LIMITS, *CARRIED}
+    derived |= {f"{part}_{name}" for part, names in PARTS.items() for name in names}
+    columns = {*TRIAL_COLUMNS, *PHASE_COLUMNS, *LAYER_COLUMNS, *NETWORK_COLUMNS} - derived
     assert {name for name in columns if f"`{name}`" not in TEXT} == set()

@@ -48,7 +48,7 @@ INNER = (
     "accelerator_memory",
 )
 SEARCHED = ("search", "draws", "axes", "low", "high", "scale", "choices")
-ROWS = re.findall(r"^\| `([a-z_]+)` \| (.+?) \| (.+?) \| `(.+?)` \|", PAGE, re.MULTILINE)
+ROWS = re.findall(r"^\| `([a-z_]+)`(?: \*)? \| (.+?) \| (.+?) \| `(.+?)` \|", PAGE, re.MULTILINE)
 
 
 #: Options of engines: they go with a network in a file that the engine executes.

@@ -1,0 +1,526 @@
+"""What a trial's record consists of: its limits, phases, rounds and reports.
+
+Each field has a line in its class's docstring, from which ``scripts/reference.py`` makes the tables
+of ``docs/reference/results.md``. A value may be ``None``: it could not be measured.
+"""
+
+from __future__ import annotations
+
+import math
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from msgspec import Meta, Struct, field, structs
+
+from edgebench.boards.storage import AS_IS
+
+#: What fits a column of 64 bits; no byte or nanosecond of a real machine is beyond.
+LARGEST = 2**63 - 1
+
+Count = Annotated[int, Meta(ge=0, le=LARGEST)]
+#: A column of the table of trials that goes through floating point, which is exact so far.
+Turn = Annotated[int, Meta(ge=0, le=2**53)]
+Positive = Annotated[int, Meta(ge=1, le=LARGEST)]
+SignedCount = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
+#: The bound is just outside what fits 64 bits.
+Number = Annotated[float, Meta(ge=0, lt=2.0**63)]
+SignedNumber = Annotated[float, Meta(gt=-(2.0**63), lt=2.0**63)]
+#: A round's number; before the first it is -1.
+Round = Annotated[int, Meta(ge=-1, le=LARGEST)]
+
+
+def is_count(value: object) -> bool:
+    """An int that fits 64 bits; bool is excluded."""
+    return type(value) is int and -LARGEST <= value <= LARGEST
+
+
+def is_number(value: object) -> bool:
+    """A finite number of 64 bits."""
+    if isinstance(value, float):
+        return math.isfinite(value) and -LARGEST <= value <= LARGEST
+    return is_count(value)
+
+
+def field_kinds(struct: type[Struct]) -> dict[str, type]:
+    """Each field's type without its bounds and None: ``int``, ``str``, ``list`` or a report."""
+    return {one.name: _plain_kind(one.type) for one in structs.fields(struct)}
+
+
+def _plain_kind(kind: Any) -> type:
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(one for one in get_args(kind) if one is not type(None))
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    plain = get_origin(kind) or kind
+    return str if plain is Literal else plain
+
+
+class LimitSetting(Struct, frozen=True, gc=False):
+    """The limits a point asks for, before and after they were resolved.
+
+    Args:
+        label: as the scenario wrote it: ``max``, ``75%``, ``150M``.
+        memory_bytes: the limit. None: ``max``.
+        swap_kind: ``none``, ``file``, ``zram`` or ``system``.
+        swap_bytes: most swap it may use. None: not limited.
+        cores: how many cores it may run on. None: all.
+        cpu_quota: CPU time a second, in cores. None: not limited.
+        storage: ``as-is``, or the speeds that disks are held to, as ``read=90MB/s,read_iops=2000``;
+            with ``disk=ram`` on a disk in memory.
+        board: the board that these limits emulate. None: none.
+        accelerator_bytes: most of an accelerator's memory that torch's allocator may take. None:
+            not limited.
+        memory_high: from where on the kernel throttles, as the scenario wrote it. None: not
+            throttled.
+        memory_high_bytes: the same in bytes.
+    """
+
+    label: str = "max"
+    memory_bytes: Positive | None = None
+    swap_kind: str = "none"
+    swap_bytes: Count | None = None
+    cores: Positive | None = None
+    cpu_quota: Annotated[float, Meta(gt=0, lt=2.0**63)] | None = None
+    storage: str = AS_IS
+    board: str | None = None
+    accelerator_bytes: Positive | None = None
+    memory_high: str | None = None
+    memory_high_bytes: Positive | None = None
+
+
+#: Limits of memory that may be a share of demand: the bytes → the limit as the scenario wrote it.
+WRITTEN = {"memory_bytes": "label", "memory_high_bytes": "memory_high"}
+#: Limits that are told as they are, and their words in tables and figures.
+LIMIT_WORDS = {"cores": "{:g} cores", "cpu_quota": "{:g} CPUs", "memory_high": "high {}"}
+
+
+class PhaseSum(Struct, frozen=True, gc=False):
+    """One phase of one network in one round: the sum over its layers' spans.
+
+    Args:
+        round: from 0; -1 before the first round (``import``, ``init``).
+        network: None: the phase belongs to no network.
+        phase: ``import``, ``init``, ``load``, ``first``, ``execute``; ``prefill``, ``decode`` of
+            text generation; ``data``, ``forward``, ``backward``, ``step`` of training; ``round`` is
+            a whole round in elapsed time.
+        wall_s: busy time, summed; more than the elapsed time where a schedule overlaps layers.
+        cpu_s: of the whole process during the phase; overlapping layers count it twice.
+        peak_bytes: the kernel's highest peak in it. None: the kernel can't reset its mark.
+        major_faults: of the whole process during the phase.
+        passes: how often each layer ran: one warm execution takes ``wall_s / passes``.
+    """
+
+    round: Round
+    network: str | None
+    phase: str
+    wall_s: Number
+    cpu_s: Number | None = None
+    peak_bytes: Count | None = None
+    major_faults: Count | None = None
+    passes: Positive = 1
+
+
+class RoundCounts(Struct, frozen=True, gc=False):
+    """What one round read and wrote, counted at its borders by what flushes no statistics.
+
+    Args:
+        round: its number, as in ``phases``.
+        in_bytes: all that its process read from disks and from swap. None: the kernel has no
+            ``/proc/PID/io``.
+        swap_in_bytes: of it, from swap. None: swap and files share a disk, and other swap is in
+            use.
+        file_in_bytes: of it, from files. None: one of the two above is.
+        out_bytes: written to swap by the end of the round. None: as ``swap_in_bytes``.
+        major_faults: of its process.
+    """
+
+    round: Count
+    in_bytes: Count | None = None
+    swap_in_bytes: Count | None = None
+    file_in_bytes: Count | None = None
+    out_bytes: Count | None = None
+    major_faults: Count | None = None
+
+
+class SamplerReport(Struct, frozen=True, gc=False):
+    """The sampler's interval as requested and as achieved, and its cost.
+
+    Args:
+        interval_s: requested.
+        achieved_s: median while usage changed. None: fewer than two samples.
+        largest_gap_s: longest time without a sample.
+        samples: how many.
+        cpu_s: CPU time of the sampler.
+        rss_bytes: the sampler's own memory, outside the limit.
+    """
+
+    interval_s: Number
+    achieved_s: Number | None
+    largest_gap_s: Number | None
+    samples: Count
+    cpu_s: Number | None
+    rss_bytes: Count | None
+
+
+class Watching(Struct, frozen=True, gc=False):
+    """How a trial was watched while it ran.
+
+    Args:
+        usage_interval_s: between two readings of usage and swap while they change.
+        stat_interval_s: between two readings of ``memory.stat``. None: not read.
+        slow_interval_s: between two readings of the other files of the table ``stat``.
+        files: the cgroup's files that the sampler read.
+        flushes: whether reading one of them makes the kernel flush the statistics that reclaim
+            uses, which can prevent a kill.
+        marks_reset_at_boundaries: whether the workload reset the kernel's high-water mark between
+            phases (flushes nothing).
+        quiet_interval_s, quiet_slow_interval_s: at most, while usage and swap stay the same. None:
+            as often as else.
+    """
+
+    usage_interval_s: Number
+    stat_interval_s: Number | None
+    slow_interval_s: Number
+    files: list[str]
+    flushes: bool
+    marks_reset_at_boundaries: bool
+    quiet_interval_s: Number | None = None
+    quiet_slow_interval_s: Number | None = None
+
+
+class KillReport(Struct, frozen=True, gc=False):
+    """Swap and the kernel's page lists when it first killed a process at the trial's own limit.
+
+    Args:
+        logged_s: when, by the kernel's log (seconds since boot). None: the log can't be read, or
+            has no line of it.
+        swap_allowed_bytes: swap that the trial might use: its own limit, at most the system's swap.
+        swap_free_bytes: how much of it was free: the lesser of the next two.
+        group_swap_free_bytes: free below its own limit of swap. None: it had none.
+        system_swap_free_bytes: free in the system's swap: the lesser of before and after, minus
+            what the trial used.
+        active_anon_bytes, inactive_anon_bytes, active_file_bytes, inactive_file_bytes: the kernel's
+            page lists, from its log.
+        unevictable_bytes: likewise; locked memory is in it.
+        swapcached_bytes: likewise; in memory, with a copy in swap.
+    """
+
+    logged_s: Number | None = None
+    swap_allowed_bytes: Count | None = None
+    swap_free_bytes: Count | None = None
+    group_swap_free_bytes: Count | None = None
+    system_swap_free_bytes: Count | None = None
+    active_anon_bytes: Count | None = None
+    inactive_anon_bytes: Count | None = None
+    active_file_bytes: Count | None = None
+    inactive_file_bytes: Count | None = None
+    unevictable_bytes: Count | None = None
+    swapcached_bytes: Count | None = None
+
+
+class StorageReport(Struct, frozen=True, gc=False):
+    """The storage that a trial had, where it was held to a declared speed, or in memory.
+
+    Args:
+        read_bps, write_bps, read_iops, write_iops: bytes and requests a second, read back from the
+            kernel. None: not held.
+        ram: whether swap and weights were on a disk in memory.
+        disks: each disk: ``number``, ``name``, ``place`` (a path on it), and its queue:
+            ``read_ahead_kb``, ``requests``, ``scheduler``, ``rotational``.
+        proof: what each disk did before the first such trial, by ``direction`` and ``pattern``:
+            ``request_bytes``, ``depth`` (requests at once), ``declared_bps``; ``own`` (as it is)
+            and ``held``, each with ``bps``, ``iops`` and ``latency_s`` (the median request).
+        not_held: what the declared speed does not hold here → why.
+    """
+
+    read_bps: Count | None = None
+    write_bps: Count | None = None
+    read_iops: Count | None = None
+    write_iops: Count | None = None
+    ram: bool = False
+    disks: list[dict[str, Any]] = field(default_factory=list)
+    proof: list[dict[str, Any]] = field(default_factory=list)
+    not_held: dict[str, str] = field(default_factory=dict)
+
+
+class FilesReport(Struct, frozen=True, gc=False):
+    """The files of a program that it was seen to map or read, and that it does not write alone.
+
+    Args:
+        paths: those of 1 MiB or more, the largest first; evicted from the page cache before the
+            next trial.
+        kept_bytes: what stayed in the page cache all the same, since another program has it mapped
+            or locked.
+        warm_bytes: what lay in the page cache at the end, charged to another cgroup. None: the
+            kernel shows it to root and the files' owner alone.
+        elsewhere_bytes: what of the mapped ones it used and was not charged for: a part of its need
+            beside ``demand_bytes``. None: under a limit.
+    """
+
+    paths: list[str] = field(default_factory=list)
+    kept_bytes: Count = 0
+    warm_bytes: Count | None = None
+    elsewhere_bytes: Count | None = None
+
+
+class SwapRamReport(Struct, frozen=True, gc=False):
+    """RAM that a trial's swap took, in zram or zswap: no cgroup is charged for it.
+
+    Args:
+        kind: ``zram`` or ``zswap``.
+        peak_bytes: the most that it took.
+        limit_least_bytes: how far the limit was lowered for it meanwhile; ``limit_bytes`` stays
+            what both had together. None: it was not.
+        ran_out: whether the harness ended the trial, since both together did not fit.
+        not_charged: why the limit was left alone. None: it was lowered.
+        doubt: what is not known of the figure. None: nothing.
+    """
+
+    kind: str
+    peak_bytes: Count = 0
+    limit_least_bytes: Count | None = None
+    ran_out: bool = False
+    not_charged: str | None = None
+    doubt: str | None = None
+
+
+class WalkReport(Struct, frozen=True, gc=False):
+    """Where in a walk this was measured: a trial whose limit was moved while it lived.
+
+    Args:
+        walk: the trial that was walked; the records of all its limits have the same.
+        step: which of its limits, in the order of visits; 0 is the first, unlimited.
+        round_s: seconds of every round at this limit, in order.
+        reference_s: median steady round without a limit at that time, interpolated between the
+            unlimited visits before and after. None: there were not both.
+    """
+
+    walk: str
+    step: Count
+    round_s: list[Number] = field(default_factory=list)
+    reference_s: Number | None = None
+
+
+class WorkingSet(Struct, frozen=True, gc=False):
+    """What of a cgroup's memory a steady round needs, bytes. Below it, rounds read memory again.
+
+    The working set is what a process referenced in its last interval (Denning, "The working set
+    model for program behavior", CACM 11(5), 1968); the interval here is one round.
+
+    Args:
+        anonymous_bytes: anonymous pages that the round touched and that outlived it.
+        file_bytes: pages of mapped files that it touched, mapped weights among them, as far as the
+            cgroup is charged for them.
+        kernel_bytes: the kernel's own memory, page tables among it.
+        passing_bytes: what the round held at its peak and gave back before its end.
+        cached_bytes: no part of the sum: pages of other files. Those that a round reads by calls
+            come from the disk again where there is no room.
+    """
+
+    anonymous_bytes: Count
+    file_bytes: Count
+    kernel_bytes: Count
+    passing_bytes: Count
+    cached_bytes: Count
+
+    @property
+    def total_bytes(self) -> int:
+        """All that must be in memory."""
+        return self.anonymous_bytes + self.file_bytes + self.kernel_bytes + self.passing_bytes
+
+
+class EnergyReport(Struct, frozen=True, gc=False):
+    """Energy of a trial, in joules, of the domain that the record names in ``energy_domain``.
+
+    Each ``…error_j`` is how far off the integration may be (see
+    :mod:`edgebench.measures.machine.sensors.energy`); the sensor's own error is not in it.
+
+    Args:
+        j, error_j: the whole trial; of one limit of a walk, the time at that limit. None: a sensor
+            was lost, or the trial was too short for it.
+        round_j, round_error_j: one steady round (the start, where only one was run), of training a
+            step: the mean. None: no rounds, or too short.
+        execution_j, execution_error_j: one warm execution in those rounds: the mean. None: there is
+            none, or the error is as large.
+        domains: the same of every domain: its name as ``domain``, and the ``columns`` of readings
+            that are added up.
+    """
+
+    j: SignedNumber | None = None
+    error_j: Number | None = None
+    round_j: SignedNumber | None = None
+    round_error_j: Number | None = None
+    execution_j: SignedNumber | None = None
+    execution_error_j: Number | None = None
+    domains: list[dict[str, Any]] = field(default_factory=list)
+
+
+class SensorReport(Struct, frozen=True, gc=False):
+    """How the machine's sensors were read, and what they saw beside energy.
+
+    Args:
+        interval_s: between two readings; a slow sensor is read less often.
+        readings: how many.
+        cpu_s: CPU time of the harness for them. None: the last one did not return.
+        read: the columns that were read.
+        absent: kind of sensor (``power``, ``temperature``, ``clock``, ``throttling``, ``fan``) →
+            why there is none, or why some are not read.
+        lost: sensor → why it was not read to the end.
+        throttled_s: cause → seconds for which something was slowed down. 0.0: less than between two
+            readings.
+        throttle_events: cause → how often.
+        temperature_max_c: the highest of all.
+        clock_least_hz: the lowest of the cores.
+    """
+
+    interval_s: Number
+    readings: Count
+    cpu_s: Number | None = None
+    read: list[str] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    throttled_s: dict[str, Any] = field(default_factory=dict)
+    throttle_events: dict[str, Any] = field(default_factory=dict)
+    temperature_max_c: SignedNumber | None = None
+    clock_least_hz: Number | None = None
+
+
+class AcceleratorReport(Struct, frozen=True, gc=False):
+    """An accelerator's memory, and what was copied to it and back.
+
+    The allocator's figures are None where the trial ended before a phase did.
+
+    Args:
+        name: as the scenario has it: ``cuda``.
+        title: what its driver calls it. None: the trial ended before it was started.
+        total_bytes: all of its memory, by the driver. None: as ``title``.
+        limit_bytes: what torch's allocator was held to. None: it was not.
+        allocated_bytes, reserved_bytes: in tensors, and taken from the driver by torch's allocator,
+            when the trial ended.
+        peak_allocated_bytes, peak_reserved_bytes: the most of each.
+        process_peak_bytes: the most that the trial's processes held of it, by NVML (on a Jetson by
+            nvmap), context and libraries included.
+        process_readings: how many readings that is of.
+        retries: how often the allocator gave back what it kept and tried again.
+        ooms: how often it had no memory to give.
+        to_bytes, to_s, from_bytes, from_s: copied to the accelerator and back, and the seconds of
+            these copies on its own clock.
+        phases: the last four and the two peaks of each phase, with ``round``, ``network`` and
+            ``phase``.
+        system: figures of the whole machine (``ram``, ``cma``, ``nvmap``): ``before_bytes`` the
+            trial, ``peak_bytes`` while it ran, ``source``.
+        missing: what could not be measured → why.
+    """
+
+    name: str
+    title: str | None = None
+    total_bytes: Count | None = None
+    limit_bytes: Positive | None = None
+    allocated_bytes: Count | None = None
+    reserved_bytes: Count | None = None
+    peak_allocated_bytes: Count | None = None
+    peak_reserved_bytes: Count | None = None
+    process_peak_bytes: Count | None = None
+    process_readings: Count | None = None
+    retries: Count | None = None
+    ooms: Count | None = None
+    to_bytes: Count | None = None
+    to_s: Number | None = None
+    from_bytes: Count | None = None
+    from_s: Number | None = None
+    phases: list[dict[str, Any]] = field(default_factory=list)
+    system: dict[str, Any] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+class Doubt(Struct, frozen=True, gc=False):
+    """What puts numbers in doubt; :mod:`edgebench.words.doubts` has the sentence of each kind.
+
+    Args:
+        kind: what it is.
+        numbers: name → value; the unit is in the name, a ``…share`` is a part of 1.
+        names: what it is about beside numbers: causes, or other swap areas.
+        trial, workload, limit: whose numbers. In a trial's record it is that trial.
+    """
+
+    kind: str
+    numbers: dict[str, SignedNumber] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    trial: str | None = None
+    workload: str | None = None
+    limit: str | None = None
+
+
+#: Kinds that mean that a limit did not hold for the trial.
+BROKEN_LIMIT = ("left_cgroup", "cgroup_gone", "limit_changed", "limit_lifted")
+
+
+class EndedIn(Struct, frozen=True, gc=False):
+    """What a trial was doing when its limit ended it.
+
+    Args:
+        phase: as its events name it: ``import``, ``load``.
+        network: whose phase. None: of the whole process.
+        layer: the layer's name. None: it was in none.
+    """
+
+    phase: str
+    network: str | None = None
+    layer: str | None = None
+
+
+class LeftFile(Struct, frozen=True, gc=False):
+    """What a trial left in memory when it had ended: a file of a tmpfs, or a shared segment.
+
+    Args:
+        path: a file's, or ``segment N`` with the number that ``ipcrm -m`` takes.
+        size_bytes: by how much it grew.
+    """
+
+    path: str
+    size_bytes: Count
+
+
+class OutsideReport(Struct, frozen=True, gc=False):
+    """Memory of a program that its trial does not measure, as it was seen from outside.
+
+    Args:
+        processes: how many still ran 0.1 s after the command had ended; they were ended.
+        names: what they are called, each name once.
+        left_bytes: shared memory that was still charged to the trial when it had ended.
+        files: the files of a tmpfs and shared segments that grew most; empty below 1 MiB.
+        grown_bytes: the most by which the processes of another cgroup grew meanwhile. None: under a
+            limit.
+        grown_cgroup: which one. None: none grew by 1 MiB.
+        grown_is_new: whether it was made after the trial had begun.
+        escaped: whether a process of the trial left its cgroup.
+        locked_bytes: the most that was locked in memory (``mlock``). None: it ended within 0.1 s.
+    """
+
+    processes: Count = 0
+    names: list[str] = field(default_factory=list)
+    left_bytes: Count | None = None
+    files: list[LeftFile] = field(default_factory=list)
+    grown_bytes: Count | None = None
+    grown_cgroup: str | None = None
+    grown_is_new: bool = False
+    escaped: bool = False
+    locked_bytes: Count | None = None
+
+
+class GrowthReport(Struct, frozen=True, gc=False):
+    """Whether a program's memory still grew when its trial ended.
+
+    Args:
+        grows: whether it did.
+        bytes_per_s: how fast, in the last two thirds of the time; 0.0: it did not.
+        end_bytes: the most that it held at the end.
+        level_s: since when it was level, in seconds from its start. None: it grows.
+        lasted_s: how long it was watched.
+    """
+
+    grows: bool
+    bytes_per_s: Number
+    end_bytes: Count
+    level_s: Number | None = None
+    lasted_s: Number | None = None
