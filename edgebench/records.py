@@ -156,9 +156,10 @@ class TrialRecord(Struct, frozen=True, gc=False):
         demand_source: what that was computed from; with ``mapped_file`` in place of ``own_files``,
             libraries that it was charged for are in it.
         undroppable_bytes: the part of the demand that only swap can hold. None: no demand.
-        library_bytes: pages of code that its processes had mapped at most, whoever was charged: beside
-            the demand, added when a board is sized. None: limited (but for ``measure --board``), not
-            ``ok``, ended within some 50 ms, or ``/proc/PID/smaps`` can't be read.
+        library_bytes: pages of code that its processes had mapped at most, whoever was charged:
+            beside the demand, added when a board is sized. None: limited (but for
+            ``measure --board``), not ``ok``, ended within some 50 ms, or ``/proc/PID/smaps`` can't
+            be read.
         base_bytes: usage after the runtime's import, before a network is built. None: no phase
             ``import``.
         gnu_time_maxrss_bytes: GNU time's largest resident set of one process. None: GNU time was
