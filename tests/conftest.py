@@ -9,9 +9,9 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from groups import group_of, make_scheduler, write_groups
@@ -21,6 +21,18 @@ from shared_sweeps import shared_sweep as shared_sweep
 from worker_places import groups_file, join, make_cgroup, make_state, remove_places, use_state
 
 from edgebench.errors import EdgebenchError
+
+if TYPE_CHECKING:
+    from edgebench.run.session import Session
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    """The real set-up of trials."""
+    from edgebench.run.session import open_session
+
+    with open_session() as session:
+        yield session
 
 
 @functools.cache

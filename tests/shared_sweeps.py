@@ -15,7 +15,7 @@ A fixture of a module or a session may use ``shared_sweep`` too.
 command        a small Python program, twice each: unlimited and at 130 % of its demand
 kills          the same program at 75 % of its demand and at 32 MiB, without swap: killed
 inference      LeNet, layer by layer, two rounds: unlimited, at 130 % and at 95 %
-training       LeNet on digits, two steps, unlimited: timed, and for three strategies
+training       LeNet on digits, two steps, unlimited: timed, and for four strategies
 pressed        a small training at 80 % with swap: timed, and for memory.stat
 walk           a small training through 150 % and 85 %, down and up, with swap
 onnx           a small ONNX file, by its layers: unlimited and at 130 %
@@ -103,7 +103,7 @@ _RECIPES = {
         _LENET.format(kind="training")
         + 'data = "digits"\nimage = 28\nbatch = 32\nsteps = 2\noptimizer = "adam"\n'
         + '[limits]\nmemory = ["max"]\nswap = "none"\n'
-        + '[memory]\nstrategies = ["categories", "process", "torch"]\n'
+        + '[memory]\nstrategies = ["categories", "operators", "process", "torch"]\n'
     ),
     "pressed": _Recipe(
         _LENET.format(kind="training").replace("lenet", "mlp")

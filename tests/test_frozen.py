@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,18 +59,21 @@ def test_made_up_sweeps_have_their_frozen_numbers(tmp_path: Path) -> None:
     assert compared == 8
 
 
-def kept_sweeps() -> list[Path]:
+#: Sweeps of trainings whose layers take long to read; a smaller one is tried each time.
+LARGE = ("-cnn-", "-training-limits-")
+
+
+def kept_sweeps() -> Iterator[Any]:
     """All kept ones that have trials below limits."""
-    return [
-        folder
-        for folder in sorted(freeze.KEPT.iterdir())
-        if folder.is_dir() and any(one.tried for one in sweep_facts(read_sweep(folder)).workloads)
-    ]
+    for folder in sorted(freeze.KEPT.iterdir()):
+        if folder.is_dir() and any(one.tried for one in sweep_facts(read_sweep(folder)).workloads):
+            marks = [pytest.mark.long] if any(part in folder.name for part in LARGE) else []
+            yield pytest.param(folder, marks=marks, id=folder.name.split("-", 1)[1])
 
 
 @pytest.mark.heavy
 @pytest.mark.process
-@pytest.mark.parametrize("sweep", kept_sweeps(), ids=lambda sweep: sweep.name.split("-", 1)[1])
+@pytest.mark.parametrize("sweep", [*kept_sweeps()])
 def test_verbs_agree_about_each_measured_limit(
     sweep: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

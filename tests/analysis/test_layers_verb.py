@@ -59,13 +59,6 @@ def test_the_layer_that_costs_most_comes_first(made: Path):
     assert "next: edgebench layers duo --memory 40M --swap 2G" in done.stderr
 
 
-def test_every_table_is_behind_a_flag(made: Path):
-    """--verbose adds the layers without a limit, and the sentence of every limit."""
-    text = run_layers("--from", made, "--no-figure", "--verbose").stdout
-    assert "unlimited: a pass takes" in text
-    assert " ".join(text.split()).count("fc causes 91%") == 1
-
-
 def test_layers_beyond_the_screen_are_summed(tmp_path: Path):
     """What is cut is counted, and --all shows it."""
     path = make(tmp_path, [Made()] * 2, networks=[f"n{n}" for n in range(6)])
@@ -93,15 +86,6 @@ def test_the_figure_is_drawn_where_plot_draws_it(made: Path):
     assert f"figure: {figure}" in done.stdout
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert [one.stem for one in draw(load(made), "layer-costs")] == [figure.stem]
-
-
-@pytest.mark.heavy
-def test_a_figure_that_cannot_be_written_is_no_failure(made: Path):
-    """The table is what was asked; that there is no figure is a warning."""
-    (made / "figures").write_text("a file in the way")
-    done = run_layers("--from", made)
-    assert done.exit_code == 0, done.exception
-    assert "warning: no figure: can't write" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_results import MIB, partial_records, record, write_sweep
+from study_results import MIB, record, write_sweep
 
 import edgebench
 from edgebench.analysis.studies.framework_tables import framework_tables
-from edgebench.analysis.studies.frameworks import framework_frame, framework_title
-from edgebench.errors import ResultsError
 from edgebench.records import LimitSetting, PhaseSum
 from edgebench.report.figures.frameworks import figures
 from edgebench.slowdown.curves import curves
@@ -82,13 +80,6 @@ def test_what_was_killed_is_named(swept: Path):
     assert "TensorFlow takes 1.4 to 1.5 times" in memory.answer
 
 
-def test_one_framework_is_no_comparison(tmp_path: Path):
-    """The study says what it needs."""
-    path = write_sweep(tmp_path, partial_records(), {})
-    with pytest.raises(ResultsError, match="no two frameworks trained"):
-        framework_frame(edgebench.load(path))
-
-
 def test_a_figure_for_each_limit(swept: Path):
     """Its file names the network, the images and the limit."""
     drawn = list(figures(edgebench.load(swept)))
@@ -105,8 +96,3 @@ def test_curves_are_of_one_framework(swept: Path):
         "basic_cnn · sgd · tensorflow · forward",
         "basic_cnn · sgd · tensorflow · compiled · graph",
     }
-
-
-def test_an_unknown_framework_has_its_own_name():
-    """A newer version may train with another; its sweep is still shown."""
-    assert framework_title({"framework": "jax", "compiled": True}) == "jax compiled"

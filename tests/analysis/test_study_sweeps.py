@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from shared_sweeps import SharedSweep
 
 from edgebench.analysis.studies.convolutions import BOTH, cost_frame, pass_frame
 from edgebench.analysis.studies.cores import core_frame, core_tables
@@ -16,6 +17,7 @@ from edgebench.report.figures.gallery import draw
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
+from tests.quiet import Quiet
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
 
@@ -50,7 +52,7 @@ batch = 16
 steps = 3
 evaluate = true
 [memory]
-strategies = ["categories", "operators"]
+strategies = ["categories"]
 """
 SEARCH = """
 schema = 1
@@ -71,13 +73,6 @@ width = {low = 256, high = 512}
 background = ["none", "192M"]
 system_memory = ["5s", "50ms"]
 """
-
-
-class Quiet:
-    """A sweep's progress that nobody reads."""
-
-    def __getattr__(self, name: str) -> object:
-        return lambda *given: None
 
 
 def swept(folder: Path, text: str) -> Results:
@@ -116,7 +111,7 @@ def test_a_convolution_is_timed_pass_by_pass(tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """LeNet trained in parts, each looked at by category and by operator too."""
+    """LeNet trained in parts, each looked at by category too."""
     return swept(tmp_path_factory.mktemp("parts"), PARTIAL)
 
 
@@ -149,23 +144,23 @@ def test_the_mark_of_each_part_is_drawn(parts: Results):
     assert all(one.figure.axes[0].patches for one in drawn)
 
 
-def test_operators_are_told_by_phase(parts: Results):
+def test_operators_are_told_by_phase(shared_sweep: SharedSweep):
     """Convolution's forward and backward are found in their phases, once a step and layer."""
-    frame = operator_frame(parts)
-    assert (frame["steps"] == 3).all()
-    whole = frame[frame["trained"] == "all"]
-    calls = whole.set_index(["phase", "operator"])["calls"]
+    trained = load(shared_sweep("training"))
+    frame = operator_frame(trained)
+    assert (frame["steps"] == 2).all()
+    calls = frame.set_index(["phase", "operator"])["calls"]
     assert calls["forward", "aten::conv2d"] == 2
     assert calls["backward", "aten::convolution_backward"] == 2
-    assert whole["share"].sum() == pytest.approx(1)
-    families = operator_tables(parts)[0]
+    assert frame["share"].sum() == pytest.approx(1)
+    families = operator_tables(trained)[0]
     assert "convolution" in {row["family"] for row in families.rows[:4]}
 
 
 @pytest.mark.long
 def test_each_core_s_part_of_each_phase(tmp_path: Path):
     """Together no busier than there are cores, and in all the process's own time."""
-    parts = swept(tmp_path, PARTIAL.replace('"categories", "operators"', '"cores"'))
+    parts = swept(tmp_path, PARTIAL.replace('"categories"', '"cores"'))
     frame = core_frame(parts)
     assert {"data", "forward", "backward", "step", "round"} <= set(frame["phase"])
     rounds = frame[frame["phase"] == "round"].groupby("trial")["busy"].agg(["sum", "count"])

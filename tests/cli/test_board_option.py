@@ -28,19 +28,6 @@ def shown(context: click.Context, **given: Any) -> None:
     click.echo(json.dumps(with_board(context, given)))
 
 
-def test_without_a_board_nothing_is_said():
-    """The settings stay what they were."""
-    done = CliRunner().invoke(shown, ["--memory", "300M"])
-    assert done.stderr == ""
-    assert json.loads(done.stdout) == {
-        "memory": "300M",
-        "swap": "none",
-        "storage": "as-is",
-        "board": None,
-        "plan": None,
-    }
-
-
 def test_a_board_is_said_with_what_is_given_instead():
     """One line of what is emulated, one for each other setting, one of what is not emulated."""
     done = CliRunner().invoke(shown, ["--board", "raspberry-pi-4-4g", "--swap", "none"])

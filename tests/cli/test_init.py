@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -142,15 +139,3 @@ def test_a_full_disk_leaves_no_empty_file(here: Path):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not (here / "lenet.toml").exists()
     assert call("lenet").exit_code == 0
-
-
-@pytest.mark.process
-def test_what_the_encoding_lacks_is_escaped(here: Path):
-    """A terminal of few characters gets the answer, with the other ones as their codes."""
-    done = subprocess.run(
-        [sys.executable, "-m", "edgebench", "init", "lenet", "-o", "→.toml"],
-        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
-        capture_output=True,
-        check=True,
-    )
-    assert b"Wrote \\u2192.toml" in done.stdout

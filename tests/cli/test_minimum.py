@@ -12,7 +12,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
+from edgebench.cli import cli
 from edgebench.cli.minimum import _FolderProgress
 
 pytestmark = pytest.mark.own_cgroup
@@ -165,14 +167,22 @@ def test_a_long_search_says_so_after_its_first_trial(seconds: float, said: bool)
         assert "up to 2 min 24 s: --budget 1m" in reports[0]
 
 
-def test_forgotten_dashes_and_flags_of_the_other_kind(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["sh", "-x"], "edgebench minimum -- "),
+        (["python3", "infer.py", "--epochs", "3"], "edgebench minimum -- "),
+        (["--batch", "2", "--", "true"], ""),
+        (["--for", "3s", "lenet"], ""),
+        ([], ""),
+    ],
+)
+def test_forgotten_dashes_and_flags_of_the_other_kind(words: list[str], said: str):
     """What a newcomer types wrong is answered with the right command."""
-    for words in (["sh", "-x"], ["python3", "infer.py"], ["python3", "infer.py", "--epochs", "3"]):
-        done = minimum(tmp_path, *words)
-        assert done.returncode == 2
-        assert "edgebench minimum -- " in done.stderr
-    for words in (["--batch", "2", "--", "true"], ["--for", "3s", "lenet"], []):
-        assert minimum(tmp_path, *words).returncode == 2
+    done = CliRunner().invoke(cli, ["minimum", *words])
+    error = done.exception
+    assert 2 in (done.exit_code, getattr(error, "exit_code", None))
+    assert said in f"{done.output}{error} {getattr(error, 'remedy', '')}"
 
 
 def test_ctrl_c_says_what_is_known_and_the_same_command_continues(tmp_path: Path):

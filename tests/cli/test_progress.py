@@ -132,15 +132,6 @@ def test_the_block_says_how_far_it_is_and_what_is_known(clock: Clock):
     assert picture[-1].endswith("MiB")
 
 
-def test_one_workload_needs_no_table(clock: Clock):
-    """Its curve says all."""
-    progress = Collected()
-    follow(progress, ("alexnet",))
-    picture = drawn(picture_lines(progress.known, 80, 20, "utf-8"), 80)
-    assert not any("85%" in line for line in picture)
-    assert sum("●" in line for line in picture) == 3
-
-
 @pytest.mark.parametrize("width", [12, 20, 40, 60, 80, 200])
 @pytest.mark.parametrize("height", [5, 12, 23, 50])
 def test_it_fits_a_terminal_of_any_size(clock: Clock, width: int, height: int):
@@ -153,16 +144,6 @@ def test_it_fits_a_terminal_of_any_size(clock: Clock, width: int, height: int):
     assert len(picture) <= height
     assert all(len(line) <= width for line in head + picture)
     assert not re.search("[\x00-\x1f\x7f\u202e]", "".join(head + picture))
-
-
-def test_a_plain_terminal_gets_ascii(clock: Clock):
-    """Where no UTF-8 is spoken, the same in ASCII."""
-    progress = Collected()
-    follow(progress, ("alexnet", "resnet18"))
-    lines = [*head_lines(progress, 80, "ascii"), *picture_lines(progress.known, 80, 20, "ascii")]
-    text = "\n".join(drawn(lines, 80, "ascii"))
-    assert text.isascii()
-    assert "####" in text
 
 
 def test_time_left_is_what_trials_took_on_the_mean(clock: Clock):
@@ -221,31 +202,6 @@ def test_a_log_shows_life_in_few_lines(clock: Clock):
     assert before + 8 * 12 - 1 <= len(progress.lines) <= before + 8 * 12 + 6
 
 
-def test_a_stage_that_takes_long_is_named(clock: Clock):
-    """Weights that are made for minutes are no silence; a short stage is no line."""
-    progress = Collected()
-    progress.stage("checking")
-    progress.wait(clock, 2)
-    progress.stage("weights of vgg16")
-    progress.wait(clock, 5)
-    assert progress.lines == ["weights of vgg16 …"]
-
-
-def test_unexpected_ends_are_grouped(clock: Clock):
-    """The first is reported at once, others of its kind in one line at the end."""
-    progress = Collected()
-    for network, label in (("alexnet", "85%"), ("alexnet", "70%"), ("resnet18", "85%")):
-        request = request_of(network, label)
-        progress.trial(request)
-        progress.finished(record_of(request, 1.0, "failed", "ended with\n1"))
-    assert progress.lines == ["failed: alexnet at 85% (85.0 MiB): ended with 1"]
-    progress.start()
-    progress.close()
-    assert progress.lines[1].startswith("failed, 3 trials: alexnet at 85% (85.0 MiB); ")
-    assert progress.lines[1].endswith("85% (85.0 MiB): ended with 1")
-    assert len(progress.lines) == 2
-
-
 def test_a_limit_that_did_not_hold_is_said_at_once(clock: Clock):
     """Whatever the trial's outcome is."""
     progress = Collected()
@@ -300,14 +256,6 @@ def test_a_terminal_gets_a_block_that_goes(tmp_path: Path, columns: int, rows: i
     assert "needs" in left
     drawings = block.count("now: ")
     assert 2 <= drawings <= 60
-
-
-def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch):
-    """TERM=dumb, as in an editor's shell, can't move its cursor."""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "dumb")
-    with shown.shown_progress() as progress:
-        assert isinstance(progress, shown.LogProgress)
 
 
 @pytest.mark.parametrize("kind", [shown.LineProgress, shown.LogProgress])

@@ -35,21 +35,6 @@ def test_a_curve_is_read_from_the_picture():
     assert lines[-1].split() == ["150", "200", "300", "MiB"]
 
 
-def test_without_utf8_it_is_ascii():
-    """A terminal that shows no UTF-8 gets the same picture in ASCII."""
-    plain = curve_lines(POINTS, encoding="ANSI_X3.4-1968")
-    assert "\n".join(plain).isascii()
-    assert len(plain) == len(curve_lines(POINTS))
-
-
-def test_kills_alone_take_few_lines():
-    """Without swap nothing gets slower: one row of trials that finished, one of kills."""
-    points = [CurvePoint(412 * MIB, 1.0), CurvePoint(400 * MIB, None, "killed")]
-    lines = curve_lines(points)
-    assert len(lines) == 4
-    assert ("●" in lines[0], "×" in lines[1]) == (True, True)
-
-
 def test_no_trial_gives_no_picture():
     """Before the first trial there is nothing to draw."""
     assert curve_lines([]) == []

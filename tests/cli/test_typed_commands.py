@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pty
 import re
@@ -51,31 +50,6 @@ def test_a_remedy_that_is_typed_is_one_line(capsys: pytest.CaptureFixture[str]):
     assert max(len(line) for line in lines if _TYPED not in line) <= 80
 
 
-@pytest.mark.process
-def test_a_report_is_compared_with_the_one_before_it(tmp_path: Path):
-    """The next command names folders that are there."""
-    paths = sorted(make(tmp_path, Shape(repeats=1)) for _ in range(2))
-    first, second = (str(path.relative_to(tmp_path)) for path in paths)
-    done = edgebench(tmp_path, "report", second)
-    assert done.returncode == 0, done.stderr
-    (line,) = (one for one in done.stderr.splitlines() if one.startswith("next: "))
-    assert shlex.split(line)[2:] == ["compare", first, second]
-
-
-@pytest.mark.process
-def test_a_report_suggests_no_comparison_that_is_refused(tmp_path: Path):
-    """The sweep before it was made with other storage: its figures come next."""
-    first, second = sorted(make(tmp_path, Shape(repeats=1)) for _ in range(2))
-    lines = (first / "trials.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
-    for record in records:
-        record["limits"]["storage"] = "read=100MB/s"
-    (first / "trials.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
-    done = edgebench(tmp_path, "report", str(second))
-    (line,) = (one for one in done.stderr.splitlines() if one.startswith("next: "))
-    assert shlex.split(line)[2] == "plot"
-
-
 def on_terminal(*words: str) -> list[str]:
     """What a process prints on a terminal of 80 columns, line by line."""
     lead, tail = pty.openpty()
@@ -91,15 +65,6 @@ def on_terminal(*words: str) -> list[str]:
     os.close(lead)
     # What moves the cursor takes no place.
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.decode()).splitlines()
-
-
-@pytest.mark.process
-def test_an_error_is_wrapped_between_words():
-    """No line is wider than the terminal, which would break it within a word."""
-    lines = on_terminal(sys.executable, "-m", "edgebench", "minimum", "no-such-weights.safetensors")
-    assert len(lines) > 2
-    assert max(map(len, lines)) <= 80
-    assert "it holds weights and no network" in " ".join(" ".join(lines).split())
 
 
 @pytest.mark.process

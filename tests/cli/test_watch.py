@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from array import array
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,31 +120,6 @@ def test_no_line_is_wider_than_the_terminal(tmp_path: Path, width: int):
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", text)
 
 
-@pytest.mark.parametrize("height", [24, 16])
-def test_all_but_the_layers_that_passed_fits_a_low_terminal(tmp_path: Path, height: int):
-    """At 80 × 24, as over ssh, the machine's line is seen; layers that passed give way to it."""
-    folder = tmp_path / "edgebench-0123456789ab"
-    folder.mkdir()
-    trial = trial_in(folder)
-    for number in range(9):
-        trial._events.ended.append(replace(trial.spans[0], wall_s=float(number)))
-    console = Console(width=80, height=height, force_terminal=True, color_system=None)
-    with console.capture() as captured:
-        console.print(view(state_of(tmp_path / "board" / "sweep", trial), read_system(), console))
-    lines = captured.get().splitlines()
-    assert lines[-2].startswith("machine")
-    assert len(lines) == 23 if height == 24 else not any(x.startswith("done") for x in lines)
-
-
-def test_a_plain_terminal_gets_plain_characters(tmp_path: Path):
-    """Where no UTF-8 is spoken, bars and lines are of ASCII."""
-    folder = tmp_path / "edgebench-0123456789ab"
-    folder.mkdir()
-    text = shown(state_of(tmp_path, trial_in(folder)), 80, "ascii")
-    assert "#" in text or "@" in text
-    assert text.isascii()
-
-
 def test_a_finished_sweep_is_shown_once(tmp_path: Path):
     """Nothing runs: how it ended, and what to type next."""
     folder = make(tmp_path, SMALL)
@@ -175,11 +149,6 @@ def test_half_written_files_are_survived(tmp_path: Path):
     assert result.exit_code == 0, result.output
     assert "4 of ? trials" in result.stdout
     assert "resolved.json is damaged" in result.stdout
-
-
-def test_without_results_it_says_so(tmp_path: Path):
-    """An empty folder is one clear error."""
-    assert look(tmp_path).exit_code != 0
 
 
 @pytest.mark.own_cgroup

@@ -78,13 +78,6 @@ def test_faults_say_what_where_and_how_to_correct(
     assert "fleet.toml" in str(refused.value.where)
 
 
-def test_no_inventory_says_how_to_name_one(tmp_path: Path):
-    """A missing file is no stack trace."""
-    with pytest.raises(InventoryError, match="no inventory of the fleet") as refused:
-        load_inventory(tmp_path / "fleet.toml")
-    assert "--fleet" in str(refused.value.remedy)
-
-
 def test_an_unknown_label_names_the_known(tmp_path: Path):
     """Who asks for a label that no machine has reads those that there are."""
     with pytest.raises(InventoryError) as refused:

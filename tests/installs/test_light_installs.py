@@ -128,16 +128,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installer:
 @pytest.fixture(scope="session")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A made sweep, a made study, scenarios, and a folder for what is written."""
-    from study_results import convolution_records, write_sweep
+    from study_results import partial_records, write_sweep
 
     root = tmp_path_factory.mktemp("places")
     scenarios = root / "scenarios"
     scenarios.mkdir()
     for name, workload in SCENARIOS.items():
         (scenarios / f"{name}.toml").write_text(_SCENARIO + workload)
-    study = write_sweep(
-        root / "study", convolution_records(), {"workload": {"kind": "convolution"}}
-    )
+    study = write_sweep(root / "study", partial_records(), {})
     made = make(root / "results", Shape(networks={"alexnet": 4}, repeats=2))
     (root / "out").mkdir()
     return {"SCENARIOS": scenarios, "STUDY": study, "SWEEP": made, "OUT": root / "out"}

@@ -88,13 +88,6 @@ def test_a_reference_survives_json(tmp_path: Path) -> None:
     assert ModelReference.from_json(found.to_json()) == found
 
 
-def test_a_name_has_no_plus_sign_and_its_slug_no_slash(tmp_path: Path) -> None:
-    """Pipelines are joined by a plus sign, and folders are named by the slug."""
-    found = parse_reference("timm:vit_tiny?extra=a+b", tmp_path)
-    assert found.name == "timm:vit_tiny?extra=a-b"
-    assert found.slug == "timm-vit_tiny-extra=a-b"
-
-
 @pytest.mark.parametrize(
     ("text", "says", "remedy"),
     [

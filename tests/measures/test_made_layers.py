@@ -7,7 +7,6 @@ tests/measures/test_made_layers.py``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,16 +17,9 @@ from edgebench.cgroups.interface import Cgroup, HotFiles
 from edgebench.cgroups.v1 import V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup
 from edgebench.measures.strategies.cgroup import BATCH_PAGES, CANT_RESET
-from edgebench.run.session import Session, open_session
+from edgebench.run.session import Session
 
 pytestmark = pytest.mark.own_cgroup
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    """The real setup."""
-    with open_session() as session:
-        yield session
 
 
 def slack_bytes() -> int:

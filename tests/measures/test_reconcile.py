@@ -26,6 +26,7 @@ from edgebench.report.figures.style import figure_style
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, SweepSummary, run_sweep
 from edgebench.scenario.scenario import load_scenario
+from tests.quiet import Quiet
 
 SCENARIO = """
 schema = 1
@@ -58,17 +59,10 @@ LEDGERS = {
 }
 
 
-class _Quiet:
-    """A progress that tells nothing."""
-
-    def __getattr__(self, name: str) -> object:
-        return lambda *args: None
-
-
 def _swept(file: Path, folder: Path) -> SweepSummary:
     """A sweep of it; anew where one of its trials was killed with its swap free, as some are."""
     for _ in range(5):
-        summary = run_sweep(load_scenario(file), SweepOptions(folder, "here"), _Quiet())
+        summary = run_sweep(load_scenario(file), SweepOptions(folder, "here"), Quiet())
         records = load(summary.folder).sweeps[0].records
         killed = [record for record in records if record.outcome == "oom-killed"]
         assert all(record.killed_with_swap_free for record in killed)

@@ -12,6 +12,7 @@ from edgebench.analysis.reconcile.reconciliation import Reconciliation, reconcil
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
+from tests.quiet import Quiet
 
 SCENARIO = """
 schema = 1
@@ -43,13 +44,6 @@ LEDGERS = {
     ("process-own", "malloc"),
     ("malloc", "torch"),
 }
-
-
-class _Quiet:
-    """A progress that tells nothing."""
-
-    def __getattr__(self, name: str) -> object:
-        return lambda *args: None
 
 
 #: MKL allocates memory for its threads on Intel's processors that it leaves untouched: a rest that
@@ -94,6 +88,6 @@ def test_every_byte_is_explained_at_a_limit_and_with_threads(
     """Where the kernel chooses what stays, and where each thread has memory of its own."""
     file = tmp_path / "scenario.toml"
     file.write_text(SCENARIO.format(threads=threads, memory=memory, swap=swap))
-    summary = run_sweep(load_scenario(file), SweepOptions(tmp_path, "here"), _Quiet())
+    summary = run_sweep(load_scenario(file), SweepOptions(tmp_path, "here"), Quiet())
     assert set(summary.outcomes) == {"ok"}
     assert len(explained(load(summary.folder))) == sum(summary.outcomes.values())

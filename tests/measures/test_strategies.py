@@ -12,7 +12,7 @@ import pytest
 from looking import MIB, look, resident, span_events
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies import all_strategies, with_own_trial
+from edgebench.measures.strategies import with_own_trial
 from edgebench.measures.strategies.analytic import Analytic
 from edgebench.measures.strategies.cgroup import CANT_RESET, KernelMark, Sampled
 from edgebench.measures.strategies.gnu_time import GnuTimeStrategy
@@ -52,18 +52,6 @@ def layer_events() -> list[dict[str, Any]]:
         *span_events(1, "load", empty, full, **about),
         *span_events(2, "first", full, full, **about),
     ]
-
-
-def test_every_strategy_says_what_it_is() -> None:
-    """A name of its own, what it counts, what it can't see, whether it needs a trial."""
-    strategies = all_strategies().values()
-    names = [strategy.name for strategy in strategies]
-    assert len(set(names)) == len(names)
-    for strategy in strategies:
-        assert strategy.title
-        assert strategy.counts
-        assert strategy.blind_to
-        assert strategy.own_trial == (strategy.name in with_own_trial())
 
 
 def test_a_reading_survives_the_disk() -> None:

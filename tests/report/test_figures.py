@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import subprocess
 import sys
@@ -12,18 +11,16 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
-from click.testing import CliRunner
 from made_sweep import Shape, make
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from edgebench.cli.plot import plot
 from edgebench.errors import ResultsError
 from edgebench.report.figures import layer_times, loading_execution, memory_time, slowdown, totals
 from edgebench.report.figures.gallery import KINDS, draw_all
-from edgebench.report.figures.scales import LimitAxis, short_seconds, short_size
-from edgebench.report.figures.style import figure_style, limit_colours
+from edgebench.report.figures.scales import LimitAxis
+from edgebench.report.figures.style import figure_style
 from edgebench.results.results import Results, load
 from tests.own_path import python_path
 
@@ -164,14 +161,6 @@ def test_figure_1_has_a_colour_a_limit(wide: Results):
     assert {len(line.get_xdata()) for line in points} == {with_weights}
 
 
-def test_layer_times_name_the_slowest(small: Results):
-    """Each row says which layers take longest; a killed limit is named, not drawn."""
-    (drawn,) = layer_times.figures(small)
-    assert len(drawn.figure.axes) == 3
-    assert "longest: features.3.conv" in drawn.figure.axes[0].get_title(loc="right")
-    assert "killed at 60 MiB" in " ".join(text.get_text() for text in drawn.figure.texts)
-
-
 def test_memory_time_draws_the_unlimited_and_the_tightest_trial(small: Results):
     """Of each workload one unlimited trial and one at the tightest viable limit."""
     stems = [drawn.stem for drawn in memory_time.figures(small)]
@@ -243,19 +232,6 @@ def test_what_is_missing_is_said(tmp_path: Path, shape: Shape, drawn: str, left_
 
 
 @pytest.mark.process
-def test_a_command_has_figures(tmp_path: Path):
-    """Any program gets its slowdown, its totals and its memory over time, without layers."""
-    gallery = draw_all(load(make(tmp_path, Shape(command="python3 train.py --fast"))))
-    names = {path.name for path in gallery.paths if path.suffix == ".png"}
-    assert names == {
-        "slowdown-python3-train.py-fast.png",
-        "totals.png",
-        "memory-time-python3-train.py-fast-max-0006.png",
-        "memory-time-python3-train.py-fast-50M-0005.png",
-    }
-
-
-@pytest.mark.process
 def test_nothing_to_draw_is_an_error(tmp_path: Path):
     """A sweep without a single usable file ends with every reason at once."""
     shape = Shape(killed_below=1e9, limits=(150,), with_files=False)
@@ -277,35 +253,6 @@ def test_the_callers_matplotlib_is_left_alone(small: Results):
     assert mpl.rcParams["font.family"] == ["DejaVu Sans"]
 
 
-@pytest.mark.process
-def test_plot_names_what_it_wrote(tmp_path: Path):
-    """The folder and every PNG are named on stdout, then the next verb."""
-    path = make(tmp_path, SMALL)
-    done = CliRunner().invoke(plot, [str(path)])
-    assert done.exit_code == 0, done.output
-    assert f"figures in {path / 'figures'}" in done.stdout.replace("\n  /", " /")
-    assert "  slowdown-lenet.png" in done.stdout
-    assert f"next: edgebench report {path}" in done.stderr
-
-
-def test_plot_one_trial_as_json(tmp_path: Path):
-    """--trial draws that one; --json prints the files' paths."""
-    path = make(tmp_path, SMALL)
-    done = CliRunner().invoke(plot, [str(path), "--trial", "0003", "--json"])
-    files = json.loads(done.stdout)["files"]
-    assert [Path(file).name for file in files] == [
-        "memory-time-lenet-linear-100M-0003.png",
-        "memory-time-lenet-linear-100M-0003.svg",
-    ]
-
-
-def test_limits_get_darker_as_they_tighten():
-    """The colours of limits are in order of lightness: they can be told apart in grey."""
-    lightness = [sum(colour) for colour in limit_colours(8)]
-    assert lightness == sorted(lightness, reverse=True)
-    assert len(set(limit_colours(8))) == 8
-
-
 @pytest.mark.parametrize("limits", [(100,), (100, 101), (1, 2, 65536)])
 def test_any_range_of_limits_has_ticks(limits: tuple[float, ...]):
     """One limit, two close ones, or many octaves: the axis has a tick and a place for max."""
@@ -315,25 +262,6 @@ def test_any_range_of_limits_has_ticks(limits: tuple[float, ...]):
     ticks = axes.get_xticks()
     assert len(ticks) >= 2
     assert ticks[-1] == axis.unlimited > max(limits)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0"), (2e-5, "20 µs"), (1.5e-3, "1.5 ms"), (0.9999, "1 s"), (12, "12 s")],
-)
-def test_seconds_on_axes_are_short(seconds: float, words: str):
-    """Ticks of times carry their unit."""
-    assert short_seconds(seconds) == words
-
-
-def test_sizes_on_axes_are_short():
-    """Ticks of sizes carry their unit."""
-    assert [short_size(size) for size in (512, 2048, 3 << 20, 1 << 30)] == [
-        "512 B",
-        "2 KiB",
-        "3 MiB",
-        "1 GiB",
-    ]
 
 
 @pytest.mark.process

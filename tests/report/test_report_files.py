@@ -113,29 +113,6 @@ def test_the_page_answers_the_four_questions(told: Path):
 
 
 @pytest.mark.process
-def test_of_layers_the_page_shows_the_cause(told: Path):
-    """Which layers cause the slowdown is a figure; for all layers at all limits it names plot."""
-    text = (told / "report.html").read_text()
-    shown = " ".join(str(a["alt"]) for tag, a in Page(text).tags if tag == "img")
-    assert "Time of alexnet by layer, unlimited and at" in shown
-    assert "Time of alexnet by layer:" not in shown
-    assert "by the size of its weights" not in shown
-    assert "edgebench plot draws figures as files" in " ".join(Page(text).words)
-
-
-@pytest.mark.process
-def test_without_a_figure_of_the_cause_all_layers_are_shown(tmp_path: Path):
-    """Without a finished unlimited trial there is no cause to draw: each layer's times are."""
-    folder = make(tmp_path, Shape({"alexnet": 3}, rounds=1))
-    lines = (folder / "trials.jsonl").read_text().splitlines()
-    limited = [line for line in lines if json.loads(line)["limit_bytes"] is not None]
-    (folder / "trials.jsonl").write_text("".join(f"{line}\n" for line in limited))
-    stems = [one.stem for one in make_report(load(folder)).pictures]
-    assert any(stem.startswith("layer-times") for stem in stems)
-    assert not any(stem.startswith("layer-costs") for stem in stems)
-
-
-@pytest.mark.process
 def test_markdown_says_the_same(told: Path):
     """The text has the page's sentences, and each figure it shows lies beside it."""
     text = (told / "report.md").read_text()
@@ -143,17 +120,6 @@ def test_markdown_says_the_same(told: Path):
     figures = re.findall(r"\]\((figures/[^)]+)\)", text)
     assert figures
     assert all((told / figure).is_file() for figure in figures)
-
-
-@pytest.mark.process
-@pytest.mark.usefixtures("one_figure")
-def test_json_names_the_files(tmp_path: Path):
-    """--json gives the paths of what was written, wherever -o put it."""
-    target = tmp_path / "elsewhere.html"
-    result = tell(make(tmp_path, SMALL), "-o", target, "--json")
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["files"] == [str(target)]
-    assert target.is_file()
 
 
 def edit_records(folder: Path, edit: Callable[[dict[str, Any]], None], most: int = 99) -> None:

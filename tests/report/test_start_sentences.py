@@ -7,12 +7,9 @@ from dataclasses import replace
 import pytest
 from sentence_making import made, rounds
 
-from edgebench.records import EndedIn
-from edgebench.report.tables import limits_table
 from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import Spread
 from edgebench.words.in_short import workload_sentence
-from edgebench.words.outcomes import IMPORTING, doing_words
 from edgebench.words.slowdown import slowdown_sentences
 
 
@@ -35,28 +32,3 @@ def test_an_import_is_called_longer_only_where_repeats_prove_it(
     workload = made(FREE, imported(rounds("100M", 1.0, 0.5), low_s, high_s, count))
     said = [workload_sentence(workload, "it"), *slowdown_sentences(workload)]
     assert not any("mporting" in words for words in said)
-
-
-@pytest.mark.parametrize(
-    ("ended_in", "expected"),
-    [
-        (EndedIn("import"), IMPORTING),
-        (EndedIn("load", "duo", "import"), "loading import"),
-        (EndedIn("first", "n", "a.1"), "executing a.1"),
-        (EndedIn("execute", "n", "fc"), "executing fc"),
-        (EndedIn("forward", "alexnet"), ""),
-        (None, ""),
-    ],
-)
-def test_what_a_trial_was_doing_is_said_of_imports_and_layers(
-    ended_in: EndedIn | None, expected: str
-):
-    """A phase of a whole network says nothing that its outcome does not."""
-    assert doing_words(ended_in) == expected
-
-
-def test_the_limits_table_has_the_import():
-    """A column of its own, empty where no fresh process ran."""
-    table = limits_table(made(FREE, rounds("100M", 1.25, 0.5)))
-    place = table.columns.index("import (s)")
-    assert [row[place] for row in table.rows] == ["2 ±5%", ""]

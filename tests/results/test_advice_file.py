@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 from made_sweep import Shape, make
 
-from edgebench.report.builder import make_report
 from edgebench.results.advice_file import keep_advice, kept_advice
-from edgebench.results.results import load
 from edgebench.serve.sweep_answer import sweep_answer
 
 TRIED = {
@@ -69,18 +67,3 @@ def test_nothing_is_typed_for_what_is_not_advised(sweep: Path):
         found = kept_advice(sweep)
         assert found is not None
         assert found.typed == ()
-
-
-@pytest.mark.process
-def test_report_and_page_show_the_ranking(sweep: Path):
-    """Its sentence first, and a row for each remedy, the fastest first."""
-    keep_advice(sweep, ANSWER)
-    report = make_report(load(sweep))
-    assert report.in_short[0] == ["resnet18 at 250 MiB is 3.3 times faster."]
-    table = next(one for one in report.tables if one.title == "Remedies")
-    assert table.rows[0][:4] == ["mmap-threshold", "×0.30", "0.25 to 0.36", "3"]
-    assert table.rows[1][:2] == ["one-thread", "killed"]
-    assert "export MALLOC_MMAP_THRESHOLD_=131072" in table.note
-    shown = sweep_answer(sweep)["advice"]
-    assert shown["sentence"] == report.in_short[0][0]
-    assert shown["rows"] == table.rows

@@ -8,17 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from energy_making import WARM, WATTS, events_at, make_energy_sweep
-from matplotlib.figure import Figure
 from results_making import make_sweep
 
 from edgebench.cli.export import export
 from edgebench.cli.show import show
 from edgebench.errors import ResultsError
-from edgebench.report.figures.gallery import draw
-from edgebench.results.facts import sweep_facts
 from edgebench.results.results import Results, load
 from edgebench.spans import finished_spans
-from edgebench.words.slowdown import energy_sentences, grows_more
 
 
 @pytest.fixture(scope="module")
@@ -92,16 +88,6 @@ def test_older_results_are_read_as_before(older: Results):
         older.sensors("0001")
 
 
-def test_show_says_joules_only_where_measured(measured: Results, older: Results):
-    """A column with the domain on a board with a rail; not a word of it elsewhere."""
-    told = CliRunner().invoke(show, [str(measured.path)]).output
-    assert "J (module)" in told
-    assert "docs/how-to/energy.md" in told
-    silent = CliRunner().invoke(show, [str(older.path)]).output
-    assert "J (" not in silent
-    assert "energy" not in silent
-
-
 def test_show_s_json_has_energy_with_its_error_and_domain(measured: Results):
     """Spread, error, domain and what it is of; the ratio to the unlimited round."""
     told = json.loads(CliRunner().invoke(show, [str(measured.path), "--json"]).output)
@@ -111,42 +97,6 @@ def test_show_s_json_has_energy_with_its_error_and_domain(measured: Results):
     times = at["150M"]["times_s"]["steady"]["median"] / at["max"]["times_s"]["steady"]["median"]
     assert at["150M"]["energy_ratio"]["median"] == pytest.approx(times * WATTS["150M"] / 5)
     assert at["100M"]["energy"] is None
-
-
-def test_sentences_compare_energy_with_time(measured: Results, older: Results):
-    """Less power at the limit: it costs more time than energy, and the sentence says so."""
-    [one] = sweep_facts(measured.sweeps[0]).workloads
-    said = " ".join(energy_sentences(one))
-    assert "of the module" in said
-    assert "the limit costs more time than energy" in said
-    limited = next(point for point in one.points if point.limits.label == "150M")
-    assert grows_more(limited) == "time"
-    [before] = sweep_facts(older.sweeps[0]).workloads
-    assert energy_sentences(before) == []
-
-
-def test_the_figure_of_energy_shows_joules_and_growth(measured: Results, older: Results):
-    """Two panels, energy and time in both lines; nothing is drawn where nothing was measured."""
-    [(stem, figure)] = draw(measured, "energy")
-    assert stem.startswith("energy")
-    assert isinstance(figure, Figure)
-    left, right = figure.axes
-    assert left.get_ylim()[0] == 0
-    assert len(right.get_lines()) >= 2
-    with pytest.raises(ResultsError, match="no energy was measured"):
-        draw(older, "energy")
-
-
-def test_the_report_has_a_column_and_sentences(measured: Results):
-    """The table of limits has the joules."""
-    from edgebench.report.answers import measured_answers
-    from edgebench.report.tables import limits_table
-
-    [one] = sweep_facts(measured.sweeps[0]).workloads
-    table = limits_table(one)
-    assert "J (module)" in table.columns
-    assert all(len(row) == len(table.columns) for row in table.rows)
-    assert any("energy" in words for answer in measured_answers(one) for words in answer.sentences)
 
 
 @pytest.mark.parametrize("frame", ["energy", "sensors"])

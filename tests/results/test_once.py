@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import weakref
 
-import pytest
-
 from edgebench.results.once import once_for_results
 from edgebench.results.results import Results
 
@@ -27,16 +25,3 @@ def test_the_same_results_are_worked_out_once_and_forgotten_with_them():
     del first
     gc.collect()
     assert gone() is None
-
-
-def test_an_error_is_raised_each_time():
-    """Only an answer is kept."""
-
-    @once_for_results
-    def fail(results: Results) -> int:
-        raise ValueError("no")
-
-    results = Results([])
-    for _ in range(2):
-        with pytest.raises(ValueError, match="no"):
-            fail(results)

@@ -19,12 +19,10 @@ from edgebench.analysis.compare import compare_sweeps
 from edgebench.analysis.significance import moderated_t_tests
 from edgebench.analysis.verdicts import holm_correction
 from edgebench.cli.compare import compare
-from edgebench.cli.show import show
 from edgebench.errors import RegressionError, ResultsError, UsageError
-from edgebench.records import TrialRecord, Watching
+from edgebench.records import TrialRecord
 from edgebench.report.tables import environment_table
 from edgebench.results.results import load
-from edgebench.words.kills import MAY_HAVE_SAVED
 
 
 def run_compare(*words: str | Path) -> Result:
@@ -298,31 +296,3 @@ def test_spreads_that_are_all_one_are_pooled():
 def test_holm_corrects_step_by_step():
     """A worked example: ordered p-values times 4, 3, 2, 1, never falling."""
     assert holm_correction([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-
-
-@pytest.mark.promise("Sweeps that were watched differently are not compared without a warning.")
-def test_sweeps_that_were_watched_differently_are_compared_with_a_warning(tmp_path: Path):
-    """An older sweep's kills may have been prevented by looking; two alike give no warning."""
-    quiet = Watching(0.001, None, 0.01, ["memory.current"], False, True)
-
-    def without_stat(trial: str, label: str, block: int) -> TrialRecord:
-        return replace(usual_record(trial, label, block), watched=quiet)
-
-    older, newer = make_sweep(tmp_path), make_sweep(tmp_path, make=without_stat)
-    done = run_compare(older, newer)
-    ways = "(a: with memory.stat, b: without memory.stat)"
-    assert f"warning: trials under a limit were watched differently {ways}" in done.stderr
-    assert json.loads(run_compare(older, newer, "--json").stdout)["warnings"]
-    assert "watched differently" not in run_compare(newer, newer).stderr
-
-
-def test_show_says_that_looking_may_have_prevented_kills(tmp_path: Path):
-    """Of an older sweep; of a new one nothing is said."""
-    quiet = Watching(0.001, None, 0.01, ["memory.current"], False, True)
-
-    def without_stat(trial: str, label: str, block: int) -> TrialRecord:
-        return replace(usual_record(trial, label, block), watched=quiet)
-
-    older, newer = make_sweep(tmp_path), make_sweep(tmp_path, make=without_stat)
-    said = [" ".join(CliRunner().invoke(show, [str(one)]).stderr.split()) for one in (older, newer)]
-    assert [MAY_HAVE_SAVED in words for words in said] == [True, False]

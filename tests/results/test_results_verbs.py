@@ -11,17 +11,15 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
-from results_making import MIB, make_sweep, record, usual_record
+from results_making import MIB, make_sweep, record
 
 import edgebench
 from edgebench.cli.export import export
 from edgebench.cli.show import show
 from edgebench.errors import ResultsError, UsageError
-from edgebench.report.builder import make_report
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
-from edgebench.words.doubts import collection_notes
 
 
 def run_show(*words: str | Path) -> Result:
@@ -46,32 +44,6 @@ def test_show_fits_eighty_columns(tmp_path: Path):
     done = run_show(path)
     assert done.exit_code == 0, done.exception
     assert max(map(len, done.stdout.splitlines())) <= 80
-
-
-def test_show_says_what_a_person_asks(tmp_path: Path):
-    """First the answer; slowdown, spread, demand, how many ended how, and what to type next."""
-    done = run_show(make_sweep(tmp_path))
-    assert "complete, 9 of 9 trials (6 ok, 3 oom-killed)" in " ".join(done.stdout.split())
-    answer = (
-        "lenet needs 200.0 MiB; its first round takes 606.0 ms longer at 150.0 MiB; once running, "
-        "it takes 2.01 times as long at 150.0 MiB; killed at 100.0 MiB."
-    )
-    assert " ".join(done.stdout.split()).startswith(answer)
-    row = next(line for line in done.stdout.splitlines() if line.startswith("150M"))
-    assert "3/3" in row
-    assert "2.01×" in row
-    assert "1.21 ±1%" in row
-    assert "0.808" not in done.stdout
-    assert "0/3 oom" in done.stdout
-    assert "next: edgebench report" in done.stderr
-
-
-def test_show_has_the_phases_behind_a_flag(tmp_path: Path):
-    """--verbose adds each phase's time and how certain the least viable limit is."""
-    text = " ".join(run_show("--verbose", make_sweep(tmp_path)).stdout.split())
-    assert "load s" in text
-    assert "0.808 ±1%" in text
-    assert "At 150.0 MiB, its least viable limit" in text
 
 
 def test_show_works_while_the_sweep_runs(tmp_path: Path):
@@ -113,25 +85,6 @@ def test_show_names_the_noise(tmp_path: Path):
     assert text.count("the hypervisor took 9%") == 1
 
 
-@pytest.mark.process
-def test_collections_within_rounds_are_one_line_a_workload(tmp_path: Path):
-    """How many trials, how long at the most, what keeps them out; of none nothing is said."""
-
-    def collected(trial: str, label: str, block: int) -> object:
-        taken = {"0001": 0.25, "0002": 0.1}.get(trial, 0.0)
-        return replace(usual_record(trial, label, block), collections_s=taken)
-
-    path = make_sweep(tmp_path, make=collected)  # type: ignore[arg-type]
-    (line,) = collection_notes(point_facts(load(path).sweeps[0]))
-    assert line == (
-        "lenet · linear · copy · batch 1: garbage collections took up to 250.0 ms of the rounds of "
-        '2 trials; gc = "frozen" keeps them out'
-    )
-    assert line in run_show(path).stderr
-    assert line in make_report(load(path)).warnings
-    assert collection_notes(point_facts(load(make_sweep(tmp_path)).sweeps[0])) == []
-
-
 def test_show_of_a_command_has_the_whole_trials_time(tmp_path: Path):
     """A workload without phases is shown by its wall time."""
     settings = {"kind": "command", "command": ["python3", "my train.py"]}
@@ -168,11 +121,6 @@ def test_slowdown_needs_an_unlimited_twin_on_the_same_cores(tmp_path: Path):
     points = {p.limits.label: p for p in point_facts(load(path).sweeps[0])}
     assert points["max"].slowdowns["total"] == 1
     assert points["1M"].slowdowns == {}
-
-
-def test_show_of_nothing_is_a_users_error(tmp_path: Path):
-    """No results: one clear error."""
-    assert isinstance(run_show(tmp_path).exception, ResultsError)
 
 
 def test_csv_is_exact_and_whole_numbers_are_whole(tmp_path: Path):

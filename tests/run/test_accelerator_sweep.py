@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from accelerator_fakes import ACTIVATION_BYTES
@@ -16,16 +15,10 @@ from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.slowdown.curves import lost_limits
 from edgebench.units import MIB
+from tests.quiet import Quiet
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
 NETWORK = Path(__file__).parents[1] / "accelerator_network.py"
-
-
-class Quiet:
-    """Progress that nobody sees."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_: None
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +10,7 @@ import pytest
 
 from edgebench.analysis.environments import environment_differences, value_text
 from edgebench.measures.machine.disks import WholeDisk, disk_of, whole_disk
-from edgebench.measures.machine.environment import capture, damon, memory_daemons
+from edgebench.measures.machine.environment import capture, damon
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.checks import CheckTarget
 from edgebench.run.checks.reclaim import (
@@ -135,26 +132,6 @@ def test_daemons_that_kill_are_named(plain_machine: PlainMachine):
 
 
 @pytest.mark.process
-@pytest.mark.promise(
-    "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
-    "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
-    "why it is missing; `doctor` lists what disturbs trials and what to type; `compare` lists "
-    "how two sweeps' machines differed."
-)
-def test_a_real_process_of_that_name_is_seen(tmp_path: Path):
-    """Its name is what the kernel says of a process that really runs."""
-    (tmp_path / "earlyoom").symlink_to(Path(sys.executable).resolve())
-    code = "import sys; print(flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [str(tmp_path / "earlyoom"), "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout
-        process.stdout.readline()
-        assert "earlyoom" in memory_daemons(SystemFiles())
-        process.communicate()
-
-
-@pytest.mark.process
 def test_a_balloon_that_took_memory_is_named(plain_machine: PlainMachine):
     """One that never did is recorded and left alone; memory that can be unplugged warns."""
     assert ballooning_check.result(CheckTarget(SystemFiles(plain_machine({})))).status == "absent"
@@ -222,37 +199,6 @@ def test_shared_memory_is_on_no_disk_of_this_machine():
         pytest.skip("no tmpfs at /dev/shm")
     with pytest.raises(UnreadableError, match="it lies on tmpfs"):
         disk_of(SystemFiles(), Path("/dev/shm"))
-
-
-@pytest.mark.process
-@pytest.mark.promise(
-    "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
-    "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
-    "why it is missing; `doctor` lists what disturbs trials and what to type; `compare` lists "
-    "how two sweeps' machines differed."
-)
-def test_this_machine_tells_each_or_why_not():
-    """Each new key is a value or has its reason; what a check says agrees with the record."""
-    captured = json.loads(json.dumps(capture(weights=Path.home())))
-    machine = SystemFiles()
-    for key in (
-        *("weights_disk", "swap_file_disk", "damon", "zswap", "lru_gen"),
-        *("memory_daemons", "ballooning"),
-    ):
-        assert (captured[key] is None) == (key in captured["missing"])
-    for check in (
-        damon_check,
-        zswap_check,
-        swappiness_check,
-        lru_gen_check,
-        memory_daemons_check,
-        ballooning_check,
-    ):
-        answer = check.result(CheckTarget(machine))
-        assert (answer.remedy is not None) == (answer.status == "warn")
-    if captured["damon"]:
-        running = bool(captured["damon"]["running"])
-        assert damon_check.result(CheckTarget(machine)).status == ("warn" if running else "ok")
 
 
 def test_differences_are_told_in_words():

@@ -14,7 +14,7 @@ import pytest
 from edgebench.cgroups.interface import Limits
 from edgebench.records import Doubt, LimitSetting, TrialRecord
 from edgebench.run.confinement import SLACK_BYTES, Confinement
-from edgebench.run.session import Session, open_session
+from edgebench.run.session import Session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 
@@ -29,13 +29,6 @@ FIND = (
     "mine = [p for p in pathlib.Path('/sys/fs/cgroup').rglob(name) if p.is_dir()]\n"
 )
 LEAVE = "for folder in mine:\n (folder.parent / 'cgroup.procs').write_text(str(os.getpid()))\n"
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    """The real setup, as root: its workloads own their cgroups."""
-    with open_session() as session:
-        yield session
 
 
 def trial(session: Session, folder: Path, code: str) -> TrialRecord:

@@ -53,13 +53,6 @@ def test_a_pipe_gets_the_same_bytes() -> None:
     assert echoed([HOSTILE[:5], HOSTILE[5:]], terminal=False) == HOSTILE
 
 
-def test_a_notebook_gets_text() -> None:
-    """Its stream has no bytes below."""
-    stream = io.StringIO()
-    echo_to(stream)(b"a\xffb\n")
-    assert stream.getvalue() == "a\ufffdb\n"
-
-
 @pytest.mark.own_cgroup
 @pytest.mark.promise("No text of a workload or of a file can send control codes to the terminal.")
 def test_a_measured_command_can_not_command_the_terminal() -> None:

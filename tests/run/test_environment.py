@@ -165,15 +165,3 @@ def test_the_device_can_be_named_by_hand(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("EDGEBENCH_DEVICE", "../..")
     with pytest.raises(UsageError, match="no name"):
         device_name()
-
-
-@pytest.mark.process
-def test_capture_imports_nothing_heavy():
-    """Versions come from metadata: torch and its like stay unloaded."""
-    code = (
-        "import sys; from edgebench.measures.machine.environment import capture; capture();"
-        "heavy = {'torch', 'numpy', 'pandas', 'scipy', 'pydantic'} & set(sys.modules);"
-        "sys.exit(', '.join(heavy) or 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

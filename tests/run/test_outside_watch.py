@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.outside_watch import grown_files, held_in_memory
-from edgebench.run.session import Session, open_session
+from edgebench.run.session import Session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from tests.chance import given_time
@@ -48,13 +47,6 @@ _LOCKS = (
     "assert libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(8 << 20)) == 0\n"
     "time.sleep(float(sys.argv[1]))\n"
 )
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    """The real setup."""
-    with open_session() as session:
-        yield session
 
 
 def seen(session: Session, folder: Path, *command: str, **settings: object) -> TrialRecord:

@@ -15,7 +15,6 @@ from edgebench.run.advice_candidates import candidates_of
 from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
 from edgebench.scenario.scenario import Scenario, scenario_of
 
-ROOT = Path(__file__).parents[2]
 TRAINING = {
     "kind": "training",
     "network": "resnet18",
@@ -45,17 +44,6 @@ def fitting(workload: dict[str, Any], **more: Any) -> dict[str, Remedy]:
     """The remedies that fit a workload, by name."""
     about = target(workload, **more)
     return {one.name: one for one in all_remedies() if one.unfit(about) is None}
-
-
-def test_each_says_what_it_is():
-    """Name, title, costs and source, each once, in one line; the easiest come first."""
-    every = all_remedies()
-    assert len({one.name for one in every}) == len(every) > 12
-    for one in every:
-        for words in (one.name, one.group, one.title, one.costs, one.source):
-            assert words
-            assert "\n" not in words
-    assert [one.effort for one in every] == sorted(one.effort for one in every)
 
 
 @pytest.mark.process
@@ -158,13 +146,6 @@ def test_a_network_is_run_the_same_under_each_schedule():
     free, held = both_points(advice_scenario(AdviceRequest("300M", network="lenet")))
     assert (free.settings["warm"], free.settings["schedule"]) == (0, "bulk")
     assert held.limits.memory_bytes == 300 << 20
-
-
-def test_each_is_on_the_pages():
-    """docs/remedies.md says when each helps, docs/verbs/advise.md that it is tried."""
-    for page in ("docs/remedies.md", "docs/verbs/advise.md"):
-        text = (ROOT / page).read_text()
-        assert not [one.name for one in all_remedies() if f"`{one.name}`" not in text], page
 
 
 @pytest.mark.process

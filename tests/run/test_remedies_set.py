@@ -19,18 +19,12 @@ from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.planner import grid_planner
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario, scenario_of
+from tests.quiet import Quiet
 
 pytestmark = pytest.mark.own_cgroup
 NETWORK = {"kind": "inference", "network": "lenet", "schedule": "bulk", "warm": 1, "threads": 1}
 #: Those about pages are each tried without a cgroup, in ``tests/layers/test_advised_pages.py``.
 PLAIN, TOGETHER = "plain", ("one-interop-thread", "no-huge-pages", "pageout-behind")
-
-
-class Quiet:
-    """Progress that nobody sees."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_: None
 
 
 def scenario(workload: dict[str, Any], swap: str = "none") -> Scenario:

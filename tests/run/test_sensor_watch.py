@@ -138,7 +138,8 @@ def test_a_sensor_that_blocks_ends_with_its_trial(tmp_path: Path, monkeypatch: p
         assert watch.readings is not None
         assert "did not answer" in watch.readings.lost["ina3221.VDD_SOC"]
         assert watch.readings.cpu_s is None
-        assert watch.readings.count == 3
+        # A reading that took long has pauses after it, in rows without it.
+        assert watch.readings.count >= 3
         with SensorWatch(bank) as again:
             pass
         assert again.readings is not None

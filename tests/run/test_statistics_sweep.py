@@ -18,6 +18,7 @@ from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.preview import preview, this_machine
 from edgebench.scenario.scenario import Scenario, load_scenario
 from edgebench.words.kills import watching_warnings
+from tests.quiet import Quiet
 
 SCENARIO = """
 schema = 1
@@ -42,19 +43,12 @@ def scenario(folder: Path, interval: str) -> Scenario:
     return load_scenario(file)
 
 
-class _Quiet:
-    """A progress that tells nothing."""
-
-    def __getattr__(self, name: str) -> object:
-        return lambda *args: None
-
-
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """A real sweep of it with an interval."""
     folder = tmp_path_factory.mktemp("asked")
     made = scenario(folder, 'stat_interval = "5ms"')
-    return load(run_sweep(made, SweepOptions(folder, "here"), _Quiet()).folder)
+    return load(run_sweep(made, SweepOptions(folder, "here"), Quiet()).folder)
 
 
 def test_only_limited_points_get_the_trial(tmp_path: Path) -> None:
@@ -115,7 +109,7 @@ def test_the_ledger_between_two_trials_comes_from_their_trial(tmp_path: Path) ->
     head = f'schema = 1\nname = "pressed"\nrepeats = 1\n[workload]\n{workload}\n[limits]\n'
     (tmp_path / "s.toml").write_text(f'{head}{limits}\n[sampler]\nstat_interval = "5ms"\n')
     asked = load_scenario(tmp_path / "s.toml")
-    whole = load(run_sweep(asked, SweepOptions(tmp_path, "here"), _Quiet()).folder)
+    whole = load(run_sweep(asked, SweepOptions(tmp_path, "here"), Quiet()).folder)
     terms, missing = [], []
     for results in (whole, without_statistics(whole)):
         points = reconcile_sweep(results.sweeps[0])

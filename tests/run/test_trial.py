@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from edgebench.errors import CgroupError
 from edgebench.layers.disk import evict
 from edgebench.measures.strategies.gnu_time import report_file
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import Session, open_session
+from edgebench.run.session import Session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial import _limits_of as limits_of
 from edgebench.run.trial_record import TrialRequest
@@ -29,13 +28,6 @@ MIB = 1 << 20
 TOUCH = (
     "import time; b = bytearray({mib} << 20); b[::4096] = b'x' * len(b[::4096]); time.sleep({s})"
 )
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    """The real setup."""
-    with open_session() as session:
-        yield session
 
 
 @pytest.fixture

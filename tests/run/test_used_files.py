@@ -6,7 +6,6 @@ import mmap
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from edgebench.cgroups.used_files import cached_bytes, named_files
 from edgebench.errors import WorkloadError
 from edgebench.need import Need, need_of
 from edgebench.records import FilesReport, LimitSetting, TrialRecord
-from edgebench.run.session import Session, open_session
+from edgebench.run.session import Session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.run.trial_setup import TrialSetup
@@ -76,13 +75,6 @@ def cached(file: Path) -> int:
         found = cached_bytes(opened.fileno())
         assert found is not None
         return found
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    """What all tests share."""
-    with open_session() as session:
-        yield session
 
 
 @pytest.fixture(params=[True, False], ids=["search", "once"])

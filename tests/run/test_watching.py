@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from edgebench.cgroups.interface import HotFiles
 from edgebench.cli.measure import measure
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import Session, open_session
+from edgebench.run.session import Session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.run.trial_setup import TrialSetup
@@ -37,13 +37,6 @@ FILL = (
     "for _ in range({times}): b[::4096] = b'x' * len(b[::4096]); time.sleep(0.1)\n"
     "print(time.monotonic_ns())"
 )
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    """The real setup."""
-    with open_session() as session:
-        yield session
 
 
 @contextmanager

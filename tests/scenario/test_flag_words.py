@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from edgebench.errors import ScenarioError, UsageError
+from edgebench.errors import UsageError
 from edgebench.scenario.faults import FLAGS
-from edgebench.scenario.flag_scenario import layer_scenario, scenario_from_flags
-from edgebench.scenario.scenario import Scenario, load_scenario
-
-PROGRAM = """
-schema = 1
-name = "program"
-[workload]
-kind = "command"
-command = ["true"]
-[limits]
-memory = "64M"
-"""
+from edgebench.scenario.flag_scenario import layer_scenario
+from edgebench.scenario.scenario import Scenario
 
 
 @pytest.mark.parametrize(
@@ -51,44 +39,6 @@ def test_a_refused_flag_is_worded_as_it_is_typed(asked: dict[str, object], words
         layer_scenario("alexnet", **asked)  # type: ignore[arg-type]
     assert refused.value.what.startswith(words)
     assert "\n" not in refused.value.what
-
-
-def test_flags_with_dashes_are_named_with_dashes() -> None:
-    """Keys of two words have underscores in scenarios alone."""
-    text = {"kind": "inference", "network": "transformers:gpt2", "prompt": 8}
-    with pytest.raises(UsageError) as refused:
-        scenario_from_flags("layers", text, {})
-    assert refused.value.what == "--prompt needs --new-tokens 16"
-    program = {"kind": "command", "command": ["true"], "files": ["no-such-file"]}
-    with pytest.raises(UsageError) as refused:
-        scenario_from_flags("minimum", program, {})
-    assert refused.value.what.startswith("--file: there is no file or folder ")
-    assert refused.value.what.endswith("/no-such-file")
-
-
-def test_no_help_is_named_where_the_message_says_what_to_write() -> None:
-    """A name that is nearly right, and an example beside a number that is none."""
-    for network, rounds, words in (("alexnett", 1, "did you mean"), ("alexnet", 0, "for example")):
-        text = {"kind": "inference", "network": network, "rounds": rounds}
-        with pytest.raises(UsageError, match=words) as refused:
-            scenario_from_flags("layers", text, {})
-        assert refused.value.remedy is None
-
-
-def test_a_plan_that_does_not_fit_the_file_is_the_flags_fault(tmp_path: Path) -> None:
-    """The file is valid without it; a fault of the file itself is still the file's."""
-    path = tmp_path / "program.toml"
-    path.write_text(PROGRAM)
-    with pytest.raises(UsageError) as refused:
-        load_scenario(path, "walk")
-    assert refused.value.what == (
-        '--plan walk: a workload of kind "command" has no rounds to walk; leave --plan out'
-    )
-    assert refused.value.remedy == f"edgebench run {path}"
-    path.write_text(PROGRAM.replace('memory = "64M"', 'memory = "64M"\nplan = "walk"'))
-    with pytest.raises(ScenarioError, match=r"the file: .*leave plan out"):
-        load_scenario(path)
-    assert load_scenario(path, "grid").limits.plan == "grid"
 
 
 def test_every_flag_stands_for_a_key_of_some_scenario() -> None:

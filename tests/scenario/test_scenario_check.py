@@ -16,8 +16,6 @@ from scenario_making import COMMAND, INFERENCE, load_text, with_key
 from edgebench.cli.run import run
 from edgebench.errors import ScenarioError, UsageError
 from edgebench.scenario.flag_scenario import with_storage
-from edgebench.scenario.planner import planner_of
-from edgebench.scenario.points import points
 from edgebench.scenario.preview import MachineCapacity, preview, this_machine
 from edgebench.scenario.scenario import load_scenario
 from edgebench.scenario.shipped import SHIPPED
@@ -114,40 +112,6 @@ def test_this_machine_is_what_the_kernel_tells() -> None:
     assert seen.cores >= 1
     assert seen.free_bytes > 0
     assert 0 < seen.free_ram_bytes <= seen.ram_bytes
-
-
-def test_check_says_what_would_run(tmp_path: Path) -> None:
-    """Points, trials, settings, limits, the upper bound of time and the next command."""
-    file = tmp_path / "own.toml"
-    file.write_text(with_key(INFERENCE, "limits", 'swap = "none"'))
-    done = CliRunner().invoke(run, [str(file), "--dry-run"], catch_exceptions=False)
-    assert done.exit_code == 0
-    assert "alexnet, lenet" in done.stdout
-    assert "max, 75%, 64M" in done.stdout
-    assert "12: 2 of each point" in done.stdout
-    assert "at most 2 h 00 min" in done.stdout
-    assert done.stderr.endswith(f"next: edgebench run {file}\n")
-
-
-def test_strategies_trials_are_counted_beside_the_timed(tmp_path: Path) -> None:
-    """One of each strategy at each point, with their own time; all that `run` will make."""
-    file = tmp_path / "own.toml"
-    text = with_key(INFERENCE, "limits", 'swap = "none"')
-    file.write_text(text + '[memory]\nstrategies = ["process", "torch"]\ntimeout = "20m"\n')
-    done = CliRunner().invoke(run, [str(file), "--dry-run"], catch_exceptions=False)
-    assert "12: 2 of each point" in done.stdout
-    assert "12 more trials: process, torch, once for each point" in done.stdout
-    assert "at most 6 h 00 min" in done.stdout
-    told = json.loads(CliRunner().invoke(run, [str(file), "--json", "--dry-run"]).stdout)
-    scenario = load_scenario(file)
-    planned = planner_of(scenario, points(scenario)).first()
-    assert told["trials"] + told["own_trials"] == len(planned) == 24
-
-
-def test_without_strategies_nothing_is_said_of_them(tmp_path: Path) -> None:
-    """No row, and a count of 0."""
-    made = load_text(tmp_path, COMMAND)
-    assert preview(made, BOARD).own_trials == 0
 
 
 def test_a_strategy_that_is_not_installed_is_foreseen(

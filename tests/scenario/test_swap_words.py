@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 import pytest
-from click.testing import CliRunner
 from pydantic import ValidationError
 
-from edgebench.cli import VERBS
 from edgebench.errors import UsageError
-from edgebench.scenario.flag_scenario import layer_scenario
 from edgebench.scenario.limits import LimitAxes
 from edgebench.serve.form import FormFiles, check_form
 from edgebench.units import parse_swap
 
 NONE = ("none", "None", "off", "OFF", "no", "No", "0", "0B", "0M", "0 GiB", "0.0", " off ")
-#: Verb → what it hands its swap to, and words that bring it there.
-VERBS_WITH_SWAP = {
-    "advise": ("edgebench.run.advice.find_advice", ["lenet", "--memory", "1G"]),
-    "batch": ("edgebench.run.batch.largest_batch", ["lenet", "--memory", "1G"]),
-    "calibrate": ("edgebench.run.calibration.run_calibration", []),
-    "layers": ("edgebench.run.sweep.run_sweep", ["lenet"]),
-    "measure": ("edgebench.run.command.measure_command", ["true"]),
-    "minimum": ("edgebench.run.minimum.find_minimum", ["lenet"]),
-}
-
-
-class HandedError(Exception):
-    """Stops a verb where it would begin to measure."""
 
 
 @pytest.mark.parametrize(
@@ -84,47 +65,3 @@ def test_a_scenario_names_the_choices(word: str | int):
     """Refused by the scenario as by the command line."""
     with pytest.raises(ValidationError, match=r"2G.*zram:1G.*system.*none"):
         LimitAxes.model_validate({"swap": word})
-
-
-def test_no_verb_with_swap_is_left_out():
-    """Every verb that measures with --swap is tried below; init writes the word into a scenario."""
-    having = {name for name in VERBS if any("--swap" in p.opts for p in _verb(name).params)}
-    having.discard("init")
-    assert having == set(VERBS_WITH_SWAP)
-
-
-@pytest.mark.parametrize("verb", VERBS_WITH_SWAP)
-@pytest.mark.parametrize("word", ["off"])
-def test_every_verb_takes_it(verb: str, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any):
-    """What each verb hands on to be measured has no swap."""
-    target, words = VERBS_WITH_SWAP[verb]
-    handed: list[Any] = []
-
-    def take(*given: Any, **named: Any) -> None:
-        handed.extend([*given, *named.values()])
-        raise HandedError
-
-    module, name = target.rsplit(".", 1)
-    monkeypatch.setattr(importlib.import_module(module), name, take)
-    monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(_verb(verb), ["--swap", word, *words])
-    assert isinstance(done.exception, HandedError), done.output + repr(done.exception)
-    assert [swap for one in handed for swap in _swaps(one)] == ["none"]
-
-
-def test_layers_hands_on_any_words_of_swap():
-    """Its scenario reads them."""
-    assert layer_scenario("lenet", swap="zram:1G").limits.swap.kind == ("zram",)
-
-
-def _swaps(one: Any) -> list[str]:
-    """The kinds of swap of what a verb hands on, whatever shape it has."""
-    if hasattr(one, "swap_kind"):
-        return [one.swap_kind]
-    if hasattr(one, "limits"):
-        return list(one.limits.swap.kind)
-    return [one.swap] if hasattr(one, "swap") else []
-
-
-def _verb(name: str) -> Any:
-    return getattr(importlib.import_module(f"edgebench.cli.{name}"), name)

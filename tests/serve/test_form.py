@@ -40,50 +40,6 @@ def sent(**changes: dict[str, Any]) -> dict[str, Any]:
     return {name: {**GOOD.get(name, {}), **changes.get(name, {})} for name in {**GOOD, **changes}}
 
 
-def test_every_table_is_shown():
-    """Hyper-parameters of each kind of workload, limits, repeats: all from the typed settings."""
-    made = tables()
-    assert {"inference"} <= set(made["workload"])
-    names = {key["name"] for key in made["workload"]["inference"]}
-    assert {"network", "schedule", "loader", "batch", "rounds", "page_cache"} <= names
-    assert {"memory", "swap", "cores"} <= {key["name"] for key in made["limits"]}
-    assert {"name", "repeats", "timeout", "seed"} <= {key["name"] for key in made["scenario"]}
-
-
-def test_training_has_its_hyper_parameters():
-    """Work B's form: learning rate, epochs, batch size, data set."""
-    names = {key["name"] for key in tables()["workload"]["training"]}
-    assert {"network", "data", "learning_rate", "epochs", "batch", "optimizer"} <= names
-    assert {"trained", "shape"} <= names
-
-
-def test_a_convolution_and_a_study_of_batches_can_be_asked_for():
-    """Work D's and E's studies are axes of a workload, each of them on the form."""
-    workload = {"kind": "convolution", "kernel": [1, 3], "batch": [1, 2, 4], "backward": [True]}
-    assert check(sent(workload=workload) | {"workload": workload})["points"] == 18
-    training = {"kind": "training", "network": ["lenet"], "batch": [1, 8], "trained": ["last"]}
-    assert check(sent() | {"workload": training})["points"] == 6
-
-
-def test_boards_storage_and_text_generation_can_be_asked_for(tmp_path: Path):
-    """A board sets what is not sent; a speed of storage is one value, with commas of its own."""
-    workload = {"kind": "inference", "network": ["transformers:gpt2"], "new_tokens": [4]}
-    limits = {"board": ["raspberry-pi-4-4g", "jetson-nano-4g"]}
-    assert check({**sent(), "workload": workload, "limits": limits})["points"] == 4
-    held = {"memory": ["max", "300M"], "storage": ["as-is", "read=90MB/s,read_iops=2000"]}
-    assert check({**sent(), "limits": held})["points"] == 16
-    shown = {key["name"]: key for key in tables()["limits"]}
-    assert "raspberry-pi-zero-2w" in shown["board"]["choices"]
-    networks = next(k for k in tables()["workload"]["inference"] if k["name"] == "network")
-    assert "transformers:gpt2" in networks["choices"]
-    (tmp_path / "own.toml").write_text("")
-    for name in (str(tmp_path / "own.toml"), "raspberry-pi-9", {"a": 1}):
-        keys = {fault["key"] for fault in check(sent(limits={"board": [name]}))["faults"]}
-        assert keys == {"limits.board"}
-    refused = check({**sent(), "workload": {**workload, "network": ["transformers:/etc"]}})
-    assert refused["faults"][0]["key"] == "workload.network"
-
-
 def test_only_safe_types_are_shown():
     """No key of the form takes a path, a command or a free text; no kind runs a command."""
     made = tables()

@@ -91,18 +91,6 @@ def test_the_slider_tells_of_measured_and_predicted_limits(browser: Any, answere
     assert "of what it needs" in slider.get_attribute("aria-valuetext")
 
 
-def test_the_boards_follow_what_their_system_keeps(browser: Any, answered: Served):
-    """With more memory kept for the system, a board has too little for the network."""
-    page = Page(browser, answered.address)
-    page.open("answer")
-    reserve = page.find("#reserve")
-    assert "✓" in page.words("#board-list li")
-    reserve.clear()
-    reserve.send_keys("364")
-    wait_for(lambda: "✕" in page.words("#board-list li"))
-    assert "killed with 52.1 MiB" in page.words("#board-list li")
-
-
 def test_a_board_has_to_hold_libraries_too(browser: Any, tmp_path: Path):
     """They are added to the need: 200 MiB beside 40 MiB do not fit where 228 MiB are left."""
     make(tmp_path, Shape(library=40))
@@ -113,19 +101,6 @@ def test_a_board_has_to_hold_libraries_too(browser: Any, tmp_path: Path):
         boards = page.text("#board-list")
         assert "fits: it needs 200.0 MiB beside 40.0 MiB of libraries, of" in boards
         assert "finishes with 188.0 MiB beside 40.0 MiB of libraries" in boards
-
-
-def test_another_workload_and_another_sweep(browser: Any, answered: Served):
-    """A workload is chosen above or in the table; History leads to a sweep's answer."""
-    page = Page(browser, answered.address)
-    page.open("answer")
-    page.find("#workloads button")
-    page.press("#workloads button", which=1)
-    assert page.text("#hero-title") == "lenet"
-    page.press("nav a[href='#history']")
-    page.press("#sweeps a")
-    page.find("#hero-words")
-    assert "#answer/jetson-nano/" in browser.current_url
 
 
 def test_no_sweep_at_all(browser: Any, tmp_path: Path):
@@ -195,28 +170,3 @@ def test_a_network_is_found_by_typing(browser: Any, answered: Served):
     page.press("#check")
     page.find(".field .fault")
     assert "no_such_network" in page.text(".field .fault")
-
-
-def test_a_preset_fills_in_the_form(browser: Any, answered: Served):
-    """A question sets its keys, the network stays, and the check has no objection."""
-    page = Page(browser, answered.address)
-    page.open("new")
-    page.choose("workload.network", "lenet")
-    page.press("button.preset")
-    assert page.attribute("[id='field-limits.memory']", "value").startswith("max, 85%")
-    assert page.words("fieldset .chosen li").startswith("lenet")
-    page.press("#check")
-    wait_for(lambda: "5 points" in page.text("#form-status"))
-
-
-def test_tokens_boards_and_storage_are_on_the_form(browser: Any, answered: Served):
-    """A question brings its own network; a board is found by typing; a speed keeps its commas."""
-    page = Page(browser, answered.address)
-    page.open("new")
-    page.find("button.preset")
-    next(one for one in page.all("button.preset") if "tokens" in one.text).click()
-    assert page.words("fieldset .chosen li").startswith("transformers:gpt2")
-    page.choose("limits.board", "raspberry-pi-4-4g")
-    page.fill_in("limits.storage", "as-is; read=90MB/s,read_iops=2000")
-    page.press("#check")
-    wait_for(lambda: "6 points" in page.text("#form-status"))

@@ -263,11 +263,6 @@ def test_the_page_makes_no_markup_from_data(path: Path):
     assert not re.search(r"\bon[a-z]+=|javascript:|<style|style=", text) or path.suffix == ".js"
 
 
-def test_the_vendored_library_has_its_licence():
-    """The chart library is MIT: its notice lies beside it."""
-    assert "MIT" in (STATIC / "vendor" / "uPlot.LICENSE.txt").read_text()
-
-
 @pytest.mark.process
 def test_no_path_leads_out_of_the_page(served: Served):
     """Only the page's own files are served."""

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from made_sweep import make
-from verb_making import DEVICE, SHAPE, calibration
+from verb_making import SHAPE
 
 from edgebench.cli import main
 from edgebench.cli.fit import fit
-from edgebench.slowdown.calibration.device import calibration_path, save_calibration
 
 Told = tuple[int, str, str]
 Say = Callable[..., Told]
@@ -61,13 +60,6 @@ def refused(told: Told, code: int, *fragments: str) -> None:
     assert told[2].count("edgebench: ") + told[2].count("Error: ") == 1
     for fragment in fragments:
         assert fragment in told[2]
-
-
-def test_no_results(say: Say, tmp_path: Path):
-    """A folder that isn't there and one that holds nothing are told apart, with what to type."""
-    for words in (["fit"], ["predict", "--results"]):
-        refused(say(*words, tmp_path / "nowhere"), 1, "no such folder", "edgebench run")
-        refused(say(*words, tmp_path), 1, "no results here", "edgebench run")
 
 
 @pytest.mark.heavy
@@ -164,89 +156,7 @@ def test_fits_that_are_not_there_or_not_enough(say: Say, fitted: Path, tmp_path:
     refused(say("predict", "--results", folder, "--figure", "--memory", "90M"), 2, "can't be drawn")
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("{", "damaged: no JSON"),
-        ('{"schema": 99}', "schema 99"),
-    ],
-    ids=["torn", "newer"],
-)
-def test_a_calibration_that_is_damaged(say: Say, tmp_path: Path, text: str, fragment: str):
-    """It is warned of, and networks that were run are still told."""
-    make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",)))
-    calibration_path(tmp_path, DEVICE, "file").write_text(text)
-    code, out, err = say("predict", "alexnet", "--results", tmp_path, "--memory", "90M")
-    assert code == 0
-    assert "alexnet" in out
-    assert "warning: " in err
-    assert fragment in err
-
-
 def test_swap_that_was_never_calibrated(say: Say, root: Path):
     """Constants with one kind of swap say nothing of another: how to get them."""
     told = say("predict", "vgg11", "--results", root, "--swap-kind", "zram")
     refused(told, 1, "no calibration of device jetson-nano with swap of kind zram", "zram:1G")
-
-
-@pytest.mark.parametrize(
-    ("words", "fragments"),
-    [
-        (("--slowdown", "-1"), ("--slowdown", "x>=1.01")),
-        (("--slowdown", "0.5"), ("--slowdown", "x>=1.01")),
-        (("--slowdown", "fast"), ("'fast' is not a valid float",)),
-        (("--phase", "forward"), ("'forward' is not one of",)),
-        (("--phase", "execute", "--schedule", "linear"), ("no warm executions", "--phase first")),
-        (("--schedule", "zigzag"), ("zigzag", "linear")),
-        (("--loader", "pigeon"), ("pigeon", "mmap")),
-        (("--batch", "0"), ("batch",)),
-        (("--swap", "disk:1G"), ("no swap of kind 'disk'", "zram:1G")),
-        (("--timeout", "soon"), ("soon", "duration")),
-    ],
-)
-def test_words_that_make_no_sense_to_minimum(
-    say: Say, tmp_path: Path, words: tuple[str, ...], fragments: tuple[str, ...]
-):
-    """Told before any trial is made, and nothing is left behind."""
-    code, out, err = say("minimum", "lenet", "--results", tmp_path / "results", *words)
-    assert (code, out) == (2, ""), err
-    assert "Traceback" not in err
-    assert all(fragment in err for fragment in fragments), err
-    assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.own_cgroup
-def test_the_minimum_of_a_network_that_is_not_there(say: Say, tmp_path: Path):
-    """A slip of the keyboard is answered with the nearest name."""
-    code, out, err = say("minimum", "resnet19", "--results", tmp_path / "results")
-    assert (code, out) == (2, "")
-    assert "no network 'resnet19'" in err
-    assert "did you mean 'resnet1" in err
-
-
-@pytest.mark.parametrize(
-    ("words", "fragments"),
-    [
-        (("--swap", "lots"), ("'lots' is not a swap setting", "zram:1G")),
-        (("--swap", "-1G"), ("is not a swap setting", "zram:1G")),
-        (("--swap", "disk:1G"), ("no swap of kind 'disk'",)),
-        (("--results", "{file}"), ("is a file",)),
-    ],
-)
-def test_words_that_make_no_sense_to_calibrate(
-    say: Say, tmp_path: Path, words: tuple[str, ...], fragments: tuple[str, ...]
-):
-    """Told at once, not after two minutes of scans."""
-    file = tmp_path / "file"
-    file.write_text("")
-    refused(say("calibrate", *(word.format(file=file) for word in words)), 2, *fragments)
-
-
-def test_a_calibration_of_another_device_is_not_used(say: Say, tmp_path: Path):
-    """A file copied from another board is named for what it is."""
-    make(tmp_path, replace(SHAPE, networks={"alexnet": 4, "vgg11": 5}))
-    path = save_calibration(calibration("orin"), tmp_path)
-    calibration_path(tmp_path, DEVICE, "file").write_bytes(path.read_bytes())
-    code, _, err = say("predict", "alexnet", "--results", tmp_path, "--memory", "90M")
-    assert code == 0
-    assert "calibration of device orin" in err

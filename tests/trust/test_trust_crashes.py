@@ -15,17 +15,17 @@ pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
 
 
 @pytest.mark.promise(
-    "After SIGKILL, SIGTERM, Ctrl-C, SIGHUP or a full disk at every 100th step of a sweep (at "
+    "After SIGKILL, SIGTERM, Ctrl-C, SIGHUP or a full disk at every 250th step of a sweep (at "
     "every fifth in the long set), the next start completes it: every trial is there once, and "
     "`show` reads them at any time."
 )
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("fault", "first"), [(fault, 16 * n + 3) for n, fault in enumerate([*FAULTS, "hang-up"])]
+    ("fault", "first"), [(fault, 40 * n + 3) for n, fault in enumerate([*FAULTS, "hang-up"])]
 )
 def test_a_fault_here_and_there_does_no_harm(fault: str, first: int) -> None:
-    """At every 100th of the steps below: results are whole and readable, and nothing is left."""
-    found = walk(fault, first, 100)
+    """At every 250th of the steps below: results are whole and readable, and nothing is left."""
+    found = walk(fault, first, 250)
     assert found["wrong"] == []
     assert found["struck"] > 0
 

@@ -27,13 +27,6 @@ MIB = 1 << 20
 NOBODY = 65534
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    """The real setup."""
-    with open_session() as session:
-        yield session
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> TrialFiles:
     """Where this test's trial leaves its files."""

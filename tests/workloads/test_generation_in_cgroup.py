@@ -8,6 +8,7 @@ from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
+from tests.quiet import Quiet
 
 pytest.importorskip("transformers")
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch, pytest.mark.long]
@@ -34,13 +35,6 @@ strategies = ["process", "torch"]
 """
 
 
-class _Quiet:
-    """A progress that tells nothing."""
-
-    def __getattr__(self, name: str) -> object:
-        return lambda *args: None
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """A timed trial, and one for each strategy: the process's tells what is mapped."""
@@ -49,7 +43,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     file.write_text(SCENARIO)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGEBENCH_CACHE", str(folder / "cache"))
-        summary = run_sweep(load_scenario(file), SweepOptions(folder, "here"), _Quiet())
+        summary = run_sweep(load_scenario(file), SweepOptions(folder, "here"), Quiet())
     assert summary.outcomes == {"ok": 1}
     return load(summary.folder)
 

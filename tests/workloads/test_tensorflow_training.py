@@ -20,6 +20,7 @@ from edgebench.workloads.training.pytorch.network import TorchNetwork
 from edgebench.workloads.training.pytorch.networks import build_network as torch_network
 from edgebench.workloads.training.tensorflow.backend import build
 from edgebench.workloads.training.tensorflow.network import TensorflowNetwork, _means, keras_network
+from tests.quiet import Quiet
 
 keras = pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
@@ -124,13 +125,6 @@ def test_an_image_that_is_too_small_is_told():
         keras_network("alexnet", Problem((3, 16, 16), 10, 255))
     assert "alexnet can't be built for images of 16 x 16 pixels" in str(error.value)
     keras.backend.clear_session()
-
-
-class Quiet:
-    """Progress that nobody sees."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_: None
 
 
 @pytest.mark.own_cgroup

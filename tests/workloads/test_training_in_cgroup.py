@@ -13,15 +13,9 @@ from edgebench.records import SCHEMA
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
+from tests.quiet import Quiet
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
-
-
-class Quiet:
-    """Progress that nobody sees."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_: None
 
 
 def swept(folder: Path, memory: list[str], **workload: Any) -> Results:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,12 @@ import pytest
 from edgebench.layers.examination import examine
 from edgebench.layers.weights import prepare_weights
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import Session, open_session
+from edgebench.run.session import Session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
 NETWORK = "resnet18"
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    """The real setup."""
-    with open_session() as session:
-        yield session
 
 
 @pytest.fixture(scope="module")

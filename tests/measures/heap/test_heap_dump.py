@@ -90,29 +90,6 @@ def test_a_dump_cut_anywhere_is_whole_or_refused(cut: int) -> None:
     assert (dump.total, dump.stacks) == (parsed().total, parsed().stacks)
 
 
-@given(st.integers(0, len(DUMP) - 1), st.characters() | st.just("\n"))
-def test_a_damaged_dump_is_read_or_refused(at: int, character: str) -> None:
-    """No single wrong character ends in anything but a dump or a worded error."""
-    read_or_refused(DUMP[:at] + character + DUMP[at + 1 :])
-
-
-@pytest.mark.heavy
-@given(st.text() | st.binary().map(lambda data: data.decode(errors="replace")))
-def test_garbage_is_refused(text: str) -> None:
-    """Any text ends in a worded error, and so does any text after a good header."""
-    read_or_refused(text)
-    read_or_refused(DUMP.splitlines(keepends=True)[0] + text)
-
-
-def read_or_refused(text: str) -> None:
-    """Read it: its stacks fall in size."""
-    try:
-        sizes = [stack.live_bytes for stack in parse_dump(text, "d").stacks]
-    except ResultsError:
-        return
-    assert sizes == sorted(sizes, reverse=True)
-
-
 def test_the_largest_stacks_of_a_dump_are_kept() -> None:
     """Whatever their order in the file: those that hold most, largest first."""
     lines = DUMP.splitlines(keepends=True)

@@ -79,20 +79,6 @@ def test_a_file_cut_anywhere_keeps_its_whole_snapshots(cut: int) -> None:
     assert len(file.snapshots) < len(whole)
 
 
-@given(st.integers(0, len(FILE) - 1), st.characters() | st.just("\n"))
-def test_a_damaged_file_is_read_or_refused(at: int, character: str) -> None:
-    """No single wrong character ends in anything but snapshots or a worded error."""
-    damaged(FILE[:at] + character + FILE[at + 1 :])
-
-
-@pytest.mark.heavy
-@given(st.text())
-def test_garbage_is_read_or_refused(text: str) -> None:
-    """Nor does any text, alone or in place of a tree."""
-    damaged(text)
-    damaged(FILE[: FILE.index("n2:")] + text)
-
-
 @given(st.integers(2, 3000))
 def test_a_tree_of_any_depth_is_read(depth: int) -> None:
     """Depth costs no recursion."""
