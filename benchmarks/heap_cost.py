@@ -14,12 +14,13 @@ from typing import Any
 
 import report
 
+from edgebench.cache import cache_folder
 from edgebench.measures.strategies import strategy_of
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
-from edgebench.workloads.preparation import cache_folder, prepare_networks
+from edgebench.workloads.preparation import prepare_networks
 
 PHASES = ("import", "load", "first", "execute")
 

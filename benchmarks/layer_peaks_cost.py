@@ -16,6 +16,7 @@ from typing import Any
 import report
 from pairing import in_pairs, interval
 
+from edgebench.cache import cache_folder
 from edgebench.cgroups.hierarchy import hierarchies
 from edgebench.cgroups.interface import HotFiles
 from edgebench.cgroups.v1 import V1Cgroup
@@ -26,7 +27,7 @@ from edgebench.records import LimitSetting
 from edgebench.run.command import measure_command
 from edgebench.workloads.engines.torch.runtime import import_torch
 from edgebench.workloads.events import Descriptors
-from edgebench.workloads.preparation import cache_folder, prepare_networks
+from edgebench.workloads.preparation import prepare_networks
 from edgebench.workloads.recorder import Recorder
 
 NETWORKS = ("resnet18", "mobilenet_v2")

@@ -34,13 +34,14 @@ import report
 from observer.effect_table import Kept, table
 from observer.watched_process import Arm, Bench, Words
 
+from edgebench.cache import cache_folder
 from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.measures.machine.disks import swap_devices
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.run.session import Session, open_session
 from edgebench.scenario.scenario import scenario_of
 from edgebench.units import format_size, parse_duration, parse_size
-from edgebench.workloads.preparation import cache_folder, prepare_networks
+from edgebench.workloads.preparation import prepare_networks
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 ROUNDS = Path(__file__).parent / "observer" / "inference_rounds.py"

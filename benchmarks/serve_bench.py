@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from edgebench.cache import cache_folder
 from edgebench.records import LimitSetting
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.sweep_reader import read_sweep
@@ -23,7 +24,7 @@ from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.spans import finished_spans
-from edgebench.workloads.preparation import cache_folder, prepare_networks
+from edgebench.workloads.preparation import prepare_networks
 
 NETWORK = "resnet18"
 SETTINGS: dict[str, Any] = {

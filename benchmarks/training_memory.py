@@ -22,13 +22,14 @@ from report import write
 from edgebench.errors import ResultsError
 from edgebench.results.results import Results, load
 from edgebench.slowdown.calibration.device import load_calibration
-from edgebench.slowdown.context import CannotPredictError, context_of, with_trainings
+from edgebench.slowdown.context import CannotPredictError, context_of
 from edgebench.slowdown.curves import Curve, allocator_words, curves
 from edgebench.slowdown.simulator.allocator import MALLOC
 from edgebench.slowdown.simulator.profile import simulated_slowdown
 from edgebench.slowdown.simulator.simulation import Device, anonymous_peak_bytes, device_of
 from edgebench.slowdown.simulator.trace import RuntimeBase
 from edgebench.slowdown.simulator.workload import SHAPING, training_of
+from edgebench.slowdown.training_tables import with_trainings
 
 MIB = 1 << 20
 #: An allocator with these gives back what is freed.
@@ -67,12 +68,12 @@ def main() -> None:
     demands: list[Demand] = []
     slowdowns: list[Slowdown] = []
     for folder in map(Path, sys.argv[1:]):
-        results, untold = with_trainings(load(folder))
-        for words in untold:
-            print(words, file=sys.stderr)
+        results, tables = with_trainings(load(folder))
         constants = load_calibration(folder.resolve().parent.parent, folder.parent.name, "file")
         demands += simulated_demands(results, device_of(constants))
         slowdowns += simulated_slowdowns(results)
+        for why in tables.reasons:
+            print(why, file=sys.stderr)
     write(
         "training_demand",
         "Demand of trainings in MiB, measured and simulated, and the errors.",

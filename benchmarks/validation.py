@@ -26,7 +26,8 @@ from evaluation.scores import use_scores
 from report import RESULTS
 
 from edgebench.results.results import Results, load
-from edgebench.slowdown.context import device_data, with_trainings
+from edgebench.slowdown.context import device_data
+from edgebench.slowdown.training_tables import with_trainings
 
 if TYPE_CHECKING:
     from collections.abc import Collection

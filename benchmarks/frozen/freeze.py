@@ -167,10 +167,11 @@ def _cells(columns: tuple[str, ...], row: list[str]) -> dict[str, Any]:
 def fit(sweep: Path) -> Any:
     """Each curve's models, as ``fit --json``, which also stores them beside the sweep."""
     from edgebench.results.results import load
-    from edgebench.slowdown.context import context_of, with_trainings
+    from edgebench.slowdown.context import context_of
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.models.fitting import fit_all
     from edgebench.slowdown.stored_fits import curve_fits_as_json, shared_fits_as_json
+    from edgebench.slowdown.training_tables import with_trainings
 
     loaded, _ = with_trainings(load(sweep))
     found = curves(loaded)

@@ -58,17 +58,19 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
     """
     from edgebench.cli.run_output import run_answer
     from edgebench.results.results import latest, load
-    from edgebench.slowdown.context import context_of, with_trainings
+    from edgebench.slowdown.context import context_of
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.models.base import MODEL_SCHEMA
     from edgebench.slowdown.models.fitting import fit_all
     from edgebench.slowdown.stored_fits import curve_fits_as_json, save_fits, shared_fits_as_json
+    from edgebench.slowdown.training_tables import with_trainings
 
-    loaded, untold = with_trainings(load(latest(results)))
+    loaded, trainings = with_trainings(load(latest(results)))
     found = curves(loaded)
     context, lacking = context_of(loaded, found)
     fits, skipped = fit_all(found, str(loaded.path), context)
     paths = save_fits(loaded.path, fits)
+    untold = [f"a training's layers: {why}" for why in trainings.reasons]
     warnings = (*loaded.warnings, *untold, *skipped, *lacking)
     if as_json:
         print_warnings(warnings)

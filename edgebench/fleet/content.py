@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgebench.cache import cache_folder
 from edgebench.errors import FleetError
 from edgebench.identity import caller_identity
 from edgebench.layers.disk import digest
 from edgebench.safe_files import make_folder, open_file, remove_file, rename
 from edgebench.safe_reading import open_to_read
-from edgebench.workloads.preparation import cache_folder
 
 #: How much is sent at once.
 PIECE_BYTES = 8 << 20

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from edgebench import __version__
+from edgebench.cache import cache_folder
 from edgebench.fleet.content import stored_tables
 from edgebench.fleet.keys import fleet_folder
 from edgebench.fleet.messages import time_of_day_s, told_loss
 from edgebench.identity import caller_identity
 from edgebench.processes import own_program
 from edgebench.results.live_file import boot_id
-from edgebench.workloads.preparation import cache_folder
 
 #: How long a service gets to clean up after its last trial.
 _CLOSING_S = 60.0

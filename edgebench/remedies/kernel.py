@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from edgebench.cache import cache_folder
 from edgebench.identity import caller_identity
 from edgebench.measures.machine.disks import swap_devices, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
@@ -15,7 +16,6 @@ from edgebench.remedies.process import (
     HUGE_PAGES_SOURCE,
     no_unasked_huge_pages,
 )
-from edgebench.workloads.preparation import cache_folder
 
 _GENERATIONS_FILE = "/sys/kernel/mm/lru_gen/enabled"
 _LESS_KB, _MORE_KB = 32, 4096

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from edgebench.cache import cache_folder
 from edgebench.cgroups.storage_check import DiskSpeed, disk_speed
 from edgebench.errors import MachineError, ResultsError
 from edgebench.measures.machine.disks import swap_devices
@@ -35,7 +36,6 @@ from edgebench.slowdown.calibration.warnings import (
     constant_spread_warnings,
     other_swap_warnings,
 )
-from edgebench.workloads.preparation import cache_folder
 
 #: A calibration is of so many blocks, or of as many as fit into this time, but two.
 REPEATS, TIME_S, _LEAST = 3, 20.0, 2

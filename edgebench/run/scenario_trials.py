@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from edgebench.boards.storage import parse_storage
+from edgebench.cache import cache_folder
 from edgebench.cgroups.kernel_values import kernel_values
 from edgebench.cgroups.parent import refused_limit
 from edgebench.errors import MachineError, UnsafePathError
@@ -30,7 +31,6 @@ from edgebench.scenario.points import PlannedTrial, Point, asked_sizes, limits_o
 from edgebench.scenario.scenario import Scenario
 from edgebench.workloads.engines.registry import TORCH
 from edgebench.workloads.preparation import (
-    cache_folder,
     code_of_trainings,
     prepare_files,
     prepare_networks,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
-from edgebench.identity import caller_identity
+from edgebench.results.results import LayerTables
 from edgebench.slowdown.calibration.device import Calibration, assumed_constants, load_calibration
 from edgebench.slowdown.curves import (
     WITH_ROUNDS,
@@ -19,8 +19,6 @@ from edgebench.slowdown.curves import (
     killed_curves,
     unlimited_curves,
 )
-from edgebench.slowdown.simulator.workload import KIND, SHAPING, table_key
-from edgebench.workloads.preparation import describe_trainings
 
 if TYPE_CHECKING:
     from edgebench.boards.storage import StorageSpeed
@@ -29,10 +27,6 @@ if TYPE_CHECKING:
 #: An environment's key of the multi-generation LRU (:mod:`edgebench.measures.machine.environment`).
 _GENERATIONS = "lru_gen"
 _Made = TypeVar("_Made")
-#: What a data set has if the sweep has no number of them.
-_CLASSES = 10
-#: What a training's data set has beside its name and shape.
-_OF_DATA = ("classes", "examples")
 _Groups = dict[tuple[str, str, str], list[Curve]]
 
 
@@ -104,7 +98,7 @@ class DeviceData:
 
     def with_tables(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> DeviceData:
         """The same, with these networks' layer tables added."""
-        both = {**self.context.tables, **tables}
+        both = LayerTables(tables, self.context.tables)
         return replace(self, context=replace(self.context, tables=both))
 
 
@@ -268,31 +262,3 @@ def _with_other_swap(curve: Curve, swap_kind: str) -> Curve:
     kept = {k: v for k, v in curve.settings.items() if k != "swap_bytes"}
     # No trial was of that workload.
     return replace(curve.unseen(), settings={**kept, "swap_kind": swap_kind}, workload="")
-
-
-def with_trainings(results: Results) -> tuple[Results, list[str]]:
-    """The results with layer tables of each training in them, which no sweep keeps.
-
-    The second value is warnings: why some trainings have none. Models that need layer tables can't
-    predict these.
-    """
-    trials = results.trials
-    trained = trials[trials["kind"] == KIND]
-    if trained.empty:
-        return results, []
-    shaping = [name for name in ("network", *SHAPING, *_OF_DATA) if name in trained]
-    rows = trained[shaping].drop_duplicates().to_dict("records")
-    settings = [{"classes": _CLASSES, **_plain(row)} for row in rows]
-    try:
-        wanted = {table_key(one): one for one in settings}
-        answer = describe_trainings(wanted, identity=caller_identity())
-    except EdgebenchError as error:
-        return results, [f"no layer tables of trainings: {error.what}"]
-    reasons = dict.fromkeys(answer["untold"].values())
-    return results.knowing(answer["tables"]), [f"a training's layers: {why}" for why in reasons]
-
-
-def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """A frame's values as a scenario has them: whole numbers, and None for what is missing."""
-    known = {str(k): None if pd.isna(v) else v for k, v in row.items()}
-    return {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in known.items()}

@@ -11,7 +11,7 @@ from edgebench.identity import caller_identity
 from edgebench.results.planned_networks import may_have
 from edgebench.results.results import load
 from edgebench.slowdown.answer import measured_limits
-from edgebench.slowdown.context import DeviceData, matching_device_data, with_trainings
+from edgebench.slowdown.context import DeviceData, matching_device_data
 from edgebench.slowdown.models.fitted import OwnModels
 from edgebench.slowdown.other_device import (
     OtherDevice,
@@ -30,6 +30,7 @@ from edgebench.slowdown.query import (
     tried_workloads,
 )
 from edgebench.slowdown.stored_fits import StoredFits, is_stored
+from edgebench.slowdown.training_tables import with_trainings
 from edgebench.slowdown.viability import LearntViability, viability_trials
 from edgebench.workloads.engines.registry import file_engine
 from edgebench.workloads.preparation import describe_networks
@@ -128,7 +129,7 @@ def source_of(
     if network and query.reference and not may_have(path, network):
         # Refused before all results are read, if it can't be built.
         tables = _described(network, query)
-    results, no_tables = with_trainings(load(path))
+    results, _ = with_trainings(load(path))
     groups, lacking = matching_device_data(results, device, swap_kind, storage)
     if tables:
         groups[0] = groups[0].with_tables(tables)
@@ -142,7 +143,7 @@ def source_of(
         for n, (data, viability) in enumerate(zip(groups, viabilities, strict=True))
     ]
     left_out = viabilities[0].measured.left_out_words
-    warnings = [*results.warnings, *lacking, *no_tables, *left_out]
+    warnings = [*results.warnings, *lacking, *left_out]
     return PredictionSource(*first, results, warnings, tuple(others))
 
 

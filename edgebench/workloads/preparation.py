@@ -9,7 +9,6 @@ is ``{"error": {"what": …, "where": …, "remedy": …}}``.
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -19,12 +18,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from edgebench.cache import KeptAnswers
 from edgebench.caller_process import CallError, run_as_caller
 from edgebench.errors import EdgebenchError, MachineError, WorkloadError
 from edgebench.extras import missing_library_error
 from edgebench.identity import Identity
 from edgebench.processes import own_program, workload_environment
 from edgebench.text import safe_json
+from edgebench.workloads.training.step_operations import operations_key
 
 #: Task → the function that answers its request.
 TASKS = {
@@ -37,14 +38,12 @@ TASKS = {
 }
 #: The last words of a program whose import failed.
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
-
-
-def cache_folder(identity: Identity | None) -> Path:
-    """Where weights are kept between sweeps: ``EDGEBENCH_CACHE``, else the caller's cache."""
-    if named := os.environ.get("EDGEBENCH_CACHE"):
-        return Path(named).resolve()
-    home = Path(identity.home) if identity else Path.home()
-    return home / ".cache" / "edgebench"
+#: Layer tables of networks that are known by name, and of trainings.
+_KEPT_LAYERS = KeptAnswers(
+    "layers",
+    ("layers", "workloads/training"),
+    ("torch", "torchvision", "timm", "transformers", "safetensors"),
+)
 
 
 def prepare_networks(
@@ -123,14 +122,21 @@ def describe_networks(
     """The networks' layer tables as a manifest has them, without weights on disk.
 
     ``references``: those of the networks that are not known by name, as JSON; their code runs as
-    the caller.
+    the caller. Where all are known by name, the tables are kept for the next call.
 
     Raises:
         WorkloadError: no such network, module or function, or it can't be described.
         MachineError: no torch.
     """
     request = {"networks": list(networks), "references": dict(references or {}), "image": image}
-    return _answer("describe", request, identity, "no layer table could be made")
+    failed = "no layer table could be made"
+    if references:
+        return _answer("describe", request, identity, failed)
+    if found := _kept_layers(request):
+        return found
+    answer = _answer("describe", request, identity, failed)
+    _KEPT_LAYERS.keep(_as_bytes(request), _as_bytes(answer))
+    return answer
 
 
 def code_of_trainings(
@@ -156,13 +162,44 @@ def describe_trainings(
 ) -> dict[str, Any]:
     """What steps of trainings hold: ``tables``, and ``untold``, a reason for each without one.
 
-    ``workloads`` are settings by any key.
+    ``workloads`` are settings by any key; the answers are kept for the next call.
 
     Raises:
         MachineError: no torch.
     """
-    request = {"workloads": workloads}
-    return _answer("describe-trainings", request, identity, "no layer table could be made")
+    found: dict[str, Any] = {"tables": {}, "untold": {}}
+    lacking = {}
+    for key, settings in workloads.items():
+        kept = _kept_layers({key: settings})
+        if not kept:
+            lacking[key] = settings
+        else:
+            _add_training(found, kept)
+    if lacking:
+        failed = "no layer table could be made"
+        answer = _answer("describe-trainings", {"workloads": lacking}, identity, failed)
+        for key, settings in lacking.items():
+            names = (key, operations_key(key))
+            own = {part: {n: answer[part][n] for n in names if n in answer[part]} for part in found}
+            _KEPT_LAYERS.keep(_as_bytes({key: settings}), _as_bytes(own))
+            _add_training(found, own)
+    return found
+
+
+def _add_training(found: Mapping[str, dict[str, Any]], own: Mapping[str, Any]) -> None:
+    for part, known in found.items():
+        known.update(own[part])
+
+
+def _kept_layers(question: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The answer of an earlier call."""
+    data = _KEPT_LAYERS.find(_as_bytes(question))
+    # Under sudo the files are the caller's.
+    return None if data is None else _last_json(data)
+
+
+def _as_bytes(data: Mapping[str, Any]) -> bytes:
+    return json.dumps(data, sort_keys=True).encode()
 
 
 def describe_data_set(name: str, folder: Path, *, identity: Identity | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from verb_making import SHAPE, calibration
 from edgebench.records import PhaseSum, TrialRecord
 from edgebench.results.results import Results, load
 from edgebench.slowdown.calibration.device import save_calibration
-from edgebench.slowdown.context import CannotPredictError, device_data, with_trainings
+from edgebench.slowdown.context import CannotPredictError, device_data
 from edgebench.slowdown.models.fitting import fit_all
 from edgebench.slowdown.models.simulated import Simulated
 from edgebench.slowdown.simulator.profile import (
@@ -23,6 +23,7 @@ from edgebench.slowdown.simulator.profile import (
     device_with_demand,
     workload_for,
 )
+from edgebench.slowdown.training_tables import with_trainings
 
 TRAINING: dict[str, Any] = {
     "kind": "training",
@@ -79,8 +80,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Results:
 @pytest.fixture(scope="module")
 def described(trained: Results) -> Results:
     """With its steps' layers, which another process describes."""
-    found, untold = with_trainings(trained)
-    assert untold == []
+    found, tables = with_trainings(trained)
+    assert all(tables[key] for key in tables)
+    assert tables.reasons == []
     return found
 
 
@@ -149,16 +151,16 @@ def test_what_is_not_modelled_is_told_by_its_own_curves(trained: Results):
         replace(one, records=[as_training(r, trained="filters 40%") for r in one.records])
         for one in trained.sweeps
     ]
-    described, untold = with_trainings(Results(sweeps))
-    assert "filters" in untold[0]
+    described, tables = with_trainings(Results(sweeps))
     (known,), _ = device_data(described)
-    with pytest.raises(CannotPredictError):
+    with pytest.raises(CannotPredictError, match="filters"):
         Simulated().predict(
             Simulated().fit((), known.context),
             known.curves[0].unseen(),
             np.array([90.0 * MIB]),
             known.context,
         )
+    assert "filters" in tables.reasons[0]
 
 
 @pytest.mark.process
@@ -167,16 +169,20 @@ def test_a_network_of_ones_own_leaves_the_others_their_layers(trained: Results, 
     (one,) = trained.sweeps
     own = [as_training(r, network="mine.py:Net") for r in one.records]
     other = replace(one, path=one.path.with_name("other"), records=own)
-    both, untold = with_trainings(Results([one, other]))
-    why = "mine.py:Net is not a network that edgebench knows by name"
-    assert untold == [f"a training's layers: {why}"]
-    tables = [device_data(results)[0][0].context.tables for results in (both, described)]
-    assert set(tables[0]) == set(tables[1]) != set()
+    both, tables = with_trainings(Results([one, other]))
+    (known, alone) = (device_data(results)[0][0] for results in (both, described))
+    curves = {curve.workload_network: curve for curve in known.curves}
+    with pytest.raises(CannotPredictError, match=r"mine.py:Net is not a network"):
+        workload_for(curves.pop("mine.py:Net"), known.context)
+    assert tables.reasons == ["mine.py:Net is not a network that edgebench knows by name"]
+    (curve,) = curves.values()
+    (same, *_) = (c for c in alone.curves if c.workload_network == curve.workload_network)
+    assert workload_for(curve, known.context).tables == workload_for(same, alone.context).tables
 
 
 def test_results_without_trainings_start_nothing(tmp_path: Path):
     """Nothing to describe: the very same results."""
     results = load(make(tmp_path, Shape()))
-    described, untold = with_trainings(results)
+    described, tables = with_trainings(results)
     assert described is results
-    assert untold == []
+    assert not tables

@@ -117,8 +117,8 @@ def disk_observation(machine: SystemFiles, path: Path) -> Observation:
 @registered_check("disk under weights")
 def weights_disk_check(target: CheckTarget) -> Observation:
     """The disk that weights are read from."""
+    from edgebench.cache import cache_folder
     from edgebench.identity import caller_identity
-    from edgebench.workloads.preparation import cache_folder
 
     return disk_observation(target.machine, cache_folder(caller_identity()))
 

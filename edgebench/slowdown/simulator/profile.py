@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from edgebench.results.rounds import START
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import WHOLES, Curve, FloatArray
+from edgebench.slowdown.simulated_counts import kept_counts
 from edgebench.slowdown.simulator.computing import computing_s
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
 from edgebench.slowdown.simulator.movement_costs import FREE, MovementCosts
@@ -179,6 +180,14 @@ def simulated_slowdown(
 @lru_cache(maxsize=4096)
 def _profile(workload: Workload, free: Device, phase: str, network: str) -> Profile:
     """What moves in a round; on a device on which nothing costs anything."""
+    question = ("profile", workload, free, phase, network)
+    shape = (2 + len(fields(MovementCosts)), len(_SHARES))
+    found = kept_counts(question, shape, lambda: _simulated_profile(workload, free, phase, network))
+    return Profile(found[0], np.zeros(len(_SHARES)), found[2:], found[1])
+
+
+def _simulated_profile(workload: Workload, free: Device, phase: str, network: str) -> FloatArray:
+    """The rows of a profile: logarithms of limits, depths, and what moves."""
     simulation = _simulation(workload, free)
     whole, start = phase in WHOLES, phase == START
     places = range(len(workload.networks))
@@ -188,7 +197,7 @@ def _profile(workload: Workload, free: Device, phase: str, network: str) -> Prof
     moved = [simulation.a_round(one, tasks, start) / passes for one in simulation.moved]
     limits = simulation.limit_bytes
     depth = np.log(demand_bytes(workload, free) / limits)
-    return Profile(np.log(limits), np.zeros(len(limits)), np.array(moved), depth)
+    return np.array([np.log(limits), depth, *moved])
 
 
 @lru_cache(maxsize=256)

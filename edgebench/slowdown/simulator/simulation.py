@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
 
 from edgebench.slowdown.calibration.device import Calibration
+from edgebench.slowdown.simulated_counts import kept_counts
 from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
 from edgebench.slowdown.simulator.memory_group import Memory
 from edgebench.slowdown.simulator.misses import Missed, missed
@@ -225,7 +226,18 @@ def _missed(
 ) -> Missed:
     """What does not depend on what anything costs."""
     tasks, references = _string(workload, base, memory.ahead_bytes)
-    return missed(references, _rounds(workload) * len(tasks), np.array(limit_bytes), memory)
+    count = _rounds(workload) * len(tasks)
+
+    def simulated() -> FloatArray:
+        found = missed(references, count, np.array(limit_bytes), memory)
+        return np.array([getattr(found, field.name) for field in fields(found)])
+
+    if len(limit_bytes) > 1 and not workload.overlaps:
+        # Of these only sums are kept (profile.py): there are too many tasks.
+        return Missed(*simulated())
+    question = ("missed", workload, base, memory, limit_bytes)
+    shape = (len(fields(Missed)), count, len(limit_bytes))
+    return Missed(*kept_counts(question, shape, simulated))
 
 
 def anonymous_peak_bytes(workload: Workload, device: Device) -> float:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgebench.cache import cache_folder
 from edgebench.measures.strategy import Reading
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.spans import Span, finished_spans
-from edgebench.workloads.preparation import cache_folder, prepare_networks
+from edgebench.workloads.preparation import prepare_networks
 
 
 @dataclass(frozen=True)
