@@ -207,7 +207,8 @@ def test_what_others_see_does_not_keep_it(disk: RamDisk, tmp_path: Path) -> None
 
 def _wait_for_copy(pid: int, folder: Path) -> None:
     """Until the process has a copy of the mounts: its namespace is another one, with the disk."""
-    for _ in range(200):
+    deadline = time.monotonic() + 200
+    while time.monotonic() < deadline:
         ours, theirs = (Path(f"/proc/{one}/ns/mnt").readlink() for one in ("self", pid))
         if ours != theirs and str(folder) in Path(f"/proc/{pid}/mounts").read_text():
             return

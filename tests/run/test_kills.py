@@ -55,7 +55,7 @@ def killed(session: Session, folder: Path, code: str, swap_kind: str | None = No
 
 def killed_and_logged(session: Session, folder: Path, code: str) -> TrialRecord:
     """The same, once more where the kernel kept its words to itself: it logs ten kills in 5 s."""
-    for _ in range(5):
+    for _ in range(20):
         record = killed(session, folder, code)
         if record.kill and record.kill.logged_s is not None:
             break

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from edgebench.run.process import WorkloadProcess
 from edgebench.spans import finished_spans, unfinished_spans
 from edgebench.workloads.events import SpanPlace, Spent
 from edgebench.workloads.record_buffer import RecordBuffer, lines_of
+from tests.chance import given_time
 from tests.own_path import python_path
 
 #: A recorder as a worker has it, and a round under way with one layer done and one begun.
@@ -85,22 +87,27 @@ def test_a_worker_killed_while_it_writes_repeats_nothing(watched: WorkloadProces
 
 
 @pytest.mark.process
-def test_who_watches_sees_a_long_round_under_way(watched: WorkloadProcess, tmp_path: Path) -> None:
+def test_who_watches_sees_a_long_round_under_way(tmp_path: Path) -> None:
     """The open layer shows before the worker writes; what it writes later shows nothing twice."""
-    tail = EventTail(tmp_path / "events.jsonl", 0)
-    seen: list[list[str | None]] = []
 
-    def look(_: bytes) -> None:
-        tail.poll()
-        seen.append([span.name for span in tail.open])
+    def check(held_s: float) -> None:
+        file = tmp_path / f"{held_s}.jsonl"
+        tail, seen = EventTail(file, 0), []
 
-    watched._echo = look
-    wait = "time.sleep(1.0); print('x', flush=True); time.sleep(0.2)\nrecorder.flush()\n"
-    assert run(watched, RECORD + wait + "time.sleep(0.2); print('x', flush=True)") == 0
-    tail.poll()
-    assert seen[0] == seen[-1] == [None, "classifier.1"]
-    assert [span.span.name for span in tail.ended] == ["features.12"]
-    assert len(watched.event_list()[0]) == 1 + 4
+        def look(_: bytes) -> None:
+            tail.poll()
+            seen.append([span.name for span in tail.open])
+
+        with closing(WorkloadProcess(look, events_copy=file)) as watched:
+            wait = f"time.sleep({5 * held_s}); print('x', flush=True); time.sleep({held_s})\n"
+            again = f"recorder.flush(); time.sleep({held_s}); print('x', flush=True)"
+            assert run(watched, RECORD + wait + again) == 0
+            tail.poll()
+            assert seen[0] == seen[-1] == [None, "classifier.1"]
+            assert [span.span.name for span in tail.ended] == ["features.12"]
+            assert len(watched.event_list()[0]) == 1 + 4
+
+    given_time(check, (0.2, 1.0, 4.0))
 
 
 def test_a_damaged_record_is_the_end_of_the_lines() -> None:

@@ -27,7 +27,7 @@ memory = ["64M"]
 swap = """
 _NO_SWAP, _SWAP = '"none"', '{ kind = ["none", "file"], size = "4M" }'
 _PR_SET_CHILD_SUBREAPER = 36
-_PATIENCE_S = 60.0
+_PATIENCE_S = 200.0
 
 
 class Arena:
