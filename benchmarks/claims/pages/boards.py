@@ -50,13 +50,18 @@ def _another_machine() -> Iterator[Claim]:
 
 def in_short() -> Iterator[list[str]]:
     """A row a board: without a limit, and at each of the scenario's limits; empty: killed."""
+    from boards_figure import DISTURBED
+
     found = figures("boards_figure")
     for board in dict.fromkeys(row["board"] for row in found["rows"]):
         own = {row["limit_mib"]: row for row in found["rows"] if row["board"] == board}
         yield [
             _title(board),
             f"{own[None]['storage']}, {own[None]['read_mb_per_s']:g} MB/s",
-            *(_seconds(own.get(limit)) for limit in (None, *found["limits_mib"])),
+            *(
+                "–" if (board, limit) in DISTURBED else _seconds(own.get(limit))
+                for limit in (None, *found["limits_mib"])
+            ),
         ]
 
 

@@ -24,9 +24,9 @@ def claims() -> Iterator[Claim]:
     """In the page's order."""
     yield from _operators()
     yield from _convolution()
-    yield from _bends()
+    _unbent()
     yield from _stacks()
-    yield table("medians of two trials:", map(_part, PARTS))
+    yield table("ResNet-18, synthetic images of", map(_part, PARTS))
     yield from _partial()
 
 
@@ -36,18 +36,10 @@ def _operators() -> Iterator[Claim]:
     tables = [made.to_json()["rows"] for made in operator_tables(sweep("operators"))]
     own, largest = tables[::2], tables[1::2]
     by_family = [{row["family"]: row for row in rows} for rows in own]
-    yield table("Batches of 8 images of 112 × 112, momentum:", _families(by_family))
+    yield table("one profiled trial of each network:", _families(by_family))
     for rows, of in zip(largest, by_family, strict=True):
         back = next(r["own_s"] for r in rows if r["operator"] == "aten::convolution_backward")
         assert round(3 * back / of["convolution"]["own_s"]) == 2, "two thirds go backward"
-    phases = sweep("operators").phases
-    steps = phases[(phases["phase"] == "round") & (phases["round"] > 0)]
-    timed = steps.groupby("network")["wall_s"].median()
-    yield says(
-        "own times come to {} and {} ms a step; in the timed trials beside them a step took {} and {} ms",
-        *(f"{sum(row['own_s'] for row in rows) * 1e3:.0f}" for rows in own),
-        *(f"{timed[network] * 1e3:.0f}" for network in ("mobilenet_v1", "resnet18")),
-    )
 
 
 def _families(networks: list[dict[str, Any]]) -> Iterator[list[str]]:
@@ -77,7 +69,7 @@ def _image(scenario: str, work: str, kernel: int, batch: int, what: str = "image
 def _convolution() -> Iterator[Claim]:
     kernels, batches = (1, 3, 5, 7), (1, 4, 16, 64)
     yield table(
-        "**Results**, by batch",
+        "Three trials of each, milliseconds an image:",
         (
             [k, *(f"{_image('conv-batch', w, k, b) * 1e3:.1f}" for w in PASSES for b in batches)]
             for k in kernels
@@ -95,20 +87,13 @@ def _convolution() -> Iterator[Claim]:
         *(f"{mib:.0f}" for mib in (min(first), max(first), last[0])),
     )
     yield says(
-        "{} ms against {} and {}: most likely",
+        "a kernel of 2 at a batch of 1, forward, takes {} ms against {} and {} of kernels 1 and 3",
         *(f"{_image('conv', 'forward', kernel, 1) * 1e3:.1f}" for kernel in (2, 1, 3)),
     )
 
 
-def _bends() -> Iterator[Claim]:
-    rows = study("conv-batch")["Bends of the time per image"]
-    of = {row["kernel"]: row for row in rows if row["work"] == PASSES[1]}
-    assert of[5]["at"] is None
-    yield says(
-        "(kernel 1: at {}, 90 % interval {} to {}; kernel 3: {}, {} to {}; kernel 7: {}, {} to {};"
-        " kernel 5: none found)",
-        *(f"{of[kernel][end]:.1f}" for kernel in (1, 3, 7) for end in ("at", "low", "high")),
-    )
+def _unbent() -> None:
+    """The page says that no convolution bends along kernels beyond a batch of one."""
     along = study("conv")["Bends of the time per image"]
     assert all(row["at"] is None for row in along if row["stack"] == 1 and row["batch"] > 1)
 
@@ -118,20 +103,21 @@ def _stacks() -> Iterator[Claim]:
         "Stacked small kernels compared with one large kernel of the same receptive field"
     ]
     of = {(row["work"], row["batch"], row["large"]): row for row in rows}
-    told = [of[PASSES[1], 16, 3], of[PASSES[1], 16, 5], of[PASSES[1], 4, 3]]
-    told += [of["forward", 16, 11], of[PASSES[1], 4, 11]]
-    numbers = [[f"{row[key]:.2f}" for key in ("ratio", "low", "high")] for row in told]
-    between = [row for row in rows if row["batch"] > 1 and row["large"] in (7, 9)]
-    assert all(row["low"] < 1 < row["high"] for row in between)
-    yield says(
-        "two of 2 for one of 3 take {} times as long ({} to {}), two of 3 for one of 5 take {} times"
-        " ({} to {}); at a batch of 4 the former take {} times ({} to {})",
-        *(number for row in numbers[:3] for number in row),
-    )
-    yield says(
-        "Two of 6 for one of 11 take {} times ({} to {}, batch 16, forward) and {} times ({} to {},"
-        " batch 4, forward + backward)",
-        *(number for row in numbers[3:] for number in row),
+    yield from (
+        says(words, *(f"{of[key][x]:.2f}" for x in ("ratio", "low", "high")))
+        for words, key in (
+            (
+                "two of 6 for one of 11 take {} times ({} to {}, batch 16, forward)",
+                ("forward", 16, 11),
+            ),
+            ("{} times ({} to {}, batch 4, forward + backward)", (PASSES[1], 4, 11)),
+            ("Two of 3 for one of 5 take {} times as long ({} to {}, batch 16", (PASSES[1], 16, 5)),
+            (
+                "two of 2 for one of 3 take {} times as long ({} to {}) at a batch of 16",
+                (PASSES[1], 16, 3),
+            ),
+            ("and {} times ({} to {}) at 4.", (PASSES[1], 4, 3)),
+        )
     )
     memory = [row["bytes_ratio"] for row in rows if row["batch"] > 1]
     yield says(
@@ -179,14 +165,4 @@ def _partial() -> Iterator[Claim]:
         " alone {} MiB less",
         *(f"{-more['filters 20%']:.0f}", f"{gradients / MIB:.0f}", f"{-more['last']:.0f}"),
     )
-    own = (trials["own_bytes"].max() - trials["own_bytes"].min()) / MIB
-    others = own.drop(["none", "layers 40%"])
-    yield says(
-        "(Trials of `none` and `layers 40 %` differ by {} and {} MiB, of the others by {} to {}.)",
-        *(f"{x:.0f}" for x in (own["none"], own["layers 40%"], others.min(), others.max())),
-    )
     yield says("drawn filters cost {} MiB more than all", f"{more['filters 100%']:.0f}")
-    yield says(
-        "two trials took {} and {} ms a step",
-        *(f"{s * 1e3:.0f}" for s in sorted(trials.get_group("filters 100%")["step_s"])),
-    )

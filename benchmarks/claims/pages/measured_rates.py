@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from claims.kept import FIGURES, MIB, figures, rows
-from claims.texts import Claim, says
+from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/measured-rates.md"
 
@@ -22,48 +22,30 @@ def claims() -> Iterator[Claim]:
 
 def _rates() -> Iterator[Claim]:
     rates = figures("compare_rates")
-    words = (
-        " called slower: {} by a single comparison, {} over all times; 10 % slower found: {} and {};"
-        " 5 % slower, with a threshold of 2.5 %: {} and {}. The ratio over all times of equal ones is {}"
-        " to {} in nine of ten pairs, its interval reaches {} % above it in the median pair"
-    )
-    yield says(
-        "{} real sweeps of {} trials (`benchmarks/rates.toml`), each compared with each other: {} pairs |"
-        f" equal sweeps{words}",
-        *(rates["count"], rates["sweeps"]["trials"] // 2, rates["sweeps"]["pairs"]),
-        *_called(rates["sweeps"]),
-    )
-    yield says(
-        "one sweep of {} trials (`edgecaffe`), its blocks divided in two in each way: {} pairs | equal"
-        f" halves{words}",
-        *(rates["halves"]["trials"], rates["halves"]["pairs"]),
-        *_called(rates["halves"]),
-    )
-    yield says(
-        "two equal versions of it run in turn in 9 blocks, any 3 of which are a pair, both ways"
-        f" round: {{}} pairs | equal versions{words}",
-        rates["in turn"]["pairs"],
-        *_called(rates["in turn"]),
-    )
-    for repeats, drawn in rates["drawn"].items():
-        yield says(
-            f"{{}} pairs of trials drawn by chance from those, {repeats} repeats | equal ones called"
-            " slower: {} by a single comparison, {} over all times, {} by either; 10 % slower found:"
-            " {}, {} and {}; 5 % slower, with a threshold of 2.5 %: {}, {} and {}",
-            drawn["pairs"],
+    kinds = {"`rates`": "sweeps", "`halves`": "halves", "`in turn`": "in turn"}
+    yield table(
+        "## How often `compare` is right",
+        [
+            *([name, *_called(rates[key])] for name, key in kinds.items()),
             *(
-                drawn[change][what][by]
-                for change, what in (("10", "wrong"), ("10", "found"), ("5", "found"))
-                for by in ("single", "overall", "either")
+                [f"`drawn`, {repeats} repeats", *_called(drawn)]
+                for repeats, drawn in rates["drawn"].items()
             ),
-        )
+        ],
+    )
+    yield says("real sweeps of {} trials, each with each", rates["sweeps"]["trials"] // 2)
+    yield says("a sweep of {} trials, its blocks", rates["halves"]["trials"])
+    yield says(
+        "ratio over all times of equal sweeps is {} to {} in nine of ten pairs of `rates`",
+        *(f"{rates['sweeps']['ratios'][end]:.2f}" for end in ("p05", "p95")),
+    )
 
 
-def _called(rates: dict[str, Any]) -> Iterator[object]:
+def _called(rates: dict[str, Any]) -> Iterator[str]:
+    """How many pairs; called slower by a single comparison and over all times, of each kind."""
+    yield str(rates["pairs"])
     for change, what in (("10", "wrong"), ("10", "found"), ("5", "found")):
-        yield from (rates[change][what][by] for by in ("single", "overall"))
-    yield from (f"{rates['ratios'][end]:.2f}" for end in ("p05", "p95"))
-    yield f"{100 * rates['widths']['median']:.1f}"
+        yield ", ".join(str(rates[change][what][by]) for by in ("single", "overall"))
 
 
 def _fleet_losses() -> Iterator[Claim]:
@@ -117,7 +99,7 @@ def _mutation() -> Claim:
     told = figures("mutation")
     learnt, others = (told["samples"][name] for name in ("learnt from", "others"))
     return says(
-        "one at a time, chosen at random from {} (`nox -s mutation`) | the quick tests find {} % of {},"
+        "one at a time, chosen at random from {} (`nox -s mutation`): the quick tests find {} % of {},"
         " after tests were added for those that were missed; of {} others {} % (95 %: {} to {} %)",
         f"{told['made']:,}",
         *(f"{100 * learnt['share']:.0f}", learnt["tried"], others["tried"]),
