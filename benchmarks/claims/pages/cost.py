@@ -107,7 +107,7 @@ def _kills() -> Iterator[Claim]:
 
 def _first_minutes() -> Iterator[Claim]:
     block, page = figures("progress_cost"), figures("serve_paint")
-    base = figures("base_install")
+    base, size = figures("base_install"), figures("base_install_size")
     ratios = block["ratios"]
     yield says(
         "with it ÷ without | {} %; {}, median of {} pairs (95 % interval {} to {})",
@@ -123,7 +123,7 @@ def _first_minutes() -> Iterator[Claim]:
     )
     yield says(
         "`edgebench --help` in it | {} MB; {} s; {} s",
-        f"{sum(base['bytes'].values()) / 1e6:.1f}",
+        f"{sum(size['bytes'].values()) / 1e6:.1f}",
         *(f"{median(base['install_s']):.1f}", f"{median(base['help_s']):.2f}"),
     )
 
