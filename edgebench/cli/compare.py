@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.cli.compare_output import print_comparisons
+from edgebench.cli.compare_output import print_comparisons, print_github
 from edgebench.cli.options import json_option, offer_sweeps, verbose_option
 from edgebench.cli.output import print_json, print_next, print_warnings, typed_path
 from edgebench.errors import RegressionError, UsageError
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 )
 @click.option("--within", help="With --devices: what is fast enough, as 500ms.")
 @click.option("--all", "all_rows", is_flag=True, help="Also list what did not change.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "github"]),
+    default="text",
+    help="github: Markdown for a step's summary, and an annotation if something got worse.",
+)
 @verbose_option("intervals, p-values, and the repeats needed to show a change")
 @json_option("every comparison")
 def compare(
@@ -43,6 +50,7 @@ def compare(
     as_json: bool,
     devices: bool,
     within: str | None,
+    form: str,
     **across: bool,
 ) -> None:
     """Compare sweep B with the earlier sweep A, point by point; or several devices (--devices).
@@ -58,7 +66,7 @@ def compare(
         compare_devices(paths, within, as_json)
         return
     a, b = _two_sweeps(a, b, others)
-    _compare_two(a, b, threshold, all_rows, verbose, as_json, across)
+    _compare_two(a, b, threshold, all_rows, verbose, "json" if as_json else form, across)
 
 
 def _two_sweeps(a: Path, b: Path | None, others: tuple[Path, ...]) -> tuple[Path, Path]:
@@ -82,7 +90,7 @@ def _compare_two(
     threshold: str,
     all_rows: bool,
     verbose: bool,
-    as_json: bool,
+    form: str,
     across: dict[str, bool],
 ) -> None:
     from edgebench.analysis.compare import compare_sweeps
@@ -95,10 +103,13 @@ def _compare_two(
         )
     sweeps = [load(latest(path)).sweeps[0] for path in (a, b)]
     compared = compare_sweeps(sweeps[0], sweeps[1], threshold=share, **across)
-    if as_json:
+    if form == "json":
         print_warnings(compared.warnings)
         ends = {"a": sweeps[0].path, "b": sweeps[1].path}
         print_json({**ends, "regressions": len(compared.regressions), **asdict(compared)})
+    elif form == "github":
+        print_github(sweeps, compared, all_rows)
+        print_warnings(compared.warnings)
     else:
         print_comparisons(sweeps, compared, all_rows, verbose)
         print_warnings(compared.warnings)
@@ -108,5 +119,5 @@ def _compare_two(
             where=str(sweeps[1].path),
             remedy=f"edgebench show {typed_path(sweeps[1].path)}",
         )
-    if not as_json:
+    if form == "text":
         print_next(f"edgebench show {typed_path(sweeps[1].path)}")

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from edgebench.cli.output import (
     print_answer,
     print_json,
@@ -16,6 +18,7 @@ from edgebench.cli.output import (
     print_title,
     typed_path,
 )
+from edgebench.text import printable
 from edgebench.throughput import THROUGHPUT, throughput_words
 from edgebench.units import format_duration, format_size, parse_duration
 from edgebench.words.comparison import (
@@ -23,6 +26,7 @@ from edgebench.words.comparison import (
     comparison_sentences,
     device_sentences,
     quantity_word,
+    regression_words,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +64,27 @@ def print_comparisons(
         cells = [_row(row, compared.rows)[: len(titles)] for row in rows]
         print_table(titles, cells, words=("limit", "swap", "of", "verdict"), gap=1, keys=3)
     print_lines(comparison_notes(compared, verbose))
+
+
+def print_github(sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: bool) -> None:
+    """The same as Markdown for a step's summary or a comment; a regression is annotated."""
+    from edgebench.report.markdown import escaped
+
+    lines = ["### edgebench", "", *map(escaped, comparison_sentences(compared)), ""]
+    shown = [row for row in compared.rows if all_rows or row.verdict not in _UNCHANGED]
+    if shown:
+        lines += ["| workload | limit | of | a | b | b / a | verdict |"]
+        lines += ["| --- | --- | --- | ---: | ---: | ---: | --- |"]
+    for row in shown:
+        about = [row.workload, row.limits.label, quantity_word(row, compared.rows)]
+        cells = [*about, *_numbers(row)[:3], row.verdict]
+        lines.append(f"| {' | '.join(map(escaped, cells))} |")
+    ends = (f"{n}: {escaped(one.name)}" for n, one in zip("ab", sweeps, strict=True))
+    click.echo("\n".join([*lines, "", "; ".join(ends)]))
+    if compared.regressions or compared.is_slower_overall:
+        # A percent sign begins an escape there.
+        words = regression_words(compared).replace("%", "%25")
+        click.echo(f"::error title=edgebench::{printable(words)}", err=True)
 
 
 def _row(row: PointComparison, among: Sequence[PointComparison]) -> list[str | Text]:

@@ -29,6 +29,8 @@ _FORMATS = ("csv", "parquet", "json")
 _TRACE, _BENCHMARK = "trace", "pytest-benchmark"
 #: Formats for people, made without pandas: a table for a model's card, an SVG badge.
 _CARD, _BADGE = "markdown", "badge"
+#: Formats of programs that follow numbers over time, made without pandas.
+_MACHINES = ("bencher", "google-benchmark", "openmetrics", "junit")
 _SUFFIXES = {**{one: one for one in _FORMATS}, "md": _CARD, "svg": _BADGE}
 #: What a format needs beside pandas.
 _NEEDS = {"parquet": "pyarrow", _BENCHMARK: "pytest_benchmark"}
@@ -44,7 +46,7 @@ _NEEDS = {"parquet": "pyarrow", _BENCHMARK: "pytest_benchmark"}
 @click.option(
     "--format",
     "kind",
-    type=click.Choice([*_FORMATS, _TRACE, _BENCHMARK, _CARD, _BADGE]),
+    type=click.Choice([*_FORMATS, _TRACE, _BENCHMARK, _CARD, _BADGE, *_MACHINES]),
     help="Format [default: by the output's suffix, else csv]. Only the first three are of a frame.",
 )
 @click.option("--workload", help="Only this workload, as show names it (markdown and badge).")
@@ -67,7 +69,8 @@ def export(
 
     A missing value is empty in CSV and null in JSON and Parquet. --format trace shows the trials'
     layers, threads and memory on one time line in a trace viewer; markdown is a table with
-    sentences for a model's card, and badge an SVG for a README.
+    sentences for a model's card, and badge an SVG for a README. bencher, google-benchmark,
+    openmetrics and junit are the points of the newest sweep for programs that follow numbers.
     """
     from edgebench.results.results import load
 
@@ -82,6 +85,10 @@ def export(
     if kind in (_CARD, _BADGE):
         loaded, data, what, follows = _for_people(results, kind, workload)
         _deliver(loaded.warnings, data, what, follows, output)
+        return
+    if kind in _MACHINES:
+        loaded, text = _for_machines(results, kind)
+        _deliver(loaded.warnings, text.encode(), f"{kind}'s form", "edgebench show", output)
         return
     need("pandas", *([_NEEDS[kind]] if kind in _NEEDS else []))
     loaded = load(results)
@@ -134,6 +141,18 @@ def _for_people(results: Path, kind: str, wanted: str | None) -> tuple[Results, 
         text, what = model_card(sweep, chosen, names), f"a table of {len(chosen)} workloads"
         return loaded, text.encode(), what, "paste it into the model's card"
     return loaded, badge(chosen[0]).encode(), "a badge", "show it in a README: ![memory](FILE.svg)"
+
+
+def _for_machines(results: Path, kind: str) -> tuple[Results, str]:
+    """The points of the newest sweep in that format."""
+    from edgebench.report.machine_formats import MACHINE_FORMATS
+    from edgebench.results.point_facts import point_facts
+    from edgebench.results.results import latest, load
+
+    loaded = load(latest(results))
+    sweep = loaded.sweeps[0]
+    made = [point for point in point_facts(sweep) if point.outcomes]
+    return loaded, MACHINE_FORMATS[kind](sweep, made)
 
 
 def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:

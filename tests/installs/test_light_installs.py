@@ -77,6 +77,7 @@ CALLS = [
     call("watch SWEEP --once"),
     call("watch --replay --seconds 1s"),
     call("export SWEEP --format markdown"),
+    call("export SWEEP --format junit"),
     call("show SWEEP"),
     call("plot SWEEP", "plot"),
     call("show --study STUDY", "plot"),

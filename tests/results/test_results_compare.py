@@ -49,6 +49,18 @@ def test_a_regression_is_found_and_told(tmp_path: Path):
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
+def test_a_regression_is_told_to_github(tmp_path: Path):
+    """Markdown with the rows that got worse, one annotation of one line; of none, no annotation."""
+    a, b = make_sweep(tmp_path), make_sweep(tmp_path, make=slower)
+    done = run_compare(a, b, "--format", "github")
+    assert isinstance(done.exception, RegressionError)
+    rows = [line for line in done.stdout.splitlines() if line.endswith("| slower |")]
+    assert len(rows) == 3
+    (annotated,) = [line for line in done.stderr.splitlines() if line.startswith("::error")]
+    assert "%" not in annotated.replace("%25", "")
+    assert "::" not in run_compare(b, a, "--format", "github").output
+
+
 def test_an_improvement_is_no_regression(tmp_path: Path):
     """The same two sweeps the other way round end well, and say faster."""
     a, b = make_sweep(tmp_path, make=slower), make_sweep(tmp_path)
