@@ -10,8 +10,6 @@ from edgebench.results.spread import Spread, spread_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pandas as pd
-
     from edgebench.results.columns import ColumnTable
 
 #: Columns whose sum it is; what is only cached is no part of it.
@@ -22,9 +20,3 @@ def working_sets(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:
     """Bytes, of those of these trials that were watched; None if none was."""
     parts = [columns.values(name, rows) for name in COLUMNS]
     return spread_of(map(sum, zip(*parts, strict=True)))
-
-
-def median_working_set(trials: pd.DataFrame) -> float | None:
-    """The median of these trials, bytes; None if none was watched."""
-    known = trials[list(COLUMNS)].dropna().sum(axis=1)
-    return float(known.median()) if len(known) else None

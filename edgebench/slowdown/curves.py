@@ -25,7 +25,6 @@ from edgebench.results.frames import DISTINCT, answering_rows
 from edgebench.results.once import once_for_results
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.working_sets import COLUMNS as WORKING_SET
-from edgebench.results.working_sets import median_working_set
 from edgebench.results.workload_key import SWAP, workloads_of
 from edgebench.slowdown.simulator.allocator import MALLOC
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
@@ -58,8 +57,6 @@ _SETTINGS = ["sweep", "device", "pipeline", *(name for name in DISTINCT if name 
 WITH_ROUNDS = ("inference", "training")
 #: Rows of equal values here differ in their memory limit alone.
 _KEYS = ["sweep", "device", "workload", "network", "phase"]
-#: What else a curve is made of.
-_TIMES = ["trial", "memory_bytes", "seconds", "workload_demand_bytes"]
 ONLY_UNLIMITED_REMEDY = 'add limits to the scenario, as memory = ["max", "75%", "50%"], and run it'
 ALL_KILLED_REMEDY = "run it with swap or at larger limits: see [limits] in the scenario"
 NO_UNLIMITED_REMEDY = "let the sweep finish: type the same edgebench run again"
@@ -131,25 +128,28 @@ class UnlimitedTwins:
         self._unlimited = times[times["memory_bytes"].isna()]
         limited = times[times["memory_bytes"].notna()]
         alike = times.assign(workload=times["workload"].map(any_swap))
-        self._numbers = [pd.Series(numbered(rows, keys), rows.index) for rows in (times, alike)]
-        self._rows = [
-            self._unlimited.groupby(own.loc[self._unlimited.index]).indices for own in self._numbers
-        ]
-        self._limited = set(self._numbers[-1].loc[limited.index])
+        self._index: npt.NDArray[np.int64] = self._unlimited.index.to_numpy()
+        self._numbers: list[dict[Any, Any]] = []
+        self._rows: list[Mapping[Any, Any]] = []
+        for rows in (times, alike):
+            numbers = pd.Series(numbered(rows, keys), rows.index)
+            self._numbers.append(numbers.to_dict())
+            self._rows.append(self._unlimited.groupby(numbers.loc[self._unlimited.index]).indices)
+        self._limited = {self._numbers[-1][row] for row in limited.index}
 
-    def of(self, row: int) -> pd.DataFrame:
-        """Those of a limited row, by its index, that are alike in all keys."""
+    def rows_of(self, row: int) -> npt.NDArray[np.int64]:
+        """The index of those that are alike in all keys to a limited row, given by its own."""
         for numbers, rows in zip(self._numbers, self._rows, strict=True):
-            alike = rows.get(numbers.loc[row])
-            if alike is not None:
-                return self._unlimited.iloc[alike]
-        return self._unlimited.iloc[:0]
+            if numbers[row] in rows:
+                alike: npt.NDArray[np.int64] = self._index[rows[numbers[row]]]
+                return alike
+        return self._index[:0]
 
-    def alone(self) -> Iterator[pd.DataFrame]:
-        """Those that no limited row is alike to, whatever the swap; alike ones together."""
+    def alone(self) -> Iterator[npt.NDArray[np.int64]]:
+        """The index of those that no limited row is alike to, whatever the swap; in groups."""
         alone = {n: at for n, at in self._rows[-1].items() if n not in self._limited}
         for at in sorted(alone.values(), key=lambda at: int(at[0])):
-            yield self._unlimited.iloc[at]
+            yield self._index[at]
 
 
 def numbered(frame: pd.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -330,8 +330,8 @@ def unlimited_curves(results: Results) -> list[Curve]:
     """Every curve of a workload with rounds that finished without a limit and below none."""
     times = seconds_by_trial(results)
     with_rounds = times[times["kind"].isin(WITH_ROUNDS)]
-    twins = UnlimitedTwins(with_rounds, _KEYS, _any_swap(results))
-    found = (_curve(rows[:0], rows, rows) for rows in twins.alone())
+    twins, made = UnlimitedTwins(with_rounds, _KEYS, _any_swap(results)), _CurveMaker(times)
+    found = (made.curve([], rows, int(rows[0])) for rows in twins.alone())
     return with_variables(found, results)
 
 
@@ -342,7 +342,7 @@ def killed_curves(results: Results) -> list[Curve]:
     any_swap = _any_swap(results)
     limited = trials[trials["memory_bytes"].notna() & trials["network"].notna()]
     unlimited = times[times["memory_bytes"].isna()]
-    found = []
+    found, maker = [], _CurveMaker(times)
     for (sweep, workload), every in limited.groupby(["sweep", "workload"], sort=False):
         lost = lost_limits(every)
         if (every["outcome"] == "ok").any() or not lost:
@@ -352,7 +352,8 @@ def killed_curves(results: Results) -> list[Curve]:
         same = own[own["workload"] == workload]
         swap = _plain(every[list(SWAP)].iloc[0].dropna().to_dict())
         for _, rows in (same if len(same) else own).groupby(["network", "phase"], sort=False):
-            made = _curve(rows[:0], rows, rows, lost)
+            at = rows.index.to_numpy()
+            made = maker.curve([], at, int(at[0]), lost)
             settings = {k: v for k, v in made.settings.items() if k not in SWAP} | swap
             found.append(replace(made, settings=settings, workload=str(workload)))
     return with_variables(found, results)
@@ -364,19 +365,20 @@ def _any_swap(results: Results) -> dict[str, str]:
 
 
 def _curves(times: pd.DataFrame, results: Results) -> Iterator[Curve]:
-    columns = [*dict.fromkeys([*_KEYS, *_SETTINGS, *_TIMES])]
-    times = times[columns]
     limited = times[times["memory_bytes"].notna()]
-    twins = UnlimitedTwins(times, _KEYS, _any_swap(results))
-    about = _about_trials(results)
-    for _, rows in limited.groupby(_KEYS, dropna=False, sort=False):
-        unlimited = twins.of(int(rows.index[0]))
+    twins, made = UnlimitedTwins(times, _KEYS, _any_swap(results)), _CurveMaker(times)
+    about, index = _about_trials(results), limited.index.to_numpy()
+    groups: Mapping[Any, Any] = limited.groupby(_KEYS, dropna=False, sort=False).indices
+    for at in sorted(groups.values(), key=lambda at: int(at[0])):
+        rows = index[at]
+        unlimited, first = twins.rows_of(int(rows[0])), int(rows[0])
         # A convolution is of no network.
-        if unlimited.empty or pd.isna(rows["network"].iloc[0]):
+        if not len(unlimited) or pd.isna(made.columns["network"][first]):
             continue
-        lost, walked, needs = about[rows["sweep"].iloc[0], rows["workload"].iloc[0]]
-        made = _curve(rows.sort_values(["memory_bytes", "trial"]), unlimited, rows, lost)
-        yield replace(made, walked=walked, working_set_bytes=needs)
+        key = made.columns["sweep"][first], made.columns["workload"][first]
+        lost, walked, needs = about[key]
+        curve = made.curve(rows, unlimited, first, lost)
+        yield replace(curve, walked=walked, working_set_bytes=needs)
 
 
 _AboutTrials = tuple[dict[str, tuple[float, ...]], bool, float | None]
@@ -384,40 +386,61 @@ _AboutTrials = tuple[dict[str, tuple[float, ...]], bool, float | None]
 
 def _about_trials(results: Results) -> dict[tuple[str, str], _AboutTrials]:
     """Of each workload's trials: limits without an end, whether they were walked, working set."""
-    columns = ["sweep", "workload", "outcome", "limit_bytes", "memory_bytes", "walk_step"]
-    trials = results.trials[[*columns, *WORKING_SET]]
-    return {
-        (str(sweep), str(workload)): (
-            lost_limits(every),
-            bool((every["walk_step"] > 0).any()),
-            median_working_set(every),
+    trials = results.trials
+    is_lost = trials["outcome"].isin(LOST).to_numpy(dtype=bool)
+    walked = (trials["walk_step"] > 0).to_numpy(dtype=bool, na_value=False)
+    needs = trials[list(WORKING_SET)].to_numpy(dtype=np.float64, na_value=np.nan).sum(axis=1)
+    found = {}
+    groups: Mapping[Any, Any] = trials.groupby(["sweep", "workload"], sort=False).indices
+    for (sweep, workload), at in groups.items():
+        known = needs[at][~np.isnan(needs[at])]
+        found[str(sweep), str(workload)] = (
+            lost_limits(trials.iloc[at]) if is_lost[at].any() else {},
+            bool(walked[at].any()),
+            float(np.median(known)) if len(known) else None,
         )
-        for (sweep, workload), every in trials.groupby(["sweep", "workload"], sort=False)
-    }
+    return found
 
 
-def _curve(
-    limited: pd.DataFrame,
-    unlimited: pd.DataFrame,
-    rows: pd.DataFrame,
-    lost: dict[str, tuple[float, ...]] | None = None,
-) -> Curve:
-    """A curve; ``rows`` are those whose settings it has."""
-    demand = unlimited["workload_demand_bytes"].median()
-    first: dict[str, Any] = {name: rows[name].iat[0] for name in {*_KEYS, *_SETTINGS}}
-    plain = _plain({name: first[name] for name in _SETTINGS if not pd.isna(first[name])})
-    return Curve(
-        network=first["network"],
-        phase=first["phase"],
-        workload=first["workload"],
-        # Results from before storage could be held stay what they were.
-        settings={k: v for k, v in plain.items() if (k, v) != ("storage", AS_IS)},
-        limit_bytes=limited["memory_bytes"].to_numpy(dtype=np.float64),
-        seconds=limited["seconds"].to_numpy(dtype=np.float64),
-        unlimited_seconds=unlimited["seconds"].to_numpy(dtype=np.float64),
-        demand_bytes=None if pd.isna(demand) else float(demand),
-        lost_bytes=lost or {},
-    )
+class _CurveMaker:
+    """Makes curves of rows of :func:`seconds_by_trial`, by their index; reads each column once."""
+
+    def __init__(self, times: pd.DataFrame) -> None:
+        self.columns = {
+            name: times[name].to_numpy(dtype=object) for name in dict.fromkeys([*_KEYS, *_SETTINGS])
+        }
+        self._trial = times["trial"].to_numpy(dtype=object)
+        self._memory, self._seconds, self._demand = (
+            times[name].to_numpy(dtype=np.float64, na_value=np.nan)
+            for name in ("memory_bytes", "seconds", "workload_demand_bytes")
+        )
+
+    def curve(
+        self,
+        limited: Iterable[int],
+        unlimited: npt.NDArray[np.int64],
+        like: int,
+        lost: dict[str, tuple[float, ...]] | None = None,
+    ) -> Curve:
+        """A curve with the settings of the row ``like``."""
+        in_order = sorted(limited, key=lambda row: (self._memory[row], self._trial[row]))
+        rows = np.array(in_order, dtype=np.int64)
+        demands = self._demand[unlimited]
+        demands = demands[~np.isnan(demands)]
+        first = {name: column[like] for name, column in self.columns.items()}
+        plain = _plain({name: first[name] for name in _SETTINGS if not pd.isna(first[name])})
+        return Curve(
+            network=first["network"],
+            phase=first["phase"],
+            workload=first["workload"],
+            # Results from before storage could be held stay what they were.
+            settings={k: v for k, v in plain.items() if (k, v) != ("storage", AS_IS)},
+            limit_bytes=self._memory[rows],
+            seconds=self._seconds[rows],
+            unlimited_seconds=self._seconds[unlimited],
+            demand_bytes=float(np.median(demands)) if len(demands) else None,
+            lost_bytes=lost or {},
+        )
 
 
 def _plain(settings: Mapping[Any, Any]) -> dict[str, Any]:

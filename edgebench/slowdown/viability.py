@@ -14,7 +14,7 @@ if it had not.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -221,23 +221,26 @@ class LearntViability:
 
 def as_never_run(trials: Sequence[ViabilityTrial], data: DeviceData) -> list[ViabilityTrial]:
     """The trials with simulated needs; those whose need can't be simulated are left out."""
-    needs = simulated_needs(data)
+    keys = [(trial.network, trial.schedule, trial.loader) for trial in trials]
+    needs = simulated_needs(data, set(keys))
     found = []
-    for trial in trials:
-        need = needs.get((trial.network, trial.schedule, trial.loader))
+    for trial, key in zip(trials, keys, strict=True):
+        need = needs.get(key)
         if need is not None:
             found.append(replace(trial, need_bytes=need))
     return found
 
 
-def simulated_needs(data: DeviceData) -> dict[_Workload, float]:
-    """Anonymous memory that each network, schedule and loader needs, as if it had never run.
+def simulated_needs(data: DeviceData, wanted: Collection[_Workload]) -> dict[_Workload, float]:
+    """Anonymous memory that these networks, schedules and loaders need, as if they had never run.
 
     What can't be simulated is left out.
     """
     others = left_out_own_memory(data.curves, data.context)
     found = {}
     for workload, curve in {_workload(curve): curve for curve in data.curves}.items():
+        if workload not in wanted:
+            continue
         own = others.get(curve.workload_network, OwnMemory())
         bare = curve.unseen(with_unlimited=False)
         demand = own.with_demand(bare, data.context).demand_bytes
