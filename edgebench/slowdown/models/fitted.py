@@ -12,6 +12,7 @@ import numpy as np
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import CannotPredictError, Context, DeviceData
 from edgebench.slowdown.curves import Curve, FloatArray, by_engine
+from edgebench.slowdown.kept_fits import kept_fit
 from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, all_models
 from edgebench.slowdown.models.fitting import fit_curve, nearest
 from edgebench.slowdown.models.measured import MeasuredLine, fit_above_demand
@@ -159,7 +160,7 @@ def _fitted(curves: Sequence[Curve], context: Context) -> tuple[list[FittedModel
         if model.per_curve:
             continue
         try:
-            found.append(FittedModel(model, model.fit(curves, context), context))
+            found.append(FittedModel(model, kept_fit(model, curves, context), context))
         except CannotPredictError as error:
             reasons.append(f"{model.name}: {error}")
     return found, reasons
