@@ -12,7 +12,7 @@ PAGE = "docs/how-to/language-models.md"
 
 def claims() -> Iterator[Claim]:
     """Tokens a second by loader and limit."""
-    yield table("### What a limit costs", map(_row, ("copy", "mmap")))
+    yield table("## What a limit costs", map(_row, ("copy", "mmap")))
 
 
 def _row(loader: str) -> list[str]:
