@@ -22,6 +22,7 @@ from edgebench.identity import Identity
 from edgebench.layers.disk import drop_pages, weights_in
 from edgebench.measures.view import Descriptors
 from edgebench.processes import own_program, workload_environment
+from edgebench.run.round_sources import RoundSources
 from edgebench.safe_reading import open_to_read
 from edgebench.text import choice_hint, printable
 from edgebench.workloads.events import WorkerSpec
@@ -193,7 +194,12 @@ def readable_files(hot: HotFiles, flushing: bool) -> tuple[HotFiles, dict[str, s
 
 @contextlib.contextmanager
 def open_descriptors(
-    kind: str, hot: HotFiles, events_fd: int, records_fd: int, control_fd: int | None = None
+    kind: str,
+    hot: HotFiles,
+    rounds: RoundSources,
+    events_fd: int,
+    records_fd: int,
+    control_fd: int | None = None,
 ) -> Iterator[tuple[Descriptors, list[int]]]:
     """The descriptors a worker inherits, opened as us: it may have no right to open them.
 
@@ -203,6 +209,7 @@ def open_descriptors(
     Args:
         kind: the workload's.
         hot: the files of its cgroup.
+        rounds: where its rounds' swapping is counted.
         events_fd: the writing end of the event pipe.
         records_fd: the memory for what is not written yet.
         control_fd: the worker's end of the control of rounds, in a walk.
@@ -221,6 +228,7 @@ def open_descriptors(
         swap = opened(hot.swap, os.O_RDONLY)
         peak = opened(hot.peak, os.O_RDWR if hot.peak_resets else os.O_RDONLY)
         stat, kernel = opened(hot.stat, os.O_RDONLY), opened(hot.kernel, os.O_RDONLY)
+        swap_io = opened(rounds.file, os.O_RDONLY)
         descriptors: Descriptors = {
             "events": events_fd,
             "usage": usage,
@@ -232,7 +240,9 @@ def open_descriptors(
             "kernel": kernel,
             "control": control_fd,
             "records": records_fd if is_worker else None,
+            "swap_io": swap_io,
+            "swap_kind": rounds.kind,
         }
-        fds = (usage, peak, swap, stat, kernel, descriptors["records"], control_fd)
+        fds = (usage, peak, swap, stat, kernel, swap_io, descriptors["records"], control_fd)
         events = () if kind == "command" else (events_fd,)
         yield descriptors, [*events, *(fd for fd in fds if fd is not None)]

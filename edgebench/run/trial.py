@@ -12,6 +12,7 @@ import os
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ from edgebench.run.limit_control import ROOM, LimitAtBase, LimitControl
 from edgebench.run.outcome import KillWatch
 from edgebench.run.output_rate import OutputRate
 from edgebench.run.process import ProcessEnd, WorkloadProcess
+from edgebench.run.round_sources import RoundSources, round_sources
 from edgebench.run.storage import HeldStorage, StoragePlaces
 from edgebench.run.strategy_trial import StrategyTrial
 from edgebench.run.trial_record import (
@@ -156,7 +158,7 @@ def _recorded_trials(
     record = record_of(request, measured, started_utc, time.monotonic() - began)
     record = structs.replace(record, notes={**record.notes, **surroundings})
     if measured.walk and request.walk:
-        walked = walk_records(record, measured.walk, request.walk, files.events)
+        walked = walk_records(*(record, measured.walk, request.walk, measured.rounds, files.events))
         return watch.told_of_walk(walked, measured)
     record = watch.told(record, measured)
     return [observer.read(record, measured.events, setup.identity) if observer else record]
@@ -173,6 +175,12 @@ class _Measurement:
     observer: StrategyTrial | None
     held: HeldStorage
     watch: TrialWatch
+
+    @cached_property
+    def rounds(self) -> RoundSources:
+        """Where the worker finds what its rounds swap."""
+        storage, kind = self.setup.storage, self.request.limits.swap_kind
+        return round_sources(storage.machine, storage.swap.state, kind, storage.ram_disk.folder)
 
     def make(self) -> Measured:
         """Set the limits, measure the workload from outside, keep its samples, events and log."""
@@ -242,6 +250,7 @@ class _Measurement:
             growth=growth,
             escaped=confinement.has_left,
             ceiling_bytes=self.setup.parent.ceiling_bytes,
+            rounds=self.rounds,
         )
 
     def _growth(
@@ -309,7 +318,8 @@ class _Measurement:
             self.cgroup.kill()
 
         ours = process.events.write_fd, process.records.fd
-        opened = open_descriptors(request.settings["kind"], hot, *ours, worker_fd)
+        kind = request.settings["kind"]
+        opened = open_descriptors(kind, hot, self.rounds, *ours, worker_fd)
         with (
             report_file(report, identity) as report_fd,
             self.watch,
@@ -318,7 +328,7 @@ class _Measurement:
         ):
             start = launch(worker_settings(request), descriptors)
             check_start(start)
-            if request.settings["kind"] in PROGRAMS:
+            if kind in PROGRAMS:
                 self.setup.files.add_named(request.settings)
                 self.setup.files.evict()
             if self.observer:

@@ -36,6 +36,7 @@ from edgebench.run.confinement import SLACK_BYTES
 from edgebench.run.outcome import TrialEnd, trial_end
 from edgebench.run.output_rate import trial_throughput, why_no_rate
 from edgebench.run.process import ProcessEnd
+from edgebench.run.round_sources import RoundSources
 from edgebench.run.walked_limits import WalkedLimits
 from edgebench.spans import collections_s, events_to_phases, finished_spans
 from edgebench.text import printable
@@ -124,6 +125,7 @@ class Measured:
     growth: GrowthReport | None = None
     escaped: bool = False
     ceiling_bytes: int | None = None
+    rounds: RoundSources = field(default_factory=RoundSources)
 
 
 def record_of(
@@ -138,6 +140,7 @@ def record_of(
     demand = seen.samples.demand_bytes if shows_demand else None
     notes, left_out = _notes(seen.events)
     peaks = _peaks(seen)
+    counts = seen.rounds.counts(seen.events)
     was_reset = seen.counters.peak_bytes is not None and peaks["peak_source"] == "sampled"
     return TrialRecord(
         **request.described(),
@@ -169,11 +172,16 @@ def record_of(
         storage=seen.storage,
         files=seen.files,
         phases=phases,
+        round_counts=counts,
+        round_sources=dict(seen.rounds.sources) if counts else {},
         throughput_per_s=trial_throughput(request.settings, seen.throughput_per_s, phases),
         notes=notes,
         noise=seen.noise,
         doubts=_doubts(seen, left_out, was_reset=was_reset),
-        missing=_missing(seen, limit, verdict, request),
+        missing={
+            **_missing(seen, limit, verdict, request),
+            **seen.rounds.told_missing(counts),
+        },
     )
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from edgebench.records import DEMAND, Doubt, TrialRecord, WalkReport, is_count
 from edgebench.run.pace import visited
+from edgebench.run.round_sources import RoundSources
 from edgebench.run.walk_control import WalkControl, WalkStep
 from edgebench.run.walked_limits import WalkedLimits
 from edgebench.safe_files import write
@@ -32,7 +33,11 @@ _HUGE_PART = 0.05
 
 
 def walk_records(
-    whole: TrialRecord, control: WalkControl, limits: WalkedLimits, events: Path
+    whole: TrialRecord,
+    control: WalkControl,
+    limits: WalkedLimits,
+    rounds: RoundSources,
+    events: Path,
 ) -> list[TrialRecord]:
     """Each limit's record, its events written; the first is the trial's own, of its start.
 
@@ -40,6 +45,7 @@ def walk_records(
         whole: the record of the process as a trial without a limit.
         control: what moved its limit.
         limits: through which it went.
+        rounds: where its rounds' counts come from.
         events: the trial's file of events; those of its further limits get files beside it.
     """
     left = control.read_events()
@@ -54,6 +60,7 @@ def walk_records(
         if number in (0, len(steps) - 1):
             # These have more than rounds: what came before them, and what is left of one.
             record = replace(record, phases=events_to_phases(step.events))
+        record = replace(record, round_counts=rounds.counts(step.events))
         if not ended and not last:
             record = _finished(record)
         made.append(record)

@@ -23,6 +23,11 @@ has ended (:mod:`edgebench.workloads.record_buffer`), all others at once.
     Python's garbage collector ran until ``t_ns`` and freed so many objects. Full collections
     (generation 2) have one, and others that took a millisecond or more.
 
+``{"event": "counts", "t_ns": …, "round": 3, "in_bytes": …, "swap_in_bytes": …, "out_bytes": …,
+"major_faults": …}``
+    What a whole round read and wrote (:mod:`edgebench.workloads.round_counters`), read outside its
+    time.
+
 ``{"event": "limit", "t_ns": …, "limit_bytes": …, "direction": "down"}``
     In a walk: the harness has moved the memory limit, and what follows ran at it. Null bytes: there
     is no limit.
@@ -122,6 +127,11 @@ def spent_between(before: Used, after: Used) -> tuple[int, int, int, int]:
 def note_line(t_ns: int, data: Mapping[str, Any]) -> str:
     """Anything else worth keeping."""
     return json.dumps({"event": "note", "t_ns": t_ns, "data": data}) + "\n"
+
+
+def counts_line(t_ns: int, number: int | None, counts: Mapping[str, int | None]) -> str:
+    """What a round came to."""
+    return json.dumps({"event": "counts", "t_ns": t_ns, "round": number, **counts}) + "\n"
 
 
 def collection_line(start_ns: int, end_ns: int, generation: int, collected: int) -> str:

@@ -23,12 +23,14 @@ from edgebench.workloads.events import (
     Used,
     accelerator_line,
     collection_line,
+    counts_line,
     end_line,
     note_line,
     spent_between,
     start_line,
 )
 from edgebench.workloads.record_buffer import RecordBuffer
+from edgebench.workloads.round_counters import RoundCount, RoundCounters
 
 if TYPE_CHECKING:
     from edgebench.workloads.accelerator_phases import AcceleratorPhases
@@ -44,6 +46,8 @@ NO_DESCRIPTORS: Descriptors = {
     "kernel": None,
     "control": None,
     "records": None,
+    "swap_io": None,
+    "swap_kind": "",
 }
 
 
@@ -110,6 +114,7 @@ class Started:
         used: what the process had used when it began.
         peak_bytes: the largest mark seen in it so far, the kernel's; ``view_peak_bytes``: the
             view's.
+        counted: of a round, its number and what was counted before it.
     """
 
     number: int
@@ -117,6 +122,7 @@ class Started:
     used: Used
     peak_bytes: int | None = None
     view_peak_bytes: int | None = None
+    counted: tuple[int | None, RoundCount] | None = None
 
 
 class Recorder:
@@ -136,6 +142,7 @@ class Recorder:
         self._events_fd = descriptors["events"]
         self._cgroup = CgroupReadings(descriptors)
         self._records = RecordBuffer(descriptors["records"])
+        self._counters = RoundCounters(descriptors)
         self._view = view
         self._lock = Lock()
         self._open: dict[int, Started] = {}
@@ -224,6 +231,7 @@ class Recorder:
         """Start a span where these end, the innermost first."""
         if self.accelerator is not None:
             self.accelerator.wait()
+        counted = (place.round, self._counters.read()) if place.phase == "round" else None
         t_ns, used = time.monotonic_ns(), getrusage(RUSAGE_SELF)
         whole = place.layer is None
         with self._lock:
@@ -231,7 +239,7 @@ class Recorder:
             if self._records.is_full:
                 self._write_records()
             number, thread = next(self._ids), self._threads[get_ident()]
-            self._open[number] = span = Started(number, whole, used)
+            self._open[number] = span = Started(number, whole, used, counted=counted)
             if self.accelerator is not None:
                 self.accelerator.begun(number, place)
             if looked is None:
@@ -249,8 +257,19 @@ class Recorder:
         t_ns, used = time.monotonic_ns(), getrusage(RUSAGE_SELF)
         with self._lock:
             self._turn(t_ns, used, ending, ending[0].whole)
+            for one in ending:
+                if one.counted:
+                    self._waiting.append(self._counts_of(one, *one.counted, t_ns, used))
             if not self._open or self._records.is_full:
                 self._write_records()
+
+    def _counts_of(
+        self, span: Started, number: int | None, before: RoundCount, t_ns: int, used: Used
+    ) -> str:
+        """The line of a round's counts; its faults are the span's own."""
+        counts = self._counters.read().since(before)._asdict()
+        faults = used.ru_majflt - span.used.ru_majflt
+        return counts_line(t_ns, number, {**counts, "major_faults": faults})
 
     def flush(self) -> None:
         """Write what is recorded so far."""

@@ -18,6 +18,8 @@ _DESCRIPTORS: Descriptors = {
     "kernel": None,
     "control": None,
     "records": None,
+    "swap_io": None,
+    "swap_kind": "",
 }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from shared_sweeps import SharedSweep
 
+from edgebench.knee import EQUAL_BYTES
 from edgebench.records import TrialRecord
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import Results, load
@@ -123,6 +124,22 @@ def test_rounds_of_a_limit_are_its_own(results: Results) -> None:
         assert (first["event"], first["limit_bytes"]) == ("limit", step.limit_bytes)
         assert {e["round"] for e in others if e["event"] == "start"} - {None} == set(own)
     assert rounds == list(range(len(rounds)))
+
+
+def test_each_round_has_counts(results: Results) -> None:
+    """In the order of its rounds; without a limit nothing is read again; faults as in phases."""
+    for step in walked(results):
+        rounds = [phase for phase in step.phases if phase.phase == "round"]
+        assert [one.round for one in step.round_counts] == [phase.round for phase in rounds]
+        pairs = zip(step.round_counts, rounds, strict=True)
+        assert all(one.major_faults == phase.major_faults for one, phase in pairs)
+        assert all(one.in_bytes is not None for one in step.round_counts)
+        unknown = {name for name in step.missing if name.startswith("round_")}
+        told = {f"round_{name}" for name in step.round_sources}
+        assert told | unknown >= {"round_in_bytes", "round_swap_in_bytes", "round_out_bytes"}
+    (curve,) = results.miss_curves
+    assert curve.unlimited_bytes <= EQUAL_BYTES
+    assert {point.direction for point in curve.points} == {"down", "up", None}
 
 
 def test_a_walk_has_one_start(results: Results) -> None:

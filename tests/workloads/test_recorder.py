@@ -57,6 +57,8 @@ class Kernel:
             "swap_is_memsw": False,
             "control": None,
             "records": None,
+            "swap_io": None,
+            "swap_kind": "",
             **changes,
         }
         return fds
@@ -188,10 +190,12 @@ def test_lines_are_written_when_the_outermost_span_has_ended(kernel: Kernel) -> 
         with recorder.span("load", round=0):
             pass
         assert kernel.events() == []
-    assert [event["event"] for event in kernel.events()] == ["start", "start", "end", "end"]
+    assert [event["event"] for event in kernel.events()] == [
+        *("start", "start", "end", "end", "counts")
+    ]
     with recorder.span("round", round=1):
         recorder.note(a=1)
-        assert [event["event"] for event in kernel.events()[4:]] == ["start", "note"]
+        assert [event["event"] for event in kernel.events()[5:]] == ["start", "note"]
 
 
 def test_a_long_round_is_written_on_the_way(kernel: Kernel) -> None:

@@ -1,0 +1,105 @@
+"""Where the counts of rounds come from, by the swap that a trial has, and why one is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgebench.cgroups.swap import SwapState
+from edgebench.measures.machine.system_files import SystemFiles
+from edgebench.records import RoundCounts
+from edgebench.run.round_sources import RoundSources, round_sources
+from edgebench.workloads.round_counters import ONLY_SWAP, SWAP_WRITES, VMSTAT
+
+HEAD = "Filename\tType\tSize\tUsed\tPriority\n"
+OWN, OTHER = Path("/var/tmp/own/edgebench-swap"), Path("/swap.img")
+
+
+def machine(root: Path, *areas: Path) -> SystemFiles:
+    """A machine with these swap areas."""
+    (root / "proc").mkdir(parents=True)
+    lines = "".join(f"{area} file 1024 0 -2\n" for area in areas)
+    (root / "proc/swaps").write_text(HEAD + lines)
+    return SystemFiles(root)
+
+
+def event(**counts: int | None) -> dict[str, object]:
+    """A worker's event of round 0."""
+    kept = {"in_bytes": None, "swap_in_bytes": None, "out_bytes": None, "major_faults": 3}
+    return {"event": "counts", "t_ns": 1, "round": 0, **kept, **counts}
+
+
+def test_zram_tells_what_is_swapped(tmp_path: Path) -> None:
+    """Nothing but swap lies in it, whatever other areas there are."""
+    swap = SwapState("zram", Path("/dev/zram3"), 1 << 20)
+    found = round_sources(machine(tmp_path, OTHER), swap, "zram", None)
+    assert (found.kind, found.file) == (ONLY_SWAP, tmp_path / "sys/block/zram3/stat")
+    assert found.missing == {}
+    assert found.counts([event(in_bytes=9000, swap_in_bytes=8000, out_bytes=5)]) == [
+        RoundCounts(0, 9000, 8000, 1000, 5, 3)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "device"), [("file", OWN), ("system", None)])
+def test_a_single_swap_area_leaves_the_machines_counters(
+    tmp_path: Path, kind: str, device: Path | None
+) -> None:
+    """They are of the whole machine, which the record says."""
+    areas = [OWN] if device else [OWN, OTHER]
+    found = round_sources(machine(tmp_path, *areas), SwapState(kind, device, 1), kind, None)
+    assert (found.kind, found.file) == (VMSTAT, tmp_path / "proc/vmstat")
+    assert "of the whole machine" in found.sources["swap_in_bytes"]
+
+
+def test_with_other_areas_the_sum_alone_is_known(tmp_path: Path) -> None:
+    """What of it is swap can't be told on a shared disk: missing, with the reason."""
+    found = round_sources(machine(tmp_path, OWN, OTHER), SwapState("file", OWN, 1), "file", None)
+    counts = found.counts([event(in_bytes=9000)])
+    assert counts == [RoundCounts(0, 9000, None, None, None, 3)]
+    missing = found.told_missing(counts)
+    assert set(missing) == {"round_swap_in_bytes", "round_file_in_bytes", "round_out_bytes"}
+    assert "other swap areas" in missing["round_swap_in_bytes"]
+    assert found.told_missing([]) == {}
+
+
+def test_a_disk_in_memory_tells_what_is_written(tmp_path: Path) -> None:
+    """Weights lie on it too, so its reads are not all swap's; its writes are."""
+    disk = tmp_path / "disk"
+    own = disk / "edgebench-swap"
+    disk.mkdir()
+    own.touch()
+    number = disk.stat().st_dev
+    block = tmp_path / "sys/devices/loop5"
+    block.mkdir(parents=True)
+    (block / "dev").write_text("7:5\n")
+    link = tmp_path / f"sys/dev/block/{number >> 8 & 0xFFF}:{number & 0xFF}"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(block)
+    found = round_sources(machine(tmp_path, own, OTHER), SwapState("file", own, 1), "file", disk)
+    assert (found.kind, found.file) == (SWAP_WRITES, tmp_path / "sys/block/loop5/stat")
+    assert set(found.missing) == {"swap_in_bytes", "file_in_bytes"}
+
+
+def test_without_swap_nothing_is_read_from_it(tmp_path: Path) -> None:
+    """All that is read is of files."""
+    found = round_sources(machine(tmp_path, OTHER), SwapState("none"), "none", None)
+    assert found.file is None
+    assert found.counts([event(in_bytes=9000)]) == [RoundCounts(0, 9000, 0, 9000, 0, 3)]
+
+
+def test_what_others_swap_in_is_not_the_rounds(tmp_path: Path) -> None:
+    """More from swap than the process read at all: others did, and how much isn't known."""
+    found = round_sources(machine(tmp_path, OWN), SwapState("file", OWN, 1), "file", None)
+    assert found.counts([event(in_bytes=4096, swap_in_bytes=8192, out_bytes=0)]) == [
+        RoundCounts(0, 4096, None, None, 0, 3)
+    ]
+
+
+def test_a_worker_may_write_anything(tmp_path: Path) -> None:
+    """A broken event is none, or has no number there."""
+    broken = [{"event": "counts"}, {"event": "counts", "round": "x"}, {"event": "note"}]
+    assert RoundSources().counts(broken) == []
+    assert RoundSources().counts([event(in_bytes=-4)]) == [RoundCounts(0, None, major_faults=3)]
+    missing = RoundSources().told_missing([RoundCounts(0)])
+    assert "/proc/PID/io" in missing["round_in_bytes"]
