@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgebench.results.results import Results
 
 _TABLES = ("samples", "stat", "sensors")
-_FRAMES = ("trials", "phases", "layers", "memory", "energy", "networks", *_TABLES)
+_FRAMES = ("trials", "phases", "layers", "misses", "memory", "energy", "networks", *_TABLES)
 _FORMATS = ("csv", "parquet", "json")
 #: Formats that hold no frame: all of a trial on one time line, and pytest-benchmark's own.
 _TRACE, _BENCHMARK = "trace", "pytest-benchmark"
@@ -41,7 +41,8 @@ _NEEDS = {"parquet": "pyarrow", _BENCHMARK: "pytest_benchmark"}
 @click.option(
     "--frame",
     type=click.Choice(_FRAMES),
-    help="Which frame [default: trials]; samples, stat: the sampler's tables; sensors: readings.",
+    help="Which frame [default: trials]; misses: what rounds read again; samples, stat: the "
+    "sampler's tables; sensors: readings.",
 )
 @click.option(
     "--format",

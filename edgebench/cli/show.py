@@ -144,6 +144,7 @@ def _print_workload(one: WorkloadFacts, verbose: bool, networks: Mapping[str, An
     from edgebench.results.rounds import TRIAL_TIMES
     from edgebench.words.fits import holder_sentences, least_limit_sentences
     from edgebench.words.labels import energy_column, throughput_column, times_shown
+    from edgebench.words.miss_curve import miss_curve_sentence
 
     demand = "" if one.demand_bytes is None else f" · demand {format_size(one.demand_bytes)}"
     print_title(one.name + demand)
@@ -163,6 +164,8 @@ def _print_workload(one: WorkloadFacts, verbose: bool, networks: Mapping[str, An
     ]
     titles = ("limit", *_TITLES, *counted, *(f"{name} s" for name in shown), *joules)
     print_table(titles, rows, words=("limit", "ok"))
+    if words := miss_curve_sentence(one.miss_curve):
+        print_lines([words])
     if verbose:
         print_lines([*least_limit_sentences(one), *holder_sentences(one, networks)])
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from edgebench.kills import LOST
+from edgebench.kills import LOST, TOO_TIGHT
 from edgebench.need import Need
 from edgebench.records import LimitSetting
+from edgebench.results.miss_curve import MissCurve, curve_workload, record_curves
 from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.spread import SLIGHT, Ratio, Spread, ratio_of
@@ -41,11 +42,15 @@ class MemoryStep:
 
 @dataclass(frozen=True)
 class WorkloadFacts:
-    """Points that differ in their memory limit alone, the widest limit first."""
+    """Points that differ in their memory limit alone, the widest limit first.
+
+    ``miss_curve`` is what its rounds read again at each limit; None where nothing was counted.
+    """
 
     name: str
     settings: dict[str, Any]
     points: tuple[PointFacts, ...]
+    miss_curve: MissCurve | None = None
 
     @property
     def key(self) -> WorkloadKey:
@@ -211,9 +216,35 @@ class SweepFacts:
 def sweep_facts(sweep: Sweep) -> SweepFacts:
     """The facts of a sweep, complete, running or interrupted."""
     points = point_facts(sweep)
+    curves = _curves(sweep)
+    if curves:
+        points = [_with_misses(point, curves) for point in points]
     # A search plans only some of its points.
     planned = [point for point in points if point.planned or point.outcomes]
-    return SweepFacts(tuple(points), tuple(workload_facts(planned or points)))
+    found = workload_facts(planned or points)
+    return SweepFacts(
+        tuple(points),
+        tuple(replace(one, miss_curve=curves.get(curve_workload(one.key))) for one in found)
+        if curves
+        else tuple(found),
+    )
+
+
+def _curves(sweep: Sweep) -> dict[WorkloadKey, MissCurve]:
+    """The miss curve of each workload whose rounds were counted."""
+    timed = [*sweep.records, *sweep.upward_records]
+    counted = [one for one in timed if one.round_counts or one.outcome in TOO_TIGHT]
+    if not any(one.round_counts for one in counted):
+        return {}
+    return {curve.workload: curve for curve in record_curves(counted)}
+
+
+def _with_misses(point: PointFacts, curves: dict[WorkloadKey, MissCurve]) -> PointFacts:
+    """The point with what its rounds read again, on the way that its curve is of."""
+    curve = curves.get(curve_workload(point.key))
+    own = curve.of(curve.direction) if curve else ()
+    read = (one.round_bytes for one in own if one.limit_bytes == point.limit_bytes)
+    return replace(point, read_again_bytes=next(read, None))
 
 
 def workload_facts(points: Iterable[PointFacts]) -> list[WorkloadFacts]:

@@ -49,6 +49,7 @@ class PointFacts:
     only swap can hold; the rest are files that are read again when dropped. ``library_bytes`` is
     beside it.
     ``working_set_bytes`` is what its steady rounds need, where that was watched.
+    ``read_again_bytes`` is what each of them reads again, where that was counted.
     ``energy_ratio`` is its energy over the unlimited one. ``steady_relative``: a walk's steady
     rounds over those without a limit around them. ``unmeasured``: what the trials of a program
     leave open; None of others.
@@ -75,6 +76,7 @@ class PointFacts:
     undroppable_bytes: float | None = None
     library_bytes: float | None = None
     working_set_bytes: Spread | None = None
+    read_again_bytes: int | None = None
     reasons: list[str] = field(default_factory=list)
     collections_s: list[float] = field(default_factory=list)
     unsteady: int = 0

@@ -172,6 +172,14 @@ class Results:
         return miss_curves(self)
 
     @cached_property
+    def misses(self) -> pd.DataFrame:
+        """One row per workload, limit and direction: the same as a frame."""
+        need("pandas")
+        from edgebench.results.miss_frames import misses_frame
+
+        return misses_frame(self.miss_curves)
+
+    @cached_property
     def phases(self) -> pd.DataFrame:
         """One row per trial, round, network and phase."""
         need("pandas")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from edgebench.records import PhaseSum, TrialRecord
-from edgebench.results.rounds import START, STEADY, pass_seconds, steadiness, trial_times
+from edgebench.records import PhaseSum, RoundCounts, TrialRecord
+from edgebench.results.rounds import START, STEADY, steadiness, trial_times
 from edgebench.scenario.points import PlannedTrial
 from edgebench.scenario.walk import Visited
 from edgebench.spans import BEFORE_ROUNDS
@@ -61,27 +61,17 @@ def trials_by_point(
     return found
 
 
-#: Of a normal distribution, the standard deviation in median absolute deviations.
-_DEVIATION = 1.4826
+def visited(phases: Sequence[PhaseSum], counts: Sequence[RoundCounts]) -> Visited:
+    """Medians of the steady rounds: seconds, and bytes read.
 
-
-def visited(phases: Sequence[PhaseSum]) -> Visited:
-    """Medians and spreads of each phase in the steady rounds.
-
-    Of a single round, which a kill may leave, they are its own; empty where there is none.
+    Of a single round, which a kill may leave, they are its own; nothing where there is none.
     """
     rounds = [phase for phase in phases if phase.phase == "round"]
     if not rounds:
-        return Visited({}, {})
+        return Visited()
     places = steadiness([phase.wall_s for phase in rounds]).rounds or (0,)
-    steady = {rounds[place].round for place in places}
-    seconds = pass_seconds(phase for phase in phases if phase.round in steady)
-    medians = {name: statistics.median(each_s) for name, each_s in seconds.items()}
-    spread = {name: _spread(each_s, medians[name]) for name, each_s in seconds.items()}
-    return Visited(medians, spread)
-
-
-def _spread(seconds: Sequence[float], middle: float) -> float:
-    """How far they lie from their median, as a share of it."""
-    far = statistics.median(abs(one - middle) for one in seconds)
-    return _DEVIATION * far / middle if middle else 0.0
+    steady = {rounds[place].round: rounds[place].wall_s for place in places}
+    read = [one.in_bytes for one in counts if one.round in steady and one.in_bytes is not None]
+    return Visited(
+        statistics.median(steady.values()), round(statistics.median(read)) if read else None
+    )

@@ -130,7 +130,7 @@ class ScenarioTrials:
         self, planned: PlannedTrial, demand_bytes: int, records: Sequence[TrialRecord]
     ) -> WalkedLimits:
         own = workload_points(self._points[planned.point_id], list(self._points.values()))
-        target, moved = self._scenario.limits.cliff_target, self._loop.progress.moved
+        target, moved = self._scenario.limits.knee_target, self._loop.progress.moved
         if planned.unlimited:
             return WalkedLimits(own[:1], demand_bytes, target, moved=moved)
         limits = WalkedLimits(own, demand_bytes, target, moved=moved)

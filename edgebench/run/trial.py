@@ -158,7 +158,7 @@ def _recorded_trials(
     record = record_of(request, measured, started_utc, time.monotonic() - began)
     record = structs.replace(record, notes={**record.notes, **surroundings})
     if measured.walk and request.walk:
-        walked = walk_records(*(record, measured.walk, request.walk, measured.rounds, files.events))
+        walked = walk_records(record, measured.walk, request.walk, files.events)
         return watch.told_of_walk(walked, measured)
     record = watch.told(record, measured)
     return [observer.read(record, measured.events, setup.identity) if observer else record]
@@ -268,7 +268,8 @@ class _Measurement:
         swap_bytes = _limits_of(request.limits).swap_bytes
         if request.walk is not None:
             maps = request.settings.get("loader") not in (None, COPY)
-            return WalkControl(self.cgroup, request.walk, swap_bytes, process, maps_weights=maps)
+            parts = self.cgroup, request.walk, swap_bytes, process, self.rounds
+            return WalkControl(*parts, maps_weights=maps)
         return None if room is None else LimitAtBase(self.cgroup, room, swap_bytes)
 
     def _limit(self) -> Limits:

@@ -8,15 +8,17 @@ from typing import Any
 
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.errors import CgroupError
-from edgebench.records import Doubt, PhaseSum
+from edgebench.knee import equal_bytes
+from edgebench.records import Doubt, PhaseSum, RoundCounts
 from edgebench.results.rounds import LEAST, steadiness
 from edgebench.run.limit_control import LimitControl
 from edgebench.run.pace import visited
 from edgebench.run.process import WorkloadProcess
+from edgebench.run.round_sources import RoundSources
 from edgebench.run.trial_record import utc_now
 from edgebench.run.walked_limits import WalkedLimits
 from edgebench.run.working_set_round import WorkingSetRound
-from edgebench.scenario.walk import Cliff, Visit, walk
+from edgebench.scenario.walk import KneeBracket, Visit, walk
 from edgebench.spans import NO_ROUND, events_to_phases
 from edgebench.workloads.events import GO, STOP
 
@@ -38,6 +40,7 @@ class WalkStep:
     end_ns: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
     phases: list[PhaseSum] = field(default_factory=list)
+    counts: list[RoundCounts] = field(default_factory=list)
 
     @property
     def round_s(self) -> list[float]:
@@ -46,11 +49,25 @@ class WalkStep:
 
     @property
     def enough(self) -> bool:
-        """Whether its rounds repeat, or have had their chances."""
+        """Whether its rounds repeat, or have had their chances.
+
+        At a limit two that read the same say what rounds cost there. Those without one are what
+        others are compared with: their seconds must repeat.
+        """
         times = self.round_s
+        if self.visit.memory_bytes is not None and self._reads_repeat:
+            return True
         if len(times) <= LEAST:
             return False
         return len(times) >= MOST_ROUNDS or steadiness(times).repeats
+
+    @property
+    def _reads_repeat(self) -> bool:
+        """Whether the last two read the same; the first pays for the change of the limit."""
+        _, *steady = (one.in_bytes for one in self.counts) if self.counts else (None,)
+        if len(steady) < 2 or steady[-1] is None or steady[-2] is None:
+            return False
+        return equal_bytes(steady[-1], steady[-2])
 
 
 class WalkControl(LimitControl):
@@ -61,6 +78,7 @@ class WalkControl(LimitControl):
         limits: through which it goes.
         swap_bytes: the trial's limit of swap, which stays.
         process: the workload's; its events say how long rounds took.
+        rounds: where its rounds' counts come from.
         maps_weights: whether its rounds use weights' files in place.
     """
 
@@ -70,18 +88,19 @@ class WalkControl(LimitControl):
         limits: WalkedLimits,
         swap_bytes: int | None,
         process: WorkloadProcess,
+        rounds: RoundSources,
         *,
         maps_weights: bool = False,
     ) -> None:
         super().__init__()
         self.steps: list[WalkStep] = []
-        #: Where slowdown changes most, once the walk has come to its end.
-        self.cliff: Cliff | None = None
+        #: Between which limits the knee is, once the walk has come to its end.
+        self.knee: KneeBracket | None = None
         #: Why the walk ended before that, where the kernel refused a limit.
         self.refused: Doubt | None = None
         self.working_set = WorkingSetRound(cgroup, maps_weights)
         self._cgroup, self._swap_bytes, self._process = cgroup, swap_bytes, process
-        self._limits = limits
+        self._limits, self._rounds = limits, rounds
         self._walk = walk(limits.scenario_bytes, limits.target, limits.step_bytes, limits.killed)
         self._read_bytes = 0
         next(self._walk)
@@ -109,6 +128,7 @@ class WalkControl(LimitControl):
         else:
             step.events += fresh
             step.phases += [p for p in events_to_phases(fresh) if p.round != NO_ROUND]
+            step.counts += self._rounds.counts(fresh)
             goes_on = not step.enough or self._go_on(step) or self._is_watched(step)
         self._reply(GO if goes_on else STOP)
         return goes_on
@@ -121,9 +141,9 @@ class WalkControl(LimitControl):
         """Move to the next limit; False at the walk's end."""
         step.end_ns = time.monotonic_ns()
         try:
-            visit = self._walk.send(visited(step.phases))
+            visit = self._walk.send(visited(step.phases, step.counts))
         except StopIteration as end:
-            self.cliff = end.value
+            self.knee = end.value
             return False
         try:
             applied = self._cgroup.move_memory_limit(visit.memory_bytes, self._swap_bytes)

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from edgebench.records import DEMAND, Doubt, TrialRecord, WalkReport, is_count
 from edgebench.run.pace import visited
-from edgebench.run.round_sources import RoundSources
 from edgebench.run.walk_control import WalkControl, WalkStep
 from edgebench.run.walked_limits import WalkedLimits
 from edgebench.safe_files import write
@@ -36,7 +35,6 @@ def walk_records(
     whole: TrialRecord,
     control: WalkControl,
     limits: WalkedLimits,
-    rounds: RoundSources,
     events: Path,
 ) -> list[TrialRecord]:
     """Each limit's record, its events written; the first is the trial's own, of its start.
@@ -45,7 +43,6 @@ def walk_records(
         whole: the record of the process as a trial without a limit.
         control: what moved its limit.
         limits: through which it went.
-        rounds: where its rounds' counts come from.
         events: the trial's file of events; those of its further limits get files beside it.
     """
     left = control.read_events()
@@ -60,7 +57,6 @@ def walk_records(
         if number in (0, len(steps) - 1):
             # These have more than rounds: what came before them, and what is left of one.
             record = replace(record, phases=events_to_phases(step.events))
-        record = replace(record, round_counts=rounds.counts(step.events))
         if not ended and not last:
             record = _finished(record)
         made.append(record)
@@ -109,6 +105,7 @@ def _at(
         saturated=None if peak is None else limit is not None and peak >= limit,
         collections_s=collections_s(step.events),
         phases=step.phases,
+        round_counts=step.counts,
         walk=WalkReport(whole.trial, number, step.round_s, reference_s),
         missing={
             **whole.missing,
@@ -179,19 +176,18 @@ def _references(steps: Sequence[WalkStep]) -> dict[int, float]:
 
 
 def _steady_s(step: WalkStep) -> float:
-    return visited(step.phases).seconds["round"]
+    return visited(step.phases, step.counts).seconds or 0.0
 
 
 def _doubts(control: WalkControl, limits: WalkedLimits) -> list[Doubt]:
     """What the user should know of the walk as a whole."""
     doubts = [control.refused] if control.refused else []
-    cliff = control.cliff
-    if cliff and cliff.known_to > limits.target:
-        kind = "cliff_noisy" if cliff.doubtful else "cliff_gradual"
-        if not cliff.doubtful and cliff.high_bytes - cliff.low_bytes >= 2 * limits.step_bytes:
-            kind = "cliff_left"
-        sizes = {"low_bytes": cliff.low_bytes, "high_bytes": cliff.high_bytes}
-        shares = {"known_share": cliff.known_to, "wanted_share": limits.target}
+    knee = control.knee
+    if knee and knee.known_to > limits.target:
+        is_wide = knee.high_bytes - knee.low_bytes >= 2 * limits.step_bytes
+        kind = "knee_left" if is_wide else "knee_close"
+        sizes = {"low_bytes": knee.low_bytes, "high_bytes": knee.high_bytes}
+        shares = {"known_share": knee.known_to, "wanted_share": limits.target}
         doubts.append(Doubt(kind, {**sizes, **shares}))
     watched = control.working_set
     if watched.found and watched.huge_bytes > _HUGE_PART * watched.found.total_bytes:

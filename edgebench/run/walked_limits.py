@@ -28,7 +28,7 @@ class WalkedLimits:
     Args:
         points: the scenario's points of the workload, the unlimited one first.
         demand_bytes: what shares are of; 0 where there are none.
-        target: how well the cliff is to be known, as a share of the limit.
+        target: how well the knee is to be known, as a share of the limit.
         killed: the largest limit at which a walk of the workload was killed before, with what its
             rounds had come to; empty: at none. A walk doesn't go there again.
         moved: told each limit that a walk comes to; None: nobody is.
@@ -127,7 +127,7 @@ def killed_limit(points: Sequence[Point], records: Iterable[TrialRecord]) -> dic
     if not killed:
         return {}
     largest = max(killed, key=lambda one: one.limit_bytes or 0)
-    return {largest.limit_bytes or 0: visited(largest.phases)}
+    return {largest.limit_bytes or 0: visited(largest.phases, largest.round_counts)}
 
 
 def walked_point(record: TrialRecord) -> str:

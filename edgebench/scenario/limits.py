@@ -38,8 +38,8 @@ PLAN_KEYS = {"target": WALK, "starts": WALK}
 SPACINGS = ("log", "linear")
 #: Kinds of swap that are made for a sweep, so somebody must say how large.
 _SIZED_SWAP = ("file", "zram")
-#: How well a walk is to know where slowdown changes most, as a share of the limit.
-CLIFF_TARGET = 0.02
+#: How well a walk is to know the knee, as a share of the limit.
+KNEE_TARGET = 0.03
 #: CUDA's allocator takes pieces of 2 MiB: with less nothing at all can be held.
 _LEAST_ACCELERATOR_BYTES = 2 * MIB
 
@@ -235,8 +235,8 @@ class LimitAxes(TomlTable):
         memory_high: sizes and shares from which on the kernel throttles and reclaims
             (``memory.high``; refused on cgroup version 1); not with a walk. Default: ``"max"``.
         plan: every limit ``repeats`` times, or a walk.
-        target: a walk ends when it knows to this share of the limit, 0.002 to 0.5, where slowdown
-            changes most. Default: 0.02.
+        target: a walk ends when it knows the knee, where rounds begin to read memory again, to this
+            share of the limit, 0.002 to 0.5. Default: 0.03.
         starts: limits where fresh trials beside a walk measure the start; ``["max"]``: none.
             Default: all of ``memory``.
     """
@@ -260,7 +260,7 @@ class LimitAxes(TomlTable):
         None, '["80%", "200M"]'
     )
     plan: Annotated[str, one_of("plan", (GRID, WALK))] = key(GRID, '"walk"')
-    target: Annotated[float, Field(ge=0.002, le=0.5)] | None = key(None, "0.02")
+    target: Annotated[float, Field(ge=0.002, le=0.5)] | None = key(None, "0.03")
     starts: Axis[LimitLabel] | None = key(None, '["60%"]')
 
     @model_validator(mode="after")
@@ -281,9 +281,9 @@ class LimitAxes(TomlTable):
         return self
 
     @property
-    def cliff_target(self) -> float:
-        """How well a walk is to know where slowdown changes most, as a share of the limit."""
-        return CLIFF_TARGET if self.target is None else self.target
+    def knee_target(self) -> float:
+        """How well a walk is to know where rounds begin to read again, as a share of the limit."""
+        return KNEE_TARGET if self.target is None else self.target
 
     def memory_labels(self, board: Board | None = None) -> tuple[str, ...]:
         """Every memory limit as written, or what a board has; ``max`` is always the first."""

@@ -1,10 +1,11 @@
 """The limits of a walk, chosen as it goes: a trial whose limit is moved while it lives.
 
-It begins without a limit, goes down through the scenario's limits, and up again until both ways
-agree and rounds are as fast as at the widest. Then it looks closer where slowdown changes most,
-until it knows that place (the cliff) to the target, and ends without a limit. Every closer look
-begins without one too: so it comes from above, as the way down does, and shows how the machine
-drifts.
+It begins without a limit and goes down through the scenario's limits; those between two that read
+the same on the plateau and the tightest one are left out. Then it goes up again until both ways
+agree and rounds read as little as at the widest. Then it looks closer for the knee, the limit where
+rounds begin to read memory again, until it knows it to the target with two visits on both sides,
+and ends without a limit. Every closer look begins without one too: so it comes from above, as the
+way down does, and shows how the machine drifts.
 
 A limit at which the process is killed ends the walk. The next one stays above that limit, but looks
 closer between it and the limits that it finished at.
@@ -12,23 +13,28 @@ closer between it and the limits that it finished at.
 
 from __future__ import annotations
 
-import itertools
 import math
+import statistics
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
+from edgebench.knee import (
+    KNEE_SHARE,
+    LEAST_PLATEAU_BYTES,
+    equal_bytes,
+    plateau_of,
+)
 from edgebench.records import Direction
 
 #: Visits on the way down at most, closer looks among them.
 MOST_LIMITS = 24
-#: A smaller change between two neighbouring limits is no cliff, as a ratio.
-LEAST_CHANGE = 1.1
-#: The cliff is looked for while the change is at least so many times what rounds differ by.
-_NOISES = 3.0
-#: The way up ends where so many limits in a row are as on the way down, and as fast as the widest.
+#: Visits of each limit around the knee.
+_BOTH_SIDES = 2
+#: The way up ends where so many limits in a row are as on the way down, and read as little as the
+#: widest.
 _AGREEING = 2
-#: A phase that takes a smaller part of an unlimited round says little about the network.
-_LEAST_PART = 0.02
+#: Two ways agree if they read the same but for this share.
+_NEAR_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -41,28 +47,23 @@ class Visit:
 
 @dataclass(frozen=True)
 class Visited:
-    """What a visit came to.
+    """What a visit came to: medians of its steady rounds.
 
     Args:
-        seconds: the median of the steady rounds, of each phase and of the whole ``round``.
-        spread: how steady rounds differ from it, as a share of it, of each phase.
+        seconds: on the clock; None: it had no round.
+        read_bytes: read from swap and files; None: not counted.
     """
 
-    seconds: Mapping[str, float]
-    spread: Mapping[str, float]
+    seconds: float | None = None
+    read_bytes: int | None = None
 
 
 @dataclass(frozen=True)
-class Cliff:
-    """Two neighbouring limits between which slowdown changes most.
-
-    ``ratio`` is by how much. ``doubtful``: less than rounds at these limits differ by.
-    """
+class KneeBracket:
+    """Two neighbouring limits: at the tighter one rounds read memory again, at the wider not."""
 
     low_bytes: int
     high_bytes: int
-    ratio: float
-    doubtful: bool
 
     @property
     def known_to(self) -> float:
@@ -70,7 +71,7 @@ class Cliff:
         return 1 - self.low_bytes / self.high_bytes
 
 
-Walk = Generator[Visit, Visited, "Cliff | None"]
+Walk = Generator[Visit, Visited, "KneeBracket | None"]
 
 
 def walk(
@@ -79,98 +80,125 @@ def walk(
     step_bytes: int,
     killed: Mapping[int, Visited] | None = None,
 ) -> Walk:
-    """Visits one after the other; each is answered with what it came to. Ends with the cliff.
+    """Visits one after the other; each is answered with what it came to. Ends with the knee.
 
     Args:
         limits: the scenario's, bytes; all above the killed one.
-        target: how well the cliff is to be known, as a share of the limit.
+        target: how well the knee is to be known, as a share of the limit.
         step_bytes: closer limits than this are the same.
         killed: the largest limit at which a walk before was killed, with what its rounds had come
             to till then; it is not visited.
     """
-    below = killed or {}
     unlimited = yield Visit(None)
-    down: dict[int, Visited] = {}
-    for limit in sorted(limits, reverse=True):
-        down[limit] = yield Visit(limit, "down")
-    yield from _up(down, unlimited)
-    while (place := _place(below, down, unlimited)) and _is_wide(place, target, step_bytes):
-        if len(down) >= MOST_LIMITS:
-            break
+    down = _Reads(unlimited, killed or {})
+    left = sorted(limits, reverse=True)
+    while left:
+        limit = left.pop(0)
+        down.add(limit, (yield Visit(limit, "down")))
+        if left and plateau_of(down.added()) is not None:
+            # One more point of the plateau says all: the tightest, where a kill would show.
+            left = left[-1:]
+    yield from _up(down)
+    while (closer := _next(down, target, step_bytes)) is not None and down.visits < MOST_LIMITS:
         yield Visit(None)
-        between = _between(place, step_bytes)
-        down[between] = yield Visit(between, "down")
-    if down:
+        down.add(closer, (yield Visit(closer, "down")))
+    if down.visits:
         yield Visit(None)
-    return cliff_of({**below, **down}, unlimited)
+    return down.bracket()
 
 
-def _up(down: Mapping[int, Visited], unlimited: Visited) -> Generator[Visit, Visited, None]:
-    """Up from the lowest limit, until wider ones can show nothing more."""
+class _Reads:
+    """What rounds read on the way down, by limit."""
+
+    def __init__(self, unlimited: Visited, killed: Mapping[int, Visited]) -> None:
+        self._free_bytes = unlimited.read_bytes
+        self._read: dict[int, list[int]] = {}
+        self.killed = killed
+        self.visits = 0
+
+    def add(self, limit: int, visited: Visited) -> None:
+        """A visit came to this."""
+        self.visits += 1
+        read = self._added(visited)
+        if read is not None:
+            self._read.setdefault(limit, []).append(read)
+
+    def _added(self, visited: Visited) -> int | None:
+        if visited.read_bytes is None or self._free_bytes is None:
+            return None
+        return max(0, visited.read_bytes - self._free_bytes)
+
+    def times(self, limit: int) -> int:
+        """How often a limit was visited."""
+        return len(self._read.get(limit, ()))
+
+    def added(self) -> dict[int, int]:
+        """Limit → bytes that rounds read again there."""
+        return {limit: round(statistics.median(read)) for limit, read in self._read.items()}
+
+    def near(self, limit: int, up: Visited) -> bool:
+        """Whether the way up reads there what the way down did, and no more than the widest."""
+        read, added = self._added(up), self.added()
+        if read is None or limit not in added:
+            return True
+        return all(_near(read, other) for other in (added[limit], added[max(added)]))
+
+    def bracket(self) -> KneeBracket | None:
+        """The limits around the knee; None: nothing is read again, or at the widest already.
+
+        Before there is a plateau, half of the most that rounds read stands for half of it.
+        """
+        added = {**self.added()}
+        for limit, visited in self.killed.items():
+            if (read := self._added(visited)) is not None:
+                added[limit] = read
+        most = plateau_of(added) or max(added.values(), default=0)
+        if most < LEAST_PLATEAU_BYTES:
+            return None
+        low = max(limit for limit, read in added.items() if read > KNEE_SHARE * most)
+        high = min((limit for limit in added if limit > low), default=None)
+        return None if high is None else KneeBracket(low, high)
+
+
+def _near(one: int, other: int) -> bool:
+    far = max(LEAST_PLATEAU_BYTES, _NEAR_SHARE * max(one, other))
+    return equal_bytes(one, other) or abs(one - other) <= far
+
+
+def _up(down: _Reads) -> Generator[Visit, Visited, None]:
+    """Up from the lowest limit, until wider ones can show nothing more.
+
+    Of the plateau its tightest limit is enough: there both ways read the same.
+    """
+    limits = sorted(down.added())
+    knee = down.bracket()
     agreeing = 0
-    for limit in sorted(down)[1:]:
+    for limit in limits[1:]:
+        if knee and limit < knee.low_bytes:
+            continue
         up = yield Visit(limit, "up")
-        fast = any(_near(up, wide) for wide in (unlimited, down[max(down)]))
-        same = fast and _near(up, down[limit])
-        agreeing = agreeing + 1 if same else 0
+        agreeing = agreeing + 1 if down.near(limit, up) else 0
         if agreeing == _AGREEING:
             return
 
 
-def _near(one: Visited, other: Visited) -> bool:
-    """Whether their rounds differ by less than a cliff would have, or by no more than noise."""
-    ratio = one.seconds["round"] / other.seconds["round"]
-    larger = max(ratio, 1 / ratio)
-    return larger < LEAST_CHANGE or larger - 1 < _noise(one, other, "round")
+def _next(down: _Reads, target: float, step_bytes: int) -> int | None:
+    """The next limit to look at: closer to the knee, else one beside it again; None: neither.
 
-
-def _noise(one: Visited, other: Visited, phase: str) -> float:
-    """A change below it, as a share, may be none: so much do rounds differ."""
-    return _NOISES * (one.spread[phase] + other.spread[phase]) / 2
-
-
-def _place(
-    killed: Mapping[int, Visited], down: Mapping[int, Visited], unlimited: Visited
-) -> Cliff | None:
-    """Where to look closer: at a sure cliff; else above a limit that killed it."""
-    cliff = cliff_of({**killed, **down}, unlimited)
-    if not killed or not down or (cliff and not cliff.doubtful):
-        return cliff
-    return Cliff(max(killed), min(down), math.inf, doubtful=False)
-
-
-def cliff_of(down: Mapping[int, Visited], unlimited: Visited) -> Cliff | None:
-    """Where slowdown changes most between neighbouring limits; None where it nowhere does.
-
-    Only phases count that are a part of the unlimited round worth speaking of, and those that
-    change by more than their rounds differ before others. Above the highest limit nothing is looked
-    for.
+    Where a limit killed and no knee is known above it, the place just above that limit.
     """
-    phases = [
-        phase
-        for phase, seconds in unlimited.seconds.items()
-        if seconds >= _LEAST_PART * unlimited.seconds["round"]
-    ]
-    found = []
-    for low, high in itertools.pairwise(sorted(down)):
-        below, above = down[low], down[high]
-        for phase in phases:
-            if not below.seconds.get(phase) or not above.seconds.get(phase):
-                continue
-            ratio = below.seconds[phase] / above.seconds[phase]
-            doubtful = ratio - 1 < _noise(below, above, phase)
-            found.append(Cliff(low, high, ratio, doubtful))
-    large = [one for one in found if one.ratio >= LEAST_CHANGE]
-    return max(large, key=lambda one: (not one.doubtful, one.ratio), default=None)
+    knee, added = down.bracket(), down.added()
+    if knee is None and down.killed and added:
+        knee = KneeBracket(max(down.killed), min(added))
+    if knee is None:
+        return None
+    if knee.known_to > target and knee.high_bytes - knee.low_bytes >= 2 * step_bytes:
+        return _between(knee, step_bytes)
+    again = (side for side in (knee.low_bytes, knee.high_bytes) if side in added)
+    return next((side for side in again if down.times(side) < _BOTH_SIDES), None)
 
 
-def _is_wide(cliff: Cliff, target: float, step_bytes: int) -> bool:
-    """Whether a closer look is wanted and would show anything."""
-    apart = cliff.high_bytes - cliff.low_bytes
-    return not cliff.doubtful and cliff.known_to > target and apart >= 2 * step_bytes
-
-
-def _between(cliff: Cliff, step_bytes: int) -> int:
+def _between(knee: KneeBracket, step_bytes: int) -> int:
     """The geometric middle, in whole steps."""
-    middle = math.sqrt(cliff.low_bytes * cliff.high_bytes)
+    middle = math.sqrt(knee.low_bytes * knee.high_bytes)
     return round(middle / step_bytes) * step_bytes

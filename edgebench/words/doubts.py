@@ -100,6 +100,14 @@ def _cliff(why: str) -> Callable[[_Alike], str]:
     )
 
 
+def _knee(why: str) -> Callable[[_Alike], str]:
+    return lambda found: (
+        f"the knee lies between {found.size('low_bytes')} and {found.size('high_bytes')}, "
+        f"known to {found.share('known_share', '.1f')} of the limit instead of "
+        f"{found.share('wanted_share', '.1f')}: {why}"
+    )
+
+
 def _left_out(what: str, why: str) -> Callable[[_Alike], str]:
     return lambda found: f"{found.count('count')} {what} from the worker were {why}"
 
@@ -181,6 +189,9 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
     "walk_refused": lambda found: (
         f"the walk ended above {found.size('limit_bytes')}: {found.names()}"
     ),
+    "knee_close": _knee("closer limits are no different"),
+    "knee_left": _knee("the walk had its most limits"),
+    # Of walks that looked for seconds, in kept results.
     "cliff_noisy": _cliff("rounds differ by as much"),
     "cliff_gradual": _cliff("closer limits are no different"),
     "cliff_left": _cliff("the walk had its most limits"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from edgebench.records import PhaseSum
+from edgebench.records import PhaseSum, RoundCounts
 from edgebench.results.results import load
 from edgebench.run.pace import visited
 from edgebench.run.walk_control import MOST_ROUNDS, WalkStep
@@ -62,13 +63,43 @@ def test_rounds_that_repeat_are_enough_at_once() -> None:
     assert at_one_limit(5.0, 1.0, 1.0, 1.02).enough
 
 
+def test_two_rounds_that_read_the_same_are_enough_at_a_limit() -> None:
+    """Within one per cent, whatever their seconds; the first round, which pays, is not one."""
+    assert not reading(9, 200).enough
+    assert reading(9, 200, 201).enough
+    assert not reading(9, 200, 230).enough
+    assert reading(9, 200, 230, 231).enough
+    assert not reading(0, 0).enough
+    assert reading(0, 0, 0).enough
+
+
+def test_without_a_limit_seconds_must_repeat() -> None:
+    """Other rounds are compared with them: that they read nothing is not enough."""
+    assert not reading(0, 0, 0, limit=None).enough
+
+
+def test_what_is_not_counted_ends_no_visit() -> None:
+    """Then seconds decide, as without a limit."""
+    assert not reading(None, None, None).enough
+
+
+def reading(*reads_mib: int | None, limit: int | None = 100 << 20) -> WalkStep:
+    """A step whose rounds read so much, each slower than the last."""
+    step = at_one_limit(*(2.0**number for number in range(len(reads_mib))))
+    counts = [
+        RoundCounts(number, None if read is None else read << 20)
+        for number, read in enumerate(reads_mib)
+    ]
+    return replace(step, visit=Visit(limit, None), counts=counts)
+
+
 def test_rounds_that_never_repeat_come_to_an_end() -> None:
     """Each twice the last: the walk goes on after so many, and all but the first count."""
     doubling = [0.01 * 2**n for n in range(MOST_ROUNDS)]
     assert not at_one_limit(*doubling[:-1]).enough
     step = at_one_limit(*doubling)
     assert step.enough
-    assert visited(step.phases).seconds["round"] == doubling[MOST_ROUNDS // 2]
+    assert visited(step.phases, []).seconds == doubling[MOST_ROUNDS // 2]
 
 
 @pytest.mark.long

@@ -28,9 +28,11 @@ from sentence_making import (  # noqa: E402
     walked,
 )
 
+from edgebench.knee import NoKnee, find_knee  # noqa: E402
 from edgebench.records import Doubt, EndedIn  # noqa: E402
 from edgebench.results.facts import WorkloadFacts  # noqa: E402
 from edgebench.results.kill_rate import KillRate  # noqa: E402
+from edgebench.results.miss_curve import MissCurve, MissPoint  # noqa: E402
 from edgebench.results.point_energy import ROUND, PointEnergy  # noqa: E402
 from edgebench.results.point_facts import PointFacts  # noqa: E402
 from edgebench.results.spread import Ratio, Spread  # noqa: E402
@@ -42,6 +44,7 @@ from edgebench.words.doubts import (  # noqa: E402
 from edgebench.words.fits import holder_sentences, viability_sentences  # noqa: E402
 from edgebench.words.in_short import sweep_sentences, workload_sentence  # noqa: E402
 from edgebench.words.kills import hour_words, rate_words  # noqa: E402
+from edgebench.words.miss_curve import miss_curve_sentence  # noqa: E402
 from edgebench.words.more_memory import more_memory_sentences  # noqa: E402
 from edgebench.words.slowdown import energy_sentences, slowdown_sentences  # noqa: E402
 
@@ -221,9 +224,33 @@ def lines() -> Iterator[str]:
     yield from ("", "# garbage collections", collection_note([0.1, 0.3]), "")
     yield from ("# doubts", *(doubt_sentence(doubt) for doubt in doubts()), "")
     yield from ("# doubts of several points", *doubt_sentences(placed()), "")
+    yield "# what rounds read again"
+    yield from map(miss_curve_sentence, miss_curves())
+    yield ""
     yield "# many workloads"
     many = [replace(one, name=f"network {n}") for n, one in enumerate(workloads().values())]
     yield from sweep_sentences(many, {one.name: one.name for one in many})
+
+
+def miss_curves() -> Iterator[MissCurve]:
+    """One with a knee, and one for each reason that there is none."""
+    reads: dict[NoKnee | None, dict[int, int]] = {
+        None: {300: 0, 240: 50, 236: 150, 150: 200, 100: 200},
+        "never_read": {300: 0, 100: 0},
+        "rising": {300: 0, 200: 50, 100: 200},
+        "wider": {200: 200, 100: 200},
+        "killed": {300: 0, 250: 30},
+    }
+    for missing, read in reads.items():
+        added = {limit * MIB: size * MIB for limit, size in read.items()}
+        knee = find_knee(added, 200 * MIB if missing == "killed" else None)
+        assert knee.missing == missing
+        yield MissCurve(
+            FREE.key,
+            tuple(MissPoint(limit, "down", size) for limit, size in added.items()),
+            *(knee.plateau_bytes, knee.knee_bytes, knee.between, "down"),
+            missing=missing,
+        )
 
 
 def doubts() -> Iterator[Doubt]:
@@ -249,6 +276,7 @@ def doubts() -> Iterator[Doubt]:
     yield Doubt("damon_unread", {"idle_s": 60})
     yield Doubt("other_swap_area", {"swap_bytes": 40 * MIB}, ["/dev/sda3"])
     yield Doubt("walk_refused", {"limit_bytes": 8 * MIB}, ["the kernel can't reclaim as much"])
+    yield from (Doubt(kind, cliff) for kind in ("knee_close", "knee_left"))
     yield from (Doubt(kind, cliff) for kind in ("cliff_noisy", "cliff_gradual", "cliff_left"))
     yield Doubt("huge_pages", {"huge_bytes": 12 * MIB})
     yield Doubt("killed_with_swap_free", {"free_bytes": 1900 * MIB})

@@ -1,0 +1,89 @@
+"""Figure of the miss curve: what a steady round reads again, by memory limit, with its knee."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from matplotlib.lines import Line2D
+
+from edgebench.errors import ResultsError
+from edgebench.report.figures import naming, scales, style
+from edgebench.results.facts import WorkloadFacts, sweep_facts
+from edgebench.results.workload_key import short_names
+from edgebench.units import MIB
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from edgebench.results.miss_curve import MissCurve
+    from edgebench.results.results import Results
+
+_HEIGHT_IN = 4.0
+
+
+@naming.figure_kind("misses")
+def figures(results: Results) -> Iterator[naming.NamedFigure]:
+    """One a sweep, with a line for each workload; storage has no part in it.
+
+    Raises:
+        ResultsError: no rounds at a limit were counted.
+    """
+    found = sweep_facts(results.sweeps[0]).workloads
+    shown = [one for one in found if one.miss_curve and one.miss_curve.points]
+    if not shown:
+        raise ResultsError("no round at a limit has counts", where=str(results.path))
+    names, shared = short_names([one.name for one in shown])
+    title = "What a steady round reads again, by memory limit"
+    figure = style.new_figure(title, shared.replace(" · ", "  ·  "), results, _HEIGHT_IN)
+    axes = figure.subplots()
+    limits = [point.limit_bytes for one in shown for point in _curve(one).points]
+    demands = [one.demand_bytes for one in shown if one.demand_bytes is not None]
+    axis = scales.LimitAxis([*limits, *demands])
+    for number, one in enumerate(shown):
+        _draw(axes, axis, one, number)
+    axes.set_ylabel("MiB read again, each steady round")
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    scales.add_mark_lanes(axes, 0)
+    axis.apply(axes)
+    style.legend_beside(axes, handles=_keys(shown, [names[one.name] for one in shown]))
+    yield naming.NamedFigure(naming.stem_of("misses", {}), figure)
+
+
+def _curve(one: WorkloadFacts) -> MissCurve:
+    assert one.miss_curve
+    return one.miss_curve
+
+
+def _draw(axes: Axes, axis: scales.LimitAxis, one: WorkloadFacts, number: int) -> None:
+    """The curve's points, the way up in hollow marks, and its knee."""
+    curve = _curve(one)
+    colour, marker = style.series_style(number)
+    own = curve.of(curve.direction)
+    places = [axis.unlimited, *(point.limit_bytes / MIB for point in own)]
+    sizes = [0.0, *(point.round_bytes / MIB for point in own)]
+    axes.plot(places, sizes, marker=marker, color=colour, lw=1.6, ms=6, mec="white", mew=0.9)
+    for point in (*curve.of("up"), *(curve.of(None) if curve.direction else ())):
+        place = point.limit_bytes / MIB, point.round_bytes / MIB
+        axes.plot(*place, marker, mec=colour, mfc="none", ms=5, mew=1)
+    if curve.knee_bytes is not None:
+        axes.axvline(curve.knee_bytes / MIB, color=colour, lw=1.2, ls="--", zorder=1)
+    if one.demand_bytes is not None:
+        scales.draw_demand(axes, one.demand_bytes, colour)
+
+
+def _keys(shown: Sequence[WorkloadFacts], names: Sequence[str]) -> list[Line2D]:
+    keys = []
+    for number, name in enumerate(names):
+        colour, marker = style.series_style(number)
+        keys.append(
+            Line2D([], [], color=colour, marker=marker, mec="white", mew=0.9, ms=6, label=name)
+        )
+    curves = [_curve(one) for one in shown]
+    if any({p.direction for p in curve.points} - {curve.direction} for curve in curves):
+        mark = Line2D([], [], marker="o", mfc="none", ms=5, ls="", label="on the way up, or fresh")
+        mark.set_markeredgecolor(style.MUTED)
+        keys.append(mark)
+    if any(curve.knee_bytes is not None for curve in curves):
+        keys.append(Line2D([], [], color=style.MUTED, lw=1.2, ls="--", label="knee"))
+    return [*keys, scales.demand_key()]
