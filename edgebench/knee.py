@@ -20,8 +20,9 @@ FLAT_SHARE = 0.8
 KNEE_SHARE = 0.5
 
 #: Why a workload has no knee: nothing was measured at a limit (``no_limits``) or counted
-#: (``no_counts``), it has no rounds, it never read anything again, a kill came before a plateau, it
-#: still read more at the tightest limit (``rising``), or it read as much at the widest (``wider``).
+#: (``no_counts``), there are no steady rounds (``no_rounds``), nothing was read again
+#: (``never_read``), a kill came before a plateau (``killed``), it still read more at the tightest
+#: limit (``rising``), or it read as much at the widest (``wider``).
 NoKnee = Literal["no_limits", "no_rounds", "no_counts", "never_read", "killed", "rising", "wider"]
 
 

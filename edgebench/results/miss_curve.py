@@ -18,7 +18,7 @@ from edgebench.boards.storage import AS_IS
 from edgebench.kills import TOO_TIGHT
 from edgebench.knee import NoKnee, equal_bytes, find_knee
 from edgebench.records import Direction, RoundCounts, TrialRecord
-from edgebench.results.rounds import START, STEADY, round_stages
+from edgebench.results.rounds import STEADY, round_stages
 from edgebench.results.workload_key import WorkloadKey
 
 if TYPE_CHECKING:
@@ -89,10 +89,9 @@ class MissCurve:
 
 
 def steady_counts(record: TrialRecord) -> list[RoundCounts]:
-    """The counts of its steady rounds (the start, where it is all there is) that are known."""
+    """The counts of its steady rounds; a start pays for what happens once, and is none."""
     stages = round_stages(record)
-    wanted = STEADY if STEADY in stages.values() else START
-    return [one for one in record.round_counts if stages.get(one.round) == wanted]
+    return [one for one in record.round_counts if stages.get(one.round) == STEADY]
 
 
 def curve_workload(key: WorkloadKey) -> WorkloadKey:
@@ -132,15 +131,15 @@ def _curve(key: WorkloadKey, records: Sequence[TrialRecord]) -> MissCurve:
             free += [_read(one) for one in steady]
         else:
             visits.setdefault((record.limit_bytes, record.direction), []).append(steady)
+    ended = [one.limit_bytes for one in records if one.outcome in TOO_TIGHT and one.limit_bytes]
     if not visits:
-        counted = any(record.round_counts for record in records)
-        return MissCurve(key, missing="killed" if counted else "no_counts")
+        counted = any(one.in_bytes is not None for r in records for one in r.round_counts)
+        return MissCurve(key, missing=_why_none(counted, bool(ended)))
     unlimited = int(statistics.median(free)) if free else 0
     made = [_point(*where, of, unlimited) for where, of in visits.items()]
     points = tuple(sorted(made, key=lambda one: -one.limit_bytes))
     direction: Direction | None = "down" if any(p.direction == "down" for p in points) else None
     added = {p.limit_bytes: p.round_bytes for p in points if p.direction == direction}
-    ended = (one.limit_bytes for one in records if one.outcome in TOO_TIGHT and one.limit_bytes)
     knee = find_knee(added, max(ended, default=None))
     return MissCurve(
         workload=key,
@@ -152,6 +151,12 @@ def _curve(key: WorkloadKey, records: Sequence[TrialRecord]) -> MissCurve:
         unlimited_bytes=unlimited,
         missing=knee.missing,
     )
+
+
+def _why_none(counted: bool, killed: bool) -> NoKnee:
+    if not counted:
+        return "no_counts"
+    return "killed" if killed else "no_rounds"
 
 
 def _read(counts: RoundCounts) -> int:

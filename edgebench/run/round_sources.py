@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.disks import whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
-from edgebench.records import RoundCounts
+from edgebench.records import RoundCounts, TrialRecord
 from edgebench.swap_areas import parse_swap_areas
 from edgebench.workloads.round_counters import ONLY_SWAP, SWAP_WRITES, VMSTAT
 
@@ -23,6 +25,8 @@ _OWN = "/proc/PID/io"
 #: The keys of ``missing`` are those of the counts, with this before them.
 _KEY = "round_{}"
 _OTHER_AREAS = "other swap areas are on: the machine's counters don't tell whose pages they move"
+#: The counts that the machine's counters give, and how these are named.
+_SWAPPED, _MACHINE = ("swap_in_bytes", "file_in_bytes", "out_bytes"), "of the whole machine"
 _NO_OWN = "this kernel has no /proc/PID/io"
 
 
@@ -74,6 +78,24 @@ class RoundSources:
         return {_KEY.format(name): why for name, why in missing.items()}
 
 
+def without_others(record: TrialRecord, other_bytes: int | None) -> TrialRecord:
+    """The record, its counts of swap left out where others swapped as well.
+
+    Args:
+        record: of a trial, or of one limit of a walk.
+        other_bytes: by how much other swap areas grew while the trial ran.
+    """
+    if not other_bytes or _MACHINE not in record.round_sources.get("swap_in_bytes", ""):
+        return record
+    nothing: dict[str, Any] = dict.fromkeys(_SWAPPED)
+    return structs.replace(
+        record,
+        round_counts=[structs.replace(one, **nothing) for one in record.round_counts],
+        round_sources={k: v for k, v in record.round_sources.items() if k not in _SWAPPED},
+        missing={**record.missing, **{_KEY.format(name): _OTHER_AREAS for name in _SWAPPED}},
+    )
+
+
 def round_sources(
     machine: SystemFiles, swap: SwapState, kind: str, ram_disk: Path | None
 ) -> RoundSources:
@@ -122,7 +144,7 @@ def _from(file: Path, kind: str, told: Mapping[str, str]) -> RoundSources:
 
 
 def _name(file: Path) -> str:
-    return f"{file}, of the whole machine" if file.name == "vmstat" else str(file)
+    return f"{file}, {_MACHINE}" if file.name == "vmstat" else str(file)
 
 
 def _count(event: Mapping[str, Any], key: str) -> int | None:

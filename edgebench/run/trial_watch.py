@@ -14,6 +14,7 @@ from edgebench.records import TrialRecord
 from edgebench.run.accelerator_watch import AcceleratorWatch, with_accelerator
 from edgebench.run.damon_watch import DamonWatch
 from edgebench.run.outside_watch import OutsideWatch
+from edgebench.run.round_sources import without_others
 from edgebench.run.sensor_watch import SensorWatch
 from edgebench.run.swap_charge import FAST_DISK, SwapCharge
 from edgebench.run.swap_watch import SwapWatch, group_swap
@@ -73,7 +74,7 @@ class TrialWatch:
             self.charge.told(self._swap.told(record)), measured.events, self._accelerator.readings
         )
         record = self.outside.told(record, measured.counters, escaped=measured.escaped)
-        record = self._damon.told(record)
+        record = without_others(self._damon.told(record), record.other_swap_bytes)
         return with_energy(record, seen, measured.events, window_ns)
 
     def told_of_walk(self, records: Sequence[TrialRecord], measured: Measured) -> list[TrialRecord]:
@@ -82,7 +83,8 @@ class TrialWatch:
         swapped = self._damon.told(self.charge.told(self._swap.told(records[0])))
         first = with_accelerator(swapped, measured.events, self._accelerator.readings)
         seen, window_ns = self._sensors.readings, measured.ended.window_ns
-        return with_walk_energy([first, *records[1:]], measured.walk.steps, seen, window_ns)
+        every = [without_others(one, first.other_swap_bytes) for one in (first, *records[1:])]
+        return with_walk_energy(every, measured.walk.steps, seen, window_ns)
 
 
 def _charge(setup: TrialSetup, request: TrialRequest, cgroup: Cgroup) -> SwapCharge:

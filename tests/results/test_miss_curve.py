@@ -114,6 +114,12 @@ def test_directions_are_never_mixed() -> None:
     assert [point.round_bytes // MIB for point in curve.of(None)] == [100]
 
 
+def test_a_start_is_no_steady_round() -> None:
+    """A fresh process that ran one round pays there for what happens once."""
+    curve = curve_of(visit(100, [50], None))
+    assert (curve.points, curve.missing) == ((), "no_rounds")
+
+
 def test_storage_has_no_part_in_a_curve() -> None:
     """Slow and fast storage, swap file and zram are one workload; no swap is another."""
     slow = visit(100, [0, 5, 5], storage="read=50MB/s")

@@ -8,8 +8,8 @@ import pytest
 
 from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.system_files import SystemFiles
-from edgebench.records import RoundCounts
-from edgebench.run.round_sources import RoundSources, round_sources
+from edgebench.records import LimitSetting, RoundCounts, TrialRecord
+from edgebench.run.round_sources import RoundSources, round_sources, without_others
 from edgebench.workloads.round_counters import ONLY_SWAP, SWAP_WRITES, VMSTAT
 
 HEAD = "Filename\tType\tSize\tUsed\tPriority\n"
@@ -94,6 +94,22 @@ def test_what_others_swap_in_is_not_the_rounds(tmp_path: Path) -> None:
     assert found.counts([event(in_bytes=4096, swap_in_bytes=8192, out_bytes=0)]) == [
         RoundCounts(0, 4096, None, None, 0, 3)
     ]
+
+
+def test_swap_of_others_during_a_trial_leaves_the_sum(tmp_path: Path) -> None:
+    """An area that was put on meanwhile: the machine's counters count its pages too."""
+    found = round_sources(machine(tmp_path, OWN), SwapState("file", OWN, 1), "file", None)
+    counts = found.counts([event(in_bytes=9000, swap_in_bytes=8000, out_bytes=5)])
+    record = TrialRecord(
+        *("0", "p0", 0, 0, {}, LimitSetting(), "ok", "2026-01-02T03:04:05.678+00:00"),
+        round_counts=counts,
+        round_sources=dict(found.sources),
+    )
+    assert without_others(record, 0) is record
+    told = without_others(record, 4096)
+    assert told.round_counts == [RoundCounts(0, 9000, major_faults=3)]
+    assert set(told.round_sources) == {"in_bytes", "major_faults"}
+    assert "other swap areas" in told.missing["round_out_bytes"]
 
 
 def test_a_worker_may_write_anything(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
 from edgebench.results.facts import WorkloadFacts, sweep_facts
-from edgebench.results.workload_key import short_names
+from edgebench.results.workload_key import brief_names, short_names
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from edgebench.results.results import Results
 
 _HEIGHT_IN = 4.0
+#: Room for each workload's crosses below 0, as a share of the axis.
+_BELOW = 0.05
 
 
 @naming.figure_kind("misses")
@@ -33,7 +35,8 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
     shown = [one for one in found if one.miss_curve and one.miss_curve.points]
     if not shown:
         raise ResultsError("no round at a limit has counts", where=str(results.path))
-    names, shared = short_names([one.name for one in shown])
+    names = brief_names(one.name for one in shown)
+    _, shared = short_names([one.name for one in shown])
     title = "What a steady round reads again, by memory limit"
     figure = style.new_figure(title, shared.replace(" · ", "  ·  "), results, _HEIGHT_IN)
     axes = figure.subplots()
@@ -43,8 +46,8 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
     for number, one in enumerate(shown):
         _draw(axes, axis, one, number)
     axes.set_ylabel("MiB read again, each steady round")
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    scales.add_mark_lanes(axes, 0)
+    high = max(axes.get_ylim()[1], 1.0)
+    axes.set_ylim(-_BELOW * len(shown) * high, high)
     axis.apply(axes)
     style.legend_beside(axes, handles=_keys(shown, [names[one.name] for one in shown]))
     yield naming.NamedFigure(naming.stem_of("misses", {}), figure)
@@ -67,7 +70,10 @@ def _draw(axes: Axes, axis: scales.LimitAxis, one: WorkloadFacts, number: int) -
         place = point.limit_bytes / MIB, point.round_bytes / MIB
         axes.plot(*place, marker, mec=colour, mfc="none", ms=5, mew=1)
     if curve.knee_bytes is not None:
-        axes.axvline(curve.knee_bytes / MIB, color=colour, lw=1.2, ls="--", zorder=1)
+        axes.axvline(curve.knee_bytes / MIB, color=colour, lw=1.2, ls="-.", zorder=1)
+    lost = [p.limit_bytes for p in one.tried if "oom-killed" in p.outcomes]
+    if killed := tuple(size for size in lost if size is not None):
+        scales.draw_unfinished(axes, {"oom-killed": killed}, colour, number)
     if one.demand_bytes is not None:
         scales.draw_demand(axes, one.demand_bytes, colour)
 
@@ -85,5 +91,6 @@ def _keys(shown: Sequence[WorkloadFacts], names: Sequence[str]) -> list[Line2D]:
         mark.set_markeredgecolor(style.MUTED)
         keys.append(mark)
     if any(curve.knee_bytes is not None for curve in curves):
-        keys.append(Line2D([], [], color=style.MUTED, lw=1.2, ls="--", label="knee"))
-    return [*keys, scales.demand_key()]
+        keys.append(Line2D([], [], color=style.MUTED, lw=1.2, ls="-.", label="knee"))
+    killed = any("oom-killed" in p.outcomes for one in shown for p in one.tried)
+    return [*keys, scales.demand_key(), *scales.unfinished_keys(["oom-killed"] if killed else [])]
