@@ -98,8 +98,10 @@ def workload_points(unlimited: Point, points: Sequence[Point]) -> tuple[Point, .
     return unlimited, *(point for point in found if point != unlimited)
 
 
-def points_after_kill(points: Sequence[Point], records: Iterable[TrialRecord]) -> tuple[Point, ...]:
+def points_after_kill(points: Sequence[Point], records: Sequence[TrialRecord]) -> tuple[Point, ...]:
     """Those that a walk after a killed one visits: the unlimited one and the lowest that finished.
+
+    A closer look may have been killed between limits that finished: then the lowest above it.
 
     Args:
         points: the scenario's of the workload, the unlimited one first.
@@ -111,7 +113,9 @@ def points_after_kill(points: Sequence[Point], records: Iterable[TrialRecord]) -
         if record.walk and record.direction == "down" and record.outcome == "ok"
     }
     finished = [point for point in points[1:] if sizes.get(point.id)]
-    lowest = min(finished, key=lambda point: sizes[point.id] or 0, default=None)
+    killed = max(killed_limit(points, records), default=0)
+    above = [point for point in finished if (sizes[point.id] or 0) > killed]
+    lowest = min(above, key=lambda point: sizes[point.id] or 0, default=None)
     left = [point for point in points[1:] if point not in finished or point is lowest]
     return points[0], *left
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 from scenario.planner_worlds import MIB, World, points_of
 
 from edgebench.records import NOT_REACHED, TrialRecord, WalkReport, WorkingSet
-from edgebench.run.walked_limits import killed_limit
+from edgebench.run.walked_limits import killed_limit, points_after_kill
 from edgebench.run.working_set_round import NOT_MARKED
 from edgebench.scenario.planner import MOST_AGAIN, WalkPlanner
 from edgebench.scenario.points import PlannedTrial
@@ -118,3 +120,18 @@ def test_the_largest_limit_that_killed_counts_though_no_scenario_names_it() -> N
     start = replace(killed(own[1].id, 120 * MIB), walk=None)
     assert set(killed_limit(own, [*records, start])) == {99 * MIB}
     assert killed_limit(own, [record]) == {}
+
+
+def test_after_a_closer_look_was_killed_the_next_walk_begins_above_it() -> None:
+    """Killed between two limits that finished: the wider one is visited again, to come from."""
+    own = POINTS[:3]
+    made = World(own, lambda share: 1.0).make(PlannedTrial("0001", own[0].id, 0, 0))
+
+    def walked(point: str, limit_mib: int, **changes: Any) -> TrialRecord:
+        visit = replace(made, point=point, limit_bytes=limit_mib * MIB, direction="down")
+        return replace(visit, walk=WalkReport("0002", 1), **changes)
+
+    finished = [walked(own[1].id, 240), walked(own[2].id, 80)]
+    killed = walked(f"{own[0].id}-{99 * MIB}", 99, outcome="oom-killed")
+    assert points_after_kill(own, [*finished, killed]) == (own[0], own[1])
+    assert points_after_kill(own, finished) == (own[0], own[2])
