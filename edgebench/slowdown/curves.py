@@ -62,6 +62,7 @@ ALL_KILLED_REMEDY = "run it with swap or at larger limits: see [limits] in the s
 NO_UNLIMITED_REMEDY = "let the sweep finish: type the same edgebench run again"
 
 
+@once_for_results
 def seconds_by_trial(results: Results) -> pd.DataFrame:
     """One row per trial, network and phase of :data:`PHASES`: seconds of one pass."""
     phases = results.phases
@@ -342,12 +343,17 @@ def killed_curves(results: Results) -> list[Curve]:
     any_swap = _any_swap(results)
     limited = trials[trials["memory_bytes"].notna() & trials["network"].notna()]
     unlimited = times[times["memory_bytes"].isna()]
+    without_swap = unlimited["workload"].map(any_swap)
+    finished = (limited["outcome"] == "ok").to_numpy(dtype=bool)
     found, maker = [], _CurveMaker(times)
-    for (sweep, workload), every in limited.groupby(["sweep", "workload"], sort=False):
-        lost = lost_limits(every)
-        if (every["outcome"] == "ok").any() or not lost:
+    groups: Mapping[Any, Any] = limited.groupby(["sweep", "workload"], sort=False).indices
+    for (sweep, workload), places in sorted(groups.items(), key=lambda one: int(one[1][0])):
+        if finished[places].any():
             continue
-        alike = unlimited["workload"].map(any_swap) == any_swap[str(workload)]
+        every = limited.iloc[places]
+        if not (lost := lost_limits(every)):
+            continue
+        alike = without_swap == any_swap[str(workload)]
         own = unlimited[(unlimited["sweep"] == sweep) & alike]
         same = own[own["workload"] == workload]
         swap = _plain(every[list(SWAP)].iloc[0].dropna().to_dict())
