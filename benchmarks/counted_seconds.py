@@ -1,9 +1,10 @@
-"""How right a steady round's seconds are where the bytes are right.
+"""How right a steady round's seconds are that are computed from counted bytes.
 
-``python benchmarks/counted_seconds.py`` (seconds) takes the limits of the walked sweep at which
-rounds were counted and slowed 1.5 times or more. Each is predicted twice by the model `simulated`,
-at costs that the other networks show: by the bytes that it simulates, and by those that the kernel
-counted. What is off the second time is the seconds' own error.
+``python benchmarks/counted_seconds.py`` (seconds) takes the limits of walked sweeps at which rounds
+were counted and slowed 1.5 times or more, and computes their seconds with nothing fitted
+(:mod:`edgebench.slowdown.counted`): from the bytes of the same walk, and from those of the other
+walk, on a storage of another speed. With two threads the factor is that of the workload's other
+limits, each left out in turn.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from claims.kept import folder
 from counts import Rounds, counted_rounds, of_workloads
 from report import write
 
+from edgebench.boards.storage import parse_storage
+from edgebench.results.miss_curve import MissCurve, MissPoint
 from edgebench.results.results import load
-from edgebench.slowdown.context import Context, device_data
-from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.simulated import Learnt, learn
-from edgebench.slowdown.simulator.profile import device_for, profile, workload_for
-from edgebench.slowdown.simulator.simulation import Device
+from edgebench.results.workload_key import WorkloadKey, workloads_of
+from edgebench.slowdown import counted
+from edgebench.slowdown.context import device_data
+from edgebench.slowdown.counted import CountedRound, StorageCosts, counted_models
 
-SWEEP = "validation-one-thread"
+ONE, TWO, TEST = "validation-one-thread", "validation-walk", "validation-test"
+#: Sweeps whose limits are computed, and those whose bytes tell.
+PAIRS = ((ONE, ONE), (TEST, TEST), (TWO, TWO), (ONE, TWO))
 #: Points that are looked at.
 LEAST_SLOWDOWN = 1.5
 
@@ -35,110 +39,125 @@ class CountedSeconds:
     """A steady round at a limit.
 
     Attributes:
+        sweep, counted: the sweep that measured it, and that whose bytes tell.
         network, loader, limit_bytes: where.
         measured_s: the median of its rounds.
-        simulated_s: as predicted.
-        counted_s: as predicted, with the bytes that were counted.
+        told_s: as computed; ``low_s`` to ``high_s`` should hold nine of ten.
     """
 
+    sweep: str
+    counted: str
     network: str
     loader: str
     limit_bytes: float
     measured_s: float
-    simulated_s: float
-    counted_s: float
+    told_s: float
+    low_s: float | None
+    high_s: float | None
 
     @property
     def error(self) -> float:
-        """Of the prediction, as a share."""
-        return abs(self.simulated_s / self.measured_s - 1)
+        """As a share."""
+        return abs(self.told_s / self.measured_s - 1)
 
     @property
-    def own_error(self) -> float:
-        """With counted bytes."""
-        return abs(self.counted_s / self.measured_s - 1)
+    def held(self) -> bool:
+        """Whether the interval holds it."""
+        return bool(self.low_s and self.high_s and self.low_s <= self.measured_s <= self.high_s)
 
 
 def main() -> None:
-    """Predict, and write."""
-    points = list(counted_seconds())
+    """Compute, and write."""
+    rounds = {name: counted_of(name) for name in (ONE, TWO, TEST)}
+    points = [point for pair in PAIRS for point in _of_pair(*pair, rounds)]
     says = (
-        "Steady rounds slowed 1.5 times or more, of networks left out: median error of seconds, "
-        "with bytes as simulated and as counted."
+        "Steady rounds slowed 1.5 times or more: median error of seconds that are computed from "
+        "counted bytes, and how many the 90 % interval holds."
     )
-    header = ("loader", "network", "points", "bytes simulated", "bytes counted")
+    header = ("sweep", "bytes of", "loader", "points", "error", "interval holds")
     write("counted_seconds", says, header, list(table(points)), [asdict(one) for one in points])
 
 
-def counted_seconds() -> Iterator[CountedSeconds]:
-    """Every limit of every workload that was counted."""
-    for data in device_data(load(folder(SWEEP)))[0]:
-        _, others = learn(data.curves, data.context)
-        for curve, rounds in counted_rounds(data.curves):
-            learnt = others.get(curve.workload_network)
-            if learnt is not None and rounds.get(math.inf):
-                yield from _of_curve(curve, rounds, learnt, data.context)
+def counted_of(scenario: str) -> dict[tuple[str, str], CountedRound]:
+    """The counted rounds of a kept sweep, by network and loader."""
+    results = load(folder(scenario))
+    keys = {key.id: key for sweep in results.sweeps for key in workloads_of(sweep.columns)[1]}
+    found = {}
+    for data in device_data(results)[0]:
+        read = {c.workload: _misses(keys[c.workload], r) for c, r in counted_rounds(data.curves)}
+        for one in counted.counted_rounds(data.curves, read):
+            found[one.curve.network, str(one.curve.settings["loader"])] = one
+    return found
 
 
-def _of_curve(
-    curve: Curve, rounds: Rounds, learnt: Learnt, context: Context
+def _misses(key: WorkloadKey, rounds: Rounds) -> MissCurve:
+    """The miss curve of a walk that kept no counts, from samples of its control group."""
+    free = float(np.median(rounds[math.inf])) if rounds.get(math.inf) else 0.0
+    points = tuple(
+        MissPoint(int(limit), "down", max(0, int(np.median(read) - free)))
+        for limit, read in sorted(rounds.items())
+        if limit < math.inf
+    )
+    return MissCurve(key, points, direction="down", unlimited_bytes=int(free))
+
+
+def _of_pair(
+    sweep: str, told_by: str, rounds: dict[str, dict[tuple[str, str], CountedRound]]
 ) -> Iterator[CountedSeconds]:
-    own_s, loader = curve.unlimited_s, workload_for(curve, context).loader
-    found = profile(curve, own_s, context, learnt.costs)
-    device = replace(device_for(curve, context), costs=learnt.costs)
-    free = float(np.median(rounds[math.inf]))
-    for limit, slowdown in zip(curve.limits.tolist(), curve.medians.tolist(), strict=True):
-        if slowdown < LEAST_SLOWDOWN or not rounds.get(limit):
+    here, there = (_costs(rounds[name]) for name in (told_by, sweep))
+    for place, one in rounds[sweep].items():
+        source = rounds[told_by].get(place)
+        if source is None:
             continue
-        moved = np.array([np.interp(np.log(limit), found.ln_limit, row) for row in found.moved])
-        counted = max(0.0, float(np.median(rounds[limit])) - free)
-        threads = workload_for(curve, context).threads
-        yield CountedSeconds(
-            network=curve.workload_network,
-            loader=loader,
-            limit_bytes=limit,
-            measured_s=own_s * slowdown,
-            simulated_s=own_s + float(device.seconds(moved)),
-            counted_s=own_s
-            + float(device.seconds(with_bytes(moved, counted, loader, device, threads))),
-        )
+        if told_by != sweep:
+            # The threads, too, are the other sweep's: no factor of theirs says anything here.
+            same = {"threads": one.curve.settings["threads"]}
+            source = replace(
+                source,
+                curve=replace(source.curve, settings={**source.curve.settings, **same}),
+            )
+        lowest, highest = _range(source)
+        for limit, slowdown in zip(one.curve.limits, one.curve.medians, strict=True):
+            if slowdown >= LEAST_SLOWDOWN and lowest <= limit <= highest:
+                others = [r for name, r in rounds[told_by].items() if name != place]
+                kept = replace(source, curve=source.curve.without(float(limit)))
+                made = counted_models([kept, *others], here, there)[source.curve.key]
+                found = made.predict(one.curve, np.array([limit]))
+                ends = [float(end[0]) * found.unlimited_s for end in found.interval or ()]
+                yield CountedSeconds(
+                    sweep,
+                    told_by,
+                    *place,
+                    float(limit),
+                    float(slowdown * one.curve.unlimited_s),
+                    float(found.slowdown[0] * found.unlimited_s),
+                    *(ends or (None, None)),
+                )
 
 
-def with_bytes(
-    moved: np.ndarray, counted: float, loader: str, device: Device, threads: int | None
-) -> np.ndarray:
-    """What moves where so many bytes come back.
+def _costs(rounds: dict[tuple[str, str], CountedRound]) -> StorageCosts:
+    """The declared speed that a sweep's storage was held to."""
+    storage = str(next(iter(rounds.values())).curve.settings["storage"])
+    byte_s = 1 / float(parse_storage(storage).read_bps or math.nan)
+    return StorageCosts(byte_s, byte_s, byte_s)
 
-    Of too many simulated bytes all kinds are cut alike; what is missing is of the loader's kind:
-    from swap with `copy`, from a file with `mmap`.
-    """
-    back = moved[1] + moved[3]
-    if counted < back:
-        return np.asarray(moved * [*[counted / back] * 4, 1.0])
-    missing = counted - back
-    from_swap = loader == "copy"
-    fault_bytes = device.swap_fault_bytes(threads) if from_swap else device.file_fault_bytes
-    more = [missing / fault_bytes, missing * from_swap, 0.0, missing * (not from_swap), 0.0]
-    return np.asarray(moved + more)
+
+def _range(one: CountedRound) -> tuple[float, float]:
+    limits = [point.limit_bytes for point in one.misses.points]
+    return 0.995 * min(limits), 1.005 * max(limits)
 
 
 def table(points: Sequence[CountedSeconds]) -> Iterator[tuple[str, ...]]:
-    """A row a workload, and one of all of a loader's: the median of these."""
-    groups: dict[str, dict[str, list[CountedSeconds]]] = defaultdict(lambda: defaultdict(list))
+    """A row a pair of sweeps and a loader, and one of both: the median over workloads."""
+    groups: dict[tuple[str, str], list[CountedSeconds]] = defaultdict(list)
     for one in points:
-        groups[one.loader][one.network].append(one)
-    for loader, networks in sorted(groups.items()):
-        for network, own in sorted(networks.items()):
-            yield loader, network, *_cells(own)
-        yield loader, "all", *_cells([one for own in networks.values() for one in own])
-
-
-def _cells(points: Sequence[CountedSeconds]) -> tuple[str, ...]:
-    errors = (
-        of_workloads([(one.network, getattr(one, name)) for one in points])
-        for name in ("error", "own_error")
-    )
-    return str(len(points)), *(f"{100 * error:.1f} %" for error in errors)
+        groups[one.sweep, one.counted].append(one)
+    for pair, every in groups.items():
+        for loader in ("mmap", "copy", "all"):
+            own = [one for one in every if loader in (one.loader, "all")]
+            error = of_workloads([(f"{one.network} {one.loader}", one.error) for one in own])
+            held = 100 * np.mean([one.held for one in own])
+            yield (*pair, loader, str(len(own)), f"{100 * error:.1f} %", f"{held:.0f} %")
 
 
 if __name__ == "__main__":

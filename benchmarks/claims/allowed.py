@@ -159,7 +159,7 @@ PAGES: dict[str, tuple[str, ...]] = {
             "of that 10 %",
         ),
     ),
-    "docs/verbs/fit.md": ("by more than 100 %", "is 3. Files of schemas 1 and 2"),
+    "docs/verbs/fit.md": ("by more than 100 %", "`schema` is 3"),
     "docs/verbs/layers.md": ("add up to 100 %", "at 40 % of its demand"),
     "docs/verbs/minimum.md": (
         *("not 1.5 times as long", "makes it 95 %", "if it ran for 5 s or more", "at least 1 MiB"),

@@ -51,7 +51,7 @@ _RANGE = ("120%", "40%", 9)
 @click.option("--image", type=click.IntRange(min=1), help="Input's width and height in pixels.")
 @click.option("--device", help="Device whose results to use [default: the only one].")
 @click.option("--swap-kind", type=click.Choice(SWAP_KINDS), help="Only this kind of swap.")
-@click.option("--storage", help="Only storage held to this speed, as read=100MB/s; or as-is.")
+@click.option("--storage", help="Storage held to this speed, as read=100MB/s; or as-is.")
 @click.option(
     "--on",
     metavar="BOARD",
@@ -115,7 +115,7 @@ def _moved(
     from edgebench.slowdown.prediction_source import elsewhere
 
     if not (asked["on"] or asked["constants"]):
-        return source, None
+        return source, source.other
     return elsewhere(source, asked["on"], asked["constants"])
 
 

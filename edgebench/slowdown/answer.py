@@ -1,4 +1,4 @@
-"""One answer about a workload at a limit: measured there, between measured limits, or simulated.
+"""One answer about a workload at a limit: measured, between, from counted bytes, or simulated.
 
 Whoever says what happens at a limit asks here, so that no two of them contradict each other:
 
@@ -6,6 +6,8 @@ Whoever says what happens at a limit asks here, so that no two of them contradic
 - **between**: trials ran at tighter and wider limits. A model tells the time, but it stays between
   those of the two neighbours, and so does the share of trials that finish. Slowdown does not rise
   with memory, so what the neighbours leave is the interval.
+- **counted**: trials ran with another storage, and the bytes that their rounds read were counted:
+  so many take so long on this one.
 - **simulated**: no trial ran at so tight a limit, or none of the workload at all. A model tells the
   time. What finished or was killed at the tightest limit bounds it.
 """
@@ -22,6 +24,7 @@ import numpy as np
 
 from edgebench.kills import TOO_TIGHT
 from edgebench.results.spread import Ratio, Spread, spread_of
+from edgebench.slowdown.counted import COUNTED
 from edgebench.slowdown.curves import WHOLES
 from edgebench.throughput import THROUGHPUT
 
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from edgebench.slowdown.simulator.profile import AddedLayerTime
     from edgebench.slowdown.viability import WorkloadViability
 
-Kind = Literal["measured", "between", "simulated"]
+Kind = Literal["measured", "between", "counted", "simulated"]
 #: Limits that differ by no more than this factor are one: a share of demand differs between trials.
 SAME = 1.005
 #: The limit is raised by this factor for ``saved_s``.
@@ -99,6 +102,14 @@ def measured_limits(results: Results) -> Measured:
             own = found.setdefault((sweep.name, point.key.id), [])
             own += _measured_limit(point)
     return {key: _ascending(own) for key, own in found.items()}
+
+
+def measured_kills(results: Results) -> Measured:
+    """Of what was measured the limits at which every trial was killed for its memory."""
+    return {
+        key: [one for one in own if not one.finished and one.lost == "oom-killed"]
+        for key, own in measured_limits(results).items()
+    }
 
 
 def _measured_limit(point: PointFacts) -> list[MeasuredLimit]:
@@ -254,8 +265,10 @@ class WorkloadAnswers:
         probability = self._probability(limit_bytes, tighter, wider)
         viable = probability is None or probability >= 0.5
         phases = self._times(limit_bytes) if viable else ()
+        if kind == "simulated" and phases and self._is_counted():
+            kind = "counted"
         doubts = {
-            AnswerDoubt.EXTRAPOLATED: kind == "simulated" and self._is_outside(limit_bytes),
+            AnswerDoubt.EXTRAPOLATED: kind != "between" and self._is_outside(limit_bytes),
             AnswerDoubt.KILLS_VARY: bool(tighter and wider and tighter.share > wider.share),
             AnswerDoubt.CLIFF: kind == "between" and any(map(_is_cliff, phases)),
             AnswerDoubt.NO_TIME: viable and not phases,
@@ -283,6 +296,10 @@ class WorkloadAnswers:
         if edge is None or edge <= low:
             return min(wider, default=None) if low else edge
         return min([edge, *wider])
+
+    def _is_counted(self) -> bool:
+        model = self._model()
+        return model is not None and model.name == COUNTED
 
     def _measured_answer(self, here: MeasuredLimit, layers: tuple[AddedLayerTime, ...]) -> Answer:
         tighter = [one for one in self._limited if one.limit_bytes < here.limit_bytes]
@@ -373,7 +390,10 @@ class WorkloadAnswers:
     def _times(self, limit_bytes: float) -> tuple[PhaseTime, ...]:
         """Each phase's time; empty where one is not known."""
         found = []
+        model = self._model()
         for curve in self._curves:
+            if model is not None and not model.tells(curve):
+                continue
             here, more = (self._time(curve, size) for size in (limit_bytes, limit_bytes * MORE))
             if here is None:
                 return ()

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 #: An environment's key of the multi-generation LRU (:mod:`edgebench.measures.machine.environment`).
 _GENERATIONS = "lru_gen"
 _Made = TypeVar("_Made")
-_Groups = dict[tuple[str, str, str], list[Curve]]
+#: By machine, device, kind of swap and storage.
+_Groups = dict[tuple[str, str, str, str], list[Curve]]
 
 
 def kernel_warnings(results: Results, device: str) -> list[str]:
@@ -48,6 +49,18 @@ def unsimulated_words(device: str, environments: Iterable[Mapping[str, Any]]) ->
         "lists are simulated: an interval holds only as far as the device's own trials below "
         "limits show how wrong that is"
     ]
+
+
+def machine_of(environment: Mapping[str, Any]) -> str:
+    """What tells machines apart, whatever they are called: processor, cores and kernel's version.
+
+    Empty where the environment has none of them.
+    """
+    kernel = ".".join(str(environment.get("kernel") or "").split(".")[:2])
+    words = [environment.get("architecture"), environment.get("cpu_model"), kernel]
+    cores = environment.get("cpu_cores")
+    said = [*map(str, filter(None, words)), *([f"{cores} cores"] if cores else [])]
+    return ", ".join(said)
 
 
 class CannotPredictError(Exception):
@@ -82,7 +95,8 @@ class Context:
 class DeviceData:
     """Curves of one device with one kind of swap and one storage, and their context.
 
-    ``killed`` are curves of workloads that finished at no limit: nothing is fitted to them.
+    ``machine`` is what :func:`machine_of` tells of it: two may have one name. ``killed`` are curves
+    of workloads that finished at no limit: nothing is fitted to them.
     """
 
     device: str
@@ -90,6 +104,7 @@ class DeviceData:
     curves: tuple[Curve, ...]
     context: Context
     killed: tuple[Curve, ...] = ()
+    machine: str = ""
 
     @property
     def storage(self) -> str:
@@ -115,12 +130,21 @@ def context_of(results: Results, curves: Sequence[Curve]) -> tuple[Context, list
     storage = parse_storage(min(str(c.settings.get("storage", AS_IS)) for c in curves))
     ((device, kind),) = kinds
     base = _base_bytes(results, str(device))
+    machine = _machines(results).get(str(curves[0].settings.get("sweep")), "")
     try:
         found = _calibration(results, str(device), str(kind), storage)
+        if (own := machine_of(found.environment)) and machine and own != machine:
+            what = f"the calibration of {device} is of another machine ({own}; trials: {machine})"
+            raise ResultsError(what, remedy="edgebench calibrate")
     except EdgebenchError as error:
         assumed = _assumed(results, str(device), str(kind), storage, base)
         return Context(tables, assumed=assumed, base_bytes=base), [str(error)]
     return Context(tables, found, base_bytes=base), []
+
+
+def _machines(results: Results) -> dict[str, str]:
+    """By a sweep's name the machine that it ran on."""
+    return {sweep.name: machine_of(sweep.environment) for sweep in results.sweeps}
 
 
 def _base_bytes(results: Results, device: str) -> float | None:
@@ -154,74 +178,84 @@ def _calibration(results: Results, device: str, kind: str, storage: StorageSpeed
 
 
 def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
-    """The data of each device, kind of swap and storage; and warnings about what is missing.
+    """The data of each machine, kind of swap and storage; and warnings about what is missing.
 
     Workloads that ran only without a limit are among them, and those that finished at no limit.
 
     Raises:
         ResultsError: no trial below a limit, with the reason, and no constants to simulate one.
     """
-    groups, why_none = _limited_groups(results)
-    known, killed = [*groups], _grouped(killed_curves(results))
+    machines = _machines(results)
+    groups, why_none = _limited_groups(results, machines)
+    known, killed = [*groups], _grouped(killed_curves(results), machines)
     for curve in unlimited_curves(results):
-        device, kind, storage = _group_of(curve)
+        machine, device, own_kind, storage = _group_of(curve, machines)
         # An unlimited time holds whatever the swap is.
-        kinds = [key[1] for key in known if (key[0], key[2]) == (device, storage)] or [kind]
-        for kind in kinds:
-            same = kind == _group_of(curve)[1]
-            one = curve if same else _with_other_swap(curve, kind)
-            groups.setdefault((device, kind, storage), []).append(one)
+        kinds = [key[2] for key in known if (*key[:2], key[3]) == (machine, device, storage)]
+        for kind in kinds or [own_kind]:
+            one = curve if kind == own_kind else _with_other_swap(curve, kind)
+            groups.setdefault((machine, device, kind, storage), []).append(one)
     found, warnings = [], []
-    for device, kind, storage in dict.fromkeys([*groups, *killed]):
-        own, lost = (made.get((device, kind, storage), []) for made in (groups, killed))
+    for key in dict.fromkeys([*groups, *killed]):
+        machine, device, kind, _ = key
+        own, lost = groups.get(key, []), killed.get(key, [])
         context, why = context_of(results, own or lost)
-        found.append(DeviceData(device, kind, tuple(own), context, tuple(lost)))
+        found.append(DeviceData(device, kind, tuple(own), context, tuple(lost), machine))
         warnings += [*why, *kernel_warnings(results, device)]
     if why_none and not killed and all(one.context.calibration is None for one in found):
         raise why_none
     return found, warnings
 
 
-def _limited_groups(results: Results) -> tuple[_Groups, ResultsError | None]:
+def _limited_groups(
+    results: Results, machines: Mapping[str, str]
+) -> tuple[_Groups, ResultsError | None]:
     """The curves by device, kind of swap and storage; or why there is none."""
     try:
-        return _grouped(curves(results)), None
+        return _grouped(curves(results), machines), None
     except ResultsError as error:
         return {}, error
 
 
-def _grouped(curves: Iterable[Curve]) -> _Groups:
+def _grouped(curves: Iterable[Curve], machines: Mapping[str, str]) -> _Groups:
     groups: _Groups = {}
     for curve in curves:
-        groups.setdefault(_group_of(curve), []).append(curve)
+        groups.setdefault(_group_of(curve, machines), []).append(curve)
     return groups
 
 
-def _group_of(curve: Curve) -> tuple[str, str, str]:
+def _group_of(curve: Curve, machines: Mapping[str, str]) -> tuple[str, str, str, str]:
     at = curve.settings
-    return str(at["device"]), str(at.get("swap_kind", "none")), str(at.get("storage", AS_IS))
+    machine = machines.get(str(at.get("sweep")), "")
+    return (
+        machine,
+        str(at["device"]),
+        str(at.get("swap_kind", "none")),
+        str(at.get("storage", AS_IS)),
+    )
 
 
 def matching_device_data(
     results: Results,
     device: str | None = None,
     swap_kind: str | None = None,
-    storage: str | None = None,
 ) -> tuple[list[DeviceData], list[str]]:
     """The data of one device, by kind of swap and storage; and warnings about what is missing.
 
-    The first has the most curves. A kind without any trial is known from its calibration alone:
-    unlimited times and layer tables still hold.
+    The first is of the machine that is calibrated here, if one is, and has the most curves. A kind
+    without any trial is known from its calibration alone: unlimited times and layer tables still
+    hold.
 
     Raises:
-        UsageError: several devices, and none was named; or not a storage.
-        ResultsError: nothing of that device or storage, or no curve at all.
+        UsageError: several devices, and none was named.
+        ResultsError: nothing of that device, or no curve at all.
         MachineError: the device was not calibrated with that kind of swap.
     """
     found, warnings = device_data(results)
-    own = sorted(_of_device(found, device), key=lambda data: -len(data.curves))
-    if storage is not None:
-        own = _of_storage(own, parse_storage(storage).label)
+    own = _of_device(found, device)
+    calibrated = {data.machine for data in own if data.context.calibration}
+    home = calibrated or {data.machine for data in own}
+    own.sort(key=lambda data: (data.machine not in home, -len(data.curves)))
     matching = [data for data in own if swap_kind in (None, data.swap_kind)]
     if matching:
         return matching, warnings
@@ -231,14 +265,6 @@ def matching_device_data(
     curves = tuple(_with_other_swap(curve, swap_kind) for curve in most.curves)
     context = replace(most.context, calibration=calibration)
     return [DeviceData(most.device, swap_kind, curves, context)], []
-
-
-def _of_storage(found: Sequence[DeviceData], storage: str) -> list[DeviceData]:
-    own = [data for data in found if data.storage == storage]
-    if not own:
-        known = ", ".join(dict.fromkeys(data.storage for data in found))
-        raise ResultsError(f"no results with storage {storage} here", remedy=f"known here: {known}")
-    return own
 
 
 def _of_device(found: Sequence[DeviceData], device: str | None) -> list[DeviceData]:

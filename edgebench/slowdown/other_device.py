@@ -1,15 +1,17 @@
-"""Predictions for a device on which nothing was run: from its constants, or a board's storage.
+"""Predictions for where nothing was run: another device's constants, or another storage.
 
-Times without a limit are those of the device that was measured. What a limit adds is simulated at
-the other device's constants. The interval is that of this model's errors on the measured device,
-made wider by :data:`WIDER`.
+Times without a limit are those of the device that was measured. What a limit adds to a steady round
+follows from the bytes that its rounds were counted to read
+(:mod:`~edgebench.slowdown.counted`), else from those that are simulated, at the other constants.
+The interval is that of the same errors on the measured device, made wider by :data:`WIDER`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,12 @@ from edgebench.errors import ResultsError, UsageError
 from edgebench.safe_reading import read_file
 from edgebench.slowdown.calibration.device import Calibration, Constant
 from edgebench.slowdown.context import CannotPredictError, DeviceData, unsimulated_words
+from edgebench.slowdown.counted import (
+    CountedModel,
+    counted_models,
+    counted_rounds,
+    storage_costs,
+)
 from edgebench.slowdown.curves import Curve, by_engine
 from edgebench.slowdown.models.base import Parameter, all_models
 from edgebench.slowdown.models.conformal import REACH, UNRUN_REACH
@@ -26,6 +34,7 @@ from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
 
 if TYPE_CHECKING:
     from edgebench.boards.storage import StorageSpeed
+    from edgebench.results.miss_curve import MissCurve
 
 #: The model that needs no trials of the device it predicts for.
 _MODEL = "simulated"
@@ -44,12 +53,30 @@ class OtherDevice:
             device's.
         memory: the limit that it sets, as ``3800M``; None: unknown.
         says: where its constants are from, a sentence each.
+        where: what they are of, as ``constants of rock-5b-4g``.
     """
 
     name: str
     calibration: Calibration
     memory: str | None
     says: tuple[str, ...]
+    where: str
+
+
+def device_of_storage(here: DeviceData, storage: StorageSpeed) -> OtherDevice:
+    """The measured device with its storage held to another speed.
+
+    Raises:
+        ResultsError: it was not calibrated, and no trial tells the runtime's footprint.
+        MachineError: requests are held, and how many bytes one has was not measured.
+    """
+    known = here.context.calibration or here.context.assumed
+    if known is None:
+        what = f"no results with storage {storage.label} here, and no constants to compute them"
+        raise ResultsError(what, remedy=_CALIBRATE)
+    says = f"storage {storage.label} on {here.device}: nothing was run at that speed"
+    made = replace(known, held=None).held_to(storage)
+    return OtherDevice(here.device, made, None, (says,), f"storage {storage.label}")
 
 
 def device_of_board(name: str, here: Calibration | None) -> OtherDevice:
@@ -74,7 +101,7 @@ def device_of_board(name: str, here: Calibration | None) -> OtherDevice:
         f"(CPU, runtime, page replacement{', zram' if zram else ''}) as on {here.device}",
         *_common(here),
     )
-    return OtherDevice(board.name, made, board.memory_label, says)
+    return OtherDevice(board.name, made, board.memory_label, says, f"constants of {board.name}")
 
 
 def device_of_file(path: Path, here: Calibration | None) -> OtherDevice:
@@ -100,7 +127,8 @@ def device_of_file(path: Path, here: Calibration | None) -> OtherDevice:
     made = Calibration.from_json(data, str(path))
     says = f"{made.device}, on which no network was run: constants of {path.name}"
     kernel = unsimulated_words(made.device, [made.environment])
-    return OtherDevice(made.device, made, None, (says, *_common(here), *kernel))
+    where = f"constants of {made.device}"
+    return OtherDevice(made.device, made, None, (says, *_common(here), *kernel), where)
 
 
 def _common(here: Calibration | None) -> tuple[str, ...]:
@@ -126,7 +154,8 @@ def _measured_board(board: Board, here: Calibration) -> OtherDevice:
     }
     made = replace(here, device=board.name, held=None, **found)
     says = f"{board.title}: {len(found)} constants measured on one, the others as on {here.device}"
-    return OtherDevice(board.name, made, board.memory_label, (says, *_common(here)))
+    where = f"constants of {board.name}"
+    return OtherDevice(board.name, made, board.memory_label, (says, *_common(here)), where)
 
 
 def _of_storage(here: Calibration, speed: StorageSpeed, *, files_only: bool) -> dict[str, Any]:
@@ -149,11 +178,17 @@ def _as_constant(like: Constant | None, value: float) -> Constant:
 
 
 class TransferredModels:
-    """The simulator, with its errors on the measured device, at another device's constants."""
+    """Counted bytes, else the simulator, with their errors here, at another device's constants."""
 
-    def __init__(self, here: DeviceData, there: DeviceData) -> None:
+    def __init__(
+        self,
+        here: DeviceData,
+        there: DeviceData,
+        counted: Mapping[str, MissCurve] | None = None,
+    ) -> None:
+        """``counted``: by a workload's id the bytes that its rounds read."""
         self._model = next(model for model in all_models() if model.name == _MODEL)
-        self._here, self._there = here, there
+        self._here, self._there, self._counted = here, there, counted or {}
 
     def for_workload(self, curves: Sequence[Curve], name: str) -> WorkloadModel:
         """The model for a workload's curves.
@@ -161,6 +196,30 @@ class TransferredModels:
         Raises:
             ResultsError: it can't predict them, with the reason.
         """
+        own = {one.key: found for one in curves if (found := self._by_bytes.get(one.key))}
+        try:
+            simulated = self._simulated(curves, name)
+        except ResultsError:
+            if not own:
+                raise
+            return WorkloadModel(own)
+        return WorkloadModel({one.key: own.get(one.key, simulated) for one in curves})
+
+    @cached_property
+    def _by_bytes(self) -> dict[str, CountedModel]:
+        """By the key of a curve there what predicts it from counted bytes."""
+        here, there = self._here.context, self._there.context.calibration
+        known, rounds = (
+            here.calibration or here.assumed,
+            counted_rounds(self._here.curves, self._counted),
+        )
+        if known is None or there is None or not rounds:
+            return {}
+        found = counted_models(rounds, storage_costs(known), storage_costs(there), WIDER)
+        pairs = zip(self._here.curves, self._there.curves, strict=True)
+        return {moved.key: found[curve.key] for curve, moved in pairs if curve.key in found}
+
+    def _simulated(self, curves: Sequence[Curve], name: str) -> FittedModel:
         same = by_engine(self._here.curves).get(curves[0].engine, [])
         try:
             fit = self._model.fit(same, self._here.context)
@@ -172,7 +231,7 @@ class TransferredModels:
         fitted = FittedModel(self._model, replace(fit, parameters=wide), self._there.context)
         if reason := fitted.reason_against(curves):
             raise ResultsError(f"{name} can't be predicted: {reason}", remedy=_CALIBRATE)
-        return WorkloadModel({curve.key: fitted for curve in curves})
+        return fitted
 
 
 def _wider(parameter: Parameter) -> Parameter:

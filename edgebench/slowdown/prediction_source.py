@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgebench.boards.storage import parse_storage
 from edgebench.errors import ResultsError, WorkloadError
 from edgebench.identity import caller_identity
 from edgebench.results.planned_networks import may_have
 from edgebench.results.results import load
-from edgebench.slowdown.answer import measured_limits
+from edgebench.slowdown.answer import measured_kills, measured_limits
 from edgebench.slowdown.context import DeviceData, matching_device_data
+from edgebench.slowdown.counted import counted_by_workload
 from edgebench.slowdown.models.fitted import OwnModels
 from edgebench.slowdown.other_device import (
     OtherDevice,
@@ -19,6 +21,7 @@ from edgebench.slowdown.other_device import (
     data_of,
     device_of_board,
     device_of_file,
+    device_of_storage,
 )
 from edgebench.slowdown.prediction import Prediction, Predictor
 from edgebench.slowdown.query import (
@@ -38,6 +41,7 @@ from edgebench.workloads.preparation import describe_networks
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from edgebench.boards.storage import StorageSpeed
     from edgebench.results.results import Results
     from edgebench.slowdown.curves import FloatArray
     from edgebench.slowdown.models.base import CurvePrediction
@@ -49,7 +53,8 @@ class PredictionSource:
 
     ``data`` and ``predictor`` are of the kind of swap and the storage that most matching curves
     have; ``others`` of the same device's others, where each curve is predicted by itself.
-    ``warnings`` name what is missing or damaged.
+    ``warnings`` name what is missing or damaged. ``query`` is what was asked for, ``other`` the
+    device or storage on which nothing was run, if that was asked for.
     """
 
     data: DeviceData
@@ -57,6 +62,8 @@ class PredictionSource:
     results: Results | None
     warnings: list[str]
     others: tuple[tuple[DeviceData, Predictor], ...] = ()
+    query: WorkloadQuery | None = None
+    other: OtherDevice | None = None
 
     def predict(self, query: WorkloadQuery, limits: Sequence[str]) -> list[Prediction]:
         """Every workload of the query, at these limits; ``warnings`` name those without a model.
@@ -91,6 +98,14 @@ class PredictionSource:
         return self.predictor.predict_curves(subject, limit_bytes)
 
     @property
+    def tried(self) -> DeviceData:
+        """The first data with trials of what was asked for; without any the first."""
+        query = self.query
+        if query is None or query.network is None:
+            return self.data
+        return next((data for data, _ in self._every if tried_workloads(data, query)), self.data)
+
+    @property
     def _every(self) -> list[tuple[DeviceData, Predictor]]:
         return [(self.data, self.predictor), *self.others]
 
@@ -115,6 +130,8 @@ def source_of(
 ) -> PredictionSource:
     """The results at or below a path, or the fits stored there, with the queried layer tables.
 
+    With a ``storage`` that was not measured, what was measured with another tells.
+
     Raises:
         ResultsError: neither is there, or nothing can be predicted from it.
         MachineError: the device was not calibrated with that kind of swap; no torch.
@@ -130,7 +147,10 @@ def source_of(
         # Refused before all results are read, if it can't be built.
         tables = _described(network, query)
     results, _ = with_trainings(load(path))
-    groups, lacking = matching_device_data(results, device, swap_kind, storage)
+    groups, lacking = matching_device_data(results, device, swap_kind)
+    moved = None
+    if storage is not None:
+        moved, groups = _held_to(groups, parse_storage(storage), query)
     if tables:
         groups[0] = groups[0].with_tables(tables)
     elif not any(tried_workloads(data, query) for data in groups):
@@ -144,13 +164,28 @@ def source_of(
     ]
     left_out = viabilities[0].measured.left_out_words
     warnings = [*results.warnings, *lacking, *left_out]
-    return PredictionSource(*first, results, warnings, tuple(others))
+    source = PredictionSource(*first, results, warnings, tuple(others), query)
+    return source if moved is None else elsewhere(source, storage=moved)[0]
+
+
+def _held_to(
+    groups: list[DeviceData], storage: StorageSpeed, query: WorkloadQuery
+) -> tuple[StorageSpeed | None, list[DeviceData]]:
+    """The data with this storage; else the storage, and all data: nothing queried ran with it."""
+    own = [data for data in groups if data.storage == storage.label]
+    tried = [data for data in groups if query.network and tried_workloads(data, query)]
+    if own and (not tried or any(data in tried for data in own)):
+        return None, own
+    return storage, groups
 
 
 def elsewhere(
-    source: PredictionSource, board: str | None = None, constants: Path | None = None
+    source: PredictionSource,
+    board: str | None = None,
+    constants: Path | None = None,
+    storage: StorageSpeed | None = None,
 ) -> tuple[PredictionSource, OtherDevice]:
-    """The same networks on a device without trials: a board, or that of a file of constants.
+    """The same networks where nothing was run: a board, a file of constants, another storage.
 
     Raises:
         ResultsError: there are only stored fits, or constants are missing.
@@ -161,18 +196,23 @@ def elsewhere(
             "stored fits are of one device",
             remedy="name their sweep: --results results --on raspberry-pi-4-4g",
         )
-    here = source.data.context.calibration
-    if constants is not None:
+    measured = source.tried
+    here = measured.context.calibration
+    if storage is not None:
+        device = device_of_storage(measured, storage)
+    elif constants is not None:
         device = device_of_file(constants, here)
     else:
         assert board is not None
         device = device_of_board(board, here)
-    data = data_of(source.data, device)
-    viability = LearntViability(viability_trials(source.results), source.data)
-    models = TransferredModels(source.data, data)
-    found = PredictionSource(
-        data, Predictor(data, viability, models), source.results, source.warnings
-    )
+    data = data_of(measured, device)
+    viability = LearntViability(viability_trials(source.results), measured)
+    counted = counted_by_workload(source.results)
+    models = TransferredModels(measured, data, counted)
+    # How fast storage is changes no kill.
+    kills = measured_kills(source.results) if storage is not None else None
+    predictor = Predictor(data, viability, models, kills)
+    found = replace(source, data=data, predictor=predictor, others=(), other=device)
     return found, device
 
 

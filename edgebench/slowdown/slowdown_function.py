@@ -15,26 +15,10 @@ _NEVER = float(np.log(1e6))
 
 
 def falling_values(values: FloatArray, weights: Sequence[float] | None = None) -> FloatArray:
-    """The values that never rise and are nearest by (weighted) least squares.
+    """The values that never rise and are nearest by (weighted) least squares."""
+    from scipy.optimize import isotonic_regression
 
-    As ``scipy.optimize.isotonic_regression``, by the same algorithm: importing that takes longer
-    than all regressions of a report.
-    Neighbours that rise are pooled to their mean, until none rise (pool adjacent violators).
-    """
-    # Of each pool: its mean, the weight and the number of its values.
-    means: list[float] = []
-    sums: list[float] = []
-    counts: list[int] = []
-    for value, weight in zip(values.tolist(), weights or [1.0] * len(values), strict=True):
-        mean, whole, count = value, weight, 1
-        while means and means[-1] < mean:
-            before = sums.pop()
-            mean = (means.pop() * before + mean * whole) / (before + whole)
-            whole, count = whole + before, count + counts.pop()
-        means.append(mean)
-        sums.append(whole)
-        counts.append(count)
-    return np.repeat(np.array(means, dtype=np.float64), counts)
+    return np.asarray(isotonic_regression(values, weights=weights, increasing=False).x)
 
 
 @dataclass(frozen=True)

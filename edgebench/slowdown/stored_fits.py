@@ -23,7 +23,7 @@ from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import LEVEL, MODEL_SCHEMA, Fit, Parameter
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
 from edgebench.slowdown.models.fitting import CurveFits, ModelFit
-from edgebench.slowdown.models.measured import MeasuredLine
+from edgebench.slowdown.models.interpolated import Interpolated
 from edgebench.workloads.engines.registry import TORCH
 
 #: How their files begin.
@@ -218,7 +218,7 @@ def _fault_of(error: Exception) -> str:
 
 def _curve_and_model(data: Mapping[str, Any]) -> tuple[Curve, FittedModel]:
     """The curve, and the model of it alone; of fits of older models one through their medians."""
-    curve, model, nothing = _curve(data), MeasuredLine(), Context({})
+    curve, model, nothing = _curve(data), Interpolated(), Context({})
     if not data["models"]:
         raise ValueError("no model was fitted")
     stored = next((one for one in data["models"] if one["model"] == model.name), None)

@@ -89,8 +89,15 @@ def _source(one: Prediction, other: OtherDevice | None) -> str:
     """Where the answer is from."""
     if one.model is None:
         return "measured" if all(at.kind == "measured" for at in one.at) else "from its own trials"
-    source = f"constants of {other.name}, where nothing was run" if other else one.subject.origin
-    return f"model {one.model}, from {source}"
+    from edgebench.slowdown.counted import COUNTED
+
+    if one.model == COUNTED:
+        walked = any(curve.walked for curve in one.subject.curves)
+        at = f", at {other.where}" if other else ""
+        return f"from bytes counted in {'a walk' if walked else 'its rounds'}{at}"
+    if other:
+        return f"{one.model} at {other.where}, where nothing was run"
+    return f"model {one.model}, from {one.subject.origin}"
 
 
 def _finishing(one: Prediction, finished: Sequence[Answer], name: str) -> str:

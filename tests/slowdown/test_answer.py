@@ -28,11 +28,17 @@ TRIED: dict[float, tuple[int, int, float]] = {
 class Told:
     """A model of the same slowdown everywhere."""
 
+    name = "told"
+
     def __init__(self, slowdown: float) -> None:
         self._slowdown = slowdown
 
     def check(self, limit_bytes: Any, name: str) -> None:
         """It holds at all limits."""
+
+    def tells(self, curve: Curve) -> bool:
+        """Every curve."""
+        return True
 
     def predict(self, curve: Curve, limit_bytes: Any) -> CurvePrediction:
         """With a narrow interval."""

@@ -15,7 +15,7 @@ from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import CurvePrediction, Fit, Model
 from edgebench.slowdown.models.fitting import HeldOut, errors_of, fit_all, fit_curve, fit_model
-from edgebench.slowdown.models.measured import MeasuredLine, fit_above_demand, measured_points
+from edgebench.slowdown.models.interpolated import Interpolated, fit_above_demand, measured_points
 from edgebench.slowdown.stored_fits import (
     StoredFits,
     curve_fits_as_json,
@@ -94,18 +94,19 @@ def edgecaffe_curve(schedule: str) -> Curve:
     return Curve("four", "total", {"schedule": schedule}, limits, times[::-1], times[:1])
 
 
-def test_the_measured_line_meets_its_points():
-    """At measured limits it is their median, between two of them ln S is linear in ln M."""
+def test_the_cubic_meets_its_points():
+    """At measured limits it is their median; between, it never rises; beyond, it stays."""
     curve = made_curve((160, 80, 40), demand=200)
-    fit = fitted(MeasuredLine(), curve)
+    fit = fitted(Interpolated(), curve)
 
     def slowdown(*limits_mib: float) -> np.ndarray:
-        return MeasuredLine().predict(fit, curve, np.array(limits_mib) * MIB, Context({})).slowdown
+        return Interpolated().predict(fit, curve, np.array(limits_mib) * MIB, Context({})).slowdown
 
     assert slowdown(40, 80, 160) == pytest.approx(curve.medians)
-    assert slowdown(np.sqrt(80 * 40))[0] == pytest.approx(np.sqrt(np.prod(curve.medians[:2])))
+    assert (np.diff(slowdown(*np.geomspace(20, 500, 99))) <= 1e-12).all()
+    assert curve.medians[1] < slowdown(np.sqrt(80 * 40))[0] < curve.medians[0]
     assert slowdown(500)[0] == 1
-    assert slowdown(20)[0] > curve.medians[0]
+    assert slowdown(20)[0] == pytest.approx(curve.medians[0])
 
 
 def test_one_limit_above_the_demand_says_what_lies_between():
@@ -142,7 +143,7 @@ def test_the_measured_interval_is_that_of_limits_left_out():
     widths = []
     for one in (straight, steep):
         between = np.sqrt(one.limits[1:] * one.limits[:-1])
-        found = MeasuredLine().predict(fitted(MeasuredLine(), one), one, between, NOTHING_MORE)
+        found = Interpolated().predict(fitted(Interpolated(), one), one, between, NOTHING_MORE)
         assert found.interval is not None
         widths.append(np.max(found.interval[1] / found.interval[0]))
     assert widths[0] < 3 < widths[1]
@@ -154,13 +155,13 @@ def test_edgecaffes_published_points():
         model.name: errors_of(
             [o for name in EDGECAFFE for o in left_out(edgecaffe_curve(name), model)]
         )
-        for model in (_Unslowed(), MeasuredLine())
+        for model in (_Unslowed(), Interpolated())
     }
-    assert errors["measured"].count == 24
-    assert errors["measured"].mape < errors["unslowed"].mape / 3
+    assert errors["interpolated"].count == 24
+    assert errors["interpolated"].mape < errors["unslowed"].mape / 3
     assert errors["unslowed"].mape == pytest.approx(0.451, abs=0.002)
     fits = [fit_curve(edgecaffe_curve(name)).fits for name in EDGECAFFE]
-    assert all([one.model.name for one in own] == ["measured"] for own in fits)
+    assert all([one.model.name for one in own] == ["interpolated"] for own in fits)
 
 
 def test_errors_are_in_raw_time():
@@ -203,7 +204,7 @@ def test_fits_survive_json():
     curve = made_curve((150, 120, 100, 80, 50), noise=0.02, repeats=3, demand=200)
     fits = fit_curve(curve)
     stored = json.loads(json.dumps(curve_fits_as_json(fits), allow_nan=False))
-    assert stored["recommended"] == "measured"
+    assert stored["recommended"] == "interpolated"
     assert stored["data"]["fingerprint"] == fingerprint(curve)
     limits = np.geomspace(40, 300, 20) * MIB
     for one, data in zip(fits.fits, stored["models"], strict=True):
@@ -232,7 +233,7 @@ def test_kept_fits_of_schema_1_are_read():
     fits = StoredFits(folder)
     curve = next(c for c in fits.data.curves if c.phase == "total")
     model = fits.for_workload([curve], curve.network)
-    assert model.name == "measured"
+    assert model.name == "interpolated"
     slowdown = model.predict(curve, curve.limits).slowdown
     assert slowdown == pytest.approx(curve.medians, rel=0.25)
 
@@ -243,8 +244,8 @@ def test_neighbours_bound_the_interval():
     curve = made_curve(limits, noise=0.01, repeats=3, demand=200)
     cliff = np.where(curve.limit_bytes < 50 * MIB, 60.0, 1.0)
     steep = replace(curve, seconds=curve.seconds * cliff)
-    fit = fitted(MeasuredLine(), steep)
-    found = MeasuredLine().predict(fit, steep, np.array([50.0, 100.0]) * MIB, NOTHING_MORE)
+    fit = fitted(Interpolated(), steep)
+    found = Interpolated().predict(fit, steep, np.array([50.0, 100.0]) * MIB, NOTHING_MORE)
     assert found.interval is not None
     by_limit = dict(zip(np.round(steep.limits / MIB), steep.medians, strict=True))
     (low, other), (high, most) = found.interval

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,12 @@ from verb_making import SHAPE, calibration
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.results.results import load
 from edgebench.slowdown.calibration.device import Calibration, Constant, save_calibration
-from edgebench.slowdown.context import DeviceData, device_data, matching_device_data
+from edgebench.slowdown.context import (
+    DeviceData,
+    device_data,
+    machine_of,
+    matching_device_data,
+)
 from edgebench.slowdown.models.simulated import Simulated
 
 SLOW = "read=5MB/s"
@@ -89,3 +95,22 @@ def test_results_of_two_storages_are_those_of_the_one_with_more_curves(
     data = matching_device_data(load(tmp_path))[0][0]
     assert {c.settings.get("storage", AS_IS) for c in data.curves} == {AS_IS}
     assert {c.network for c in data.curves} == {*SHAPE.networks}
+
+
+def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """A sweep of another processor or kernel is other data, and its calibration is not taken."""
+    for shape in (SHAPE, SHAPE):
+        make(tmp_path, shape)
+    save_calibration(calibration(), tmp_path)
+    first, second = sorted(tmp_path.glob("*/*/environment.json"))
+    about = json.loads(first.read_text())
+    first.write_text(json.dumps({**about, "cpu_model": "one", "kernel": "6.1.0-9"}))
+    second.write_text(json.dumps({**about, "cpu_model": "two", "kernel": "6.1.0-9"}))
+    there = json.loads(second.read_text())
+    save_calibration(replace(calibration(), environment=there), tmp_path)
+    groups, lacking = matching_device_data(load(tmp_path))
+    assert len({data.machine for data in groups}) == 2
+    assert groups[0].machine == machine_of(there)
+    assert groups[0].context.calibration is not None
+    assert groups[1].context.calibration is None
+    assert any("another machine" in words for words in lacking)

@@ -27,4 +27,4 @@ def test_it_compares_the_product_s_models_with_baselines():
         text=True,
     ).stdout.split()
     baselines = ["unslowed", "hinge", "pooled", "brouwer"]
-    assert told == [*baselines, "measured", "simulated", "combined"]
+    assert told == [*baselines, "interpolated", "simulated", "combined"]

@@ -38,7 +38,7 @@ def hinges() -> list[Curve]:
 
 def test_three_models_predict():
     """The simplest first."""
-    assert [model.name for model in all_models()] == ["measured", "simulated", "combined"]
+    assert [model.name for model in all_models()] == ["interpolated", "simulated", "combined"]
 
 
 def test_the_nearest_model_predicts_a_measured_workload():
@@ -48,7 +48,7 @@ def test_the_nearest_model_predicts_a_measured_workload():
     fitted = models(wrong, context())
     for one in wrong:
         found = fitted.for_workload([one], one.network)
-        assert found.name in ("measured", "combined")
+        assert found.name in ("interpolated", "combined")
         predicted = found.predict(one, one.limits)
         assert predicted.slowdown * predicted.unlimited_s == pytest.approx(one.seconds[::2])
 
@@ -58,7 +58,7 @@ def test_one_limit_and_the_demand_are_a_curve():
     (one, *_) = curves()
     lone = replace(one, limit_bytes=one.limit_bytes[:2], seconds=one.seconds[:2])
     found = models([lone], Context({})).for_workload([lone], lone.network)
-    assert found.name == "measured"
+    assert found.name == "interpolated"
     assert found.predict(lone, lone.limits).slowdown == pytest.approx(lone.medians)
 
 

@@ -136,7 +136,7 @@ def test_a_training_without_a_time_is_not_predicted(described: Results):
     (known,), _ = device_data(described)
     fits, _ = fit_all(list(known.curves), context=known.context)
     found = {one.model.name: one for one in fits[0].fits}
-    assert {*found} == {"measured", "simulated", "combined"}
+    assert {*found} == {"interpolated", "simulated", "combined"}
     assert all(one.errors is not None for one in found.values())
     bare = known.curves[0].unseen(with_unlimited=False)
     fit = Simulated().fit(known.curves, known.context)

@@ -76,7 +76,7 @@ def test_not_viable_is_said(tmp_path: Path):
 def test_without_a_calibration_curves_speak(bare: Path):
     """A network that was run is still told, by a model of curves, with a warning."""
     (one,) = predicted("--results", bare, "--memory", "110M")
-    assert one["model"] == "measured"
+    assert one["model"] == "interpolated"
     done = CliRunner().invoke(predict, ["--results", str(bare), "--memory", "110M"])
     assert "edgebench calibrate" in done.stderr
 

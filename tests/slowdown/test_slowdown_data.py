@@ -15,7 +15,7 @@ from edgebench.results.results import load
 from edgebench.slowdown.curves import curves
 
 MIB = 1 << 20
-MODELS = ["measured", "simulated", "combined"]
+MODELS = ["interpolated", "simulated", "combined"]
 
 
 def test_slowdowns_are_those_of_the_sweep(tmp_path: Path):
@@ -108,7 +108,7 @@ def test_fit_prints_every_model_and_keeps_the_fits(tmp_path: Path):
     assert not any(name.startswith("all-curves-") for name in files)
     assert len(files) == 4
     for stored in files.values():
-        assert stored["recommended"] == "measured"
+        assert stored["recommended"] == "interpolated"
         assert [one["model"] for one in stored["models"]] == MODELS
 
 

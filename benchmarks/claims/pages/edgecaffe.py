@@ -101,7 +101,7 @@ def _fits() -> Iterator[Claim]:
         "bulk {} to {}, linear {} to {}, partial {} to {}, deepeye {} to {}.",
         *(end for schedule in order for end in (totals[schedule][0], totals[schedule][-1])),
     )
-    lines, hinge = e.left_out("measured"), e.left_out("hinge")
+    lines, hinge = e.left_out("interpolated"), e.left_out("hinge")
     yield says(
         "by {} % to {} % on average, the hinge by {} % to {} %",
         *(f"{x:.0f}" for of in (lines, hinge) for x in (min(of.values()), max(of.values()))),

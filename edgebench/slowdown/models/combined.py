@@ -30,7 +30,7 @@ from edgebench.slowdown.models.conformal import (
     reach_over,
     reach_parameter,
 )
-from edgebench.slowdown.models.measured import bracket, bracket_reach, measured_points
+from edgebench.slowdown.models.interpolated import bracket, bracket_reach, measured_points
 from edgebench.slowdown.models.simulated import Learnt, learn, learnt_in, left_out
 
 _POINT, _NOISE, _ERROR = "slowdown@", "noise@", "error@"

@@ -15,10 +15,25 @@ from edgebench.slowdown.curves import Curve, FloatArray, by_engine
 from edgebench.slowdown.kept_fits import kept_fit
 from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, all_models
 from edgebench.slowdown.models.fitting import fit_curve, nearest
-from edgebench.slowdown.models.measured import MeasuredLine, fit_above_demand
+from edgebench.slowdown.models.interpolated import Interpolated, fit_above_demand
 from edgebench.units import format_size
 
 NO_MODEL_REMEDY = "edgebench calibrate, and then some networks: edgebench run quickstart"
+
+
+class CurveModel(Protocol):
+    """What predicts one curve: ``error`` is its error on it, None if unknown."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def error(self) -> float | None: ...  # noqa: D102
+
+    @property
+    def meets_points(self) -> bool: ...  # noqa: D102
+
+    def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -29,6 +44,16 @@ class FittedModel:
     fit: Fit
     context: Context
     error: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.model.name
+
+    @property
+    def meets_points(self) -> bool:
+        """Whether it passes by no point that was measured."""
+        return self.model.meets_points
 
     def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
         """The curve at these limits.
@@ -50,18 +75,18 @@ class FittedModel:
 
 @dataclass(frozen=True)
 class WorkloadModel:
-    """What predicts a workload: a fitted model for each of its curves, by the curve's key.
+    """What predicts a workload: a model for each of its curves, by the curve's key.
 
     ``least_bytes`` is the limit from which up it holds; None if it holds at any.
     """
 
-    fitted: Mapping[str, FittedModel]
+    fitted: Mapping[str, CurveModel]
     least_bytes: float | None = None
 
     @property
     def name(self) -> str:
         """The model's; that of the last curve, which is the round's, if they differ."""
-        return [one.model.name for one in self.fitted.values()][-1]
+        return [one.name for one in self.fitted.values()][-1]
 
     @property
     def error(self) -> float | None:
@@ -73,7 +98,7 @@ class WorkloadModel:
     @property
     def meets_points(self) -> bool:
         """Whether it passes by no point that was measured."""
-        return all(one.model.meets_points for one in self.fitted.values())
+        return all(one.meets_points for one in self.fitted.values())
 
     def check(self, limit_bytes: Sequence[float], name: str) -> None:
         """That it holds at these limits; ``name`` is the workload's in an error.
@@ -87,6 +112,10 @@ class WorkloadModel:
                 f"no model can predict {name}: it ran at no limit below its demand, {least}",
                 remedy=NO_MODEL_REMEDY,
             )
+
+    def tells(self, curve: Curve) -> bool:
+        """Whether it predicts this curve of the workload's."""
+        return curve.key in self.fitted
 
     def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
         """One of the workload's curves at these limits."""
@@ -193,7 +222,7 @@ def _above_demand(curves: Sequence[Curve]) -> WorkloadModel | None:
         fits = {curve.key: fit_above_demand(curve) for curve in curves}
     except CannotPredictError:
         return None
-    fitted = {key: FittedModel(MeasuredLine(), fit, nothing) for key, fit in fits.items()}
+    fitted = {key: FittedModel(Interpolated(), fit, nothing) for key, fit in fits.items()}
     return WorkloadModel(fitted, max(curve.demand_bytes or 0.0 for curve in curves))
 
 

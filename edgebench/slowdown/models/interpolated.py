@@ -1,7 +1,13 @@
-"""The model ``measured``: a line through what was measured, and nothing else."""
+"""The model ``interpolated``: a smooth curve through what was measured, and nothing else.
+
+Medians that rise with memory are evened out (isotonic regression). Between them runs a cubic that
+rises nowhere (Fritsch and Carlson, "Monotone piecewise cubic interpolation", SIAM Journal on
+Numerical Analysis 17(2), 1980).
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,10 +39,8 @@ _SAME = 1e-9
 #: is of few trials itself, and of no less noise than this.
 _WIDER, _LEAST_NOISE = 2.44 * 1.4, 0.01
 _POINT, _NOISE = "slowdown@", "noise"
-#: Below the tightest limit slowdown goes on to rise, by this share of how steeply it does between
-#: the two tightest, down to that share of the limit: some curves go on as before, others have
-#: lost what they can.
-_GOES_ON, _BELOW = 0.5, 0.05
+#: Limits between two that were measured, at which the cubic is computed.
+_STEPS = 16
 
 
 def measured_points(curve: Curve) -> tuple[FloatArray, FloatArray]:
@@ -103,16 +107,17 @@ def bracket(points: Points, reach: float, limit_bytes: FloatArray) -> Points:
 
 
 @registered_model
-class MeasuredLine(Model):
-    """ln S is piecewise linear in ln M through the median at each limit, never rising with memory.
+class Interpolated(Model):
+    """ln S is a monotone cubic in ln M through the median at each limit.
 
     Medians that rise are evened out within their repeats. Where the demand is known it is a point
-    with slowdown 1. The interval is that of the curve's own limits, each left out in turn, and no
-    wider than the neighbours on both sides leave it.
+    with slowdown 1. Below the tightest limit it stays what it was there: the least that it can be.
+    The interval is that of the curve's own limits, each left out in turn, and no wider than the
+    neighbours on both sides leave it.
     """
 
-    name = "measured"
-    formula = "ln S piecewise linear in ln M through what was measured"
+    name = "interpolated"
+    formula = "ln S a monotone cubic in ln M through what was measured"
     rank = 45
     per_curve = True
     meets_points = True
@@ -133,7 +138,7 @@ class MeasuredLine(Model):
             if len(at) > 1:
                 here = curve.limit_bytes == limit
                 found = conformity_scores(
-                    _line(at, value), curve.limit_bytes[here], curve.slowdown[here]
+                    _cubic(at, value), curve.limit_bytes[here], curve.slowdown[here]
                 )
                 scores[f"{limit:.0f}"] = [found]
         noise = Parameter(_NOISE, bracket_reach(curve), fixed=True)
@@ -142,13 +147,13 @@ class MeasuredLine(Model):
     def predict(
         self, fit: Fit, curve: Curve, limit_bytes: FloatArray, context: Context
     ) -> CurvePrediction:
-        """Along the line."""
+        """Along the cubic."""
         points = sorted((float(limit), value) for limit, value in fit.starting(_POINT))
         x, y = np.log(np.array(points)).T
         unlimited_s, noise = self.measured_unlimited_s(curve), fit.get(_NOISE)
         bounds = None if noise is None else bracket((x, y), noise, limit_bytes)
         reach = fit.get(KNOWN_REACH)
-        return conformal_prediction(unlimited_s, _line(x, y), limit_bytes, reach, bounds)
+        return conformal_prediction(unlimited_s, _cubic(x, y), limit_bytes, reach, bounds)
 
 
 def fit_above_demand(curve: Curve) -> Fit:
@@ -163,14 +168,13 @@ def fit_above_demand(curve: Curve) -> Fit:
     slowdown = max(1.0, float(curve.medians[0]))
     points = (demand, float(curve.limits.max()))
     parameters = (Parameter(f"{_POINT}{at:.0f}", slowdown) for at in points)
-    return Fit(MeasuredLine.name, tuple(parameters))
+    return Fit(Interpolated.name, tuple(parameters))
 
 
-def _line(ln_limit: FloatArray, ln_slowdown: FloatArray) -> SlowdownFunction:
-    """Through the points, and on beyond the tightest."""
-    slope = (ln_slowdown[0] - ln_slowdown[1]) / (ln_limit[1] - ln_limit[0])
-    rise = -np.log(_BELOW)
-    return SlowdownFunction(
-        np.concatenate([[ln_limit[0] - rise], ln_limit]),
-        np.concatenate([[ln_slowdown[0] + _GOES_ON * max(slope, 0.0) * rise], ln_slowdown]),
-    )
+def _cubic(ln_limit: FloatArray, ln_slowdown: FloatArray) -> SlowdownFunction:
+    """Through the points, close enough to be straight between."""
+    from scipy.interpolate import PchipInterpolator
+
+    parts = [np.linspace(*ends, _STEPS + 1) for ends in itertools.pairwise(ln_limit)]
+    at = np.unique(np.concatenate(parts))
+    return SlowdownFunction(at, np.asarray(PchipInterpolator(ln_limit, ln_slowdown)(at)))
