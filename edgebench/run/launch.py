@@ -23,6 +23,7 @@ from edgebench.layers.disk import drop_pages, weights_in
 from edgebench.measures.view import Descriptors
 from edgebench.processes import own_program, workload_environment
 from edgebench.run.round_sources import RoundSources
+from edgebench.run.used_files import files_at
 from edgebench.safe_reading import open_to_read
 from edgebench.text import choice_hint, printable
 from edgebench.workloads.events import WorkerSpec
@@ -91,10 +92,10 @@ def _files_in(path: Path) -> list[Path]:
     Raises:
         GoneError: it is gone.
     """
-    found = [path] if path.is_file() else [one for one in path.glob("**/*") if one.is_file()]
+    found = files_at(path)
     if not found:
         raise GoneError(f"{path} is gone, which was to be evicted from the page cache")
-    return sorted(found)
+    return found
 
 
 def _function(settings: Settings, descriptors: Descriptors) -> Launch:

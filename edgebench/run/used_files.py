@@ -31,6 +31,15 @@ PROGRAMS = ("command", "function")
 _WARM_SHARE, _WARM_BYTES = 0.05, MIB
 
 
+def files_at(path: Path) -> list[Path]:
+    """The file, or every regular file below the folder, sorted; what goes meanwhile is left out."""
+    if path.is_file():
+        return [path]
+    # Path.glob raises an error where a folder goes.
+    found = (Path(top, name) for top, _, names in os.walk(path) for name in names)
+    return sorted(file for file in found if file.is_file())
+
+
 class UsedFiles:
     """Which files the session's programs use, as far as it is known."""
 
@@ -49,7 +58,7 @@ class UsedFiles:
             WorkloadError: one is not there.
         """
         for path in map(Path, paths):
-            found = [path] if path.is_file() else [p for p in path.glob("**/*") if p.is_file()]
+            found = files_at(path)
             if not found:
                 raise WorkloadError(
                     f"there is no file {path} to evict from the page cache",
