@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -18,7 +19,8 @@ NEEDS_64_MIB = f"'{sys.executable}' -I -S -c 'b = bytearray(64 << 20)'"
 
 def check_yaml(schema: str, file: Path) -> None:
     """GitHub's schema holds for the file."""
-    pytest.importorskip("check_jsonschema")
+    if importlib.util.find_spec("check_jsonschema") is None:
+        pytest.skip("check-jsonschema is not installed")
     words = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
     done = subprocess.run([*words, str(file)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -28,6 +30,12 @@ def check_yaml(schema: str, file: Path) -> None:
 def test_the_action_is_one():
     """GitHub would take action.yml for an action."""
     check_yaml("github-actions", ROOT / "action.yml")
+
+
+@pytest.mark.process
+def test_the_release_is_a_workflow():
+    """GitHub would take it for one."""
+    check_yaml("github-workflows", ROOT / ".github" / "workflows" / "release.yml")
 
 
 @pytest.mark.process

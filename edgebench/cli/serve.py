@@ -22,7 +22,7 @@ from edgebench.extras import need
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=8265,
+    default=8642,
     help="Port to serve on; 0: any free port.",
 )
 @click.option(

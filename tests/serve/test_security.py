@@ -247,9 +247,9 @@ def test_what_is_loopback(host: str, loopback: bool):
 def test_on_every_address_only_addresses_and_own_names_are_known():
     """Served to the network, a name of somebody else's still opens nothing."""
     rules = AccessRules("0.0.0.0", "t")
-    assert rules.knows_host("192.168.1.7:8265")
-    assert rules.knows_host("[fe80::1]:8265")
-    assert not rules.knows_host("evil.example:8265")
+    assert rules.knows_host("192.168.1.7:8642")
+    assert rules.knows_host("[fe80::1]:8642")
+    assert not rules.knows_host("evil.example:8642")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
