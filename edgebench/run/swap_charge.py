@@ -5,6 +5,11 @@ of 228 MiB, 100 MiB in zram leave 128 MiB for the rest. So the limit is lowered 
 takes, and raised again as that shrinks. A thread of the harness does so: the kernel reclaims in
 that thread, outside the trial's cgroup.
 
+A page that was read back may keep its copy in zram until that room is needed (seen on Linux 6.18:
+59 MiB in zram, 20 MiB of them copies). Older kernels, as boards have, read past the swap cache and
+keep none (``SWP_SYNCHRONOUS_IO`` in mm/memory.c). So copies don't count: of a trial's own zram only
+what its cgroup has swapped out. Version 2 takes copies for swapped, so there they do count.
+
 Memory that does not compress gains nothing there. Once a quarter of what the trial holds lies in
 its swap, it shows whether all would fit, if the rest compressed alike. If not, the board has no
 memory left: the trial is ended as the board's kernel would end it, unless this kernel did so first.
@@ -18,7 +23,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from edgebench.cgroups.files import is_busy
-from edgebench.cgroups.swap_ram import SwapRam
+from edgebench.cgroups.swap_ram import Compressed, SwapRam
 from edgebench.errors import CgroupError
 from edgebench.records import Doubt, SwapRamReport, TrialRecord
 from edgebench.units import MIB
@@ -49,6 +54,7 @@ class SwapCharge:
         move: sets the limit and says how the kernel has it.
         used: reads what the cgroup is charged for.
         files: reads what of that are files, which can be dropped; only where memory runs out.
+        swapped: reads what the cgroup has swapped out; None: not known.
         kill: ends the trial.
         not_charged: why the limit is left alone; None: it is moved.
     """
@@ -61,12 +67,14 @@ class SwapCharge:
         move: Callable[[int], int | None],
         used: Callable[[], int],
         files: Callable[[], int],
+        swapped: Callable[[], int | None],
         kill: Callable[[], None],
         not_charged: str | None = None,
     ) -> None:
         self._ram = ram if limit_bytes is not None or not_charged else None
         self._limit, self._now = limit_bytes or 0, limit_bytes or 0
         self._move, self._used, self._files, self._kill = move, used, files, kill
+        self._swapped = swapped
         self._not_charged = not_charged
         self._most_bytes = self._over = self._refused = 0
         self._least = self._limit
@@ -109,7 +117,7 @@ class SwapCharge:
 
     def step(self) -> bool:
         """One reading, and the limit that follows from it; True: a further step is due."""
-        now = self._ram.read() if self._ram else None
+        now = self._read()
         if now is None or self.ran_out:
             return False
         taken, used = now.taken_bytes, self._used()
@@ -127,6 +135,16 @@ class SwapCharge:
             self.ran_out = True
             self._kill()
         return is_due
+
+    def _read(self) -> Compressed | None:
+        """What lies in its swap, without copies of pages that are back."""
+        now = self._ram.read() if self._ram else None
+        # What is of all programs can't be compared with this one's.
+        own = None if now is None or self._ram is None or self._ram.doubt else self._swapped()
+        if now is None or own is None or own >= now.held_bytes:
+            return now
+        own = max(0, own)
+        return Compressed(own, round(now.share * own))
 
     def _lower(self, taken: int, used: int) -> bool:
         """Move the limit towards what the swap leaves of it; whether it is not there yet."""

@@ -99,6 +99,7 @@ def _charge(setup: TrialSetup, request: TrialRequest, cgroup: Cgroup) -> SwapCha
         move=lambda size: cgroup.move_memory_limit(size, limits.swap_bytes, waits=False),
         used=lambda: int(usage.read_text()),
         files=lambda: _files_bytes(cgroup),
+        swapped=group_swap(cgroup.hot_files()),
         kill=cgroup.kill,
         not_charged=FAST_DISK if request.walk else None,
     )

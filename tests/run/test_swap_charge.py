@@ -25,12 +25,14 @@ class Group:
     """A made-up trial that wants so much memory, of which each page compresses to a share.
 
     ``stuck``: what the kernel can't reclaim below. What lies beyond the limit is swapped at once.
+    ``copies``: pages that are back, but still in its swap.
     """
 
     wants: int
     share: float
     files: int = 0
     stuck: int = 0
+    copies: int = 0
     limit: int = LIMIT
     killed: bool = False
 
@@ -45,7 +47,8 @@ class Group:
 
     def read(self) -> Compressed:
         """What its swap holds and takes."""
-        return Compressed(self.swapped, round(self.share * self.swapped))
+        held = self.swapped + self.copies
+        return Compressed(held, round(self.share * held))
 
     def move(self, size: int) -> int:
         """As version 1 does."""
@@ -60,14 +63,17 @@ class Group:
         self.killed = True
 
 
-def charged(group: Group, not_charged: str | None = None, steps: int = 200) -> SwapCharge:
+def charged(
+    group: Group, not_charged: str | None = None, steps: int = 200, doubt: str = ""
+) -> SwapCharge:
     """After so many readings."""
     charge = SwapCharge(
-        SwapRam("zram", group.read),
+        SwapRam("zram", group.read, doubt),
         None if not_charged else LIMIT,
         move=group.move,
         used=group.used,
         files=lambda: group.files,
+        swapped=lambda: group.swapped,
         kill=group.kill,
         not_charged=not_charged,
     )
@@ -124,6 +130,19 @@ def test_what_fits_is_not_killed(wants: int, share: float) -> None:
     assert not group.killed
 
 
+def test_copies_of_pages_that_are_back_count_nothing() -> None:
+    """They are dropped where room is needed; what other programs' are can't be told from them."""
+    plain, copied = Group(400 * MIB, 0.5), Group(400 * MIB, 0.5, copies=150 * MIB)
+    charged(plain)
+    charge = charged(copied)
+    assert not copied.killed
+    assert copied.limit == plain.limit
+    assert charge.told(record()).swap_ram.peak_bytes <= (400 * MIB - copied.limit) // 2 + 2 * MIB
+    others = Group(400 * MIB, 0.5, copies=150 * MIB)
+    charged(others, doubt="of all programs")
+    assert others.killed
+
+
 def test_files_that_can_be_dropped_kill_nothing() -> None:
     """They are in the way of no page."""
     group = Group(200 * MIB, 1.0, files=60 * MIB)
@@ -155,7 +174,13 @@ def test_a_walk_leaves_its_limits_alone_and_says_so() -> None:
 def test_where_swap_lies_on_a_disk_nothing_is_done() -> None:
     """The record says nothing of it."""
     charge = SwapCharge(
-        None, LIMIT, move=lambda _: None, used=lambda: 0, files=lambda: 0, kill=lambda: None
+        None,
+        LIMIT,
+        move=lambda _: None,
+        used=lambda: 0,
+        files=lambda: 0,
+        swapped=lambda: 0,
+        kill=lambda: None,
     )
     with charge:
         pass
