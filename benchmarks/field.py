@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 import report
@@ -181,12 +182,12 @@ CASES = (
         (r"done\s+elsewhere", r"inside\s+the\s+container"),
         files={
             "docker": (
-                "#!/bin/sh\nmkdir -p /sys/fs/cgroup/memory/edgebench-field\n"
-                "sh -c 'echo $$ >/sys/fs/cgroup/memory/edgebench-field/cgroup.procs; "
+                "#!/bin/sh\nmkdir -p /sys/fs/cgroup/memory/field-daemon\n"
+                "sh -c 'echo $$ >/sys/fs/cgroup/memory/field-daemon/cgroup.procs; "
                 'exec python3 -c "import time; b = bytearray(300 << 20); time.sleep(1)"\'\n'
             )
         },
-        removes=("/sys/fs/cgroup/memory/edgebench-field",),
+        removes=("/sys/fs/cgroup/memory/field-daemon",),
     ),
     Case(
         "killed without a limit",
@@ -273,7 +274,7 @@ def in_short(said: str) -> str:
     lines = said.strip().splitlines() or [""]
     refused = (n for n, line in enumerate(lines) if line.startswith("edgebench: "))
     lines = lines[next(refused, 0) :]
-    first = [lines[0], *(line for line in lines[1:] if line.startswith("  "))]
+    first = [lines[0], *takewhile(lambda line: line.startswith("  "), lines[1:])]
     return " ".join(" ".join(first).split())[:300].replace("|", "\\|")
 
 

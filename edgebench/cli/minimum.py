@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,7 @@ def _kept(
         # What a --reset undoes is no surprise.
         changes = None if getattr(wanted, "reset", wanted) else FolderChanges(Path.cwd(), results)
         shown = stack.enter_context(shown_progress(verbose))
-        progress = _FolderProgress(shown, changes, _is_hurried(wanted))
+        progress = _FolderProgress(shown, changes, partial(_time_words, wanted))
         try:
             yield progress
         except UsageError as error:
@@ -190,13 +191,34 @@ def _print_so_far(
         click.echo("the same command continues this search (--fresh: a new one)", err=True)
 
 
-def _is_hurried(wanted: MinimumRequest | ProgramRequest) -> bool:
-    """Whether the search ends at a time that follows from what a run takes."""
+def _time_words(wanted: MinimumRequest | ProgramRequest, record: TrialRecord) -> str | None:
+    """How long the search may take by its first trial, and why; None where that is not long."""
     from edgebench.run.minimum_requests import ProgramRequest
+    from edgebench.run.pace import start_of_rounds
+    from edgebench.run.search import most_network_trials, usual_budget_s
 
-    if not isinstance(wanted, ProgramRequest):
-        return False
-    return not (wanted.within or wanted.soak or wanted.budget)
+    seconds = record.wall_s or 0.0
+    if wanted.within or record.outcome != "ok":
+        return None
+    if isinstance(wanted, ProgramRequest):
+        most_s = usual_budget_s(seconds)
+        if wanted.soak or wanted.budget or most_s <= _LONG_S:
+            return None
+        return (
+            f"one run takes {format_duration(seconds)}, so the search may take up to "
+            f"{format_duration(most_s)}: --budget 1m ends it earlier, with a wider answer"
+        )
+    trials = most_network_trials(both=wanted.killed)
+    most_s = trials * seconds
+    if most_s <= _LONG_S:
+        return None
+    start_s = start_of_rounds(record)
+    start = f", {format_duration(start_s)} of them until its first round ends" if start_s else ""
+    return (
+        f"one trial takes {format_duration(seconds)}{start}; each limit is tried in a fresh process"
+        f", in {trials} at most: if none is slower, that takes up to "
+        f"{format_duration(most_s)}"
+    )
 
 
 class _FolderProgress:
@@ -206,21 +228,24 @@ class _FolderProgress:
     """
 
     def __init__(
-        self, shown: TrialProgress, changes: FolderChanges | None, is_hurried: bool
+        self,
+        shown: TrialProgress,
+        changes: FolderChanges | None,
+        time_words: Callable[[TrialRecord], str | None],
     ) -> None:
         self.folder: Path | None = None
         self._shown = shown
         self._changes = changes
-        self._is_hurried = is_hurried
+        self._time_words: Callable[[TrialRecord], str | None] | None = time_words
         self.stage, self.trial, self.moved = shown.stage, shown.trial, shown.moved
         self.planned = shown.planned
 
     def finished(self, record: TrialRecord) -> None:
         """A trial is recorded."""
         self._shown.finished(record)
-        if self._is_hurried and record.outcome == "ok" and record.wall_s:
-            self._report_time(record.wall_s)
-        self._is_hurried = False
+        if self._time_words and (words := self._time_words(record)):
+            self._shown.report(words)
+        self._time_words = None
         names = self._changes.names() if self._changes else []
         self._changes = None
         if names:
@@ -228,16 +253,6 @@ class _FolderProgress:
             self._shown.report(
                 f"warning: it changed files here ({printable(shown)}) and is run about ten times: "
                 "--reset COMMAND undoes that before each trial"
-            )
-
-    def _report_time(self, seconds: float) -> None:
-        from edgebench.run.search import usual_budget_s
-
-        most_s = usual_budget_s(seconds)
-        if most_s > _LONG_S:
-            self._shown.report(
-                f"one run takes {format_duration(seconds)}, so the search may take up to "
-                f"{format_duration(most_s)}: --budget 1m ends it earlier, with a wider answer"
             )
 
     def begin(self, folder: Path, total: int, done: int) -> None:

@@ -5,6 +5,7 @@ Told from the name and the first bytes; of a zip file from the names in it. Noth
 
 from __future__ import annotations
 
+import json
 import shlex
 import zipfile
 from pathlib import Path
@@ -16,15 +17,17 @@ from edgebench.safe_reading import open_to_read
 UNSURE = (".pt", ".pth")
 _PROGRAM = "measure the program that loads it: edgebench minimum --file {file} -- {command}"
 _PYTHON = "python3 infer.py"
-_TO_KERAS = (
-    "save it in Keras's own format: python3 -c 'import keras; "
-    'keras.models.load_model("{name}").save("{stem}.keras")\', then edgebench minimum {stem}.keras'
-)
-_TO_TFLITE = (
-    'convert it: python3 -c \'import tensorflow as tf; open("{stem}.tflite", "wb").write('
-    'tf.lite.TFLiteConverter.from_saved_model("{name}").convert())\', then edgebench minimum '
-    "{stem}.tflite"
-)
+_TO_KERAS = "save it in Keras's own format: {converts}, then edgebench minimum {made}"
+_TO_TFLITE = "convert it: {converts}, then edgebench minimum {made}"
+#: Way → the ending of the file that it makes, and how.
+_CONVERSIONS = {
+    _TO_KERAS: (".keras", "import keras; keras.models.load_model({name}).save({made})"),
+    _TO_TFLITE: (
+        ".tflite",
+        'import tensorflow as tf; open({made}, "wb").write('
+        "tf.lite.TFLiteConverter.from_saved_model({name}).convert())",
+    ),
+}
 _TO_ONNX = "name the .onnx file that it was made of; or "
 _LLAMA = "llama-cli -m {file} -p hello -n 16"
 #: Ending → what such a file is; and the nearest way, or None: the program that loads it.
@@ -103,13 +106,17 @@ def is_model_file(text: str) -> bool:
 
 def _refused(text: str, what: str, way: str | None) -> UsageError:
     path, file = Path(text), shlex.quote(text)
-    command = _PYTHON
-    words = (way or _PROGRAM).replace("{command}", command)
-    words = words.replace("{file}", file).replace("{name}", text)
+    words = way or _PROGRAM
+    for how, (ending, code) in _CONVERSIONS.items():
+        if words.startswith(how):
+            made = path.stem + ending
+            code = code.replace("{name}", json.dumps(text)).replace("{made}", json.dumps(made))
+            words = words.replace("{converts}", shlex.join(["python3", "-c", code]))
+            words = words.replace("{made}", shlex.quote(made))
     return UsageError(
         f"{path.name} is {what}, which no engine of edgebench loads",
         where=text,
-        remedy=words.replace("{stem}", path.stem),
+        remedy=words.replace("{command}", _PYTHON).replace("{file}", file),
     )
 
 

@@ -62,6 +62,7 @@ class Unmeasured:
     Args:
         processes, names: what outlived the command, at most, and was ended.
         left_bytes, files: what stayed in memory.
+        leaves_others: whether another run left something of another name.
         elsewhere: what others seem to do for it.
         locked_bytes: what it had locked in memory, which no swap can hold.
         growth: of the trial whose memory grew fastest at its end; None: none grew.
@@ -73,6 +74,7 @@ class Unmeasured:
     names: tuple[str, ...] = ()
     left_bytes: int = 0
     files: tuple[LeftFile, ...] = ()
+    leaves_others: bool = False
     elsewhere: Elsewhere | None = None
     locked_bytes: int = 0
     growth: GrowthReport | None = None
@@ -109,6 +111,7 @@ def unmeasured(records: Sequence[TrialRecord]) -> Unmeasured:
         names=tuple(most.names),
         left_bytes=left_bytes if left_bytes >= _LEAST_BYTES else 0,
         files=tuple(left.files),
+        leaves_others=len({one.files[0].path for one in reports if one.files}) > 1,
         elsewhere=_elsewhere(seen),
         locked_bytes=_at_least(max(one.locked_bytes or 0 for one in reports)),
         growth=fastest.growth if fastest else None,

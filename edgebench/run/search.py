@@ -46,6 +46,9 @@ _STOP, _STOP_AGAIN = (5.0, 2.5), (3.0, 1.5)
 _STOP_EXTRA_S = 1.0
 #: What a search may take: as long as so many unlimited trials, and at least so many seconds.
 _BUDGET_TRIALS, _BUDGET_S = 12, 45.0
+#: A search for a network ends after so many trials at most, if they don't contradict each other;
+#: and after so many, where both a kill and a slowdown are searched for.
+_MOST_TRIALS, _MOST_OF_BOTH = 16, 24
 #: Demands that differ by more than this share, and by more than the kernel's batches of pages.
 _DEMAND_SPREAD, _SAME_BYTES = 0.05, MIB
 
@@ -221,6 +224,11 @@ class TrialRules:
     is_hurried: bool = False
     budget_s: float | None = None
     searches: bool = True
+
+
+def most_network_trials(*, both: bool) -> int:
+    """How many trials a search for a network takes at most; ``both``: where it is killed, too."""
+    return _MOST_OF_BOTH if both else _MOST_TRIALS
 
 
 def usual_budget_s(unlimited_s: float) -> float:

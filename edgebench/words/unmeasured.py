@@ -119,12 +119,12 @@ def _outlived_words(found: Unmeasured) -> str:
     names = joined_words(found.names)
     if found.processes == 1:
         return (
-            f"1 process outlived the command and was ended ({names}): what it needs is not in the "
-            "answer, --for 20s measures it too"
+            f"1 process outlived the command and was ended ({names}): what it needs from then on "
+            "is not in the answer, --for 20s measures it too"
         )
     return (
         f"{found.processes} processes outlived the command and were ended ({names}): what they "
-        "need is not in the answer, --for 20s measures them too"
+        "need from then on is not in the answer, --for 20s measures them too"
     )
 
 
@@ -135,6 +135,10 @@ def _left_words(found: Unmeasured, *, repeats: bool) -> str:
     shown = [one.path for one in found.files[:3]]
     names = joined_words(f"shared {one}" if _is_segment(one) else shlex.quote(one) for one in shown)
     remove = remove_command(found)
+    if found.leaves_others:
+        lists = "ipcs -m" if all(map(_is_segment, shown)) else "ls -l /dev/shm"
+        each = f"each run leaves more: `{remove}` removes it, `{lists}` lists all"
+        return f"{stays} ({names}), and {each}"
     if repeats:
         return f"{stays} ({names}): --reset {shlex.quote(remove)} removes it before each trial"
     return f"{stays} ({names}): `{remove}` removes it"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from edgebench.cli import cli
-from edgebench.cli.minimum import _FolderProgress
+from edgebench.cli.minimum import _FolderProgress, _time_words
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
 
 pytestmark = pytest.mark.own_cgroup
 
@@ -152,19 +155,30 @@ def test_a_program_that_leaves_a_file_is_warned_of(tmp_path: Path):
     assert "warning" not in minimum(tmp_path, "--reset", "true", *command, "date > out.txt").stderr
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(12.0, True), (2.0, False)])
-def test_a_long_search_says_so_after_its_first_trial(seconds: float, said: bool):
-    """A run of 12 s makes a search of up to twelve such runs; one of 2 s needs no word."""
+@pytest.mark.parametrize(
+    ("wanted", "seconds", "words"),
+    [
+        (ProgramRequest(("a",)), 12.0, "one run takes 12.0 s, so the search may take up to 2 min"),
+        (ProgramRequest(("a",)), 2.0, None),
+        (ProgramRequest(("a",), budget="1m"), 12.0, None),
+        (MinimumRequest("lenet"), 12.0, "at most: if none is slower, that takes up to 3 min 12 s"),
+        (MinimumRequest("lenet"), 2.0, None),
+        (MinimumRequest("lenet", within="80M"), 12.0, None),
+    ],
+)
+def test_a_long_search_says_so_after_its_first_trial(
+    wanted: ProgramRequest | MinimumRequest, seconds: float, words: str | None
+):
+    """By how long one takes; once, and not where only one limit is tried or the time is given."""
     reports: list[str] = []
     names = ("stage", "trial", "moved", "planned", "finished")
     shown = SimpleNamespace(report=reports.append, **dict.fromkeys(names, lambda *_: None))
-    progress = _FolderProgress(shown, None, is_hurried=True)
+    progress = _FolderProgress(shown, None, partial(_time_words, wanted))
+    record = TrialRecord("0", "p", 0, 0, {}, LimitSetting(), "ok", "", wall_s=seconds)
     for _ in range(2):
-        progress.finished(SimpleNamespace(outcome="ok", wall_s=seconds))
-    assert len(reports) == said
-    if said:
-        assert "one run takes 12.0 s" in reports[0]
-        assert "up to 2 min 24 s: --budget 1m" in reports[0]
+        progress.finished(record)
+    assert len(reports) == (words is not None)
+    assert words is None or words in reports[0]
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,7 @@ def test_a_reference_survives_json(tmp_path: Path) -> None:
         ("d.ort", "ORT format", "name the .onnx file"),
         ("e.engine", "TensorRT", "edgebench minimum --file e.engine -- python3 infer.py"),
         ("w.safetensors", "holds weights and no network", "package.module:function"),
+        ("my b.h5", "Keras or HDF5 file", "edgebench minimum 'my b.keras'"),
         ("saved/", "SavedModel of TensorFlow", "TFLiteConverter.from_saved_model"),
         ("hub", "hub is a folder of transformers", "transformers:hub"),
         ("folder.onnx", "folder.onnx is no file", "ls -l"),

@@ -40,8 +40,8 @@ def said(*records: TrialRecord, repeats: bool = False) -> str:
 def test_a_process_that_outlives_the_command():
     """Its memory is in no answer: it is named, with what measures it."""
     assert said(trial("sh", "spawn.sh", processes=1, names=["python3"])) == (
-        "1 process outlived the command and was ended (python3): what it needs is not in the "
-        "answer, --for 20s measures it too"
+        "1 process outlived the command and was ended (python3): what it needs from then "
+        "on is not in the answer, --for 20s measures it too"
     )
     many = said(trial("sh", processes=3, names=["redis-server", "sh"]))
     assert many.startswith("3 processes outlived the command and were ended (redis-server and sh)")
@@ -58,6 +58,15 @@ def test_what_stays_in_memory_is_named_with_its_removal(name: str, removal: str)
     assert said(left).startswith("200 MiB stay in memory when it has ended (")
     assert "removes it before each trial" in said(left, repeats=True)
     assert said(trial("sh", left_bytes=4096, files=[])) == ""
+
+
+def test_what_each_run_leaves_anew_is_removed_by_no_fixed_command():
+    """A segment has another number in each run, so a ``--reset`` with one would not remove it."""
+    names = ("segment 2", "segment 3")
+    left = [trial("sh", left_bytes=60 * MIB, files=[LeftFile(name, 60 * MIB)]) for name in names]
+    (words,) = unmeasured_parts(unmeasured(left), repeats=True)
+    assert words.startswith("60 MiB stay in memory when it has ended (shared segment 2), and each")
+    assert words.endswith("`ipcrm -m 2` removes it, `ipcs -m` lists all")
 
 
 @pytest.mark.parametrize(

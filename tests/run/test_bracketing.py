@@ -21,6 +21,7 @@ from edgebench.run.search import (
     LimitSearch,
     SearchGoal,
     TrialRules,
+    most_network_trials,
     slowdown_bracket,
     viable_bracket,
 )
@@ -76,6 +77,23 @@ def test_a_right_guess_takes_few_trials():
     guess = LimitGuess(0.4 * DEMAND, true_share(1.5) * DEMAND)
     world, _, _ = search(0.4, 1.5, guess)
     assert len(world.planned) <= 8
+
+
+@pytest.mark.parametrize(
+    ("slowdown", "swap", "killed"),
+    [(None, "none", False), (2.0, "4G", False), (2.0, "4G", True), (1.2, "4G", True)],
+)
+def test_no_search_takes_more_trials_than_are_foretold(
+    slowdown: float | None, swap: str, killed: bool
+):
+    """Wherever it is killed; so the time that a slow start makes of it can be told beforehand."""
+    for percent in range(5, 130, 5):
+        made = candidates(swap)
+        world = World(made, hinge, killed_below=percent / 100)
+        rules = RULES if slowdown else ALONE
+        goal = SearchGoal(slowdown, confirm=3, killed=killed)
+        world.explore(LimitSearch(made, goal, rules, LimitGuess()))
+        assert len(world.records) <= most_network_trials(both=killed)
 
 
 def test_without_a_guess_the_demand_less_the_swap_is_where_it_begins():
