@@ -70,6 +70,7 @@ ALLOWED = {
     ("layers/stream.py", "write_text"): _KERNEL,
     ("cgroups/v1.py", "write_text"): _KERNEL,
     ("cgroups/v2.py", "open"): _KERNEL,
+    ("cgroups/v2.py", "write_text"): _KERNEL,
     ("run/launch.py", "open"): _KERNEL,
     ("measures/machine/damon.py", "write_text"): _KERNEL,
     ("measures/strategies/process.py", "open"): _KERNEL,
