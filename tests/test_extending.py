@@ -48,11 +48,11 @@ ADDED = {
         "edgebench.slowdown.models",
         """
         from edgebench.slowdown.models.base import registered_model
-        from edgebench.slowdown.models.measured import MeasuredLine
+        from edgebench.slowdown.models.interpolated import Interpolated
 
 
         @registered_model
-        class Nothing(MeasuredLine):
+        class Nothing(Interpolated):
             name = "nothing"
         """,
         "from edgebench.slowdown.models.base import all_models;"

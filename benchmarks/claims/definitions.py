@@ -88,13 +88,18 @@ def _boards() -> Iterator[Claim]:
 
 
 def _walks() -> Iterator[Claim]:
+    from edgebench.knee import EQUAL_BYTES, EQUAL_SHARE
     from edgebench.results.rounds import TOLERANCE
     from edgebench.run.walk_control import MOST_ROUNDS
     from edgebench.run.walk_records import _DRIFT
     from edgebench.run.walked_limits import _CHARGED_PAGES
-    from edgebench.scenario.limits import CLIFF_TARGET
+    from edgebench.scenario.limits import KNEE_TARGET
+    from edgebench.scenario.walk import MOST_LIMITS
 
-    yield says("is `target` of the limit ({} % by default)", _whole(100 * CLIFF_TARGET))
+    equal = _whole(100 * EQUAL_SHARE), EQUAL_BYTES >> 10
+    yield says("read the same (within {} % or {} KiB)", *equal)
+    yield says("has at most {} visits on its way down", MOST_LIMITS)
+    yield says("is `target` of the limit ({} % by default)", _whole(100 * KNEE_TARGET))
     yield says("up to the last one, lie within {} % of", _whole(100 * TOLERANCE))
     yield says("After {} rounds it goes on", MOST_ROUNDS)
     yield says("a change of more than {} % between", _whole(100 * _DRIFT))

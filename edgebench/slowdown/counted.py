@@ -91,7 +91,7 @@ class CountedRound:
     misses: MissCurve
     computing_s: float
 
-    def read_bytes(self, limit_bytes: FloatArray) -> FloatArray:
+    def again_bytes(self, limit_bytes: FloatArray) -> FloatArray:
         """Bytes read again at limits: between two counted ones in proportion to ln M."""
         points = sorted(self.misses.of(self.misses.direction), key=lambda one: one.limit_bytes)
         limits = [float(one.limit_bytes) for one in points]
@@ -108,7 +108,7 @@ class CountedRound:
 
     def added_s(self, limit_bytes: FloatArray, costs: StorageCosts) -> FloatArray:
         """Seconds that limits add; of one thread."""
-        read_s = self.read_bytes(limit_bytes) * costs.again_s(self.curve.settings.get("loader"))
+        read_s = self.again_bytes(limit_bytes) * costs.again_s(self.curve.settings.get("loader"))
         meanwhile = self.computing_s if costs.waits else 0.0
         return np.asarray(np.maximum(read_s - meanwhile, 0.0))
 

@@ -87,7 +87,8 @@ def test_a_kind_is_walked(tmp_path: Path, kind: str) -> None:
     steps = [(record, record.walk) for record in both if record.walk]
     assert {record.direction for record, _ in steps} == {None, "down", "up"}
     assert {record.outcome for record in both} == {"ok"}
-    assert all(len(walk.round_s) > LEAST or not record.limit_bytes for record, walk in steps)
+    # A visit ends when two rounds after its first read the same.
+    assert all(len(walk.round_s) >= LEAST or not record.limit_bytes for record, walk in steps)
     fresh = [record.limits.label for record in both if not record.walk]
     assert sorted(fresh) == ["130%", "max"]
     assert set(results.phases["stage"]) >= {"start", "settling", "steady"}

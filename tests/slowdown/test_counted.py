@@ -88,7 +88,7 @@ def test_directions_are_not_mixed() -> None:
     both = replace(
         misses({100: 300}), points=(*points({100: 300}), MissPoint(100 * MIB, "up", 9 * MIB))
     )
-    read = CountedRound(curve({100: 4.0}), both, 1.0).read_bytes(np.array([100.0 * MIB]))
+    read = CountedRound(curve({100: 4.0}), both, 1.0).again_bytes(np.array([100.0 * MIB]))
     assert read.tolist() == [300 * MIB]
 
 
