@@ -8,6 +8,7 @@ reaches counts as one that survives. Samples are kept by their labels.
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import subprocess
@@ -24,6 +25,13 @@ ROOT = Path(__file__).parents[1]
 _SAMPLE = 300
 #: What mutmut's own words for an outcome come to; others (a flawed run) are no outcome.
 _FOUND = {"killed": True, "timeout": True, "segfault": True, "survived": False, "no tests": False}
+#: A process that a test starts in another folder finds no settings of mutmut, and fails while tests
+#: are matched to functions. What it calls would be lost there anyway.
+_CHILDREN = """
+import os
+if os.environ.get("MUTANT_UNDER_TEST") == "stats":
+    os.environ["MUTANT_UNDER_TEST"] = ""
+"""
 #: A share and the interval it is in.
 SHARE = ("share", "low", "high")
 
@@ -58,7 +66,12 @@ def mutmut(folder: Path, *words: str) -> str:
     # A mutant may take a living harness for a dead one: it sees the claims of none but its own.
     alone = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /run && exec "$@"', "sh"]
     command = [*alone, sys.executable, "-m", "mutmut", *words]
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "sitecustomize.py").write_text(_CHILDREN)
+        environment = {**os.environ, "PYTHONPATH": name}
+        done = subprocess.run(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False
+        )
     return done.stdout
 
 
