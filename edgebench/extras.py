@@ -8,15 +8,13 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import re
-import shlex
-import shutil
-import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
-from pathlib import Path
 
 from edgebench.errors import MachineError
+from edgebench.invocation import install_command
+from edgebench.text import joined_words
 
 #: Modules whose distribution has another name, or comes with another one.
 _DISTRIBUTIONS = {
@@ -50,7 +48,7 @@ def need(*modules: str) -> None:
 
 def missing(modules: Iterable[str]) -> list[str]:
     """Those of the modules that are not installed, by name; none is imported."""
-    return sorted(name for name in modules if not _is_there(name))
+    return sorted({name for name in modules if not _is_there(name)})
 
 
 def missing_library_error(error: ModuleNotFoundError) -> MachineError | None:
@@ -78,7 +76,7 @@ def install(*modules: str) -> str:
     brings = extras_contents()
     least = [one for one in smallest if not any(brings[one] < brings[other] for other in smallest)]
     chosen = ",".join(sorted(filter(None, least)))
-    return f"{_python()} -m pip install " + (f"'edgebench[{chosen}]'" if chosen else "edgebench")
+    return install_command(chosen)
 
 
 @cache
@@ -114,17 +112,8 @@ def _is_there(module: str) -> bool:
 
 def _said(modules: Sequence[str]) -> str:
     are = "is" if len(modules) == 1 else "are"
-    return f"this needs {' and '.join(modules)}, which {are} not installed"
+    return f"this needs {joined_words(modules)}, which {are} not installed"
 
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _python() -> str:
-    """The Python that runs, as it is called from here."""
-    found = shutil.which("python3")
-    here = Path(sys.executable)
-    if found and Path(found).parent.resolve() == here.parent.resolve():
-        return "python3"
-    return shlex.quote(sys.executable)

@@ -15,7 +15,7 @@ import pytest
 from terminal import Terminal
 
 import edgebench
-from edgebench.cli import VERBS
+from edgebench.cli.verbs import VERBS
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -18,44 +18,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from edgebench import __version__
+from edgebench.cli.verbs import GROUPS, VERBS
 from edgebench.errors import EdgebenchError, MachineError
+from edgebench.invocation import leave_tool_path
 from edgebench.processes import secure_environment
 from edgebench.text import printable
 
-#: Group → verb → its line in the help, which is shown without importing the verb's module.
-GROUPS = {
-    "Measure": {
-        "doctor": "Check this machine, with the fix for each problem.",
-        "measure": "Run one command under a memory limit and measure it.",
-        "minimum": "Find the least memory that a program or network needs.",
-        "batch": "Find the largest batch that trains under a limit.",
-        "advise": "Find what makes it faster under a limit, by trying it.",
-        "layers": "Find which layers are slow under a memory limit.",
-        "init": "Write a commented scenario for a network or a command.",
-        "run": "Run a scenario's sweep, or resume an interrupted one.",
-        "calibrate": "Measure the speed of this device's memory, swap and disk.",
-        "boards": "List the boards that --board can emulate, with sources.",
-        "data": "List the data sets to train on, or download one.",
-        "fleet": "Run sweeps on several machines, or share one among them.",
-    },
-    "Look": {
-        "show": "Show a sweep's results as a table, or a study's tables.",
-        "watch": "Follow a running sweep, or play back a measured one.",
-        "serve": "Start, follow and compare sweeps in a browser.",
-        "plot": "Draw a sweep's figures.",
-        "compare": "Compare two sweeps; exit code 4 on a regression.",
-        "reconcile": "Explain why memory measurements differ.",
-    },
-    "Predict": {
-        "predict": "Predict time, slowdown and kills at any limit.",
-        "fit": "Fit models of the slowdown to a sweep.",
-    },
-    "Share": {
-        "report": "Write a self-contained report.",
-        "export": "Write a sweep's data as CSV, Parquet, JSON or a trace.",
-    },
-}
-VERBS = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
 #: What the program prints when it is started without a verb.
 _FIRST_STEPS = """\
 edgebench runs a program or a neural network under real memory limits and
@@ -155,7 +123,9 @@ def cli(context: click.Context) -> None:
         # The verb's module is imported, and the verb is about to run.
         context.obj.begin()
     if context.invoked_subcommand is None:
-        click.echo(_FIRST_STEPS)
+        from edgebench.cli.output import as_typed
+
+        click.echo(as_typed(_FIRST_STEPS))
 
 
 class _Interrupt(KeyboardInterrupt):
@@ -209,6 +179,7 @@ def main() -> NoReturn:
             # What the terminal's encoding lacks is escaped: no answer is lost over a character.
             stream.reconfigure(errors="backslashreplace")
     try:
+        leave_tool_path()
         secure_environment()
         code = _run_verb(signals)
     except BaseException:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from edgebench.cli.options import json_option, verbose_option
-from edgebench.cli.output import print_answer, print_fields, print_json, print_lines, print_next
+from edgebench.cli.output import (
+    as_typed,
+    print_answer,
+    print_fields,
+    print_json,
+    print_lines,
+    print_next,
+)
 from edgebench.errors import NotFitError
 from edgebench.text import joined_words, printable
 
@@ -21,7 +28,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "absent": "bright_bl
 #: Shown only with --verbose: nothing to do about them.
 _QUIET = ("ok", "absent")
 #: How the lines of a remedy begin that are typed.
-_COMMAND = re.compile(r" {4}|(sudo|echo|edgebench|pip|apt-get) ")
+_COMMAND = re.compile(r" {4}|(sudo|echo|edgebench|uvx?|(?:\S*/)?python3? -m|pip|apt-get) ")
 
 
 @click.command()
@@ -96,6 +103,6 @@ def _print_checks(answers: Sequence[CheckResult]) -> None:
 def _print_remedy(line: str) -> None:
     """A sentence wrapped, a command as it is: one that is wrapped can't be copied."""
     if _COMMAND.match(line):
-        click.echo(f"    {printable(line)}")
+        click.echo(f"    {as_typed(printable(line))}")
     else:
         print_lines([line], "    ")

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 from msgspec import Struct, to_builtins
 
+from edgebench.cli.verbs import VERBS
 from edgebench.errors import EdgebenchError
 from edgebench.extras import no_figure
+from edgebench.invocation import program
 from edgebench.records import SCHEMA
 from edgebench.shipped_files import with_page_paths
 from edgebench.text import printable
@@ -39,7 +41,13 @@ _LEAST_SENTENCE = 24
 #: The share of a line's width that the first column may take; longer names are wrapped.
 _NAMES = 0.6
 #: Lines that hold a command: wrapped, it could not be copied.
-_TYPED = re.compile(r"^ {4}|(?:^|: )(?:sudo|echo|edgebench|pip|apt-get|systemd-run) \S")
+_TYPED = re.compile(
+    r"^ {4}|(?:^|: )"
+    r"(?:sudo|echo|(?:\S*/)?(?:edgebench|python3? -m)|uvx?|pip|apt-get|systemd-run) \S"
+)
+#: A call of edgebench that a message says to type; after an extra it is one that uvx makes.
+_CALL = re.compile(rf"(?<![\w/.'-])(?<!\]' )edgebench(?= (?:…|(?:{'|'.join(VERBS)})\b))")
+_SCRIPT = '"$(command -v edgebench)"'
 #: Spaces at which no line ends: between a number and its unit, within a duration.
 _KEPT = re.compile(
     r"(?<=\d) (?=(?:[KMGT]?i?B|h|min|ms|µs|s|%|×|x|MiB/s|GiB/s)(?![\w]))|(?<=\d min) |(?<=\d h) "
@@ -103,8 +111,15 @@ def print_message(text: str) -> None:
 
 
 def _shown(text: str) -> str:
-    """The text, printable, with the pages that it names where they lie."""
-    return with_page_paths(printable(text))
+    """The text, printable, with the pages that it names where they lie, and what to type here."""
+    return with_page_paths(as_typed(printable(text)))
+
+
+def as_typed(text: str) -> str:
+    """The text with calls of edgebench as this one is called."""
+    if (called := program()) == "edgebench":
+        return text
+    return _CALL.sub(lambda _: called, text).replace(_SCRIPT, shlex.quote(sys.argv[0]))
 
 
 def _fitted(line: str, stream: TextIO, indent: str = "") -> str:
@@ -180,7 +195,7 @@ def figures_or_reason(draw: Callable[[], list[Path]]) -> tuple[list[Path], list[
 
 def print_next(command: str) -> None:
     """The one best command to type next, on stderr: never wrapped, so that it can be copied."""
-    click.echo(f"next: {printable(command)}", err=True)
+    click.echo(f"next: {as_typed(printable(command))}", err=True)
 
 
 def make_console() -> Console:

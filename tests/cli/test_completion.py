@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from made_sweep import Shape, make
 
-from edgebench.cli import VERBS
+from edgebench.cli.verbs import VERBS
 
 pytestmark = pytest.mark.process
 SMALL = Shape(networks={"lenet": 3}, limits=(None,), repeats=1, rounds=1)

@@ -20,7 +20,7 @@ from light import EXTRAS, ROOT, copy_source, install_lightly, install_really
 from made_sweep import Shape, make
 
 from edgebench import extras
-from edgebench.cli import VERBS
+from edgebench.cli.verbs import VERBS
 
 sys.path.append(str(ROOT / "tests" / "analysis"))
 

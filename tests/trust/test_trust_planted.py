@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from edgebench import safe_files
-from edgebench.cli import VERBS
+from edgebench.cli.verbs import VERBS
 from edgebench.errors import UnsafePathError
 from tests.trust.stranger import STRANGER
 from tests.trust.tried_verbs import READERS, SWEEPS, WRITERS

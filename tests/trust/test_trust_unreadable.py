@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.cli import VERBS
+from edgebench.cli.verbs import VERBS
 from tests.trust.tried_verbs import READERS, SWEEPS, WRITERS
 from tests.trust.unreadable import BODIES
 

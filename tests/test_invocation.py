@@ -1,0 +1,95 @@
+"""What is printed to be typed works where edgebench isn't on PATH: uvx, pipx run, a full path."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_sweep import Shape, make
+
+from edgebench import invocation
+from edgebench.cli.output import as_typed
+
+#: uvx is `uv tool uvx`, which starts the program with its own environment first on PATH.
+UV = """
+import os, subprocess, sys
+folder = {folder!r}
+found = {{**os.environ, "UV": folder + "/uv", "PATH": folder + ":" + os.environ["PATH"]}}
+sys.exit(subprocess.call([folder + "/edgebench", *sys.argv[5:]], env=found))
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """The program as an installer makes it."""
+    path = tmp_path / "bin" / "edgebench"
+    path.parent.mkdir()
+    path.write_text(f"#!{sys.executable}\nfrom edgebench.__main__ import main\nmain()\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def called(script: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program that this process is, called by its path."""
+    monkeypatch.setattr(sys, "argv", [str(script), "plot", "results"])
+    for name in ("UV", "UV_RUN_RECURSION_DEPTH"):
+        monkeypatch.delenv(name, raising=False)
+    for cached in (invocation.program, invocation.uvx_words):
+        monkeypatch.setattr(invocation, cached.__name__, cached.__wrapped__)
+    return script
+
+
+@pytest.mark.process
+def test_after_uvx_the_next_command_is_uvx(script: Path, tmp_path: Path):
+    """With the wheel and extras that it was given."""
+    (tmp_path / "tool").write_text(UV.format(folder=str(script.parent)))
+    sweep = make(tmp_path / "results", Shape(repeats=1))
+    words = ["uv", "tool", "uvx", "--from", "my wheel.whl", "edgebench", "show", str(sweep)]
+    done = subprocess.run(
+        words, executable=sys.executable, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    (line,) = (one for one in done.stderr.splitlines() if one.startswith("next: "))
+    assert "uvx --from 'my wheel.whl' edgebench report results/" in line
+
+
+def test_what_uvx_measures_is_the_callers(called: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its environment is off PATH again, so that python3 is the one that the caller means."""
+    given = os.environ["PATH"]
+    monkeypatch.setenv("PATH", f"{called.parent}:{given}")
+    invocation.leave_tool_path()
+    assert os.environ["PATH"] == f"{called.parent}:{given}"
+    monkeypatch.setattr(invocation, "uvx_words", lambda: ("uvx", "edgebench"))
+    invocation.leave_tool_path()
+    assert os.environ["PATH"] == given
+
+
+def test_an_extra_is_added_by_what_installed(
+    called: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """By pip, by uv where its environment has no pip, and by uvx in the call itself."""
+    about = tmp_path / "edgebench-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: edgebench\nVersion: 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert invocation.install_command("plot").endswith(" -m pip install 'edgebench[plot]'")
+    (about / "INSTALLER").write_text("uv\n")
+    told = f"uv pip install --python {sys.executable} 'edgebench[plot]'"
+    assert invocation.install_command("plot") == told
+    monkeypatch.setattr(invocation, "uvx_words", lambda: ("uvx", "--from", "x", "edgebench"))
+    told = "uvx --from x --with 'edgebench[plot]' edgebench plot results"
+    assert invocation.install_command("plot") == told
+    # It is a call already.
+    assert as_typed(f"  remedy: {told}") == f"  remedy: {told}"
+
+
+def test_a_path_that_was_typed_is_typed_again(called: Path, monkeypatch: pytest.MonkeyPatch):
+    """In what is a call; where PATH finds the same program its name is enough."""
+    monkeypatch.setattr("edgebench.cli.output.program", invocation.program)
+    text = 'edgebench runs; type edgebench run x, or sudo "$(command -v edgebench)" run …'
+    assert as_typed(text) == f"edgebench runs; type {called} run x, or sudo {called} run …"
+    monkeypatch.setenv("PATH", f"{called.parent}:{os.environ['PATH']}")
+    assert as_typed(text) == text
