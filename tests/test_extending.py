@@ -1,13 +1,29 @@
-"""Adding a strategy, a figure, a model, a remedy or a check takes one new file, no other edit."""
+"""Adding a strategy, a figure, a model, a remedy or a check takes one new file, no other edit.
+
+Some can be in a package of its own, which names them in entry points.
+"""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+
+from edgebench.errors import MachineError
+from edgebench.measures.machine.sensors.places import find_sensors
+from edgebench.measures.machine.system_files import SystemFiles
+from edgebench.remedies import all_remedies
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HOW_TO = Path(__file__).parents[1] / "docs" / "how-to" / "extend.md"
 
 #: What is added → the package it goes into, its file, and the question that must answer "yes".
 ADDED = {
@@ -106,3 +122,60 @@ def test_one_new_file_is_enough(tmp_path: Path):
     words = [sys.executable, "-c", "\n".join(code)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"] * len(ADDED)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The package of the how-to, as pip lays it out."""
+    (about, module) = re.findall(r"```(?:toml|python)\n(.+?)```", HOW_TO.read_text(), re.DOTALL)
+    project = tomllib.loads(about)["project"]
+    folder = tmp_path / "my_edgebench-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in entries.items())
+        for group, entries in project["entry-points"].items()
+    ]
+    (folder / "entry_points.txt").write_text("\n".join(lines))
+    (tmp_path / "my_edgebench.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_edgebench", raising=False)
+    return tmp_path
+
+
+def test_a_package_adds_a_remedy(installed: Path):
+    """``advise`` has it among its own."""
+    (found,) = (one for one in all_remedies() if one.name == "openblas-one-thread")
+    assert found.group == "runtime"
+
+
+def test_a_package_adds_a_sensor(installed: Path, tmp_path: Path):
+    """It is read, and energy can be told of it."""
+    file = tmp_path / "run" / "shunt" / "microwatts"
+    file.parent.mkdir(parents=True)
+    file.write_text("4200000\n")
+    found = find_sensors(SystemFiles(tmp_path))
+    assert [one.name for one in found.sensors] == ["shunt"]
+    assert [one.name for one in found.domains] == ["shunt"]
+
+
+@pytest.mark.process
+def test_a_package_adds_a_strategy(installed: Path):
+    """Its class is registered by its name, and reads what any trial leaves."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(installed)!r})\n"
+        "from edgebench.measures.strategies import in_every_trial\n"
+        "print([one.title for one in in_every_trial() if one.name == 'resident'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['largest resident set']\n"
+
+
+def test_a_package_that_is_broken_is_named(installed: Path):
+    """With what removes it."""
+    (installed / "my_edgebench.py").write_text("import nothing_of_that_name\n")
+    with pytest.raises(MachineError, match="openblas-one-thread can't be imported") as raised:
+        all_remedies()
+    assert str(raised.value.remedy).endswith("pip uninstall my-edgebench")

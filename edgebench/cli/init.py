@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 _KINDS = ("inference", "training", "command")
 
 
+def _print_schema(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if not asked:
+        return
+    from edgebench.scenario.schema import scenario_schema
+
+    click.echo(json.dumps(scenario_schema(), indent=2, ensure_ascii=False))
+    context.exit()
+
+
 @click.command(cls=NetworkOrCommand, options_metavar="[OPTIONS]")
 @click.argument(
     "network", required=False, metavar="NETWORK | -- COMMAND", shell_complete=offer_networks
@@ -41,6 +51,14 @@ _KINDS = ("inference", "training", "command")
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file to write [default: named after NETWORK or COMMAND].",
+)
+@click.option(
+    "--schema",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_schema,
+    help="Print the JSON Schema of scenarios, for an editor, and exit.",
 )
 @click.pass_context
 def init(context: click.Context, /, network: str | None, out: Path | None, **flags: Any) -> None:

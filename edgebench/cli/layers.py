@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from edgebench.analysis.layer_costs.selection import SORTS
 from edgebench.cli import options
@@ -109,7 +108,7 @@ def layers(
     from edgebench.results.results import latest, load
 
     view = LayerView(*(asked.pop(name) for name in ("sort", "every", "verbose")))
-    given = {n for n in asked if context.get_parameter_source(n) != ParameterSource.DEFAULT}
+    given = {n for n in asked if options.is_given(context, n)}
     summary = _measure(with_board(context, asked)) if source is None else None
     loaded = load(summary.folder if summary else latest(_readable(source, given)))
     if print_whole_network(loaded, as_json):

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from edgebench.boards.storage import AS_IS
+from edgebench.cli.verbs import VERBS
 from edgebench.errors import UsageError
 from edgebench.text import printable
 from edgebench.units import format_size, parse_swap
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 _MOST_SWEEPS = 20
 
 
+_MEASURING = ("measure", "minimum", "batch", "advise", "layers")
+#: A project's default → the verbs that take it: those that measure one thing.
+_LIMITED = {
+    "memory": tuple(verb for verb in _MEASURING if verb != "minimum"),
+    "swap": _MEASURING,
+    "storage": _MEASURING,
+}
 _WORDS = {"memory": "memory {}", "cores": "cores {}", "storage": "storage {}", "swap": "swap {}"}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 results_option = click.option(
@@ -152,6 +160,34 @@ board_option = click.option(
 )
 
 
+def is_given(context: click.Context, name: str) -> bool:
+    """Whether it was typed, and is neither the verb's default nor the project's."""
+    unset = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+    return context.get_parameter_source(name) not in unset
+
+
+def apply_project_defaults(context: click.Context) -> None:
+    """Let the verb take what the current folder's project gives; limits are told on stderr.
+
+    Raises:
+        UsageError: its table can't be read.
+    """
+    from edgebench.defaults import project_defaults
+
+    verb = context.invoked_subcommand
+    if verb not in VERBS or not (found := project_defaults(Path())):
+        return
+    results = {"results": found["results"]} if "results" in found else {}
+    limits = {key: value for key, value in found.items() if verb in _LIMITED.get(key, ())}
+    if limits:
+        words = ", ".join(f"{key} {value}" for key, value in limits.items())
+        click.echo(
+            printable(f"pyproject.toml says, where nothing else is given: {words}"), err=True
+        )
+    many = {"memory": (limits["memory"],)} if verb == "layers" and "memory" in limits else {}
+    context.default_map = {verb: {**results, **limits, **many, "run": results}}
+
+
 def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     """The settings of a verb with the board's where nothing else was given; says it on stderr.
 
@@ -164,8 +200,7 @@ def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
         return given
     board = find_board(given["board"])
     own = _settings(board, given)
-    unset = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
-    kept = [name for name in own if context.get_parameter_source(name) not in unset]
+    kept = [name for name in own if is_given(context, name)]
     # Whoever asks for a batch's least memory gives no limit.
     kept += ["memory"] if given.get("size") is not None else []
     for line in _sentences(board, given, own, kept):
@@ -298,7 +333,7 @@ def refuse_given(context: click.Context, keys: Iterable[str], where: str, hint: 
     """
     flags = {param.name: param.opts[0] for param in context.command.params}
     for key in keys:
-        if context.get_parameter_source(key) != ParameterSource.DEFAULT:
+        if is_given(context, key):
             raise UsageError(f"{flags[key]} is for {where} only{hint}")
 
 

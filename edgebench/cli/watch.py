@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.cli.options import json_option, offer_sweeps
+from edgebench.cli.options import is_given, json_option, offer_sweeps
 from edgebench.cli.output import (
     make_console,
     print_answer,
@@ -51,7 +51,8 @@ def watch(results: Path | None, once: bool, replay: bool, seconds: str, as_json:
         flag = "--once" if once else "--json"
         raise UsageError(f"{flag} is not for --replay", remedy=f"leave out {flag} or --replay")
     if replay:
-        _play_back(results, seconds)
+        given = is_given(click.get_current_context(), "results")
+        _play_back(results if given else None, seconds)
         return
     from edgebench.results.live.sweep import SweepTail, newest_running
     from edgebench.results.results import latest

@@ -162,10 +162,15 @@ def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     return values
 
 
+def as_axis(value: object) -> tuple[Any, ...]:
+    """A list's values, or the one value."""
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
 #: One value, or a list of them that is an axis of the matrix.
 Axis = Annotated[
     tuple[T, ...],
-    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else (value,)),
+    BeforeValidator(as_axis),
     AfterValidator(distinct),
 ]
 

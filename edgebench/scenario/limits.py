@@ -171,7 +171,7 @@ def _swap_in_short(value: Any) -> Any:
     return {"kind": kind} if size is None else {"kind": kind, "size": size}
 
 
-def _storage_label(value: object) -> str:
+def storage_label(value: object) -> str:
     """The one spelling of a storage speed, of text or of a table."""
     with worded():
         speed = storage_of(value) if isinstance(value, Mapping) else parse_storage(str(value))
@@ -205,7 +205,7 @@ def _accelerator_limit(value: object) -> int | None:
 #: A board's name, or the path of its file.
 BoardName = Annotated[str, BeforeValidator(_board_name)]
 #: Storage as it is, or held to speeds; kept in its one spelling.
-StorageLabel = Annotated[str, BeforeValidator(_storage_label)]
+StorageLabel = Annotated[str, BeforeValidator(storage_label)]
 #: The most that torch's allocator may take of an accelerator's memory; None for ``max``.
 AcceleratorLimit = Annotated[int | None, BeforeValidator(_accelerator_limit)]
 MemoryAxis = Annotated[

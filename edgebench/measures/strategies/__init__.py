@@ -14,15 +14,22 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
+from edgebench import plugins
 from edgebench.measures.strategy import STRATEGIES, Strategy, StrategyOptions, TrialData
 
 
 @cache
 def all_strategies() -> dict[str, Strategy]:
-    """Every strategy by name, in the order of the names."""
+    """Every strategy by name, in the order of the names.
+
+    Raises:
+        MachineError: one of another package can't be imported.
+    """
     for module in iter_modules(__path__, f"{__name__}."):
         import_module(module.name)
-    return {one.name: one() for one in sorted(STRATEGIES, key=lambda one: one.name)}
+    others = [plugins.load(entry) for entry in plugins.added(plugins.STRATEGIES).values()]
+    every = {one.name: one for one in (*STRATEGIES, *others)}
+    return {name: every[name]() for name in sorted(every)}
 
 
 def in_every_trial() -> tuple[Strategy, ...]:

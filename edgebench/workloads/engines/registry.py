@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from edgebench.errors import MachineError, error_words
+from edgebench import plugins
 from edgebench.workloads import engines
 from edgebench.workloads.engines.engine import ENGINES, Engine
 
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 TORCH = "torch"
 
 
-#: The entry points of engines in packages of their own: name → ``module:class``.
-GROUP = "edgebench.engines"
-
-
 @cache
 def all_engines() -> dict[str, Engine]:
     """Every engine by name, whether or not its libraries are installed; torch's first.
@@ -34,11 +30,10 @@ def all_engines() -> dict[str, Engine]:
         MachineError: an engine of another package can't be imported.
     """
     # Lazy: the worker needs one engine's module, and no more in its base.
-    from importlib.metadata import entry_points
     from pkgutil import iter_modules
 
     names = {module.name for module in iter_modules(engines.__path__) if module.ispkg}
-    names |= entry_points(group=GROUP).names
+    names |= plugins.added(plugins.ENGINES).keys()
     found = {name: engine_of(name) for name in names}
     return dict(sorted(found.items(), key=lambda one: (one[0] != TORCH, one[0])))
 
@@ -58,23 +53,8 @@ def engine_of(name: str | None) -> Engine:
     except ModuleNotFoundError as error:
         if error.name != own:
             raise
-        _register_from_package(name)
+        ENGINES[name] = plugins.load(plugins.added(plugins.ENGINES)[name])()
     return ENGINES[name]
-
-
-def _register_from_package(name: str) -> None:
-    from importlib.metadata import entry_points
-
-    entry = entry_points(group=GROUP)[name]
-    try:
-        ENGINES[name] = entry.load()()
-    except Exception as error:
-        package = entry.dist.name if entry.dist else entry.module
-        raise MachineError(
-            f"the engine {name} can't be imported: {error_words(error)}",
-            where=entry.value,
-            remedy=f"repair its package, or remove it: python3 -m pip uninstall {package}",
-        ) from error
 
 
 def engines_for(network: str) -> tuple[str, ...]:

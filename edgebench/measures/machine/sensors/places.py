@@ -12,9 +12,10 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
+from edgebench import plugins
 from edgebench.measures.machine.sensors.sensor import (
     CLOCK,
     ENERGY,
@@ -337,16 +338,22 @@ _FINDERS: dict[str, tuple[Callable[[SystemFiles], Iterator[Sensor]], str]] = {
     ),
     "fan": (fan_sensors, f"/{HWMON} has no fan"),
 }
+_Finder = Callable[[SystemFiles], Iterator[Sensor]]
 _Made = TypeVar("_Made")
 
 
 def find_sensors(machine: SystemFiles | None = None) -> Sensors:
-    """The sensors of this machine that answer now, each read once."""
+    """The sensors of this machine that answer now, each read once.
+
+    Raises:
+        MachineError: what finds some of them is of another package and can't be imported.
+    """
     machine = machine or SystemFiles()
+    others = [plugins.load(entry) for entry in plugins.added(plugins.SENSORS).values()]
     absent: dict[str, str] = {}
     sensors: list[Sensor] = []
     for kind, (find, why_none) in _FINDERS.items():
-        listed = _in_time(partial(_listed, find, machine))
+        listed = _in_time(partial(_listed, (find, *others), machine, kind))
         if listed is None:
             absent[kind] = f"a driver did not answer within {_PATIENCE_S:g} s"
             continue
@@ -363,8 +370,9 @@ def find_sensors(machine: SystemFiles | None = None) -> Sensors:
     return Sensors(named, tuple(power_domains(named)), absent)
 
 
-def _listed(find: Callable[[SystemFiles], Iterator[Sensor]], machine: SystemFiles) -> list[Sensor]:
-    return list(islice(find(machine), 4 * MOST_OF_A_KIND))
+def _listed(finders: Iterable[_Finder], machine: SystemFiles, kind: str) -> list[Sensor]:
+    found = chain.from_iterable(find(machine) for find in finders)
+    return list(islice((one for one in found if one.quantity.name == kind), 4 * MOST_OF_A_KIND))
 
 
 def _in_time(work: Callable[[], _Made]) -> _Made | None:
