@@ -34,6 +34,7 @@ from edgebench.results.rounds import START, STEADY, TIMES, trial_times
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.workload_key import workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
+from edgebench.words.comparison import watched_differently_sentence
 
 #: Changes up to this share are ignored. Half of the least change that the default repeats must
 #: find: at the change itself every second one would fall short of it by chance.
@@ -79,12 +80,9 @@ def compare_sweeps(
 
 def _watched_differently(a: Sweep, b: Sweep) -> list[str]:
     ways = how_watched(a), how_watched(b)
-    if None in ways or ways[0] == ways[1]:
+    if ways[0] is None or ways[1] is None or ways[0] == ways[1]:
         return []
-    return [
-        f"trials under a limit were watched differently (a: {ways[0]}, b: {ways[1]}): reading "
-        "memory.stat while a trial runs can prevent kills, so viable limits may differ by it"
-    ]
+    return [watched_differently_sentence(ways[0], ways[1])]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,8 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.report.remedies import remedy_time
-from edgebench.run.advice_candidates import BY_HAND
 from edgebench.text import printable
-from edgebench.units import format_duration
+from edgebench.words.advice import left_out_sentences
 
 if TYPE_CHECKING:
     from edgebench.results.advice_file import TriedRemedy
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
 
 #: No name of a command is shown longer.
 _NAME = 40
-_STOPPED = (
-    "slower: stopped, as it took longer than the plain workload, or far longer than the fastest "
-    "remedy so far."
-)
-_LONG = "what seems best is measured in five pairs of trials in any case"
 _KERNEL = (
     "not tried, since they change the whole machine (as root, --kernel tries most and puts them "
     "back):"
@@ -65,7 +59,7 @@ def print_advice(found: Advice, *, verbose: bool) -> None:
         titles = ("remedy", "time", "90 % interval", "trials")
         rows = [[_row(one)[n] for n in kept] for one in found.tried]
         print_table([titles[n] for n in kept], rows, words=("remedy",))
-    print_lines(_left_out(found, verbose=verbose))
+    print_lines(left_out_sentences(found, verbose=verbose))
     _print_by_hand(found)
     click.echo(f"results: {shown_path(found.folder)}")
     print_next(f"edgebench show {typed_path(found.folder)}")
@@ -85,26 +79,9 @@ def _row(one: TriedRemedy) -> tuple[str, ...]:
     return one.name, remedy_time(one), between, str(one.trials)
 
 
-def _left_out(found: Advice, *, verbose: bool) -> Iterator[str]:
-    """What was stopped, or not tried: for lack of time, or since it does not fit."""
-    if any(one.end == "timeout" for one in found.tried):
-        yield _STOPPED
-    if found.out_of_time:
-        each = f", as a trial takes {format_duration(found.trial_s)}" if found.trial_s else ""
-        names = ", ".join(found.out_of_time)
-        yield f"not tried for lack of time{each}: {names}. A longer --budget tries more."
-    if found.best and found.budget_s is not None and found.total_s > found.budget_s:
-        yield f"It took longer than its budget of {format_duration(found.budget_s)}: {_LONG}."
-    if not found.pressed:
-        return
-    for one in found.untried if verbose else ():
-        if one.reason != BY_HAND:
-            yield f"not tried: {one.name}: {one.reason}"
-
-
 def _print_by_hand(found: Advice) -> None:
     """Settings of the whole machine, each with its command, which is not wrapped."""
-    by_hand = [one for one in found.untried if one.reason == BY_HAND] if found.pressed else []
+    by_hand = [one for one in found.untried if one.by_hand] if found.pressed else []
     if by_hand:
         click.echo(_KERNEL)
     for one in by_hand:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,12 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import UsageError
-from edgebench.kills import OBSERVER_EFFECT
 from edgebench.units import format_size, parse_swap
+from edgebench.words.searches import (
+    largest_batch_rows,
+    largest_batch_sentence,
+    least_memory_sentence,
+)
 from edgebench.workloads.training.names import PYTORCH
 
 if TYPE_CHECKING:
@@ -92,11 +95,11 @@ def batch(context: click.Context, /, most: int, as_json: bool, **given: Any) -> 
         print_json({"asked": asdict(training), **asdict(found)})
         return
     if isinstance(found, LeastMemory):
-        print_answer([_least_answer(found, training, size or 1)])
+        print_answer([least_memory_sentence(found.found, training.network, size or 1)])
         print_fields([("demand", format_size(found.demand_bytes)), *_about(found, training)])
     else:
-        print_answer([_fit_answer(found, training, str(memory))])
-        print_fields([*_fit_rows(found), *_about(found, training)])
+        print_answer([largest_batch_sentence(found.found, training.network, str(memory))])
+        print_fields([*largest_batch_rows(found.found), *_about(found, training)])
     print_next(f"edgebench plot {typed_path(found.folder)}")
 
 
@@ -109,35 +112,3 @@ def _about(found: BatchFit | LeastMemory, training: BatchRequest) -> list[tuple[
         ("trials", str(found.trials)),
         ("results", shown_path(found.folder)),
     ]
-
-
-def _fit_answer(fit: BatchFit, training: BatchRequest, memory: str) -> str:
-    fits, too_large = fit.found.fits, fit.found.too_large
-    if fits is None:
-        return (
-            f"{training.network} trains with no batch at {memory}: even the smallest is too large."
-        )
-    words = f"{training.network} trains with a batch of up to {fits.batch} at {memory}"
-    if too_large is None:
-        return f"{words}; no larger one was tried: give a larger --most."
-    return f"{words}; a batch of {too_large.batch} is too large."
-
-
-def _fit_rows(fit: BatchFit) -> Iterator[tuple[str, str]]:
-    fits, too_large = fit.found.fits, fit.found.too_large
-    if fits is not None:
-        peak = f"peak {format_size(fits.peak_bytes)}, " if fits.peak_bytes else ""
-        yield "largest batch", f"{fits.batch} ({peak}{fits.trials} trials finished)"
-    if too_large is not None:
-        times = f"{too_large.trials} trials" if too_large.trials > 1 else "once"
-        # The reason of a plain kill adds nothing to its outcome.
-        reason = too_large.reason or ""
-        why = reason if OBSERVER_EFFECT in reason else too_large.outcome
-        yield "too large", f"{too_large.batch} ({why}, {times})"
-
-
-def _least_answer(least: LeastMemory, training: BatchRequest, size: int) -> str:
-    from edgebench.cli.minimum_output import found_words, outcome_words
-
-    found = found_words(least.found, outcome_words)
-    return f"{training.network} needs at least this to train with a batch of {size}: {found}."

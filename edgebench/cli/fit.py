@@ -101,13 +101,13 @@ def _print_fits(fits: Sequence[CurveFits], verbose: bool) -> None:
 def _model_sentence(fits: Sequence[CurveFits]) -> list[str]:
     """The model that predicts best in all curves together, and how far off it is."""
     from edgebench.slowdown.models.fitting import shared_errors
+    from edgebench.words.model import best_model_sentence
 
     found = shared_errors(fits)
     best = _nearest_name(fits, found)
     if best is None:
         return []
-    said = f"At limits left out of the fit the model {best} predicts best"
-    return [f"{said}: off by {_factor(found[best])} on average."]
+    return [best_model_sentence(best, found[best].log_ratio)]
 
 
 def _nearest_name(fits: Sequence[CurveFits], found: Mapping[str, Errors]) -> str | None:

@@ -38,10 +38,11 @@ from edgebench.units import (
 from edgebench.words.boards import trial_board_sentence
 from edgebench.words.doubts import doubt_sentences
 from edgebench.words.ends import cause_of_signal, remedy_for_end
-from edgebench.words.need import can_be_evicted, need_words, warm_files_words
+from edgebench.words.measure import measure_sentence, not_held_sentences
+from edgebench.words.need import can_be_evicted, warm_files_words
 from edgebench.words.outcomes import reason_words
-from edgebench.words.swap_ram import more_than_words, swap_ram_words, with_swap_words
-from edgebench.words.unmeasured import growth_words, unmeasured_parts
+from edgebench.words.swap_ram import swap_ram_words
+from edgebench.words.unmeasured import unmeasured_parts
 
 if TYPE_CHECKING:
     from edgebench.records import LimitSetting, TrialRecord
@@ -123,11 +124,11 @@ def measure(
     cause = cause_of_signal(record.signal) if failed else None
     parts = [*([cause] if cause else []), *unmeasured_parts(unmeasured([record]))]
     sized = trial_board_sentence(record)
-    print_answer([_answer(record), *map(as_sentence, parts), *([sized] if sized else [])])
+    print_answer([measure_sentence(record), *map(as_sentence, parts), *([sized] if sized else [])])
     print_fields([*_rows(record), *(_more_rows(record) if verbose else ())])
     warm = warm_files_words(record)
     doubts = doubt_sentences(trial_doubts(record))
-    print_warnings((*doubts, *_not_held(record), *([warm] if warm else [])))
+    print_warnings((*doubts, *not_held_sentences(record), *([warm] if warm else [])))
     if failed and (remedy := remedy_for_end(record.signal, record.reason or "")):
         click.echo(f"remedy: {remedy}", err=True)
     if warm and record.files and can_be_evicted(record.files):
@@ -180,47 +181,6 @@ def _limits(
     )
 
 
-def _answer(record: TrialRecord) -> str:
-    """How it ended, how long it took and what it needs."""
-    took = format_duration(record.wall_s or 0.0)
-    limit = format_size(record.limit_bytes)
-    if record.outcome == "oom-killed" and record.limit_bytes is None:
-        return f"Killed for memory after {took}, without a limit."
-    if record.outcome == "oom-killed":
-        return f"Killed for memory after {took}: it needs more than {more_than_words(record)}."
-    ends = {"ok": f"It took {took}", "timeout": f"Stopped at its time limit, after {took}"}
-    if record.outcome == "ok" and is_stopped(record):
-        ends["ok"] = f"Stopped after {took}"
-    how = ends.get(record.outcome, f"It {_failed(record)} after {took}")
-    found, need = unmeasured([record]), need_of(record)
-    if found.growth and found.is_stopped:
-        held = format_size(need.total_bytes if need else record.peak_bytes or 0)
-        return f"{how}; it held {held} of memory and is {growth_words(found)}."
-    if need is not None:
-        of_memory = "" if need.files_bytes else " of memory"
-        verb = "used" if found.hides_need else "needed"
-        itself = " itself" if found.hides_need or found.processes else ""
-        return f"{how} and {verb} {need_words(need)}{of_memory}{itself}."
-    if record.peak_bytes is None:
-        return f"{how}; its need of memory is unknown."
-    peak = format_size(record.peak_bytes)
-    if record.limit_bytes is None:
-        return f"{how} and used {peak} of memory."
-    if record.saturated:
-        words = f"{how} with {limit} of memory{with_swap_words(record)}"
-        return f"{words}; it used all, and may need more."
-    return f"{how} and used {peak} of the {limit} that it was allowed."
-
-
-def _failed(record: TrialRecord) -> str:
-    """A program that a signal ended, or GNU time before it, has no exit code."""
-    if record.exit_code is not None and not record.signal:
-        return f"failed with exit code {record.exit_code}"
-    if not record.signal:
-        return "failed"
-    return f"was {record.reason}"
-
-
 def _with_files(record: TrialRecord) -> str:
     """Why the peak is more than the need, where it is."""
     need, peak = need_of(record), record.peak_bytes
@@ -260,12 +220,6 @@ def _more_rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
         slows_down = record.watched and record.watched.quiet_interval_s
         when = " while memory changed" if slows_down else ""
         yield "sampled", f"{sampler.samples} times, every {each}{when}, largest gap {gap}"
-
-
-def _not_held(record: TrialRecord) -> list[str]:
-    """What the declared storage speed does not hold."""
-    reasons = record.storage.not_held if record.storage else {}
-    return [f"the storage speed does not hold {what}: {why}" for what, why in reasons.items()]
 
 
 def _storage(record: TrialRecord) -> str | None:

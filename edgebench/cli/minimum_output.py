@@ -6,7 +6,7 @@ import math
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +15,19 @@ import click
 from edgebench.boards.board import find_board
 from edgebench.cli.output import print_json, print_next, shown_path, typed_path
 from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
-from edgebench.kills import OBSERVER_EFFECT
 from edgebench.text import printable, shortened
 from edgebench.units import MIB, format_duration, format_size, parse_swap
 from edgebench.words.boards import minimum_board_sentence
 from edgebench.words.kills import hour_words, rate_words
 from edgebench.words.minimum import reserve_lines, swap_ram_sentence
+from edgebench.words.searches import bracket_words, limit_end_words, limit_slowdown_words
 from edgebench.words.unmeasured import remove_command
 
 if TYPE_CHECKING:
     from edgebench.results.kill_rate import KillRate
     from edgebench.run.minimum_answer import Minimum
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
-    from edgebench.run.search import LimitBracket, TriedLimit
+    from edgebench.run.search import TriedLimit
 
 
 def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> None:
@@ -160,16 +160,16 @@ def _print_details(found: Minimum) -> None:
     locked_bytes = found.unmeasured.locked_bytes
 
     def ended(one: TriedLimit) -> str:
-        return outcome_words(one, locked_bytes)
+        return limit_end_words(one, locked_bytes)
 
-    click.echo(f"{'least viable limit':<34}{found_words(found.viable, ended)}")
+    click.echo(f"{'least viable limit':<34}{bracket_words(found.viable, ended)}")
     for end in (found.viable.good, found.viable.bad):
         if end and (rate := end.kill_rate) and (end.trials > 1):
             words = f"at {format_size(end.limit_bytes)}: {rate_words(rate)}; {hour_words(rate)}"
             click.echo(click.wrap_text(words, _width(), "  ", "    "))
     if found.fast:
         name = f"least limit within x{found.slowdown:.3g}"
-        click.echo(f"{name:<34}{found_words(found.fast, _slowdown_words)}")
+        click.echo(f"{name:<34}{bracket_words(found.fast, limit_slowdown_words)}")
     words = f"demand {format_size(found.demand_bytes)}"
     if found.unlimited_s is not None:
         words += f"; unlimited {format_duration(found.unlimited_s)}"
@@ -189,37 +189,6 @@ def _print_reserve(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> N
         click.echo(f"with {format_size(reserve.size_bytes)}: {sure}")
     for line in reserve_lines(reserve, parse_swap(wanted.swap)[1]).values():
         click.echo(f"  {line}")
-
-
-def found_words(found: LimitBracket, how: Callable[[TriedLimit], str]) -> str:
-    """A limit that is enough and one that is not, in words; ``how`` words a limit's trials."""
-    good, bad = found.good, found.bad
-    if good is None:
-        return f"none up to {_tried(bad, how)}" if bad else "unknown"
-    below = f"; not at {_tried(bad, how)}" if bad else "; no smaller limit was tried"
-    return _tried(good, how) + below
-
-
-def _tried(one: TriedLimit, how: Callable[[TriedLimit], str]) -> str:
-    times = "once" if one.trials == 1 else f"{one.trials} trials"
-    return f"{format_size(one.limit_bytes)} ({how(one)}, {times})"
-
-
-def outcome_words(one: TriedLimit, locked_bytes: int = 0) -> str:
-    """How the trials at that limit ended; ``locked_bytes``: what the program locks in memory."""
-    if one.outcome == "ok":
-        return "finished"
-    if one.swap_free_bytes is None:
-        return one.outcome
-    free = format_size(one.swap_free_bytes)
-    why = f"see {OBSERVER_EFFECT}"
-    if locked_bytes:
-        why = f"{format_size(locked_bytes)} are locked in memory"
-    return f"{one.outcome} while {free} of swap were free: {why}"
-
-
-def _slowdown_words(one: TriedLimit) -> str:
-    return f"x{one.slowdown:.2f}" if one.slowdown is not None else outcome_words(one)
 
 
 def _rate_as_json(rate: KillRate | None) -> dict[str, Any] | None:

@@ -62,15 +62,13 @@ def layer_sentences(
 
 def _cause_sentences(workload: WorkloadFacts, table: LayerCostTable | None) -> list[str]:
     """Which layers take the added time at the tightest limit; else why that isn't known."""
-    from edgebench.words.layers import cause_sentence, warning_sentences
+    from edgebench.words.layers import cause_sentence, no_cause_sentence, warning_sentences
 
-    if table is None:
-        return ["No layer was timed both unlimited and at a limit."]
-    if table.tightest() is None:
-        return ["No trial finished under a limit, so no layer can be compared."]
-    cost = table.slowed(workload)
-    cause = "No limit surely slows it, so no layer is to blame."
+    cost = table.slowed(workload) if table and table.tightest() else None
+    if table is None or table.tightest() is None:
+        return [no_cause_sentence(table)]
     # The doubts of all trials are among the report's warnings.
     quiet = replace(table, doubts=[], collections_s=[])
     warnings = [as_sentence(words) for words in warning_sentences(quiet)]
-    return [cause_sentence(table, cost, alone=True) if cost else cause, *warnings]
+    cause = cause_sentence(table, cost, alone=True) if cost else no_cause_sentence(table)
+    return [cause, *warnings]

@@ -12,15 +12,12 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from edgebench.units import times_as_long
-
 #: A slowdown up to this is reported as "no more than 10 %".
 SLIGHT = 1.1
 #: Two repeats may lie close to each other by chance, so their interval is widened by this factor:
 #: without it, one in five equal pairs would differ instead of one in ten, as with three repeats.
 _OF_TWO = 3.0
 _NORMAL_95 = 1.96
-MORE_REPEATS = "repeat more often"
 
 
 @dataclass(frozen=True)
@@ -76,16 +73,6 @@ class Ratio:
     def is_within(self, bound: float) -> bool:
         """Whether no part of the interval lies above the bound."""
         return self.high is not None and self.high <= bound
-
-    @property
-    def why_unsure(self) -> str:
-        """Why nothing can be claimed, and what to do: the end of such a sentence."""
-        if self.low is None or self.high is None or self.off is None:
-            return f"one trial doesn't tell how far repeats differ; {MORE_REPEATS}"
-        return (
-            f"repeats differ by {self.off:.0%}, so {self.low:.3g} to {times_as_long(self.high)} is "
-            f"possible; {MORE_REPEATS}"
-        )
 
 
 def spread_of(values: Iterable[float | None]) -> Spread | None:

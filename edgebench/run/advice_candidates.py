@@ -16,7 +16,7 @@ from edgebench.scenario.points import Point
 PLAIN = "plain"
 _LOSSY = "it changes results: --lossy tries it"
 #: Why a setting of the kernel is not tried.
-BY_HAND = "it changes the whole machine"
+_BY_HAND = "it changes the whole machine"
 #: Remedies at once, and how they are set.
 _Set = tuple[tuple[Remedy, ...], RemedySetting]
 
@@ -59,12 +59,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class UntriedRemedy:
-    """A remedy that is not tried, and why; ``command``: what a person may type instead."""
+    """A remedy that is not tried, and why.
+
+    ``by_hand``: it changes the whole machine, so a person types ``command`` instead.
+    """
 
     name: str
     title: str
     reason: str
     command: str = ""
+    by_hand: bool = False
 
 
 def remedy_target(plain: Point) -> RemedyTarget:
@@ -90,7 +94,11 @@ def candidates_of(
         setting = remedy.setting(target) if remedy.unfit(target) is None else RemedySetting()
         if reason := _reason(remedy, target, setting, lossy=lossy, kernel=kernel):
             command = remedy.by_hand or "; ".join(kernel_commands(setting))
-            untried.append(UntriedRemedy(remedy.name, remedy.title, reason, command))
+            untried.append(
+                UntriedRemedy(
+                    remedy.name, remedy.title, reason, command, by_hand=reason == _BY_HAND
+                )
+            )
         else:
             fit.append((remedy, setting))
     named: list[_Set] = [((), RemedySetting())]
@@ -108,7 +116,7 @@ def _reason(
         return reason
     may_set = kernel and all(os.access(file, os.W_OK) for file in setting.kernel)
     if remedy.by_hand or (setting.kernel and not may_set):
-        return BY_HAND
+        return _BY_HAND
     return _LOSSY if remedy.lossy and not lossy else None
 
 

@@ -405,19 +405,24 @@ def _tried_limit(
     """What the trials at one limit came to; ``base`` is the unlimited pace."""
     lost = next((record.outcome for record in own if record.outcome != "ok"), None)
     seconds = None if lost else median_pace(own, pace)
-    free = [r.kill.swap_free_bytes for r in own if r.killed_with_swap_free and r.kill]
     rounds = [s for one in own if (s := phase_seconds(one, "round")) is not None]
     return TriedLimit(
         limit_bytes,
         lost or "ok",
         seconds / base if seconds is not None and base else None,
         len(own),
-        min((size for size in free if size is not None), default=None),
+        _least_swap_free(own),
         killed=sum(record.outcome == "oom-killed" for record in own),
         rounds=int(own[0].settings.get("rounds") or 1),
         round_s=statistics.median(rounds) if rounds else None,
         stopped_s=max((r.wall_s or 0.0 for r in own if r.outcome == "timeout"), default=None),
     )
+
+
+def _least_swap_free(own: Sequence[TrialRecord]) -> int | None:
+    """The least swap that was free at kills which a lack of it can't explain."""
+    free = [r.kill.swap_free_bytes for r in own if r.killed_with_swap_free and r.kill]
+    return min((size for size in free if size is not None), default=None)
 
 
 def _next_limit(
@@ -477,13 +482,17 @@ _SEEN, _FIRST_BATCH = 2, 8
 
 @dataclass(frozen=True)
 class TriedBatch:
-    """One batch that was tried; ``outcome`` is another than ``ok`` if any of its trials' was."""
+    """One batch that was tried; ``outcome`` is another than ``ok`` if any of its trials' was.
+
+    ``swap_free_bytes``: as of :class:`TriedLimit`.
+    """
 
     batch: int
     outcome: str
     reason: str | None
     trials: int
     peak_bytes: int | None
+    swap_free_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -540,4 +549,5 @@ def _tried_batch(batch: int, own: Sequence[TrialRecord]) -> TriedBatch:
     lost = next((record for record in own if record.outcome != "ok"), None)
     peaks = [record.peak_bytes for record in own if record.peak_bytes is not None]
     outcome, reason = (lost.outcome, lost.reason) if lost else ("ok", None)
-    return TriedBatch(batch, outcome, reason, len(own), max(peaks, default=None))
+    peak = max(peaks, default=None)
+    return TriedBatch(batch, outcome, reason, len(own), peak, _least_swap_free(own))

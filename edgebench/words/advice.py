@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from edgebench.results.spread import SLIGHT
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 
 #: A factor below this is told in percent.
 _TWICE = 1.995
+_STOPPED = (
+    "slower: stopped, as it took longer than the plain workload, or far longer than the fastest "
+    "remedy so far."
+)
+_LONG = "what seems best is measured in five pairs of trials in any case"
 _UNITS = {"training": " a step", "inference": " a round"}
 
 
@@ -99,3 +105,20 @@ def _elsewhere(best: BestRemedy) -> str:
     if ratio > SLIGHT:
         return f"; without a limit it takes {ratio:.2g} times as long"
     return "; without a limit it takes no more than 10 % longer"
+
+
+def left_out_sentences(found: Advice, *, verbose: bool) -> Iterator[str]:
+    """What was stopped, or not tried: for lack of time, or since it does not fit."""
+    if any(one.end == "timeout" for one in found.tried):
+        yield _STOPPED
+    if found.out_of_time:
+        each = f", as a trial takes {format_duration(found.trial_s)}" if found.trial_s else ""
+        names = ", ".join(found.out_of_time)
+        yield f"not tried for lack of time{each}: {names}. A longer --budget tries more."
+    if found.best and found.budget_s is not None and found.total_s > found.budget_s:
+        yield f"It took longer than its budget of {format_duration(found.budget_s)}: {_LONG}."
+    if not found.pressed:
+        return
+    for one in found.untried if verbose else ():
+        if not one.by_hand:
+            yield f"not tried: {one.name}: {one.reason}"

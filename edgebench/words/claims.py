@@ -14,6 +14,7 @@ from edgebench.words.outcomes import doing_words
 
 #: How a claim says that no repeats stand behind it.
 IN_ONE_TRIAL = " in one trial"
+_MORE_REPEATS = "repeat more often"
 #: The same where there are repeats below the limit, but none without one.
 _UNLIMITED_ONCE = ", compared with one unlimited trial"
 
@@ -43,8 +44,18 @@ def factor_words(ratio: Ratio, surely: str = "") -> str:
     if ratio.is_within(SLIGHT):
         return f"{factor}, at most 10 % slower"
     if ratio.is_surely_more:
-        return f"{factor}; {ratio.why_unsure}"
-    return f"{factor}, but can't tell whether that is slower: {ratio.why_unsure}"
+        return f"{factor}; {why_unsure(ratio)}"
+    return f"{factor}, but can't tell whether that is slower: {why_unsure(ratio)}"
+
+
+def why_unsure(ratio: Ratio) -> str:
+    """Why nothing can be claimed, and what to do: the end of such a sentence."""
+    if ratio.low is None or ratio.high is None or ratio.off is None:
+        return f"one trial doesn't tell how far repeats differ; {_MORE_REPEATS}"
+    return (
+        f"repeats differ by {ratio.off:.0%}, so {ratio.low:.3g} to {times_as_long(ratio.high)} is "
+        f"possible; {_MORE_REPEATS}"
+    )
 
 
 def before_end(workload: WorkloadFacts, point: PointFacts) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from edgebench.results.kill_rate import Watched
 from edgebench.results.workload_key import brief_names
 from edgebench.units import format_duration
 
@@ -120,6 +121,14 @@ def _needed(of: str, least: float, repeats_for: Callable[[float], int | None]) -
         if least > 1 + wanted:
             repeats = repeats_for(1 + wanted)
             yield f"to show a change{of} of {wanted:.0%}, about {repeats} repeats are needed"
+
+
+def watched_differently_sentence(a: Watched, b: Watched) -> str:
+    """That two sweeps were watched differently, which changes kills."""
+    return (
+        f"trials under a limit were watched differently (a: {a}, b: {b}): reading memory.stat "
+        "while a trial runs can prevent kills, so least viable limits may differ by it"
+    )
 
 
 def device_sentences(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from edgebench.results.spread import SLIGHT
 from edgebench.text import as_sentence, joined_words
 from edgebench.units import MIB, format_duration, format_limit, format_size, times_as_long
+from edgebench.words.claims import why_unsure
 from edgebench.words.doubts import collection_note, doubt_sentences
 
 if TYPE_CHECKING:
@@ -30,6 +31,15 @@ _NEARLY_ALL = 0.9
 #: A limit to try is so much above one that killed.
 _MORE = 1.1
 _PHASES = {"load": "loading", "execute": "executing"}
+
+
+def no_cause_sentence(table: LayerCostTable | None) -> str:
+    """Why no layer is named as the cause of a slowdown."""
+    if table is None:
+        return "No layer was timed both unlimited and at a limit."
+    if table.tightest() is None:
+        return "No trial finished under a limit, so no layer can be compared."
+    return "No limit surely slows it, so no layer is to blame."
 
 
 def layer_cost_sentences(table: LayerCostTable) -> list[str]:
@@ -222,7 +232,7 @@ def _no_verdict(cost: PassCost) -> str:
         return f"{words}, but its layers' times do not add up to more than unlimited"
     if ratio.is_within(SLIGHT):
         return f"{words}, at most 10 % slower"
-    return f"{words}, but can't tell whether that is slower: {ratio.why_unsure}"
+    return f"{words}, but can't tell whether that is slower: {why_unsure(ratio)}"
 
 
 def _phase(costs: Sequence[LayerExtraTime]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +42,14 @@ def model_sentences(fits: CurveFits) -> list[str]:
     known = [(f, at) for f, at in _slowdown_limits(fits, best) if f > 1 + best.errors.mape]
     found = [f"{factor:g} at about {format_size(at)}" for factor, at in known]
     return [*said, f"Its slowdown passes {joined_words(found)}."] if found else said
+
+
+def best_model_sentence(name: str, log_ratio: float) -> str:
+    """Which model predicts best in all curves together; ``log_ratio``: its mean error."""
+    factor = f"{math.exp(log_ratio):.2f}×"
+    return (
+        f"At limits left out of the fit the model {name} predicts best: off by {factor} on average."
+    )
 
 
 def _slowdown_limits(fits: CurveFits, found: ModelFit) -> list[tuple[float, float]]:

@@ -11,6 +11,7 @@ from edgebench.results.facts import MemoryStep, WorkloadFacts, more_bytes
 from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import SLIGHT
 from edgebench.units import format_duration, format_size
+from edgebench.words.claims import why_unsure
 from edgebench.words.labels import limit_label, pass_words, throughput_of
 
 
@@ -76,7 +77,7 @@ def _no_step(tight: PointFacts, wide: PointFacts) -> str:
         return f"{step[0].upper()}{step[1:]} saves no time: it is slower there."
     if ratio.is_within(SLIGHT):
         return f"{step[0].upper()}{step[1:]} saves no more than 10 % of the time."
-    return f"Can't tell whether {step} saves time: {ratio.why_unsure}."
+    return f"Can't tell whether {step} saves time: {why_unsure(ratio)}."
 
 
 def _enough_throughput(workload: WorkloadFacts, timed: Sequence[PointFacts]) -> list[str]:
@@ -111,4 +112,4 @@ def _enough(workload: WorkloadFacts, timed: Sequence[PointFacts]) -> list[str]:
         ]
     if widest.is_less:
         return [f"Without a limit it takes no less time than at {where}."]
-    return [f"Can't tell whether more than {where} saves time: {widest.why_unsure}."]
+    return [f"Can't tell whether more than {where} saves time: {why_unsure(widest)}."]

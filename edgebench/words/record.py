@@ -9,36 +9,36 @@ from html import escape
 from edgebench.measures.machine.noise import trial_doubts
 from edgebench.need import need_of
 from edgebench.records import TrialRecord
+from edgebench.results.unmeasured import unmeasured
 from edgebench.text import printable, shortened
 from edgebench.units import format_duration, format_energy, format_size
 from edgebench.words.doubts import doubt_sentences
-from edgebench.words.need import need_words
-from edgebench.words.outcomes import reason_words
+from edgebench.words.outcomes import outcome_words, reason_words
+from edgebench.words.unmeasured import program_need_words
 
 
 def record_sentence(record: TrialRecord) -> str:
-    """``python3 train.py needs 412.0 MiB`` or ``… was killed by the kernel at 300.0 MiB``."""
-    return f"{_name(record)} {_end(record)}"
+    """``train.py needs 412.0 MiB; took 2.5 s`` or ``… was killed by the kernel at 300.0 MiB``."""
+    return _sentence(_name(record), record)
 
 
-def _end(record: TrialRecord) -> str:
-    """What became of it."""
+def _sentence(name: str, record: TrialRecord) -> str:
     limit = record.limit_bytes
     at = "without a limit" if limit is None else f"at {format_size(limit)}"
     if record.outcome == "oom-killed":
         by = "for memory" if record.swap_ram and record.swap_ram.ran_out else "by the kernel"
-        return f"was killed {by} {at}"
+        return f"{name} was killed {by} {at}"
     if record.outcome != "ok":
-        return f"ended as {record.outcome} {at}: {record.reason}"
+        return f"{name} {outcome_words(record.outcome).now} {at}: {record.reason}"
     took = format_duration(record.wall_s or 0.0)
     if (need := need_of(record)) is not None:
-        return f"needs {need_words(need)} and took {took}"
-    return f"finished {at} in {took}"
+        return f"{program_need_words(name, need, unmeasured([record]))}; took {took}"
+    return f"{name} finished {at} in {took}"
 
 
 def record_line(record: TrialRecord) -> str:
     """Its number and the sentence, in which a command is cut: ``<TrialRecord 0001: …>``."""
-    return f"<TrialRecord {record.trial}: {shortened(_name(record))} {_end(record)}>"
+    return f"<TrialRecord {record.trial}: {_sentence(shortened(_name(record)), record)}>"
 
 
 def record_html(record: TrialRecord) -> str:

@@ -14,7 +14,7 @@ from edgebench.results.point_facts import PointFacts
 from edgebench.results.rounds import IMPORT, START
 from edgebench.results.spread import SLIGHT, Ratio
 from edgebench.units import format_duration, format_energy, format_times, times_as_long
-from edgebench.words.claims import factor_words, one_trial_words
+from edgebench.words.claims import factor_words, one_trial_words, why_unsure
 from edgebench.words.labels import limit_label, pass_words, spread_words, throughput_of
 
 _PHASES = {
@@ -118,7 +118,7 @@ def _down_to(workload: WorkloadFacts, timed: Sequence[PointFacts]) -> list[str]:
     return [
         *said,
         f"At {where} ({times_as_long(ratio.median)}) can't tell whether it is slower by more than "
-        f"10 %: {ratio.why_unsure}.",
+        f"10 %: {why_unsure(ratio)}.",
     ]
 
 

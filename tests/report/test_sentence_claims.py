@@ -36,7 +36,6 @@ from scipy import stats
 from edgebench.analysis.compare import compare_sweeps
 from edgebench.analysis.layer_costs.passes import pass_cost
 from edgebench.analysis.layer_costs.table import LayerCostTable, PassTimes
-from edgebench.cli.minimum_output import found_words, outcome_words
 from edgebench.measures.machine.noise import spread_doubts
 from edgebench.report.tables import summary_table
 from edgebench.results.facts import sweep_facts
@@ -47,6 +46,7 @@ from edgebench.words.doubts import doubt_sentence
 from edgebench.words.fits import viability_sentences
 from edgebench.words.layers import cause_sentence
 from edgebench.words.more_memory import more_memory_sentences
+from edgebench.words.searches import bracket_words, limit_end_words
 from edgebench.words.slowdown import slowdown_sentences
 
 SAME = re.compile(
@@ -275,7 +275,7 @@ def test_the_least_limit_was_not_killed_above():
 
 def check_least_limit(tried: Sequence[TriedLimit]) -> None:
     """The limit that is named against all that were tried."""
-    said = found_words(viable_bracket(tried), outcome_words)
+    said = bracket_words(viable_bracket(tried), limit_end_words)
     finished = [one for one in tried if one.outcome == "ok"]
     if "finished" not in said:
         widest = max(tried, key=lambda one: one.limit_bytes)

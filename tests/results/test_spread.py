@@ -7,6 +7,7 @@ import random
 import pytest
 
 from edgebench.results.spread import Spread, median_interval_of, ratio_of, spread_of
+from edgebench.words.claims import why_unsure
 
 
 def differing(repeats: int) -> float:
@@ -35,4 +36,4 @@ def test_one_repeat_has_no_interval():
     assert two
     assert median_interval_of(one) is None
     assert not ratio_of(two, one).is_more
-    assert "one trial doesn't tell" in ratio_of(two, one).why_unsure
+    assert "one trial doesn't tell" in why_unsure(ratio_of(two, one))

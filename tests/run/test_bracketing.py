@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from edgebench.cli.minimum_output import found_words, outcome_words
 from edgebench.errors import UsageError
 from edgebench.records import KillReport
 from edgebench.run.minimum import find_minimum
@@ -26,6 +25,7 @@ from edgebench.run.search import (
     viable_bracket,
 )
 from edgebench.scenario.points import Point, points
+from edgebench.words.searches import bracket_words, limit_end_words
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
 
@@ -169,4 +169,6 @@ def test_a_kill_with_swap_free_is_not_enough_and_says_why():
             world.records[name] = replace(record, killed_with_swap_free=True, kill=free)
     found = viable_bracket(planner.tried(world.planned, world.records))
     assert found.bad is not None
-    assert "oom-killed while 3.00 GiB of swap were free" in found_words(found, outcome_words)
+    assert "killed for memory while 3.00 GiB of swap were free" in bracket_words(
+        found, limit_end_words
+    )

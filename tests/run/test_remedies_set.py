@@ -14,7 +14,7 @@ from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import SCHEMA, TrialRecord
 from edgebench.remedies import all_remedies
 from edgebench.results.results import load
-from edgebench.run.advice_candidates import BY_HAND, candidates_of, remedy_target
+from edgebench.run.advice_candidates import candidates_of, remedy_target
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.planner import grid_planner
 from edgebench.scenario.points import points
@@ -106,7 +106,7 @@ def test_without_being_asked_for_the_kernel_is_left_alone():
     candidates, untried = candidates_of(free, held, lossy=False)
     assert not any(one.setting.kernel for one in candidates)
     told = {one.name: one for one in untried}
-    assert told["page-cluster"].reason == BY_HAND
+    assert told["page-cluster"].by_hand
     assert told["page-cluster"].command == "echo 0 | sudo tee /proc/sys/vm/page-cluster"
     assert told["swap-order"].reason == "edgebench's own swap is one area"
     for name in ("page-generations", "huge-pages-on-request"):

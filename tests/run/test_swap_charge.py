@@ -10,11 +10,11 @@ import pytest
 
 from edgebench.cgroups.swap import SwapState
 from edgebench.cgroups.swap_ram import Compressed, SwapRam, swap_ram
-from edgebench.cli.measure import _answer as measured_answer
 from edgebench.errors import CgroupError, MachineError
 from edgebench.records import Doubt, LimitSetting, TrialRecord
 from edgebench.run.command import measure_command
 from edgebench.run.swap_charge import FAST_DISK, SwapCharge
+from edgebench.words.measure import measure_sentence
 
 MIB = 1 << 20
 LIMIT = 228 * MIB
@@ -262,5 +262,5 @@ def test_zram_takes_of_the_limit(tmp_path: Path, share: int, outcome: str) -> No
     assert made.swap_ram.limit_least_bytes < 47 * MIB
     assert made.swap_ram.peak_bytes > 2 * MIB
     assert made.limit_bytes == 48 * MIB
-    said = measured_answer(made)
+    said = measure_sentence(made)
     assert ("of which zram took" if outcome != "ok" else "of the memory in zram") in said

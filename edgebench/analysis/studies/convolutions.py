@@ -16,6 +16,7 @@ from edgebench.analysis.studies.bend import LEVEL, Bend, find_bend
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
 from edgebench.units import MIB
+from edgebench.words.studies import bends_sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,8 +227,7 @@ def _bends_table(bends: list[CostBend]) -> StudyTable:
         Column("doubt", "doubt", "{:.3f}"),
     )
     says = ("no place: a straight line with the same noise looks as bent more than once in 20",)
-    found = f"{sum(cost.bend.found for cost in bends)} of {len(bends)} cases"
-    answer = f"In {found} the time per image bends at some size; elsewhere a line fits."
+    answer = bends_sentence(sum(cost.bend.found for cost in bends), len(bends))
     return StudyTable("bends", "Bends of the time per image", columns, rows, says, answer)
 
 

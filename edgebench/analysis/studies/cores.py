@@ -13,7 +13,7 @@ from edgebench.errors import ResultsError
 from edgebench.measures.strategies.cores import ALL_NS, CORE_NS, LOOKED_NS, WALL_NS, Cores
 from edgebench.measures.strategy import SEPARATOR
 from edgebench.results.sweep_reader import settings_columns
-from edgebench.text import joined_words
+from edgebench.words.studies import cores_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,9 +110,8 @@ def _answer(frame: pd.DataFrame) -> str:
     """How many cores each phase keeps busy, the median of the trials."""
     trials = frame.drop_duplicates(["trial", "phase"])
     busy = trials.groupby("phase", sort=False)["cores_busy"].median()
-    parts = joined_words(f"{count:.2g} in {phase}" for phase, count in busy.items())
-    cores = frame["core"].nunique()
-    return f"Busy, of {cores} cores, in the median of the trials: {parts}."
+    by_phase = {str(phase): float(count) for phase, count in busy.items()}
+    return cores_sentence(by_phase, int(frame["core"].nunique()))
 
 
 def _wide(rows: pd.DataFrame) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from edgebench.analysis.studies.hyperparameters import (
 )
 from edgebench.analysis.studies.tables import Column, StudyTable
 from edgebench.errors import ResultsError
-from edgebench.text import joined_words
 from edgebench.units import MIB
+from edgebench.words.studies import effects_sentence
 
 if TYPE_CHECKING:
     from edgebench.analysis.studies.effects import SettingEffect
@@ -124,10 +124,7 @@ def _answer(found: Sequence[SettingEffect]) -> str:
     """Which settings have an effect on memory that is not chance."""
     proved = dict.fromkeys(effect.setting for effect in found if effect.shown)
     others = dict.fromkeys(e.setting for e in found if e.setting not in proved)
-    if not proved:
-        return "No setting is proved to change memory."
-    words = f"Memory depends on {joined_words(proved)}"
-    return f"{words}; no effect of {joined_words(others)} is proved." if others else f"{words}."
+    return effects_sentence(list(proved), list(others))
 
 
 def _named(effect: SettingEffect, named: Sequence[str]) -> dict[str, str]:

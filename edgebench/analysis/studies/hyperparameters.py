@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.studies.effects import SettingEffect, setting_effects
 from edgebench.errors import ResultsError
+from edgebench.words.studies import learning_rate_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,20 +126,7 @@ def learning_rate_checks(
     """The paper's conclusion checked by each measure: more memory where the rate is lower."""
     for effect in found:
         if effect.setting == setting:
-            yield LearningRateCheck(effect, effect.high < 0, _says(effect))
-
-
-def _says(effect: SettingEffect) -> str:
-    mib = 1 << 20
-    reach = (
-        f"{effect.across / mib:+.1f} MiB from the lowest rate to the highest "
-        f"({effect.across_low / mib:+.1f} … {effect.across_high / mib:+.1f})"
-    )
-    if effect.high < 0:
-        return f"small rates use more memory by this measure: {reach}"
-    if effect.low > 0:
-        return f"small rates use less memory by this measure: {reach}"
-    return f"no effect of the rate can be shown: {reach}"
+            yield LearningRateCheck(effect, effect.high < 0, learning_rate_words(effect))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
 from edgebench.measures.strategies.operators import CALLS, Operators
 from edgebench.measures.strategy import SEPARATOR
-from edgebench.text import joined_words
+from edgebench.words.studies import operators_sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,8 +146,5 @@ def _summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 def _answer(workload: str, families: pd.DataFrame) -> str:
     """The families that take most of a step's time; the frame is sorted."""
     most = families.head(2)
-    parts = [
-        f"{family} takes {share:.0%}"
-        for family, share in zip(most["family"], most["share"], strict=True)
-    ]
-    return f"{workload}: of the time of a step {joined_words(parts)}."
+    shares = zip(map(str, most["family"]), map(float, most["share"]), strict=True)
+    return operators_sentence(workload, dict(shares))

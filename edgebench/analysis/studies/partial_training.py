@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
 from edgebench.units import MIB
+from edgebench.words.studies import partial_training_sentence
 from edgebench.workloads.training.names import SCRATCH
 
 if TYPE_CHECKING:
@@ -122,12 +123,13 @@ def _answer(title: str, medians: pd.DataFrame) -> str:
     if not whole or not rows:
         return ""
     least = min(rows.values(), key=lambda row: float(row["step_s"]))
-    words = (
-        f"{title}: training only “{least['trained']}” takes {least['step_s_share']:.0%} of a "
-        f"step's time and {least['own_bytes_share']:.0%} of the memory above the base"
+    return partial_training_sentence(
+        title,
+        str(least["trained"]),
+        step_share=float(least["step_s_share"]),
+        memory_share=float(least["own_bytes_share"]),
+        accuracies=(float(least["accuracy"]), float(whole["accuracy"])),
     )
-    low, high = least["accuracy"], whole["accuracy"]
-    return words + (f"; test accuracy {low:.1%} instead of {high:.1%}." if low == low else ".")
 
 
 _COLUMNS = (

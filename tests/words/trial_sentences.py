@@ -1,0 +1,142 @@
+"""Sentences on one trial, on searches and on studies, for :mod:`tests.words.golden`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from edgebench.analysis.studies.effects import SettingEffect
+from edgebench.records import GrowthReport, LimitSetting, OutsideReport, TrialRecord
+from edgebench.run.search import LargestBatch, LimitBracket, TriedBatch, TriedLimit
+from edgebench.words.comparison import watched_differently_sentence
+from edgebench.words.layers import no_cause_sentence
+from edgebench.words.measure import measure_sentence
+from edgebench.words.model import best_model_sentence
+from edgebench.words.record import record_sentence
+from edgebench.words.searches import (
+    bracket_words,
+    largest_batch_rows,
+    largest_batch_sentence,
+    least_memory_sentence,
+    limit_end_words,
+    limit_slowdown_words,
+)
+from edgebench.words.studies import (
+    bends_sentence,
+    cores_sentence,
+    effects_sentence,
+    learning_rate_words,
+    operators_sentence,
+    partial_training_sentence,
+)
+
+MIB = 1 << 20
+
+
+def trial_lines() -> Iterator[str]:
+    """Each case of one trial: what ``measure`` answers, and what a notebook shows."""
+    yield "# one trial"
+    for case, record in _records().items():
+        yield f"{case:<24}{measure_sentence(record)}"
+        yield f"{'':<24}{record_sentence(record)}"
+    yield ""
+
+
+def search_lines() -> Iterator[str]:
+    """Limits and batches that a search found."""
+    good, bad = TriedLimit(150.0 * MIB, "ok", 1.4, 3), TriedLimit(140.0 * MIB, "oom-killed", None)
+    free = TriedLimit(140.0 * MIB, "oom-killed", None, 2, swap_free_bytes=900 * MIB)
+    slow = TriedLimit(140.0 * MIB, "ok", 2.6)
+    yield "# what a search found"
+    for found in (LimitBracket(good, bad), LimitBracket(good, free), LimitBracket(good, None)):
+        yield bracket_words(found, limit_end_words)
+    yield bracket_words(LimitBracket(None, bad), limit_end_words)
+    yield bracket_words(LimitBracket(good, slow), limit_slowdown_words)
+    yield limit_end_words(free, 64 * MIB)
+    yield least_memory_sentence(LimitBracket(good, bad), "lenet", 8)
+    yield least_memory_sentence(LimitBracket(None, bad), "lenet", 8)
+    fits = TriedBatch(64, "ok", None, 2, 900 * MIB)
+    large = TriedBatch(66, "oom-killed", None, 2, None, 900 * MIB)
+    for ends in ((fits, large), (fits, None), (None, large)):
+        batches = LargestBatch(*ends)
+        yield largest_batch_sentence(batches, "lenet", "1G")
+        yield from (f"  {name}: {words}" for name, words in largest_batch_rows(batches))
+    yield ""
+
+
+def study_lines() -> Iterator[str]:
+    """Above the tables of studies, and of comparisons, models and layers."""
+    yield "# studies, comparisons, models"
+    yield operators_sentence("lenet, batch 32", {"convolution": 0.61, "batch norm": 0.2})
+    for accuracies in ((0.91, 0.97), (float("nan"), float("nan"))):
+        yield partial_training_sentence(
+            "lenet on mnist", "last", step_share=0.4, memory_share=0.3, accuracies=accuracies
+        )
+    yield from (
+        learning_rate_words(_effect(low, high)) for low, high in ((-3, -1), (1, 3), (-1, 2))
+    )
+    yield effects_sentence(["batch", "nodes"], ["learning_rate"])
+    yield effects_sentence([], ["learning_rate"])
+    yield cores_sentence({"forward": 1.83, "backward": 1.9}, 2)
+    yield bends_sentence(4, 8)
+    yield watched_differently_sentence("with memory.stat", "without memory.stat")
+    yield best_model_sentence("combined", 0.09)
+    yield no_cause_sentence(None)
+    yield ""
+
+
+def _effect(low: float, high: float) -> SettingEffect:
+    across, ends = MIB * (low + high) / 2, (MIB * float(low), MIB * float(high))
+    return SettingEffect(
+        {}, "peak", "learning_rate", 9, 0.1, low, high, across, *ends, 0.1, 0.1, 0.0, 0.2
+    )
+
+
+def _records() -> dict[str, TrialRecord]:
+    lost = {"outcome": "oom-killed", "reason": "killed by the kernel", "exit_code": None}
+    grows = GrowthReport(True, float(MIB), 300 * MIB, None, 20.0)
+    known = {"demand_bytes": 412 * MIB, "peak_bytes": 412 * MIB, "sampled_peak_bytes": 412 * MIB}
+    small = dict.fromkeys(known, 9 * MIB)
+    beside = OutsideReport(grown_bytes=300 * MIB, grown_cgroup="/docker/1")
+    stopped: dict[str, Any] = {"exit_code": None, "outside": OutsideReport()}
+    return {
+        "finished": _trial(**known),
+        "with mapped files": _trial(**known, undroppable_bytes=55 * MIB),
+        "outlived by a process": _trial(**known, outside=OutsideReport(1, ["sleep"])),
+        "a client": _trial(**small, command=("docker", "run", "x"), outside=beside),
+        "still growing": _trial(**known, **stopped, growth=grows),
+        "stopped": _trial(**known, **stopped),
+        "need unknown": _trial(),
+        "below its limit": _trial(512, peak_bytes=412 * MIB),
+        "at its limit": _trial(400, peak_bytes=400 * MIB, saturated=True, swap_peak_bytes=9 * MIB),
+        "killed at its limit": _trial(300, **lost),
+        "killed without a limit": _trial(**lost),
+        "out of time": _trial(
+            400, outcome="timeout", reason="ran past its time limit of 60 s", exit_code=None
+        ),
+        "failed": _trial(400, outcome="failed", reason="exit code 3", exit_code=3),
+        "ended by a signal": _trial(
+            400, outcome="failed", reason="ended by signal 11 (SIGSEGV)", signal=11, exit_code=None
+        ),
+        "accelerator full": _trial(400, outcome="accelerator-oom", reason="CUDA out of memory"),
+        "interrupted": _trial(400, outcome="interrupted", reason="Ctrl-C"),
+        "error of the harness": _trial(400, outcome="harness-error", reason="the disk is full"),
+    }
+
+
+def _trial(
+    limit_mib: int | None = None,
+    command: tuple[str, ...] = ("python3", "infer.py"),
+    **known: Any,
+) -> TrialRecord:
+    size = limit_mib and limit_mib * MIB
+    given = {"kind": "command", "command": [*command]}
+    limits = LimitSetting("max" if size is None else f"{limit_mib}M", size, "none")
+    made: dict[str, Any] = {
+        "outcome": "ok",
+        "exit_code": 0,
+        "wall_s": 2.5,
+        "limit_bytes": size,
+        **known,
+    }
+    return TrialRecord("0001", "p", 1, 1, given, limits, started_utc="", **made)
