@@ -21,7 +21,6 @@ _DISTRIBUTIONS = {
     "_pytest": "pytest",
     "PIL": "seaborn",
     "dask": "distributed",
-    "elftools": "pyelftools",
     "h5py": "tensorflow",
     "keras": "tensorflow",
     "matplotlib": "seaborn",

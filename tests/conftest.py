@@ -86,7 +86,7 @@ NEVER_QUICK = re.compile(rf"^pytestmark = [^=]*\bmark\.({'|'.join(NOT_PURE)})\b"
 LIBRARIES = {
     *("torch", "torchvision", "safetensors", "tensorflow", "keras", "onnx", "onnxruntime"),
     *("ai_edge_litert", "timm", "transformers", "numpy", "pandas", "seaborn", "scipy", "sklearn"),
-    *("statsmodels", "pyarrow", "jinja2", "starlette", "uvicorn", "memray", "elftools"),
+    *("statsmodels", "pyarrow", "jinja2", "starlette", "uvicorn", "memray"),
     *("cloudpickle", "distributed", "selenium", "nbclient", "pyte", "matplotlib", "yaml"),
 }
 MISSING = re.compile(r"No module named '(\w+)")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +11,7 @@ import click
 from edgebench.boards.storage import AS_IS, RAM
 from edgebench.cli.options import device_option, json_option, results_option, verbose_option
 from edgebench.cli.output import (
-    figures_or_reason,
     print_answer,
-    print_figures,
     print_json,
     print_message,
     print_next,
@@ -25,7 +21,8 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.extras import need
-from edgebench.units import format_duration, format_size, parse_swap
+from edgebench.units import parse_swap
+from edgebench.words.calibration import calibration_sentence, constant_words
 
 if TYPE_CHECKING:
     from edgebench.slowdown.calibration.device import Calibration, Constant
@@ -99,31 +96,25 @@ def calibrate(
     with shown_progress(verbose) as progress:
         of_swap = device, kind, size_bytes
         options = calibration.CalibrationOptions(results, *of_swap, ram=storage != AS_IS)
-        made, path = calibration.run_calibration(options, progress, _import_figures)
+        made, path = calibration.run_calibration(options, progress, _import_constants)
     if share:
         _share(made, share)
-    figures, why_not = figures_or_reason(partial(_draw, made, path.parent))
     if as_json:
-        print_warnings((*made.warnings, *why_not))
+        print_warnings(made.warnings)
         print_json({**made.to_json(), "path": path})
         return
-    print_answer([_answer(made)])
+    print_answer([calibration_sentence(made)])
     titles = ["what", "median", *(("lowest", "highest", "constant") if verbose else ())]
     rows = [row[: len(titles)] for row in _rows(made)]
     print_table(titles, rows, words=("what", "constant"))
     click.echo(f"calibration: {shown_path(path)}")
-    print_figures(figures)
-    print_warnings((*made.warnings, *why_not))
+    print_warnings(made.warnings)
     print_next(f"edgebench run quickstart --device {made.device} --results {typed_path(results)}")
 
 
-def _import_figures() -> None:
-    """What the constants and their figure need takes longer to import than to use."""
+def _import_constants() -> None:
+    """What the constants need takes longer to import than to use."""
     from edgebench.slowdown.calibration.constants import constants_of  # noqa: F401
-
-    # Figures are left out if they can't be drawn, and the reason is told where they would be.
-    with suppress(ImportError):
-        from edgebench.report.figures.calibration import draw_calibration  # noqa: F401
 
 
 def _share(made: Calibration, file: Path) -> None:
@@ -134,39 +125,10 @@ def _share(made: Calibration, file: Path) -> None:
     print_message(f"board's file: {shown_path(file)}; docs/boards.md tells how to contribute it")
 
 
-def _draw(made: Calibration, folder: Path) -> list[Path]:
-    from edgebench.report.figures.calibration import draw_calibration
-
-    return draw_calibration(made, folder)
-
-
-def _answer(made: Calibration) -> str:
-    """The speeds that decide how slow a tight limit is."""
-    read, written = made.swap_in_bytes_per_s, made.swap_out_bytes_per_s
-    fault = f"a major fault takes {_words(made.fault_s.value, made.fault_s.unit)}"
-    if read is None or written is None:
-        files = _words(made.file_read_bytes_per_s.value, made.file_read_bytes_per_s.unit)
-        return f"{made.device} reads files at {files}; {fault} (no swap)."
-    rates = (_words(rate.value, rate.unit) for rate in (read, written))
-    return "{} reads from swap ({}) at {} and writes to it at {}; {}.".format(
-        made.device, made.swap_kind, *rates, fault
-    )
-
-
 def _rows(made: Calibration) -> Iterator[list[str]]:
     for name, meaning in MEANINGS.items():
         found: Constant | None = getattr(made, name)
         values = ["-"] * 3
         if found:
-            values = [_words(v, found.unit) for v in (found.value, found.low, found.high)]
+            values = [constant_words(v, found.unit) for v in (found.value, found.low, found.high)]
         yield [meaning, *values, name]
-
-
-def _words(value: float, unit: str) -> str:
-    if unit == "bytes/s":
-        return f"{format_size(value)}/s"
-    if unit == "bytes":
-        return format_size(value)
-    if unit == "s":
-        return format_duration(value) if value >= 1e-5 else f"{value * 1e6:.2f} µs"
-    return f"{value:.2f}" if unit == "share" else f"{value:.1f} {unit}"

@@ -25,15 +25,13 @@ if TYPE_CHECKING:
 _TABLES = ("samples", "stat", "sensors")
 _FRAMES = ("trials", "phases", "layers", "misses", "memory", "energy", "networks", *_TABLES)
 _FORMATS = ("csv", "parquet", "json")
-#: Formats that hold no frame: all of a trial on one time line, and pytest-benchmark's own.
-_TRACE, _BENCHMARK = "trace", "pytest-benchmark"
+#: A format that holds no frame: all of a trial on one time line.
+_TRACE = "trace"
 #: Formats for people, made without pandas: a table for a model's card, an SVG badge.
 _CARD, _BADGE = "markdown", "badge"
 #: Formats of programs that follow numbers over time, made without pandas.
 _MACHINES = ("bencher", "google-benchmark", "openmetrics", "junit")
 _SUFFIXES = {**{one: one for one in _FORMATS}, "md": _CARD, "svg": _BADGE}
-#: What a format needs beside pandas.
-_NEEDS = {"parquet": "pyarrow", _BENCHMARK: "pytest_benchmark"}
 
 
 @click.command()
@@ -47,7 +45,7 @@ _NEEDS = {"parquet": "pyarrow", _BENCHMARK: "pytest_benchmark"}
 @click.option(
     "--format",
     "kind",
-    type=click.Choice([*_FORMATS, _TRACE, _BENCHMARK, _CARD, _BADGE, *_MACHINES]),
+    type=click.Choice([*_FORMATS, _TRACE, _CARD, _BADGE, *_MACHINES]),
     help="Format [default: by the output's suffix, else csv]. Only the first three are of a frame.",
 )
 @click.option("--workload", help="Only this workload, as show names it (markdown and badge).")
@@ -91,12 +89,10 @@ def export(
         loaded, text = _for_machines(results, kind)
         _deliver(loaded.warnings, text.encode(), f"{kind}'s form", "edgebench show", output)
         return
-    need("pandas", *([_NEEDS[kind]] if kind in _NEEDS else []))
+    need("pandas", *(["pyarrow"] if kind == "parquet" else []))
     loaded = load(results)
     if kind == _TRACE:
         data, what, follows = _trace(loaded, only)
-    elif kind == _BENCHMARK:
-        data, what, follows = _benchmark(loaded, output)
     else:
         frame = frame or _FRAMES[0]
         table = whole_numbers(_frame(loaded, frame, only))
@@ -177,16 +173,6 @@ def _trace(loaded: Results, only: tuple[str, ...]) -> tuple[bytes, str, str]:
     trials = len({event["pid"] for event in events})
     data = (json.dumps(trace) + "\n").encode()
     return data, f"{len(events)} events of {trials} trials", "open it in https://ui.perfetto.dev"
-
-
-def _benchmark(loaded: Results, output: Path | None) -> tuple[bytes, str, str]:
-    """The times of a convolution sweep, what they are, and what to do next."""
-    from edgebench.analysis.pytest_benchmark import benchmark_json
-
-    made = benchmark_json(loaded)
-    data = (json.dumps(made, indent=1) + "\n").encode()
-    follows = f"pytest-benchmark compare {output} OTHER"
-    return data, f"{len(made['benchmarks'])} benchmarks", follows
 
 
 def _check_trials(loaded: Results, only: tuple[str, ...]) -> None:

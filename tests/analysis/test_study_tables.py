@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -64,26 +62,6 @@ def test_stacks_stand_beside_the_kernel_of_their_field(convolution: Path):
     found = [p for p in pairs if p.small == 3]
     assert sum(p.low <= truth <= p.high for p in found) >= len(found) - 2
     assert all(p.ratio == pytest.approx(truth, rel=0.05) for p in found)
-
-
-@pytest.mark.process
-def test_pytest_benchmark_compares_two_exports(convolution: Path, tmp_path: Path):
-    """What is exported is read and compared by pytest-benchmark itself, by its statistics."""
-    files = [tmp_path / name for name in ("0001_before.json", "0002_after.json")]
-    for file in files:
-        arguments = ["export", str(convolution), "--format", "pytest-benchmark", "-o", str(file)]
-        assert CliRunner().invoke(cli, arguments).exit_code == 0
-    told = json.loads(files[0].read_text())
-    assert len(told["benchmarks"]) == 90 * 2
-    stats = told["benchmarks"][0]["stats"]
-    assert stats["rounds"] == len(stats["data"]) == 4
-    assert min(stats["data"]) == stats["min"] <= stats["median"] <= stats["max"]
-    program = str(Path(sys.executable).with_name("pytest-benchmark"))
-    command = [program, "compare", *map(str, files), "--columns=min,median,rounds"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "forward[kernel 1-" in done.stdout
-    assert "180 benchmarks" in done.stdout or "360" in done.stdout or "0001" in done.stdout
 
 
 def test_the_false_conclusion_shows_itself_as_noise(search: Path):

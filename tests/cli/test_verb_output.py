@@ -38,7 +38,7 @@ QUICKLY = [
     (("show", QUICK), "alexnet needs 462.7 MiB; its first round takes 8.5 s longer at 40%"),
     (("compare", QUICK, QUICK), "Over all "),
     (("reconcile", QUICK, "--network", "resnet18"), "Strategies' peaks of "),
-    (("show", CONVOLUTIONS, "--study"), "In 4 of 8 cases the time per image bends"),
+    (("show", CONVOLUTIONS, "--study"), "In 4 of 8 cases the slope of the time per image changes"),
     (
         ("run", "quickstart", "--dry-run"),
         "quickstart is valid: 3 trials at 4 limits, at most",

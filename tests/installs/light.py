@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ("torch", "plot", "parquet", "report", "serve", "heap", "benchmark", "fleet")
+EXTRAS = ("torch", "plot", "parquet", "report", "serve", "heap", "fleet")
 
 
 def closure(extras: Iterable[str]) -> set[str]:

@@ -99,7 +99,6 @@ CALLS = [
     call("export SWEEP --format json", "plot"),
     call("export SWEEP --format trace", "plot"),
     call("export SWEEP -o OUT/trials.parquet", "plot", "parquet"),
-    call("export CONVOLUTIONS --format pytest-benchmark", "plot", "benchmark"),
     call("serve SWEEP --port 0 --json", "serve"),
     # No inventory is there; without the extra that is what it says first.
     call("fleet status --fleet OUT/fleet.toml", "fleet", codes=(1,)),
@@ -139,13 +138,11 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     study = write_sweep(root / "study", partial_records(), {})
     made = make(root / "results", Shape(networks={"alexnet": 4}, repeats=2))
     (root / "out").mkdir()
-    (convolutions,) = (ROOT / "results" / "vm-2core-24g").glob("*-conv-ae4290")
     return {
         "SCENARIOS": scenarios,
         "STUDY": study,
         "SWEEP": made,
         "OUT": root / "out",
-        "CONVOLUTIONS": convolutions,
     }
 
 

@@ -17,8 +17,8 @@ A dump is in the legacy heap profile's format (gperftools, docs/pprof-fileformat
 
 Counts and bytes live, in brackets counts and bytes since the start, then the return addresses,
 innermost first, largest first. A dump holds at most 1 MiB: the smallest stacks are left out then,
-but never the header or the libraries. No maintained library reads it: pprof (Go) and google-pprof
-(Perl) are programs that print reports; google-pprof names the functions here.
+but never the header or the libraries. No maintained library reads it. Functions are not named: for
+that, pprof (Go) and google-pprof (Perl) look into each library for minutes, and memray names them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ import heapq
 import json
 import os
 import re
-import subprocess
-import tempfile
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +47,6 @@ from edgebench.measures.heap import (
 )
 from edgebench.measures.strategy import StrategyOptions, registered_strategy
 from edgebench.measures.view import Descriptors, View
-from edgebench.processes import find_program
 from edgebench.safe_files import write
 from edgebench.safe_reading import read_file
 from edgebench.units import format_size
@@ -167,17 +164,8 @@ class Libraries:
 DUMP_NAME = re.compile(r"heap(?:_(\d+))?\.(\d{4,9})\.heap")
 #: Many times what gperftools writes at most.
 _MOST_BYTES = 16 << 20
-#: As Debian installs it.
-PPROF = Path("/usr/bin/google-pprof")
-_PLAIN_PATH = re.compile(r"/[\w./+@%:,=~-]*")
 #: Frames kept of a stack.
 _FRAMES = 20
-#: In torch's libraries it takes some 20 s for a few hundred addresses.
-_LIMIT_S = 180.0
-_NAMED = re.compile(r"0x([0-9a-f]{1,16}) (.+)")
-#: google-pprof appends a function's own address, and after two dashes what was inlined.
-_APPENDED = re.compile(r"<[0-9a-f]{16}>|--.*")
-_MISSING = "functions are named by library and offset: apt-get install google-perftools names them"
 
 
 @dataclass(frozen=True)
@@ -222,152 +210,29 @@ def to_points(
     files: Sequence[DumpFile],
     moments: Mapping[int, int],
     offset_ns: int,
-    program: Path | None,
-) -> tuple[tuple[HeapPoint, ...], str | None]:
+) -> tuple[HeapPoint, ...]:
     """A point for each dump.
 
     Args:
         files: in order; at least one.
         moments: number of a dump at a boundary → the boundary's ``t_ns``.
         offset_ns: wall clock − ``CLOCK_MONOTONIC``.
-        program: whose heap it is, for naming functions.
-
-    Returns:
-        The points, and a note if functions could not be named.
     """
-    mappings = max((file.dump.mappings for file in files), key=len)
-    paths = {stack.addresses[:_FRAMES] for file in files for stack in file.dump.stacks}
-    names = FunctionNames(sorted(paths), mappings, program)
+    libraries = Libraries(max((file.dump.mappings for file in files), key=len))
     # A file's time is coarse: it may lie before an earlier dump's.
     times = accumulate((moments.get(f.number, f.wall_ns - offset_ns) for f in files), max)
-    points = [
+    return tuple(
         HeapPoint(
             t_ns=t_ns,
             live_bytes=file.dump.total.live_bytes,
             boundary=file.number if file.number in moments else None,
             stacks=largest(
-                Stack(stack.live_bytes, names.frames(stack.addresses[:_FRAMES]))
+                Stack(stack.live_bytes, tuple(map(libraries.name, stack.addresses[:_FRAMES])))
                 for stack in file.dump.stacks
             ),
         )
         for file, t_ns in zip(files, times, strict=True)
-    ]
-    return tuple(points), names.note
-
-
-class FunctionNames:
-    """Names return addresses: by function as far as google-pprof can, else by library."""
-
-    def __init__(
-        self,
-        stacks: Sequence[tuple[int, ...]],
-        mappings: Sequence[CodeMapping],
-        program: Path | None,
-    ) -> None:
-        self._libraries = Libraries(mappings)
-        self._functions: dict[int, str] = {}
-        self.note: str | None = _MISSING
-        if PPROF.is_file() and program and stacks:
-            self._functions = _ask(program, _dump(stacks, mappings))
-            self.note = None if self._functions else "google-pprof could name no function"
-
-    def frames(self, addresses: Sequence[int]) -> tuple[str, ...]:
-        """The names of one stack, innermost first."""
-        return tuple(self._name(address, inner=at == 0) for at, address in enumerate(addresses))
-
-    def _name(self, address: int, inner: bool) -> str:
-        # A caller's address is the one after its call: google-pprof steps back into the call.
-        at = address if inner else address - 1
-        return self._functions.get(at) or self._libraries.name(address)
-
-
-def _dump(stacks: Sequence[tuple[int, ...]], mappings: Sequence[CodeMapping]) -> str:
-    """A dump with these stacks alone: naming all of a real one's takes minutes."""
-    count = len(stacks)
-    lines = [f"heap profile: {count}: {count} [{count}: {count}] @ heapprofile"]
-    lines += [f"1: 1 [1: 1] @ {' '.join(f'{a:#x}' for a in addresses)}" for addresses in stacks]
-    lines += ["", "MAPPED_LIBRARIES:"]
-    # It passes the paths on to a shell.
-    plain = (m for m in mappings if _PLAIN_PATH.fullmatch(m.path))
-    lines += [f"{m.start:x}-{m.end:x} r-xp {m.offset:08x} 00:00 0 {m.path}" for m in plain]
-    return "\n".join([*lines, ""])
-
-
-def _ask(program: Path, dump: str) -> dict[int, str]:
-    with tempfile.NamedTemporaryFile("w", suffix=".heap") as file:
-        file.write(dump)
-        file.flush()
-        try:
-            done = subprocess.run(
-                [PPROF, "--raw", str(program), file.name],
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
-                timeout=_LIMIT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return {}
-    section = done.stdout.decode(errors="replace").partition("\n---\n")[0]
-    found = (_NAMED.fullmatch(line) for line in section.splitlines())
-    return {int(m[1], 16): _APPENDED.sub("", m[2]) for m in found if m}
-
-
-#: Strings by which the replacing allocators are known, in a program that has one built in.
-_ALLOCATORS = {b"jemalloc": "jemalloc", b"mimalloc": "mimalloc", b"tcmalloc": "tcmalloc"}
-
-
-def executable_of(command: Sequence[str]) -> Path | None:
-    """The file that runs when the command does, behind links and a script's first line."""
-    words = list(command)
-    for _ in range(4):  # as deep as the kernel follows scripts
-        found = find_program(words[0]) if words else None
-        if found is None:
-            return None
-        path = found.resolve()
-        with path.open("rb") as file:
-            line = file.readline(256)
-        if not line.startswith(b"#!"):
-            return path
-        words = line[2:].decode(errors="replace").split()
-        if words and Path(words[0]).name == "env":
-            words = words[1:]
-    return None
-
-
-def why_not_preloaded(path: Path) -> str | None:
-    """Why ``LD_PRELOAD`` can't put another allocator into this program; None if it may.
-
-    Reads the ELF file's segments and dynamic symbols (elf(5)), where pyelftools is installed.
-    """
-    try:
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-    except ImportError:
-        return None
-    try:
-        with path.open("rb") as file:
-            elf = ELFFile(file)
-            if not any(part["p_type"] == "PT_INTERP" for part in elf.iter_segments()):
-                return f"{path} is linked statically: nothing can be preloaded into it"
-            own = _defines_malloc(elf)
-    except (ELFError, OSError) as error:
-        return f"{path} can't be read as a program: {error}"
-    named = _allocator_in(path)
-    if own or named:
-        return f"{path} brings its own allocator ({named or 'it defines malloc itself'})"
-    return None
-
-
-def _defines_malloc(elf: Any) -> bool:
-    table = elf.get_section_by_name(".dynsym")
-    found = table.get_symbol_by_name("malloc") if table else None
-    return any(symbol["st_shndx"] != "SHN_UNDEF" for symbol in found or [])
-
-
-def _allocator_in(path: Path) -> str | None:
-    data = path.read_bytes()
-    return next((name for mark, name in _ALLOCATORS.items() if mark in data), None)
+    )
 
 
 _COMMAND = "command.json"
@@ -470,19 +335,16 @@ class Tcmalloc(HeapStrategy):
         Raises:
             ResultsError: no dump can be read; says why, as far as that shows.
         """
-        command = json.loads(read_file(folder / _COMMAND))
-        program = executable_of(command)
         dumps, notes = find_dumps(folder)
         if not dumps:
-            why = notes[0] if notes else self._why_none(program)
+            command = json.loads(read_file(folder / _COMMAND))
+            why = notes[0] if notes else self._why_none()
             raise ResultsError(f"tcmalloc left no heap: {why}", where=" ".join(command[:3]))
-        points, unnamed = to_points(dumps, boundary_times(numbered), offset_ns, program)
-        notes += [unnamed] if unnamed else []
+        points = to_points(dumps, boundary_times(numbered), offset_ns)
         return HeapProfile(points, self.every_bytes, _ERROR, tuple(notes))
 
-    def _why_none(self, program: Path | None) -> str:
-        reason = why_not_preloaded(program) if program else "its program is gone"
-        every = format_size(self.every_bytes)
+    def _why_none(self) -> str:
         return (
-            reason or f"it ended before it allocated {every}, or was killed before its first dump"
+            f"the program ended before it allocated {format_size(self.every_bytes)}, is linked "
+            "statically, or has an allocator of its own"
         )

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from edgebench.errors import ResultsError
 from edgebench.measures.strategies.tcmalloc import (
-    CodeMapping,
     Dump,
     HeapCounters,
     Libraries,
-    _dump,
     find_dumps,
     parse_dump,
     to_points,
@@ -117,7 +115,7 @@ def test_points_follow_the_order_of_allocation(tmp_path: Path) -> None:
         path.write_text(DUMP)
         os.utime(path, ns=(wall_ns, wall_ns))
     dumps, _ = find_dumps(tmp_path)
-    points, _ = to_points(dumps, {3: 4_500_000_000}, 1_000_000_000, None)
+    points = to_points(dumps, {3: 4_500_000_000}, 1_000_000_000)
     assert [point.t_ns for point in points] == [4_000_000_000, 4_000_000_000, 4_500_000_000]
     assert [point.boundary for point in points] == [None, None, 3]
     assert {point.live_bytes for point in points} == {1100}
@@ -139,12 +137,3 @@ def test_what_is_no_plain_dump_is_left_out(tmp_path: Path) -> None:
         "a heap dump can't be read: it is a device, not a file",
         "a heap dump can't be read: it has 40.00 GiB; at most 16.0 MiB are read",
     ]
-
-
-def test_a_library_with_an_odd_path_is_not_named_to_a_program() -> None:
-    """google-pprof gives paths to a shell."""
-    plain = CodeMapping(0x1000, 0x2000, 0, "/usr/lib/x86_64-linux-gnu/libc.so.6")
-    odd = CodeMapping(0x3000, 0x4000, 0, "/tmp/lib';id>/tmp/x;'.so")
-    text = _dump([(0x1010,)], [plain, odd])
-    assert plain.path in text
-    assert "id>" not in text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -161,7 +160,7 @@ def test_memray_tells_a_network_s_parameters_layer_by_layer() -> None:
 @pytest.mark.timeout(1200)
 @needs("tcmalloc")
 def test_tcmalloc_counts_what_torch_allocates_but_no_mapped_weights() -> None:
-    """AlexNet loaded by copy: the loads add nothing to the heap; stacks of malloc are named."""
+    """AlexNet loaded by copy: the loads add nothing to the heap; libraries of stacks are named."""
     profiled = profile_network("alexnet", "tcmalloc")
     assert profiled.record.outcome == "ok", profiled.record.reason
     assert profiled.reading, profiled.record.missing
@@ -173,7 +172,7 @@ def test_tcmalloc_counts_what_torch_allocates_but_no_mapped_weights() -> None:
     held = [holder for holder in profiled.reading.holders if holder.span in executions]
     assert held
     frames = {frame for holder in held for frame in holder.frames}
-    assert any("torch" in frame or "at::" in frame or "Py" in frame for frame in frames), frames
+    assert any("torch" in frame for frame in frames), frames
 
 
 @pytest.mark.own_cgroup
@@ -189,37 +188,11 @@ def test_tcmalloc_counts_malloc_and_no_mappings() -> None:
 
 @pytest.mark.own_cgroup
 @needs("tcmalloc")
-@pytest.mark.parametrize(
-    ("command", "what"),
-    [(["/sbin/ldconfig", "-p"], "linked statically"), (["sh", "-c", "kill -9 $$"], "before it")],
-)
-def test_a_preload_without_effect_is_explained(command: list[str], what: str) -> None:
-    """No dumps: the record says why, and the trial itself is as good as ever."""
-    if not Path(command[0]).is_file() and not shutil.which(command[0]):
-        pytest.skip(f"no {command[0]} here")
-    profiled = profile_command(command, "tcmalloc")
+def test_a_preload_without_effect_is_explained() -> None:
+    """No dumps: the record says what may be the reason, and the trial itself is as good as ever."""
+    profiled = profile_command(["sh", "-c", "kill -9 $$"], "tcmalloc")
     assert profiled.reading is None
-    assert what in profiled.record.missing["reading"]
-
-
-@pytest.mark.own_cgroup
-@needs("tcmalloc")
-def test_a_program_with_its_own_malloc_is_explained(tmp_path: Path) -> None:
-    """It links dynamically, so the preload works, but nothing is allocated through it."""
-    if not shutil.which("cc"):
-        pytest.skip("needs a C compiler (apt-get install gcc)")
-    source = tmp_path / "own.c"
-    source.write_text(
-        "static char heap[1 << 20]; static long used;\n"
-        "void *malloc(unsigned long n) { used += n; return heap + used - n; }\n"
-        "void free(void *p) { }\n"
-        "void _exit(int);\n"
-        "int main(void) { malloc(99); _exit(0); }\n"
-    )
-    flags = ["-w", "-fno-builtin", "-rdynamic"]
-    subprocess.run(["cc", *flags, "-o", tmp_path / "own", source], check=True)
-    profiled = profile_command([str(tmp_path / "own")], "tcmalloc")
-    assert "brings its own allocator" in profiled.record.missing["reading"]
+    assert "ended before it allocated" in profiled.record.missing["reading"]
 
 
 @pytest.mark.own_cgroup

@@ -15,7 +15,6 @@ from device_made_up import Device
 from edgebench.cli.calibrate import MEANINGS, calibrate
 from edgebench.errors import CgroupError, MachineError, ResultsError
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.report.figures.calibration import draw_calibration
 from edgebench.run import calibration as module
 from edgebench.run.trial_record import TrialRequest
 from edgebench.slowdown.calibration.device import Calibration, load_calibration
@@ -58,7 +57,6 @@ def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert meaning in done.stdout
     assert str(tmp_path / "board" / "calibration-none.json") in done.stdout
     assert "next: edgebench" in done.stderr
-    assert (tmp_path / "board" / "calibration-none.png").is_file()
 
 
 def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -148,13 +146,3 @@ def test_without_cgroups_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("edgebench.run.trial_loop.open_session", refuse)
     done = run("--swap", "none", "--results", tmp_path, "--device", "board")
     assert isinstance(done.exception, CgroupError)
-
-
-@pytest.mark.heavy
-def test_the_figure_is_the_same_from_the_same_scans(tmp_path: Path):
-    """PNG and SVG, byte for byte."""
-    made = made_up()
-    first = [path.read_bytes() for path in draw_calibration(made, tmp_path / "a")]
-    again = [path.read_bytes() for path in draw_calibration(made, tmp_path / "b")]
-    assert len(first) == 2
-    assert first == again
