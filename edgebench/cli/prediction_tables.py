@@ -93,7 +93,7 @@ def _total_row(at: Answer, starts: bool) -> list[str]:
     about = [_limit(at), share, finishes]
     total = at.phase("total")
     if not at.viable or total is None:
-        return [*about, "not viable" if not at.viable else "unknown", *[""] * (3 + starts)]
+        return [*about, "killed" if not at.viable else "unknown", *[""] * (3 + starts)]
     start = at.phase(START)
     about += [format_duration(start.seconds) if start else "-"] if starts else []
     interval = "-"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgebench.boards.storage import AS_IS, storage_words
 from edgebench.kills import OBSERVER_EFFECT
 from edgebench.results.rounds import START, STEADY
+from edgebench.results.spread import SLIGHT
 from edgebench.results.workload_key import brief_names
 from edgebench.units import format_duration, format_size, times_as_long
 from edgebench.words.outcomes import outcome_words
@@ -30,6 +31,8 @@ _CHOOSING = {
 }
 #: With more workloads of one network than these a sentence tells of all of them.
 _MOST = 4
+#: From this probability to finish on, a prediction says nothing of kills.
+_SURE = 0.9
 
 
 def prediction_sentence(one: Prediction, name: str, other: OtherDevice | None) -> str:
@@ -72,11 +75,15 @@ def _summary(found: Sequence[Prediction]) -> str:
         size = "the tightest limit"
     viable = [at for at in answers if at.viable]
     text = f"{len(viable)} of {len(found)} workloads of {network} finish with {size}"
+    if any(map(_is_at_risk, viable)):
+        text += " in most trials"
     times = [total.slowdown for at in viable if (total := at.phase("total"))]
     if not times:
         return f"{text}."
+    if max(times) <= SLIGHT:
+        return f"{text}, and are at most 10 % slower."
     low, high = (f"{factor:.3g}" for factor in (min(times), max(times)))
-    ends = low if low == high else f"{low} to {high}"
+    ends = f"{low} to {high}" if min(times) > SLIGHT and low != high else f"up to {high}"
     return f"{text}, and take {ends} times as long as without a limit."
 
 
@@ -121,11 +128,21 @@ def _finishing(one: Prediction, finished: Sequence[Answer], name: str) -> str:
         takes += _as_long(start.slowdown)
     if measured and tightest.finished < tightest.ended:
         takes += f"; {tightest.finished} of {tightest.ended} trials finished"
+    elif _is_at_risk(tightest):
+        assert tightest.probability is not None
+        takes += f"; probably killed in {1 - tightest.probability:.0%} of trials"
     if tightest.extrapolated and one.subject.was_run:
         takes += "; extrapolated, because no trial ran at so tight a limit"
     if one.unslowed_bytes and len(one.at) > 1:
         takes += f"; not slowed from {format_size(one.unslowed_bytes)} up"
     return takes
+
+
+def _is_at_risk(at: Answer) -> bool:
+    """Whether more than one of ten trials is killed there, as far as that is known."""
+    if at.kind == "measured":
+        return at.finished < at.ended
+    return at.probability is not None and at.probability < _SURE
 
 
 def _as_long(factor: float) -> str:
@@ -209,18 +226,19 @@ def about_sentences(one: Prediction) -> Iterator[str]:
     words = f"{measured}; other limits by model {one.model}" if one.model else measured
     yield words + (f"; demand {format_size(one.demand_bytes)}" if one.demand_bytes else "")
     if one.least_viable_bytes is not None:
-        yield f"least viable limit: {_least(one)}"
+        yield _edge(one)
     if one.unslowed_bytes:
         yield f"slowdown below 1.1 from {format_size(one.unslowed_bytes)} up"
 
 
-def _least(one: Prediction) -> str:
+def _edge(one: Prediction) -> str:
+    """Where trials are killed; a limit that is viable is one where all finish."""
     if not one.least_viable_bytes:
         lowest = [float(c.limits[0]) for c in one.subject.curves if len(c.limits)]
         tried = f"; trials finished down to {format_size(min(lowest))}" if lowest else ""
-        return f"unknown: swap can hold all of it{tried}"
-    sure = f" (9 of 10 finish at {format_size(one.sure_bytes)})" if one.sure_bytes else ""
-    return format_size(one.least_viable_bytes) + sure
+        return f"swap can hold all of it, so it is unknown where it is killed{tried}"
+    words = f"half of its trials finish at {format_size(one.least_viable_bytes)}"
+    return words + (f", 9 of 10 at {format_size(one.sure_bytes)}" if one.sure_bytes else "")
 
 
 def prediction_notes(one: Prediction) -> Iterator[str]:
@@ -234,7 +252,7 @@ def prediction_notes(one: Prediction) -> Iterator[str]:
         yield f"* extrapolated: {known}"
     if any(not at.viable for at in one.at) and one.least_viable_bytes:
         least = format_size(one.least_viable_bytes)
-        yield f"not viable: below {least} it is more likely killed than not"
+        yield f"killed: below {least} it is more likely killed than not"
     if {at.kind for at in one.at} > {"measured"}:
         yield "limits with a number of trials were measured"
     if any(AnswerDoubt.CLIFF in at.doubts for at in one.at):

@@ -136,5 +136,5 @@ def _keys(one: Prediction) -> list[Artist]:
             Patch(facecolor="none", edgecolor=style.MUTED, hatch="////", label="extrapolated")
         )
     if any(not at.viable for at in one.at):
-        keys.append(Patch(color="#c0392b", alpha=0.2, lw=0, label="not viable"))
+        keys.append(Patch(color="#c0392b", alpha=0.2, lw=0, label="more likely killed"))
     return keys
