@@ -32,29 +32,6 @@ class LruMemory:
         return missing
 
 
-class RandomMemory:
-    """So many frames, of which any page is dropped."""
-
-    def __init__(self, frames: int) -> None:
-        self._frames, self._rng = frames, random.Random(1)
-        self._at: dict[int, int] = {}
-        self._pages: list[int] = []
-
-    def touch(self, page: int) -> bool:
-        """Whether the page was missing."""
-        if page in self._at:
-            return False
-        if len(self._pages) < self._frames:
-            self._at[page] = len(self._pages)
-            self._pages.append(page)
-            return True
-        place = self._rng.randrange(self._frames)
-        del self._at[self._pages[place]]
-        self._pages[place] = page
-        self._at[page] = place
-        return True
-
-
 class CyclicOptimalMemory:
     """Belady's rule where pages come in a cycle: the page just used comes back last of all."""
 
@@ -73,7 +50,7 @@ class CyclicOptimalMemory:
         return missing
 
 
-Memory = LruMemory | RandomMemory | CyclicOptimalMemory
+Memory = LruMemory | CyclicOptimalMemory
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from device_made_up import PAGE, CyclicOptimalMemory, Device, LruMemory, Memory, RandomMemory
+from device_made_up import PAGE, CyclicOptimalMemory, Device, LruMemory, Memory
 
 from edgebench.cgroups.storage_check import DiskSpeed, ProbeResult
 from edgebench.errors import MachineError
@@ -16,9 +16,7 @@ from edgebench.slowdown.calibration.constants import (
     file_fault_s,
     lru,
     lru_share,
-    mixed,
     optimal,
-    random_replacement,
     swap_costs,
 )
 from edgebench.slowdown.calibration.device import Calibration, Constant, constant
@@ -30,10 +28,7 @@ def sizes(scan: Scan) -> tuple[np.ndarray, np.ndarray]:
     return np.array(float(scan.size_bytes)), np.array(float(scan.resident_bytes))
 
 
-@pytest.mark.parametrize(
-    ("memory", "theory"),
-    [(LruMemory, lru), (CyclicOptimalMemory, optimal), (RandomMemory, random_replacement)],
-)
+@pytest.mark.parametrize(("memory", "theory"), [(LruMemory, lru), (CyclicOptimalMemory, optimal)])
 def test_simulated_pages_miss_what_theory_says(memory: type[Memory], theory):
     """Pages replaced one by one agree with each rule's formula, at every size."""
     for scan in Device(memory).block().cyclic("anon"):
@@ -50,9 +45,13 @@ def test_theta_is_recovered_at_its_ends(memory: type[Memory], theta: float):
 def test_theta_is_recovered_between(theta: float):
     """A mixture of both gives its share back."""
     block = Device().block()
-    mixture = [
-        replace(s, in_bytes=round(float(mixed(*sizes(s), theta)) * s.touched_bytes))
+    shares = [
+        theta * float(lru(*sizes(s))) + (1 - theta) * float(optimal(*sizes(s)))
         for s in block.cyclic("anon")
+    ]
+    mixture = [
+        replace(s, in_bytes=round(share * s.touched_bytes))
+        for s, share in zip(block.cyclic("anon"), shares, strict=True)
     ]
     assert lru_share(Block(tuple(mixture)), "anon") == pytest.approx(theta, abs=0.01)
 
