@@ -80,7 +80,6 @@ ALLOWED = {
     ("cli/export.py", "to_parquet"): _MEMORY,
     ("serve/jobs.py", "save"): _SAVED,
     ("cgroups/sampler_process.py", "ZipFile"): "into an open file",
-    ("measures/strategies/tcmalloc.py", "NamedTemporaryFile"): "a new name and file, 0600",
     ("workloads/training/data_sources.py", "TemporaryDirectory"): "a new name and folder, 0700",
     ("measures/strategies/categories.py", "write_text"): _WORKER,
     ("measures/strategies/operators.py", "write_text"): _WORKER,
