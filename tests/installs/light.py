@@ -63,6 +63,8 @@ def copy_source(folder: Path) -> Path:
     folder.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
+    (folder / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "man_page.py", folder / "scripts")
     for name in ("edgebench", "scenarios"):
         no = shutil.ignore_patterns("__pycache__", "_version.py")
         shutil.copytree(ROOT / name, folder / name, ignore=no)

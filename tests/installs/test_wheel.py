@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from light import EXTRAS, ROOT, copy_source, install_lightly
 
+from edgebench.cli.verbs import VERBS
+
 pytestmark = pytest.mark.process
 _GIT = ["git", "-c", "user.name=T", "-c", "user.email=t@example.org"]
 
@@ -69,6 +71,13 @@ def answer(python: Path, folder: Path, *words: str, code: int = 0) -> str:
 def test_its_version_is_the_tags(base: Path, tmp_path: Path):
     """Built at a tag, that is its version."""
     assert answer(base, tmp_path, "--version") == "edgebench, version 9.8.7\n"
+
+
+def test_its_manual_page_is_where_man_looks(base: Path):
+    """Beside its programs; every verb is in it."""
+    page = (base.parents[1] / "share" / "man" / "man1" / "edgebench.1").read_text()
+    assert '"edgebench 9.8.7"' in page
+    assert set(re.findall(r"^\.TP\n\.B ([a-z]+)$", page, re.M)) == set(VERBS)
 
 
 def test_a_source_without_git_has_a_version(tmp_path: Path):
