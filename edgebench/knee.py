@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,11 +19,40 @@ FLAT_SHARE = 0.8
 #: Where added bytes pass this share of the plateau, the knee is.
 KNEE_SHARE = 0.5
 
+#: Limits closer together than this share of the wider one are one place: so closely a knee is
+#: looked for, and within it visits may disagree.
+CLOSE_SHARE = 0.03
+
 #: Why a workload has no knee: nothing was measured at a limit (``no_limits``) or counted
 #: (``no_counts``), there are no steady rounds (``no_rounds``), nothing was read again
 #: (``never_read``), a kill came before a plateau (``killed``), it still read more at the tightest
-#: limit (``rising``), or it read as much at the widest (``wider``).
-NoKnee = Literal["no_limits", "no_rounds", "no_counts", "never_read", "killed", "rising", "wider"]
+#: limit (``rising``), it read as much at the widest (``wider``), or visits of a limit, or of one
+#: and a tighter one, disagree on which side of the knee they are (``disagree``).
+NoKnee = Literal[
+    "no_limits", "no_rounds", "no_counts", "never_read", "killed", "rising", "wider", "disagree"
+]  # fmt: skip
+#: Limit → what a steady round reads again there, for each visit.
+Visits = Mapping[int, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class KneeBracket:
+    """The limits around a knee.
+
+    Args:
+        low_bytes: the widest limit at which rounds read memory again, as at all tighter ones.
+        high_bytes: the tightest one at which they don't, as at no wider one.
+        disagree: the limits between these two.
+    """
+
+    low_bytes: int
+    high_bytes: int
+    disagree: tuple[int, ...] = ()
+
+    @property
+    def known_to(self) -> float:
+        """Their distance, as a share of the higher one."""
+        return 1 - self.low_bytes / self.high_bytes
 
 
 @dataclass(frozen=True)
@@ -48,15 +77,34 @@ def equal_bytes(one: float, other: float) -> bool:
     return abs(one - other) <= max(EQUAL_BYTES, EQUAL_SHARE * max(one, other))
 
 
-def find_knee(added: Mapping[int, int], killed_bytes: int | None = None) -> Knee:
+def settled(read: Sequence[int | None]) -> tuple[int, ...]:
+    """The places of the last rounds that read alike; empty: fewer than two do.
+
+    The first one is none of them: it pays for a change of the limit, or for a start.
+    """
+    last = read[-1] if read else None
+    if last is None:
+        return ()
+    first = len(read)
+    while first > 1 and (one := read[first - 1]) is not None and equal_bytes(one, last):
+        first -= 1
+    return tuple(range(first, len(read))) if len(read) - first > 1 else ()
+
+
+def medians(visits: Visits) -> dict[int, int]:
+    """Limit → the median of its visits."""
+    return {limit: round(statistics.median(read)) for limit, read in visits.items()}
+
+
+def find_knee(visits: Visits, killed_bytes: int | None = None) -> Knee:
     """The knee of one direction.
 
     Args:
-        added: limit → bytes that a steady round reads again there.
+        visits: to its limits.
         killed_bytes: the largest limit at which the workload was killed; None: at none.
     """
-    limits = sorted(added)
-    if not limits:
+    added = medians(visits)
+    if not added:
         return Knee(missing="killed" if killed_bytes else "no_limits")
     if max(added.values()) < LEAST_PLATEAU_BYTES:
         return Knee(missing="killed" if killed_bytes else "never_read")
@@ -64,13 +112,49 @@ def find_knee(added: Mapping[int, int], killed_bytes: int | None = None) -> Knee
     if plateau is None:
         return Knee(missing="killed" if killed_bytes else "rising")
     half = KNEE_SHARE * plateau
-    low = max(limit for limit in limits if added[limit] > half)
-    high = min((limit for limit in limits if limit > low), default=None)
-    if high is None:
-        return Knee(plateau, missing="wider")
+    found = bracket(visits, half)
+    if found is None:
+        widest = visits[max(visits)]
+        return Knee(plateau, missing="wider" if _side(widest, half) > 0 else "disagree")
+    low, high = between = found.low_bytes, found.high_bytes
+    if found.disagree and found.known_to > CLOSE_SHARE:
+        return Knee(plateau, between=between, missing="disagree")
     share = (added[low] - half) / (added[low] - added[high])
     knee = math.exp(math.log(low) + share * math.log(high / low))
-    return Knee(plateau, round(knee), (low, high))
+    return Knee(plateau, round(knee), between)
+
+
+def bracket(visits: Visits, half: float) -> KneeBracket | None:
+    """The limits around the knee; None: there is none on one of its sides.
+
+    A limit is on the side that most of its visits are on. Limits lie between both sides where as
+    many visits are on the one as on the other, or where a tighter limit reads less than half and a
+    wider one more: their process was in two states.
+
+    Args:
+        visits: to limits.
+        half: of the plateau, bytes; who reads more is on the tight side.
+    """
+    sides = {limit: _side(read, half) for limit, read in visits.items()}
+    tight = {limit for limit, side in sides.items() if side > 0}
+    wide = {limit for limit, side in sides.items() if side < 0}
+    low = max((one for one in tight if one < min(wide, default=math.inf)), default=None)
+    high = min((one for one in wide if one > max(tight, default=0)), default=None)
+    if low is None or high is None:
+        return None
+    return KneeBracket(low, high, tuple(one for one in sorted(visits) if low < one < high))
+
+
+def disagreeing(visits: Visits, half: float) -> set[int]:
+    """The limits of which visits don't tell the side: by themselves, or beside other limits."""
+    found = bracket(visits, half)
+    torn = {limit for limit, read in visits.items() if _side(read, half) == 0}
+    return torn.union(found.disagree if found else ())
+
+
+def _side(read: Iterable[int], half: float) -> int:
+    """By how many visits more read more than half than not."""
+    return sum(1 if one > half else -1 for one in read)
 
 
 def plateau_of(added: Mapping[int, int]) -> int | None:

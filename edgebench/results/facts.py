@@ -242,7 +242,7 @@ def _curves(sweep: Sweep) -> dict[WorkloadKey, MissCurve]:
 def _with_misses(point: PointFacts, curves: dict[WorkloadKey, MissCurve]) -> PointFacts:
     """The point with what its rounds read again, on the way that its curve is of."""
     curve = curves.get(curve_workload(point.key))
-    own = curve.of(curve.direction) if curve else ()
+    own = curve.known if curve else ()
     read = (one.round_bytes for one in own if one.limit_bytes == point.limit_bytes)
     return replace(point, read_again_bytes=next(read, None))
 

@@ -16,13 +16,15 @@ from msgspec import structs
 
 from edgebench.boards.storage import AS_IS
 from edgebench.kills import TOO_TIGHT
-from edgebench.knee import NoKnee, equal_bytes, find_knee
+from edgebench.knee import KNEE_SHARE, NoKnee, disagreeing, equal_bytes, find_knee, settled
 from edgebench.records import Direction, RoundCounts, TrialRecord
 from edgebench.results.rounds import STEADY, round_stages
 from edgebench.results.workload_key import WorkloadKey
 
 if TYPE_CHECKING:
     from edgebench.results.results import Results
+
+_WAYS: tuple[Direction | None, ...] = ("down", "up", None)
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,10 @@ class MissPoint:
         out_bytes: median bytes written in a steady round; None: not known.
         faults: median major faults of a steady round; None: not known.
         rounds: how many steady rounds that is of.
-        visits: of how many trials or visits.
+        visit_bytes: the same of each trial or visit, in their order.
         confirmed: whether at least two of the rounds read the same as the median.
+        agree: whether visits tell on which side of the knee the limit is. Where they don't, the
+            process was in two states, and the median is of neither.
     """
 
     limit_bytes: int
@@ -50,8 +54,14 @@ class MissPoint:
     out_bytes: int | None = None
     faults: int | None = None
     rounds: int = 1
-    visits: int = 1
+    visit_bytes: tuple[int, ...] = ()
     confirmed: bool = False
+    agree: bool = True
+
+    @property
+    def visits(self) -> int:
+        """Of how many trials or visits it is."""
+        return len(self.visit_bytes)
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,8 @@ class MissCurve:
         points: of all directions, which are never mixed.
         plateau_bytes: what a round reads again where a tighter limit hardly adds to it.
         knee_bytes: where the bytes pass half of the plateau, between these two limits.
-        knee_between: the tighter limit, at which they do, and the wider one, at which they don't.
+        knee_between: the tighter limit, at which they do, and the wider one, at which they don't;
+            also where visits between them disagree, and no knee is named.
         direction: of which points plateau and knee are: the way down, else of fresh processes.
         unlimited_bytes: what a round without a limit reads; not counted in the points.
         missing: why there is no knee; None: there is one.
@@ -83,13 +94,20 @@ class MissCurve:
         return tuple(point for point in self.points if point.direction == direction)
 
     @property
+    def known(self) -> tuple[MissPoint, ...]:
+        """The points of the knee's direction at which visits agree."""
+        return tuple(point for point in self.of(self.direction) if point.agree)
+
+    @property
     def known_to(self) -> float | None:
         """The distance of the two limits around the knee, as a share of the wider one."""
         return 1 - self.knee_between[0] / self.knee_between[1] if self.knee_between else None
 
 
 def steady_counts(record: TrialRecord) -> list[RoundCounts]:
-    """The counts of its steady rounds; a start pays for what happens once, and is none."""
+    """The last rounds that read alike, else its steady rounds; a start is none of them."""
+    if places := settled([one.in_bytes for one in record.round_counts]):
+        return [record.round_counts[place] for place in places]
     stages = round_stages(record)
     return [one for one in record.round_counts if stages.get(one.round) == STEADY]
 
@@ -137,13 +155,16 @@ def _curve(key: WorkloadKey, records: Sequence[TrialRecord]) -> MissCurve:
         return MissCurve(key, missing=_why_none(counted, bool(ended)))
     unlimited = int(statistics.median(free)) if free else 0
     made = [_point(*where, of, unlimited) for where, of in visits.items()]
-    points = tuple(sorted(made, key=lambda one: -one.limit_bytes))
+    points = sorted(made, key=lambda one: -one.limit_bytes)
     direction: Direction | None = "down" if any(p.direction == "down" for p in points) else None
-    added = {p.limit_bytes: p.round_bytes for p in points if p.direction == direction}
-    knee = find_knee(added, max(ended, default=None))
+    knee = find_knee(_visits(points, direction), max(ended, default=None))
+    if knee.plateau_bytes:
+        half = KNEE_SHARE * knee.plateau_bytes
+        torn = {way: disagreeing(_visits(points, way), half) for way in _WAYS}
+        points = [replace(one, agree=one.limit_bytes not in torn[one.direction]) for one in points]
     return MissCurve(
         workload=key,
-        points=points,
+        points=tuple(points),
         plateau_bytes=knee.plateau_bytes,
         knee_bytes=knee.knee_bytes,
         knee_between=knee.between,
@@ -151,6 +172,10 @@ def _curve(key: WorkloadKey, records: Sequence[TrialRecord]) -> MissCurve:
         unlimited_bytes=unlimited,
         missing=knee.missing,
     )
+
+
+def _visits(points: Iterable[MissPoint], way: Direction | None) -> dict[int, tuple[int, ...]]:
+    return {one.limit_bytes: one.visit_bytes for one in points if one.direction == way}
 
 
 def _why_none(counted: bool, killed: bool) -> NoKnee:
@@ -169,7 +194,7 @@ def _point(
     visits: Sequence[Sequence[RoundCounts]],
     unlimited_bytes: int,
 ) -> MissPoint:
-    medians = [statistics.median(map(_read, rounds)) for rounds in visits]
+    medians = [round(statistics.median(map(_read, rounds))) for rounds in visits]
     every = [one for rounds in visits for one in rounds]
     middle = statistics.median(medians)
     spread = medians if len(medians) > 1 else list(map(_read, every))
@@ -182,7 +207,7 @@ def _point(
         out_bytes=_median(one.out_bytes for one in every),
         faults=_median(one.major_faults for one in every),
         rounds=len(every),
-        visits=len(visits),
+        visit_bytes=tuple(max(0, middle - unlimited_bytes) for middle in medians),
         confirmed=len(alike) > 1,
     )
 

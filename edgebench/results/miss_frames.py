@@ -12,7 +12,7 @@ from edgebench.results.miss_curve import MissCurve
 _CURVE = ("plateau_bytes", "knee_bytes", "knee_low_bytes", "knee_high_bytes", "unlimited_bytes")
 _POINT = (
     *("limit_bytes", "direction", "round_bytes", "spread_bytes", "out_bytes", "faults", "rounds"),
-    *("visits", "confirmed"),
+    *("visits", "confirmed", "agree"),
 )
 MISS_COLUMNS = ("workload", "settings", *_POINT, *_CURVE, "knee_direction", "knee_missing")
 
@@ -21,9 +21,9 @@ def misses_frame(curves: Iterable[MissCurve]) -> pd.DataFrame:
     """One row per point; a curve without points has none."""
     rows = [row for curve in curves for row in _rows(curve)]
     frame = pd.DataFrame(rows, columns=list(MISS_COLUMNS))
-    counts = ("limit_bytes", *_POINT[2:-1], *_CURVE)
+    counts = ("limit_bytes", *_POINT[2:-2], *_CURVE)
     frame = frame.astype(dict.fromkeys(counts, "float64"))
-    return frame.astype({"confirmed": "bool"})
+    return frame.astype({"confirmed": "bool", "agree": "bool"})
 
 
 def _rows(curve: MissCurve) -> Iterator[dict[str, Any]]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from edgebench.kills import TOO_TIGHT
-from edgebench.results.rounds import STEADY, TRIAL_TIMES, steadiness
+from edgebench.results.rounds import STEADY, TRIAL_TIMES, round_stages
 from edgebench.results.spread import Spread, spread_of
 
 if TYPE_CHECKING:
-    from edgebench.records import TrialRecord, WalkReport
+    from edgebench.records import PhaseSum, TrialRecord
     from edgebench.results.columns import ColumnTable
     from edgebench.results.sweep_reader import Sweep
 
@@ -52,8 +52,7 @@ def _rounds_of_one_walk(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -
     done = [row for row, outcome in ends if outcome == "ok"]
     if not is_one_walk(walked.of(done)):
         return []
-    walks = (sweep.records[row].walk for row in done)
-    return [round_s for walk in walks if walk for round_s in _steady_of(walk)]
+    return [round_s for row in done for round_s in _steady_rounds(sweep.records[row])]
 
 
 def steady_relative(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> Spread | None:
@@ -66,17 +65,12 @@ def steady_relative(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> Sp
     for row in rows:
         unlimited_s = walked.unlimited_s.get(row)
         if unlimited_s and (record := sweep.records[row]).outcome == "ok" and record.walk:
-            steady = [round_s / unlimited_s for round_s in _steady_of(record.walk)]
+            steady = [round_s / unlimited_s for round_s in _steady_rounds(record)]
             visits |= {row: steady} if steady else {}
     limited = bool(visits) and sweep.records[rows[0]].limits.memory_bytes is not None
     if limited and not is_one_walk(walked.of(visits)):
         return spread_of(map(statistics.median, visits.values()))
     return spread_of(one for rounds in visits.values() for one in rounds)
-
-
-def _steady_of(walk: WalkReport) -> list[float]:
-    rounds = walk.round_s
-    return [rounds[place] for place in steadiness(rounds).rounds] if rounds else []
 
 
 def rounds_before_end(sweep: Sweep, rows: Sequence[int]) -> Spread | None:
@@ -86,16 +80,21 @@ def rounds_before_end(sweep: Sweep, rows: Sequence[int]) -> Spread | None:
     """
     ends = zip(rows, sweep.columns.words("outcome", rows), strict=True)
     ended = (sweep.records[row] for row, outcome in ends if outcome in TOO_TIGHT)
-    return spread_of(round_s for record in ended for round_s in _steady_rounds(record))
+    return spread_of(time_s for one in ended for time_s in _steady_rounds(one) or _single(one))
 
 
 def _steady_rounds(record: TrialRecord) -> list[float]:
-    times = [phase.wall_s for phase in record.phases if phase.phase == "round"]
-    if not times:
-        return []
-    # A process that visits a further limit has long started.
-    single = (0,) if record.walk and record.walk.step else ()
-    return [times[place] for place in steadiness(times).rounds or single]
+    stages = round_stages(record)
+    return [one.wall_s for one in _rounds(record) if stages[one.round] == STEADY]
+
+
+def _single(record: TrialRecord) -> list[float]:
+    """Its only round, if it is no start: a process that visits a further limit has long begun."""
+    return [one.wall_s for one in _rounds(record)] if record.walk and record.walk.step else []
+
+
+def _rounds(record: TrialRecord) -> list[PhaseSum]:
+    return [phase for phase in record.phases if phase.phase == "round"]
 
 
 #: The number of what is of no walk.

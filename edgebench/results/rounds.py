@@ -8,7 +8,8 @@ here, and here alone: rounds repeat where at least `LEAST` of them in a row, up 
 - and have no trend: the medians of the earlier and the later half of those that lie near differ by
   at most `TOLERANCE` too.
 
-Rounds shorter than some milliseconds may differ by `CLOCK_S` as well.
+Rounds shorter than some milliseconds may differ by `CLOCK_S` as well. Where seconds don't repeat
+under a limit, and the last rounds read the same, those are the steady ones.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from edgebench.records import PhaseSum, TrialRecord
+from edgebench.knee import settled
+from edgebench.records import PhaseSum, RoundCounts, TrialRecord
 
 #: A round's stage: the first one, those before they repeat, those that repeat.
 START, SETTLING, STEADY = "start", "settling", "steady"
@@ -117,14 +119,22 @@ def rounds_of(record: TrialRecord) -> Rounds:
         return Rounds({}, None)
     numbers = sorted(times)
     found = _steadiness(tuple(map(times.__getitem__, numbers)))
+    steady = found.rounds
+    if not found.repeats and record.limit_bytes is not None:
+        steady = settled(reads_of(numbers, record.round_counts)) or steady
     stages = dict.fromkeys(numbers, SETTLING)
     # At a walk's further limits the process has long begun.
     if not (record.walk and record.walk.step):
         stages[numbers[0]] = START
-    for place in found.rounds:
+    for place in steady:
         stages[numbers[place]] = STEADY
-    # One of them is the start.
-    return Rounds(stages, found.repeats if len(times) > LEAST else None)
+    return Rounds(stages, found.repeats if len(steady) >= LEAST else None)
+
+
+def reads_of(numbers: Iterable[int], counts: Iterable[RoundCounts]) -> list[int | None]:
+    """What each of these rounds read."""
+    read = {one.round: one.in_bytes for one in counts}
+    return [read.get(number) for number in numbers]
 
 
 @lru_cache(maxsize=1024)

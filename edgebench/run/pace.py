@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
+from edgebench.knee import settled
 from edgebench.records import PhaseSum, RoundCounts, TrialRecord
-from edgebench.results.rounds import START, STEADY, steadiness, trial_times
+from edgebench.results.rounds import START, STEADY, reads_of, steadiness, trial_times
 from edgebench.scenario.points import PlannedTrial
 from edgebench.scenario.walk import Visited
 from edgebench.spans import BEFORE_ROUNDS
@@ -62,7 +63,7 @@ def trials_by_point(
 
 
 def visited(phases: Sequence[PhaseSum], counts: Sequence[RoundCounts]) -> Visited:
-    """Medians of the steady rounds: seconds, and bytes read.
+    """Medians of the steady rounds: seconds, and bytes read; these of the last that read alike.
 
     Of a single round, which a kill may leave, they are its own; nothing where there is none.
     """
@@ -70,8 +71,9 @@ def visited(phases: Sequence[PhaseSum], counts: Sequence[RoundCounts]) -> Visite
     if not rounds:
         return Visited()
     places = steadiness([phase.wall_s for phase in rounds]).rounds or (0,)
-    steady = {rounds[place].round: rounds[place].wall_s for place in places}
-    read = [one.in_bytes for one in counts if one.round in steady and one.in_bytes is not None]
+    reads = reads_of((one.round for one in rounds), counts)
+    known = [read for place in settled(reads) or places if (read := reads[place]) is not None]
     return Visited(
-        statistics.median(steady.values()), round(statistics.median(read)) if read else None
+        statistics.median(rounds[place].wall_s for place in places),
+        round(statistics.median(known)) if known else None,
     )

@@ -8,17 +8,18 @@ from typing import Any
 
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.errors import CgroupError
-from edgebench.knee import equal_bytes
+from edgebench.knee import EQUAL_BYTES, EQUAL_SHARE, KneeBracket, settled
 from edgebench.records import Doubt, PhaseSum, RoundCounts
 from edgebench.results.rounds import LEAST, steadiness
 from edgebench.run.limit_control import LimitControl
 from edgebench.run.pace import visited
 from edgebench.run.process import WorkloadProcess
 from edgebench.run.round_sources import RoundSources
+from edgebench.run.swap_watch import group_swap
 from edgebench.run.trial_record import utc_now
 from edgebench.run.walked_limits import WalkedLimits
 from edgebench.run.working_set_round import WorkingSetRound
-from edgebench.scenario.walk import KneeBracket, Visit, walk
+from edgebench.scenario.walk import Visit, walk
 from edgebench.spans import NO_ROUND, events_to_phases
 from edgebench.workloads.events import GO, STOP
 
@@ -31,6 +32,7 @@ class WalkStep:
     """One limit of a walk under way.
 
     ``applied_bytes`` is as the kernel rounded the limit. ``events`` are those of its rounds.
+    ``swapped`` is what lay in swap at the end of each round; None: not known.
     """
 
     visit: Visit
@@ -41,6 +43,7 @@ class WalkStep:
     events: list[dict[str, Any]] = field(default_factory=list)
     phases: list[PhaseSum] = field(default_factory=list)
     counts: list[RoundCounts] = field(default_factory=list)
+    swapped: list[int | None] = field(default_factory=list)
 
     @property
     def round_s(self) -> list[float]:
@@ -52,22 +55,26 @@ class WalkStep:
         """Whether its rounds repeat, or have had their chances.
 
         At a limit two that read the same say what rounds cost there. Those without one are what
-        others are compared with: their seconds must repeat.
+        others are compared with: their seconds must repeat. While the kernel still swaps out what
+        rounds don't use, neither says what they will cost.
         """
-        times = self.round_s
-        if self.visit.memory_bytes is not None and self._reads_repeat:
+        times, limit = self.round_s, self.visit.memory_bytes
+        if len(times) >= MOST_ROUNDS:
             return True
-        if len(times) <= LEAST:
+        if limit is not None and self._moves(limit):
             return False
-        return len(times) >= MOST_ROUNDS or steadiness(times).repeats
+        if limit is not None and settled([one.in_bytes for one in self.counts]):
+            return True
+        return len(times) > LEAST and steadiness(times).repeats
 
-    @property
-    def _reads_repeat(self) -> bool:
-        """Whether the last two read the same; the first pays for the change of the limit."""
-        _, *steady = (one.in_bytes for one in self.counts) if self.counts else (None,)
-        if len(steady) < 2 or steady[-1] is None or steady[-2] is None:
+    def _moves(self, limit: int) -> bool:
+        """Whether what lies in swap changed in the last round, by as much as shifts the knee."""
+        if len(self.swapped) < 2:
             return False
-        return equal_bytes(steady[-1], steady[-2])
+        before, now = self.swapped[-2:]
+        if before is None or now is None:
+            return False
+        return abs(now - before) > max(EQUAL_BYTES, EQUAL_SHARE * limit)
 
 
 class WalkControl(LimitControl):
@@ -101,6 +108,7 @@ class WalkControl(LimitControl):
         self.working_set = WorkingSetRound(cgroup, maps_weights)
         self._cgroup, self._swap_bytes, self._process = cgroup, swap_bytes, process
         self._limits, self._rounds = limits, rounds
+        self._read_swapped = group_swap(cgroup.hot_files())
         self._walk = walk(limits.scenario_bytes, limits.target, limits.step_bytes, limits.killed)
         self._read_bytes = 0
         next(self._walk)
@@ -129,6 +137,7 @@ class WalkControl(LimitControl):
             step.events += fresh
             step.phases += [p for p in events_to_phases(fresh) if p.round != NO_ROUND]
             step.counts += self._rounds.counts(fresh)
+            step.swapped.append(self._read_swapped())
             goes_on = not step.enough or self._go_on(step) or self._is_watched(step)
         self._reply(GO if goes_on else STOP)
         return goes_on

@@ -4,7 +4,8 @@ It begins without a limit and goes down through the scenario's limits; those bet
 the same on the plateau and the tightest one are left out. Then it goes up again until both ways
 agree and rounds read as little as at the widest. Then it looks closer for the knee, the limit where
 rounds begin to read memory again, until it knows it to the target with two visits on both sides,
-and ends without a limit. Every closer look begins without one too: so it comes from above, as the
+and ends without a limit. Where visits disagree on which side of the knee they are, it visits these
+limits again. Every closer look begins without one too: so it comes from above, as the
 way down does, and shows how the machine drifts.
 
 A limit at which the process is killed ends the walk. The next one stays above that limit, but looks
@@ -14,14 +15,16 @@ closer between it and the limits that it finished at.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgebench.knee import (
     KNEE_SHARE,
     LEAST_PLATEAU_BYTES,
+    KneeBracket,
+    bracket,
     equal_bytes,
+    medians,
     plateau_of,
 )
 from edgebench.records import Direction
@@ -30,6 +33,8 @@ from edgebench.records import Direction
 MOST_LIMITS = 24
 #: Visits of each limit around the knee.
 _BOTH_SIDES = 2
+#: Visits of a limit at most, where they disagree: then most of them are on one side.
+_TELLING = 3
 #: The way up ends where so many limits in a row are as on the way down, and read as little as the
 #: widest.
 _AGREEING = 2
@@ -56,19 +61,6 @@ class Visited:
 
     seconds: float | None = None
     read_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class KneeBracket:
-    """Two neighbouring limits: at the tighter one rounds read memory again, at the wider not."""
-
-    low_bytes: int
-    high_bytes: int
-
-    @property
-    def known_to(self) -> float:
-        """Their distance, as a share of the higher one."""
-        return 1 - self.low_bytes / self.high_bytes
 
 
 Walk = Generator[Visit, Visited, "KneeBracket | None"]
@@ -134,7 +126,7 @@ class _Reads:
 
     def added(self) -> dict[int, int]:
         """Limit → bytes that rounds read again there."""
-        return {limit: round(statistics.median(read)) for limit, read in self._read.items()}
+        return medians(self._read)
 
     def near(self, limit: int, up: Visited) -> bool:
         """Whether the way up reads there what the way down did, and no more than the widest."""
@@ -148,16 +140,13 @@ class _Reads:
 
         Before there is a plateau, half of the most that rounds read stands for half of it.
         """
-        added = {**self.added()}
+        visits = {**self._read}
         for limit, visited in self.killed.items():
             if (read := self._added(visited)) is not None:
-                added[limit] = read
+                visits[limit] = [read]
+        added = medians(visits)
         most = plateau_of(added) or max(added.values(), default=0)
-        if most < LEAST_PLATEAU_BYTES:
-            return None
-        low = max(limit for limit, read in added.items() if read > KNEE_SHARE * most)
-        high = min((limit for limit in added if limit > low), default=None)
-        return None if high is None else KneeBracket(low, high)
+        return bracket(visits, KNEE_SHARE * most) if most >= LEAST_PLATEAU_BYTES else None
 
 
 def _near(one: int, other: int) -> bool:
@@ -183,22 +172,33 @@ def _up(down: _Reads) -> Generator[Visit, Visited, None]:
 
 
 def _next(down: _Reads, target: float, step_bytes: int) -> int | None:
-    """The next limit to look at: closer to the knee, else one beside it again; None: neither.
+    """The next limit to look at; None: the knee is known, or can't be.
 
-    Where a limit killed and no knee is known above it, the place just above that limit.
+    One where visits disagree; else one closer to the knee; else one beside it again. Where a limit
+    killed and no knee is known above it, the place just above that limit.
     """
     knee, added = down.bracket(), down.added()
     if knee is None and down.killed and added:
         knee = KneeBracket(max(down.killed), min(added))
     if knee is None:
         return None
-    if knee.known_to > target and knee.high_bytes - knee.low_bytes >= 2 * step_bytes:
-        return _between(knee, step_bytes)
+    unsure = [limit for limit in knee.disagree if down.times(limit) < _TELLING]
+    if unsure:
+        return min(unsure, key=lambda limit: (down.times(limit), -limit))
+    if knee.known_to > target and (closer := _between(knee, step_bytes)) is not None:
+        return closer
     again = (side for side in (knee.low_bytes, knee.high_bytes) if side in added)
     return next((side for side in again if down.times(side) < _BOTH_SIDES), None)
 
 
-def _between(knee: KneeBracket, step_bytes: int) -> int:
-    """The geometric middle, in whole steps."""
-    middle = math.sqrt(knee.low_bytes * knee.high_bytes)
-    return round(middle / step_bytes) * step_bytes
+def _between(knee: KneeBracket, step_bytes: int) -> int | None:
+    """The geometric middle, in whole steps; None: it is too close.
+
+    Where limits disagree, of the wider gap beside them.
+    """
+    beside = knee.disagree or (knee.high_bytes,)
+    gaps = [(knee.low_bytes, beside[0]), (beside[-1], knee.high_bytes)]
+    low, high = max(gaps, key=lambda gap: gap[1] / gap[0])
+    if high - low < 2 * step_bytes:
+        return None
+    return round(math.sqrt(low * high) / step_bytes) * step_bytes

@@ -24,7 +24,7 @@ import numpy as np
 
 from edgebench.kills import TOO_TIGHT
 from edgebench.results.spread import Ratio, Spread, spread_of
-from edgebench.slowdown.counted import COUNTED
+from edgebench.slowdown.counted import CountedModel
 from edgebench.slowdown.curves import WHOLES
 from edgebench.throughput import THROUGHPUT
 
@@ -265,10 +265,11 @@ class WorkloadAnswers:
         probability = self._probability(limit_bytes, tighter, wider)
         viable = probability is None or probability >= 0.5
         phases = self._times(limit_bytes) if viable else ()
-        if kind == "simulated" and phases and self._is_counted():
-            kind = "counted"
+        outside = kind != "between" and self._is_outside(limit_bytes)
+        if kind == "simulated" and phases and (counted := self._counted()):
+            kind, outside = "counted", limit_bytes * SAME < counted.tightest_bytes
         doubts = {
-            AnswerDoubt.EXTRAPOLATED: kind != "between" and self._is_outside(limit_bytes),
+            AnswerDoubt.EXTRAPOLATED: outside,
             AnswerDoubt.KILLS_VARY: bool(tighter and wider and tighter.share > wider.share),
             AnswerDoubt.CLIFF: kind == "between" and any(map(_is_cliff, phases)),
             AnswerDoubt.NO_TIME: viable and not phases,
@@ -297,9 +298,11 @@ class WorkloadAnswers:
             return min(wider, default=None) if low else edge
         return min([edge, *wider])
 
-    def _is_counted(self) -> bool:
+    def _counted(self) -> CountedModel | None:
+        """What tells a round from counted bytes, if that is the workload's model."""
         model = self._model()
-        return model is not None and model.name == COUNTED
+        last = [*model.fitted.values()][-1] if model else None
+        return last if isinstance(last, CountedModel) else None
 
     def _measured_answer(self, here: MeasuredLimit, layers: tuple[AddedLayerTime, ...]) -> Answer:
         tighter = [one for one in self._limited if one.limit_bytes < here.limit_bytes]

@@ -93,7 +93,7 @@ class CountedRound:
 
     def again_bytes(self, limit_bytes: FloatArray) -> FloatArray:
         """Bytes read again at limits: between two counted ones in proportion to ln M."""
-        points = sorted(self.misses.of(self.misses.direction), key=lambda one: one.limit_bytes)
+        points = sorted(self.misses.known, key=lambda one: one.limit_bytes)
         limits = [float(one.limit_bytes) for one in points]
         read = [float(one.round_bytes) for one in points]
         demand = self.curve.demand_bytes
@@ -138,7 +138,7 @@ def counted_rounds(curves: Iterable[Curve], counted: Mapping[str, MissCurve]) ->
         if curve.phase != "total" or misses is None or not in_order:
             continue
         first, execute = (phases.get((curve.trials_key, name)) for name in ("first", "execute"))
-        if first is None or not misses.of(misses.direction):
+        if first is None or not misses.known:
             continue
         # Mapped weights are read by the first execution itself.
         computing_s = 0.0 if about.get("loader") == "mmap" else first.unlimited_s
@@ -172,6 +172,11 @@ class CountedModel:
     name: str = COUNTED
     meets_points: bool = False
 
+    @property
+    def tightest_bytes(self) -> int:
+        """The tightest limit at which bytes were counted; from there up it is not extrapolated."""
+        return min(point.limit_bytes for point in self.round.misses.known)
+
     def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
         """The round at these limits, on the other storage."""
         unlimited_s = self.round.unlimited_s(self.here, self.there)
@@ -183,7 +188,7 @@ def slowdown_function(
     one: CountedRound, costs: StorageCosts, unlimited_s: float, factor: float
 ) -> SlowdownFunction:
     """Of a round on a storage, over the limits that were counted."""
-    points = [float(point.limit_bytes) for point in one.misses.of(one.misses.direction)]
+    points = [float(point.limit_bytes) for point in one.misses.known]
     ends = [*points, one.curve.demand_bytes or max(points)]
     limits = np.geomspace(min(ends), max(ends), _STEPS * len(ends) + 1)
     limits = np.union1d(limits, points)

@@ -27,6 +27,12 @@ def miss_curve_sentence(curve: MissCurve | None) -> str:
             f"Knee above {brief_size(wide.limit_bytes)}, the widest limit tried: a steady round "
             f"reads {brief_size(wide.round_bytes)} again there already."
         )
+    if curve.missing == "disagree":
+        unsure = "visits disagree on whether a steady round reads memory again"
+        if curve.knee_between is None:
+            return f"Knee not known: {unsure}."
+        low, high = map(brief_size, curve.knee_between)
+        return f"Knee not known: between {low} and {high} {unsure}."
     if curve.missing == "killed":
         return f"No knee before the limit kills: a steady round reads {most} again at {at}."
     return (

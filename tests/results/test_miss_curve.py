@@ -114,6 +114,53 @@ def test_directions_are_never_mixed() -> None:
     assert [point.round_bytes // MIB for point in curve.of(None)] == [100]
 
 
+def test_rounds_before_the_last_that_read_alike_are_of_another_state() -> None:
+    """The kernel was still swapping the idle runtime out."""
+    (point,) = curve_of(visit(290, [628, 537, 519, 234, 233])).points
+    assert (point.round_bytes, point.rounds, point.spread_bytes) == (int(233.5 * MIB), 2, MIB)
+
+
+FIRST = {300: 0, 282: 120, 240: 0, 188: 200, 150: 200}
+
+
+def test_no_knee_is_named_where_visits_disagree() -> None:
+    """A wider limit reads again and a tighter one doesn't: the process was in two states."""
+    curve = curve_of(*walk_of(FIRST))
+    assert (curve.missing, curve.knee_bytes) == ("disagree", None)
+    assert curve.knee_between == (188 * MIB, 300 * MIB)
+    assert [point.limit_bytes // MIB for point in curve.points if not point.agree] == [282, 240]
+    assert [point.round_bytes // MIB for point in curve.known] == [0, 200, 200]
+    once_more = curve_of(*walk_of(FIRST), visit(282, [9, 0, 0]))
+    assert once_more.knee_between == (188 * MIB, 240 * MIB)
+    assert [point.visit_bytes for point in once_more.points if not point.agree] == [(120 * MIB, 0)]
+
+
+def test_most_visits_decide_on_which_side_of_the_knee_a_limit_is() -> None:
+    """Also where another process made them, after a kill: 282 MiB is above the knee."""
+    again = [visit(282, [9, 0, 0], walk=WalkReport("0002", 1)) for _ in range(2)]
+    killed = visit(150, [9], outcome="oom-killed")
+    curve = curve_of(*walk_of(FIRST), killed, *again)
+    assert curve.missing is None
+    assert curve.knee_between == (188 * MIB, 240 * MIB)
+    assert all(point.agree for point in curve.points)
+
+
+def test_where_only_the_knee_itself_is_in_doubt_it_is_named() -> None:
+    """Limits at which visits disagree lie within 3 % of the limit."""
+    both = (visit(243, [9, 0, 0]), visit(243, [9, 200, 200]))
+    curve = curve_of(*walk_of({300: 0, 245: 0, 240: 190, 150: 200, 100: 200}), *both)
+    assert (curve.missing, curve.knee_between) == (None, (240 * MIB, 245 * MIB))
+
+
+def test_the_way_up_disagrees_by_itself() -> None:
+    """Its visits never decide with those of the way down."""
+    up = [visit(240, [read, read, read], "up") for read in (200, 0)]
+    curve = curve_of(*walk_of({300: 0, 240: 0, 150: 200, 100: 200}), *up)
+    assert curve.missing is None
+    assert [point.agree for point in curve.of("up")] == [False]
+    assert all(point.agree for point in curve.of("down"))
+
+
 def test_a_start_is_no_steady_round() -> None:
     """A fresh process that ran one round pays there for what happens once."""
     curve = curve_of(visit(100, [50], None))
@@ -138,13 +185,14 @@ def test_storage_has_no_part_in_a_curve() -> None:
         ({300: 0, 200: 50, 100: 200}, 90, "killed"),
         ({100: 200}, None, "rising"),
         ({200: 200, 100: 200}, None, "wider"),
+        ({300: 200, 200: 0, 150: 200, 100: 200}, None, "wider"),
     ],
 )
 def test_where_there_is_no_knee_the_kind_of_reason_is_told(
     added: dict[int, int], killed: int | None, why: str
 ) -> None:
     """No plateau, nothing read again, killed before; MiB at limits in MiB."""
-    bytes_at = {limit * MIB: read * MIB for limit, read in added.items()}
+    bytes_at = {limit * MIB: [read * MIB] for limit, read in added.items()}
     found = find_knee(bytes_at, None if killed is None else killed * MIB)
     assert (found.missing, found.knee_bytes, found.between) == (why, None, None)
 

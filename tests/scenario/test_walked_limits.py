@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from edgebench.scenario.walk import MOST_LIMITS, KneeBracket, Visit, Visited, walk
+from edgebench.knee import KneeBracket
+from edgebench.scenario.walk import MOST_LIMITS, Visit, Visited, walk
 
 MIB = 1 << 20
 LIMITS = [500 * MIB, 400 * MIB, 300 * MIB, 200 * MIB]
@@ -54,6 +55,37 @@ def test_the_knee_is_found_to_the_target() -> None:
     times = Counter(ways(visits, "down"))
     assert times[knee.low_bytes / MIB] == times[knee.high_bytes / MIB] == 2
     assert len(visits) < 24
+
+
+def test_a_first_visit_in_another_state_is_found_out() -> None:
+    """Until a tight limit was visited, rounds read half of the plateau and more up to 420 MiB."""
+    settled = False
+
+    def reads(mib: float) -> float:
+        nonlocal settled
+        read = step(337)(mib)
+        if mib < 420 and not settled:
+            read = max(read, 120.0)
+        settled = settled or mib <= 200
+        return read
+
+    visits, knee = walked(reads)
+    assert knee
+    assert knee.low_bytes <= 337 * MIB < knee.high_bytes
+    assert knee.known_to <= 0.03
+    assert not knee.disagree
+    assert len(ways(visits, "down")) < MOST_LIMITS
+
+
+def test_limits_at_which_visits_never_agree_are_left() -> None:
+    """Read by chance between 330 and 345 MiB: the limits beside them are found, and it ends."""
+    turns = itertools.cycle((200.0, 0.0))
+    visits, knee = walked(lambda mib: next(turns) if 330 < mib < 345 else step(337)(mib))
+    assert knee
+    assert knee.low_bytes < 345 * MIB
+    assert knee.high_bytes > 330 * MIB
+    assert max(Counter(ways(visits, "down")).values()) <= 3
+    assert len(ways(visits, "down")) <= MOST_LIMITS
 
 
 def test_what_an_unlimited_round_reads_hides_no_knee() -> None:

@@ -147,4 +147,7 @@ def test_another_storage_is_answered_from_counted_bytes(
     assert "from bytes counted" in " ".join(run(predict, *asked, "--on", "rock-5b-4g").split())
     assert '"kind": "counted"' in slow
     assert slow != fast
+    assert "extrapolated" not in told
+    tighter = run(predict, *asked[:-1], "40M", "--storage", "read=5MB/s")
+    assert "extrapolated" in tighter
     assert load(tmp_path).sweeps

@@ -242,14 +242,15 @@ def miss_curves() -> Iterator[MissCurve]:
         "rising": {300: 0, 200: 50, 100: 200},
         "wider": {200: 200, 100: 200},
         "killed": {300: 0, 250: 30},
+        "disagree": {300: 0, 282: 120, 240: 0, 150: 200, 100: 200},
     }
     for missing, read in reads.items():
-        added = {limit * MIB: size * MIB for limit, size in read.items()}
+        added = {limit * MIB: [size * MIB] for limit, size in read.items()}
         knee = find_knee(added, 200 * MIB if missing == "killed" else None)
         assert knee.missing == missing
         yield MissCurve(
             FREE.key,
-            tuple(MissPoint(limit, "down", size) for limit, size in added.items()),
+            tuple(MissPoint(limit, "down", *size) for limit, size in added.items()),
             *(knee.plateau_bytes, knee.knee_bytes, knee.between, "down"),
             missing=missing,
         )

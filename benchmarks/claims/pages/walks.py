@@ -32,6 +32,7 @@ def claims() -> Iterator[Claim]:
         f"{100 * (max(same) / min(same) - 1):.0f}",
     )
     yield table("In seconds of the whole command", rows("walk_curve"))
+    yield table("walks each network twice:", rows("walk_repeats"))
     told = figures("walk_truth")["told"]
     networks = [name for name in told if " " not in name and name != "all"]
     yield table("By network, and of all:", [_row(name, told[name]) for name in (*networks, "all")])

@@ -59,16 +59,18 @@ def _curve(one: WorkloadFacts) -> MissCurve:
 
 
 def _draw(axes: Axes, axis: scales.LimitAxis, one: WorkloadFacts, number: int) -> None:
-    """The curve's points, the way up in hollow marks, and its knee."""
+    """The curve, its knee, and hollow marks: the way up, and each visit where visits disagree."""
     curve = _curve(one)
     colour, marker = style.series_style(number)
-    own = curve.of(curve.direction)
-    places = [axis.unlimited, *(point.limit_bytes / MIB for point in own)]
-    sizes = [0.0, *(point.round_bytes / MIB for point in own)]
+    places = [axis.unlimited, *(point.limit_bytes / MIB for point in curve.known)]
+    sizes = [0.0, *(point.round_bytes / MIB for point in curve.known)]
     axes.plot(places, sizes, marker=marker, color=colour, lw=1.6, ms=6, mec="white", mew=0.9)
-    for point in (*curve.of("up"), *(curve.of(None) if curve.direction else ())):
-        place = point.limit_bytes / MIB, point.round_bytes / MIB
-        axes.plot(*place, marker, mec=colour, mfc="none", ms=5, mew=1)
+    for point in curve.points:
+        if point.agree and point.direction == curve.direction:
+            continue
+        visits = (point.round_bytes,) if point.agree else point.visit_bytes
+        for size in visits:
+            axes.plot(point.limit_bytes / MIB, size / MIB, marker, mec=colour, mfc="none", ms=5)
     if curve.knee_bytes is not None:
         axes.axvline(curve.knee_bytes / MIB, color=colour, lw=1.2, ls="-.", zorder=1)
     lost = [p.limit_bytes for p in one.tried if "oom-killed" in p.outcomes]
@@ -86,8 +88,9 @@ def _keys(shown: Sequence[WorkloadFacts], names: Sequence[str]) -> list[Line2D]:
             Line2D([], [], color=colour, marker=marker, mec="white", mew=0.9, ms=6, label=name)
         )
     curves = [_curve(one) for one in shown]
-    if any({p.direction for p in curve.points} - {curve.direction} for curve in curves):
-        mark = Line2D([], [], marker="o", mfc="none", ms=5, ls="", label="on the way up, or fresh")
+    if any({*curve.points} - {*curve.known} for curve in curves):
+        label = "on the way up, fresh, or visits disagree"
+        mark = Line2D([], [], marker="o", mfc="none", ms=5, ls="", label=label)
         mark.set_markeredgecolor(style.MUTED)
         keys.append(mark)
     if any(curve.knee_bytes is not None for curve in curves):
