@@ -185,7 +185,8 @@ def _doubts(control: WalkControl, limits: WalkedLimits) -> list[Doubt]:
     knee = control.knee
     if knee and knee.known_to > limits.target:
         is_wide = knee.high_bytes - knee.low_bytes >= 2 * limits.step_bytes
-        kind = "knee_left" if is_wide else "knee_close"
+        apart = "knee_left" if is_wide else "knee_close"
+        kind = "knee_disagree" if knee.disagree else apart
         sizes = {"low_bytes": knee.low_bytes, "high_bytes": knee.high_bytes}
         shares = {"known_share": knee.known_to, "wanted_share": limits.target}
         doubts.append(Doubt(kind, {**sizes, **shares}))

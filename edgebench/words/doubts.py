@@ -191,6 +191,7 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
     ),
     "knee_close": _knee("closer limits are no different"),
     "knee_left": _knee("the walk had its most limits"),
+    "knee_disagree": _knee("visits of limits between them disagree"),
     # Of walks that looked for seconds, in kept results.
     "cliff_noisy": _cliff("rounds differ by as much"),
     "cliff_gradual": _cliff("closer limits are no different"),
