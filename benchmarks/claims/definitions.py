@@ -88,7 +88,7 @@ def _boards() -> Iterator[Claim]:
 
 
 def _walks() -> Iterator[Claim]:
-    from edgebench.knee import EQUAL_BYTES, EQUAL_SHARE
+    from edgebench.knee import CLOSE_SHARE, EQUAL_BYTES, EQUAL_SHARE
     from edgebench.results.rounds import TOLERANCE
     from edgebench.run.walk_control import MOST_ROUNDS
     from edgebench.run.walk_records import _DRIFT
@@ -98,6 +98,8 @@ def _walks() -> Iterator[Claim]:
 
     equal = _whole(100 * EQUAL_SHARE), EQUAL_BYTES >> 10
     yield says("read the same (within {} % or {} KiB)", *equal)
+    yield says("use of swap changes by more than {} % of the limit", _whole(100 * EQUAL_SHARE))
+    yield says("these are within {} % of each other", _whole(100 * CLOSE_SHARE))
     yield says("has at most {} visits on its way down", MOST_LIMITS)
     yield says("is `target` of the limit ({} % by default)", _whole(100 * KNEE_TARGET))
     yield says("up to the last one, lie within {} % of", _whole(100 * TOLERANCE))
