@@ -65,13 +65,10 @@ class LimitSetting(Struct, frozen=True, gc=False):
         swap_bytes: most swap it may use. None: not limited.
         cores: how many cores it may run on. None: all.
         cpu_quota: CPU time a second, in cores. None: not limited.
-        storage: ``as-is``, or the speeds that disks are held to, as ``read=90MB/s,read_iops=2000``;
-            with ``disk=ram`` on a disk in memory.
-        board: the board that these limits emulate. None: none.
-        accelerator_bytes: most of an accelerator's memory that torch's allocator may take. None:
-            not limited.
-        memory_high: from where on the kernel throttles, as the scenario wrote it. None: not
-            throttled.
+        storage: ``as-is``, or the speeds that disks are held to, as ``read=90MB/s,disk=ram``.
+        board: the board that is emulated. None: none.
+        accelerator_bytes: most accelerator memory for torch's allocator. None: not limited.
+        memory_high: where the kernel begins to throttle, as the scenario wrote it. None: nowhere.
         memory_high_bytes: the same in bytes.
     """
 
@@ -103,10 +100,10 @@ class PhaseSum(Struct, frozen=True, gc=False):
         phase: ``import``, ``init``, ``load``, ``first``, ``execute``; ``prefill``, ``decode`` of
             text generation; ``data``, ``forward``, ``backward``, ``step`` of training; ``round`` is
             a whole round in elapsed time.
-        wall_s: busy time, summed; more than the elapsed time where a schedule overlaps layers.
-        cpu_s: of the whole process during the phase; overlapping layers count it twice.
+        wall_s: busy time, summed; above the elapsed time where layers overlap.
+        cpu_s: of the whole process meanwhile; overlapping layers count it twice.
         peak_bytes: the kernel's highest peak in it. None: the kernel can't reset its mark.
-        major_faults: of the whole process during the phase.
+        major_faults: of the whole process meanwhile.
         passes: how often each layer ran: one warm execution takes ``wall_s / passes``.
     """
 
@@ -125,8 +122,7 @@ class RoundCounts(Struct, frozen=True, gc=False):
 
     Args:
         round: its number, as in ``phases``.
-        in_bytes: all that its process read from disks and from swap. None: the kernel has no
-            ``/proc/PID/io``.
+        in_bytes: read from disks and swap by its process. None: the kernel has no ``/proc/PID/io``.
         swap_in_bytes: of it, from swap. None: swap and files share a disk, and other swap is in
             use.
         file_in_bytes: of it, from files. None: one of the two above is.
@@ -166,14 +162,13 @@ class Watching(Struct, frozen=True, gc=False):
     """How a trial was watched while it ran.
 
     Args:
-        usage_interval_s: between two readings of usage and swap while they change.
-        stat_interval_s: between two readings of ``memory.stat``. None: not read.
-        slow_interval_s: between two readings of the other files of the table ``stat``.
+        usage_interval_s: between readings of usage and swap while they change.
+        stat_interval_s: between readings of ``memory.stat``. None: not read.
+        slow_interval_s: between readings of the other files of the table ``stat``.
         files: the cgroup's files that the sampler read.
-        flushes: whether reading one of them makes the kernel flush the statistics that reclaim
-            uses, which can prevent a kill.
+        flushes: whether one of them makes the kernel flush its statistics.
         marks_reset_at_boundaries: whether the workload reset the kernel's high-water mark between
-            phases (flushes nothing).
+            phases.
         quiet_interval_s, quiet_slow_interval_s: at most, while usage and swap stay the same. None:
             as often as else.
     """
@@ -192,16 +187,16 @@ class KillReport(Struct, frozen=True, gc=False):
     """Swap and the kernel's page lists when it first killed a process at the trial's own limit.
 
     Args:
-        logged_s: when, by the kernel's log (seconds since boot). None: the log can't be read, or
-            has no line of it.
-        swap_allowed_bytes: swap that the trial might use: its own limit, at most the system's swap.
+        logged_s: when, by the kernel's log (seconds since boot). None: not in the log, or it can't
+            be read.
+        swap_allowed_bytes: swap that the trial might use: its limit, at most the system's.
         swap_free_bytes: how much of it was free: the lesser of the next two.
         group_swap_free_bytes: free below its own limit of swap. None: it had none.
         system_swap_free_bytes: free in the system's swap: the lesser of before and after, minus
             what the trial used.
         active_anon_bytes, inactive_anon_bytes, active_file_bytes, inactive_file_bytes: the kernel's
             page lists, from its log.
-        unevictable_bytes: likewise; locked memory is in it.
+        unevictable_bytes: likewise, locked memory included.
         swapcached_bytes: likewise; in memory, with a copy in swap.
     """
 
@@ -225,11 +220,11 @@ class StorageReport(Struct, frozen=True, gc=False):
         read_bps, write_bps, read_iops, write_iops: bytes and requests a second, read back from the
             kernel. None: not held.
         ram: whether swap and weights were on a disk in memory.
-        disks: each disk: ``number``, ``name``, ``place`` (a path on it), and its queue:
-            ``read_ahead_kb``, ``requests``, ``scheduler``, ``rotational``.
+        disks: each disk's ``number``, ``name``, ``place`` (a path on it), ``read_ahead_kb``,
+            ``requests``, ``scheduler``, ``rotational``.
         proof: what each disk did before the first such trial, by ``direction`` and ``pattern``:
-            ``request_bytes``, ``depth`` (requests at once), ``declared_bps``; ``own`` (as it is)
-            and ``held``, each with ``bps``, ``iops`` and ``latency_s`` (the median request).
+            ``own`` and ``held``, each with ``bps``, ``iops`` and ``latency_s`` (median);
+            ``request_bytes``, ``depth``, ``declared_bps``.
         not_held: what the declared speed does not hold here → why.
     """
 
@@ -247,14 +242,12 @@ class FilesReport(Struct, frozen=True, gc=False):
     """The files of a program that it was seen to map or read, and that it does not write alone.
 
     Args:
-        paths: those of 1 MiB or more, the largest first; evicted from the page cache before the
-            next trial.
-        kept_bytes: what stayed in the page cache all the same, since another program has it mapped
-            or locked.
-        warm_bytes: what lay in the page cache at the end, charged to another cgroup. None: the
-            kernel shows it to root and the files' owner alone.
-        elsewhere_bytes: what of the mapped ones it used and was not charged for: a part of its need
-            beside ``demand_bytes``. None: under a limit.
+        paths: those of 1 MiB or more, the largest first; evicted before the next trial.
+        kept_bytes: stayed in the page cache all the same: another program has it mapped or locked.
+        warm_bytes: in the page cache at the end, charged to another cgroup. None: only root and the
+            owner may see it.
+        elsewhere_bytes: mapped, used, and charged to another cgroup: needed beside
+            ``demand_bytes``. None: under a limit.
     """
 
     paths: list[str] = field(default_factory=list)
@@ -268,12 +261,11 @@ class SwapRamReport(Struct, frozen=True, gc=False):
 
     Args:
         kind: ``zram`` or ``zswap``.
-        peak_bytes: the most that it took.
-        limit_least_bytes: how far the limit was lowered for it meanwhile; ``limit_bytes`` stays
-            what both had together. None: it was not.
-        ran_out: whether the harness ended the trial, since both together did not fit.
+        peak_bytes: most RAM that it took.
+        limit_least_bytes: the limit as it was lowered for it. None: it was not.
+        ran_out: whether the harness ended the trial because both did not fit.
         not_charged: why the limit was left alone. None: it was lowered.
-        doubt: what is not known of the figure. None: nothing.
+        doubt: what is not known of it. None: nothing.
     """
 
     kind: str
@@ -288,11 +280,11 @@ class WalkReport(Struct, frozen=True, gc=False):
     """Where in a walk this was measured: a trial whose limit was moved while it lived.
 
     Args:
-        walk: the trial that was walked; the records of all its limits have the same.
-        step: which of its limits, in the order of visits; 0 is the first, unlimited.
-        round_s: seconds of every round at this limit, in order.
-        reference_s: median steady round without a limit at that time, interpolated between the
-            unlimited visits before and after. None: there were not both.
+        walk: the trial that was walked.
+        step: which of its limits, in order; 0 is the first, unlimited.
+        round_s: seconds of every round at this limit.
+        reference_s: a steady round without a limit at that time, interpolated between the unlimited
+            visits around it. None: not both were there.
     """
 
     walk: str
@@ -336,14 +328,13 @@ class EnergyReport(Struct, frozen=True, gc=False):
     :mod:`edgebench.measures.machine.sensors.energy`); the sensor's own error is not in it.
 
     Args:
-        j, error_j: the whole trial; of one limit of a walk, the time at that limit. None: a sensor
-            was lost, or the trial was too short for it.
-        round_j, round_error_j: one steady round (the start, where only one was run), of training a
-            step: the mean. None: no rounds, or too short.
-        execution_j, execution_error_j: one warm execution in those rounds: the mean. None: there is
-            none, or the error is as large.
-        domains: the same of every domain: its name as ``domain``, and the ``columns`` of readings
-            that are added up.
+        j, error_j: the trial; of a walk, the time at this limit. None: a sensor was lost, or too
+            short.
+        round_j, round_error_j: one steady round (or the start, where only one ran): the mean. None:
+            no rounds, or too short.
+        execution_j, execution_error_j: one warm execution in those rounds: the mean. None: none, or
+            the error is as large.
+        domains: the same of every ``domain``, and the ``columns`` that are added up.
     """
 
     j: SignedNumber | None = None
@@ -359,15 +350,13 @@ class SensorReport(Struct, frozen=True, gc=False):
     """How the machine's sensors were read, and what they saw beside energy.
 
     Args:
-        interval_s: between two readings; a slow sensor is read less often.
+        interval_s: between readings; a slow sensor is read less often.
         readings: how many.
-        cpu_s: CPU time of the harness for them. None: the last one did not return.
+        cpu_s: CPU time of the harness for them. None: the last reading did not return.
         read: the columns that were read.
-        absent: kind of sensor (``power``, ``temperature``, ``clock``, ``throttling``, ``fan``) →
-            why there is none, or why some are not read.
+        absent: kind of sensor → why there is none, or some are not read.
         lost: sensor → why it was not read to the end.
-        throttled_s: cause → seconds for which something was slowed down. 0.0: less than between two
-            readings.
+        throttled_s: cause → seconds for which something was slowed down.
         throttle_events: cause → how often.
         temperature_max_c: the highest of all.
         clock_least_hz: the lowest of the cores.
@@ -392,23 +381,23 @@ class AcceleratorReport(Struct, frozen=True, gc=False):
 
     Args:
         name: as the scenario has it: ``cuda``.
-        title: what its driver calls it. None: the trial ended before it was started.
+        title: its driver's name of it. None: the trial ended before.
         total_bytes: all of its memory, by the driver. None: as ``title``.
         limit_bytes: what torch's allocator was held to. None: it was not.
         allocated_bytes, reserved_bytes: in tensors, and taken from the driver by torch's allocator,
             when the trial ended.
         peak_allocated_bytes, peak_reserved_bytes: the most of each.
-        process_peak_bytes: the most that the trial's processes held of it, by NVML (on a Jetson by
-            nvmap), context and libraries included.
-        process_readings: how many readings that is of.
+        process_peak_bytes: the most that the trial's processes held, by NVML or nvmap, context and
+            libraries included.
+        process_readings: of how many readings.
         retries: how often the allocator gave back what it kept and tried again.
         ooms: how often it had no memory to give.
-        to_bytes, to_s, from_bytes, from_s: copied to the accelerator and back, and the seconds of
-            these copies on its own clock.
-        phases: the last four and the two peaks of each phase, with ``round``, ``network`` and
+        to_bytes, to_s, from_bytes, from_s: copied to it and back, and the seconds of that on its
+            clock.
+        phases: allocated, reserved and both peaks of each phase, with ``round``, ``network`` and
             ``phase``.
-        system: figures of the whole machine (``ram``, ``cma``, ``nvmap``): ``before_bytes`` the
-            trial, ``peak_bytes`` while it ran, ``source``.
+        system: the whole machine's ``ram``, ``cma``, ``nvmap``: ``before_bytes``, ``peak_bytes``,
+            ``source``.
         missing: what could not be measured → why.
     """
 
@@ -438,9 +427,9 @@ class Doubt(Struct, frozen=True, gc=False):
 
     Args:
         kind: what it is.
-        numbers: name → value; the unit is in the name, a ``…share`` is a part of 1.
-        names: what it is about beside numbers: causes, or other swap areas.
-        trial, workload, limit: whose numbers. In a trial's record it is that trial.
+        numbers: name → value, units in the names; a ``…share`` is a part of 1.
+        names: causes, or other swap areas.
+        trial, workload, limit: whose numbers. In a trial's record, that trial's.
     """
 
     kind: str
@@ -460,8 +449,8 @@ class EndedIn(Struct, frozen=True, gc=False):
 
     Args:
         phase: as its events name it: ``import``, ``load``.
-        network: whose phase. None: of the whole process.
-        layer: the layer's name. None: it was in none.
+        network: whose phase. None: the whole process's.
+        layer: None: it was in none.
     """
 
     phase: str
@@ -485,16 +474,15 @@ class OutsideReport(Struct, frozen=True, gc=False):
     """Memory of a program that its trial does not measure, as it was seen from outside.
 
     Args:
-        processes: how many still ran 0.1 s after the command had ended; they were ended.
-        names: what they are called, each name once.
-        left_bytes: shared memory that was still charged to the trial when it had ended.
-        files: the files of a tmpfs and shared segments that grew most; empty below 1 MiB.
-        grown_bytes: the most by which the processes of another cgroup grew meanwhile. None: under a
-            limit.
+        processes: how many still ran 0.1 s after the command's end; they were ended.
+        names: their names.
+        left_bytes: shared memory still charged to the trial when it had ended.
+        files: files of a tmpfs and shared segments that grew most; empty below 1 MiB.
+        grown_bytes: by how much the processes of another cgroup grew. None: under a limit.
         grown_cgroup: which one. None: none grew by 1 MiB.
         grown_is_new: whether it was made after the trial had begun.
         escaped: whether a process of the trial left its cgroup.
-        locked_bytes: the most that was locked in memory (``mlock``). None: it ended within 0.1 s.
+        locked_bytes: most memory locked (``mlock``). None: it ended within 0.1 s.
     """
 
     processes: Count = 0
@@ -513,9 +501,9 @@ class GrowthReport(Struct, frozen=True, gc=False):
 
     Args:
         grows: whether it did.
-        bytes_per_s: how fast, in the last two thirds of the time; 0.0: it did not.
+        bytes_per_s: in the last two thirds of the time; 0.0: it did not.
         end_bytes: the most that it held at the end.
-        level_s: since when it was level, in seconds from its start. None: it grows.
+        level_s: when it became level, from its start. None: it grows.
         lasted_s: how long it was watched.
     """
 

@@ -120,90 +120,83 @@ class TrialRecord(Struct, frozen=True, gc=False):
         point: id of its point.
         block: which repeat of all points, from 0.
         repeat: which repeat of this point, from 0.
-        settings: the workload's settings, ``kind`` among them; in a sweep of ``advise`` also
-            ``remedy``, and ``env``, its environment variables.
+        settings: the workload's settings, ``kind`` among them; of ``advise`` also ``remedy`` and
+            ``env``.
         limits: the requested limits.
         outcome: ``ok``, ``oom-killed``, ``accelerator-oom``, ``timeout``, ``failed``,
             ``harness-error``, ``interrupted``.
         started_utc: when it began.
-        strategy: the memory strategy for which this separate trial was made. None: it is timed.
+        strategy: the memory strategy of this separate trial. None: it is timed.
         machine: which machine of a fleet made it. None: no fleet.
-        direction: from where a walk came to this limit: ``down`` or ``up``. None: no walk, or no
-            limit.
-        reason: why it did not end ``ok``, and in which phase and layer. None: it did.
+        direction: a walk came to this limit from above (``down``) or below (``up``). None: no walk,
+            or no limit.
+        reason: why it did not end ``ok``, with phase and layer. None: it did.
         ended_in: what it was doing when its limit ended it. None: no limit did, or it writes no
             events.
-        exit_code: of the workload's first process, for every outcome. None: a signal ended it.
+        exit_code: of the workload's first process. None: a signal ended it.
         signal: what ended that process. None: it exited.
         wall_s: from the process's start to its end. None: never started.
         cpu_s: CPU time of all processes in the cgroup.
-        user_s, system_s: the parts of it outside and inside the kernel; swapping is in the latter.
+        user_s, system_s: of it, outside and inside the kernel, which swaps.
         harness_s: the harness's own time for this trial, outside ``wall_s``.
-        limit_bytes: the memory limit, read back as the kernel rounded it. None: unlimited.
+        limit_bytes: the memory limit as the kernel rounded it. None: unlimited.
         peak_bytes: high-water mark of the cgroup, page cache included.
         peak_source: ``kernel`` or ``sampled``.
-        saturated: usage reached the limit, so the peak is the limit and not the demand.
+        saturated: usage reached the limit, so the peak is not the demand.
         sampled_peak_bytes: highest sampled usage.
-        swap_peak_bytes: highest use of swap. None: no swap accounting.
-        other_swap_bytes: the most by which swap areas other than the trial's own grew meanwhile,
-            whoever swapped; of a walk in its first record. None: no swap file or zram of its own.
+        swap_peak_bytes: most swap used. None: no swap accounting.
+        other_swap_bytes: by how much other swap areas grew meanwhile, whoever swapped; of a walk in
+            its first record. None: no swap file or zram of its own.
         damon_paged_out_bytes: what DAMON paged out of the whole machine's memory meanwhile; of a
-            walk in its first record. None: no scheme pages out, only root may ask, or it ran for
-            less than 5 s.
-        demand_bytes: what it needs without a limit: the maximum of anonymous, shared and kernel
-            memory, swap, and the files of its own that it maps; no libraries. None: limited, or not
-            ``ok``.
-        demand_source: what that was computed from; with ``mapped_file`` in place of ``own_files``,
-            libraries that it was charged for are in it.
+            walk in its first record. None: no such scheme, not root, or less than 5 s.
+        demand_bytes: what it needs without a limit, libraries aside. None: limited, or not ``ok``.
+        demand_source: what that was computed from; with ``mapped_file``, libraries that it was
+            charged for are in it.
         undroppable_bytes: the part of the demand that only swap can hold. None: no demand.
-        library_bytes: pages of code that its processes had mapped at most, whoever was charged:
-            beside the demand, added when a board is sized. None: limited (but for
-            ``measure --board``), not ``ok``, ended within some 50 ms, or ``/proc/PID/smaps`` can't
-            be read.
-        base_bytes: usage after the runtime's import, before a network is built. None: no phase
-            ``import``.
+        library_bytes: most pages of code that its processes had mapped, whoever was charged. None:
+            limited (but for ``measure --board``), not ``ok``, ended within some 50 ms, or
+            ``/proc/PID/smaps`` can't be read.
+        base_bytes: usage after the runtime's import. None: no phase ``import``.
         gnu_time_maxrss_bytes: GNU time's largest resident set of one process. None: GNU time was
             killed too.
-        gnu_time: everything that GNU time reported.
+        gnu_time: all that GNU time reported.
         major_faults: page faults that read from disk or swap.
         minor_faults: other page faults.
         swapped_in_bytes, swapped_out_bytes: read from swap, written to it.
-        refault_anon, refault_file: anonymous and file pages that were needed again soon after they
-            were reclaimed.
+        refault_anon, refault_file: anonymous and file pages that were read again soon after they
+            were evicted.
         io_read_bytes, io_write_bytes: read from block devices, written to them.
-        oom_kills: processes that the kernel killed for lack of memory, in the cgroup and below it.
-        killed_with_swap_free: whether at least half of its swap was free at the kernel's kill.
-            None: no kill, or unknown.
+        oom_kills: processes of the cgroup that the kernel killed for lack of memory.
+        killed_with_swap_free: at least half of its swap was free at the kill. None: no kill, or
+            unknown.
         limit_hits: how often usage reached the limit.
-        collections_s: garbage collections within rounds: full ones, and others of 1 ms or more.
-            None: no events.
-        throughput_per_s: what a command gets done in a second, from its output; of text generation,
-            tokens of decoding. None: not asked for, or not in the output.
-        energy_domain: which part of the machine the energy is of: ``USB meter``, ``module``,
-            ``package``, ``package + dram``, ``platform``, ``battery``, or one rail's name.
-        energy: joules of the trial and of its rounds. None: no sensor measures power.
+        collections_s: full garbage collections within rounds, and others of 1 ms or more. None: no
+            events.
+        throughput_per_s: from a command's output; of text generation, tokens of decoding. None: not
+            asked for, or not found.
+        energy_domain: the part of the machine that the energy is of.
+        energy: joules. None: no sensor measures power.
         page_cache: ``cold`` (weights evicted before each round) or ``warm``. None: no weights.
-        sampler: the sampler's rate and cost. None: it never started.
-        watched: how it was watched. None: an older record, with ``memory.stat`` read every 10 ms.
+        sampler: the sampler. None: it never started.
+        watched: how it was watched. None: an older record; ``memory.stat`` was read every 10 ms.
         kill: memory and swap at the first kill. None: no kill at the trial's own limit.
         outside: memory that the trial does not measure. None: no command or function.
-        growth: whether its memory still grew at the end. None: no command or function, a limit, or
-            less than a second.
-        storage: how disks were held to a declared speed. None: as they are.
-        files: the files that a program used. None: no program, none seen, or under a limit not
-            looked for.
-        swap_ram: RAM that its swap took in zram or zswap. None: its swap lies on a disk, or no
+        growth: whether its memory still grew at the end. None: no program, a limit, or less than a
+            second.
+        storage: how disks were held to a speed. None: as they are.
+        files: the files that a program used. None: no program, none seen, or not looked for under a
             limit.
-        walk: of which walk this is one limit. None: the limit did not move.
-        working_set: what a steady round needs in memory. None: no walk, or not its first record.
-        sensors: how the machine's sensors were read, and what they saw. None: they were not.
-        accelerator: the accelerator's memory, and copies. None: it computed on the processor.
-        phases: each phase's sum; empty where the workload reports none.
+        swap_ram: RAM that its swap took in zram or zswap. None: swap on a disk, or no limit.
+        walk: of which walk this is a limit. None: the limit did not move.
+        working_set: None: no walk, or not its first record.
+        sensors: the machine's sensors. None: not read.
+        accelerator: its memory, and copies. None: it computed on the processor.
+        phases: each phase's sum.
         round_counts: what each round read and wrote; none of a round that was cut.
         round_sources: where the kernel has each number of ``round_counts``.
-        notes: the worker's: versions, threads, a digest of each output; ``free_bytes`` of the
-            schedule ``admission``; ``system_memory`` where ``[around]`` asks for it.
-        noise: what disturbed the machine: steal, CPU use of other programs, throttling.
+        notes: the worker's: versions, threads, a digest of each output, and what single kinds of
+            workload add.
+        noise: what disturbed the machine: steal, other programs' CPU use, throttling.
         doubts: why its numbers may be wrong, beside ``noise`` and ``sensors``.
         missing: key → why it is null.
     """

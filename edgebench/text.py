@@ -90,8 +90,13 @@ def csv_cell(value: Any) -> Any:
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
-    """The choice that is spelled most like the word; None if none is similar."""
+    """The choice that begins so, hyphens aside, or is spelled most like it; None if none is."""
     by_lower_case = {choice.lower(): choice for choice in choices}
+    begun = re.sub(r"[\W_]", "", str(word).lower())
+    # As raspberrypi4, which raspberry-pi-5-4g is spelled most like.
+    for lower, choice in by_lower_case.items() if len(begun) > 3 else ():
+        if re.sub(r"[\W_]", "", lower).startswith(begun):
+            return choice
     similar = difflib.get_close_matches(str(word).lower(), by_lower_case, n=1, cutoff=0.6)
     return by_lower_case[similar[0]] if similar else None
 

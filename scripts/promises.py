@@ -17,9 +17,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "explanation" / "promises.md"
 HEAD = """# Promises and their tests
 
-Each promise is proved by tests of the files beside it, which are marked with its words.
-`python scripts/promises.py` makes this page from the tests. What is not promised is in
-[Trust](trust.md).
+Each promise is proved by tests of the files above it, which are marked with its words.
+What is not promised is in [Trust](trust.md).
 """
 #: Folder below tests/ → its heading; promises of other folders come last.
 HEADINGS = {
@@ -82,13 +81,16 @@ def merged(promises: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def render_page(tests: Path) -> str:
-    """The whole page."""
+    """The whole page: below each file, or files, what their tests prove."""
     lines = [HEAD]
     for heading, promises in rows_of(tests).items():
-        lines += [f"## {heading}", "", "| promise | proved in |", "| --- | --- |"]
+        lines += [f"## {heading}", ""]
+        by_files: dict[tuple[str, ...], list[str]] = {}
         for sentence, files in merged(promises).items():
-            lines.append(f"| {sentence} | {', '.join(f'`{file}`' for file in files)} |")
-        lines.append("")
+            by_files.setdefault(tuple(files), []).append(sentence)
+        for files, sentences in by_files.items():
+            lines += [", ".join(f"`{file}`" for file in files) + ":", ""]
+            lines += [*(f"* {sentence}" for sentence in sentences), ""]
     return "\n".join(lines)
 
 

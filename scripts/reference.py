@@ -1,7 +1,7 @@
 """Writes the tables of keys in docs/reference from the docstrings of the classes that have them.
 
 ``python scripts/reference.py`` writes them; ``--check`` only tells whether they are up to date. A
-table stands between ``<!-- keys of NAME: made by scripts/reference.py -->`` and ``<!-- end -->``.
+table stands between ``<!-- keys: NAME -->`` and ``<!-- end -->``.
 Each field has an entry under ``Args:`` in its class's docstring: ``name: what it is. None: why.``
 of a record, ``name: what it is. Default: which.`` of a scenario, whose axes
 have a star. Fields may share an entry.
@@ -30,9 +30,7 @@ from edgebench.scenario.keys import OneOf, distinct
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 PAGES = (REFERENCE / "results.md", REFERENCE / "scenarios.md")
-_PART = re.compile(
-    r"(<!-- keys of (\w+): made by scripts/reference.py -->\n).*?(<!-- end -->)", re.S
-)
+_PART = re.compile(r"(<!-- keys: (\w+) -->\n).*?(<!-- end -->)", re.S)
 _ENTRY = re.compile(r"^ {4}([a-z_]+(?:, [a-z_]+)*): (.+(?:\n {8}.+)*)", re.MULTILINE)
 _KINDS = {str: "text", dict: "object"}
 #: More choices than these are in the help of ``edgebench init`` and in a fault's message.

@@ -193,26 +193,16 @@ def test_the_readmes_first_answer_was_printed():
 
 
 @pytest.mark.process
-def test_the_readmes_answer_is_real(tmp_path: Path):
-    """What README shows of `edgebench report` is what a terminal shows of the kept quick start."""
-    text = (ROOT / "README.md").read_text()
-    ((sweep, shown),) = re.findall(r"\$ edgebench report (results/\S+)\n(.+?)```", text, re.DOTALL)
+def test_the_reports_answer_is_real(tmp_path: Path):
+    """What its page shows of `edgebench report` is what a terminal shows of the kept sweep."""
+    ((sweep, shown),) = re.findall(
+        r"\$ edgebench report (results/\S+)\n(.+?)…\n", page_of("report"), re.DOTALL
+    )
     terminal = Terminal(["report", str(ROOT / sweep), "-o", str(tmp_path / "r.html")], 80)
     assert terminal.close() == 0, terminal.text
     printed = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text).replace("\r\n", "\n")
     assert printed.startswith(shown)
     assert (tmp_path / "r.html").stat().st_size < 5_000_000
-
-
-def test_the_shown_scenario_is_valid(tmp_path: Path):
-    """The longer scenario that docs/reference/scenarios.md shows is read without a fault."""
-    from edgebench.scenario.scenario import load_scenario
-
-    text = (ROOT / "docs" / "reference" / "scenarios.md").read_text()
-    (shown,) = re.findall(r"## A longer one\n\n```toml\n(.+?)```", text, re.DOTALL)
-    file = tmp_path / "shown.toml"
-    file.write_text(shown)
-    assert load_scenario(file).name == "my-board"
 
 
 @pytest.mark.process

@@ -131,7 +131,6 @@ CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/verbs/batch.md": _batch,
     "docs/verbs/report.md": _report,
     "docs/verbs/watch.md": _watch,
-    "docs/verbs/reconcile.md": _ledgers,
     "docs/explanation/why-numbers-differ.md": _ledgers,
     "docs/explanation/slowdown-model.md": _model,
 }

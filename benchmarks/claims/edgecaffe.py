@@ -76,13 +76,6 @@ def farthest_repeat(slowed: float = 0.0, of: str = HELD) -> float:
     return float(far[_factors(of) >= slowed].median() * 100)
 
 
-def spreads() -> pd.Series[float]:
-    """Of points slowed 1.5 times or more: slowest minus fastest trial, in per cent of the median."""
-    points = rounds().groupby(level=[0, 1])
-    whole = (points.max() - points.min()) / points.median() * 100
-    return whole[_factors(HELD) >= 1.5]
-
-
 def _factors(of: str) -> pd.Series[float]:
     """Each point's slowdown."""
     medians = rounds(of).groupby(level=[0, 1]).median()

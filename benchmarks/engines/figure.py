@@ -29,7 +29,10 @@ _PANEL_IN = 2.9
 def draw(rows: Sequence[Mapping[str, Any]], limits: Sequence[str], footer: str) -> bytes:
     """A line of panels for each network, as PNG."""
     networks = list(dict.fromkeys(row["network"] for row in rows))
-    subtitle = "Left: memory, unlimited and at least. Right: time of a round at a limit ÷ unlimited"
+    subtitle = (
+        "Left: memory, unlimited and at least. Right: time of a round at a limit ÷ unlimited; a "
+        "cross: some trials were killed there, at the axis: all"
+    )
     with style.figure_style():
         title = "The same network in four engines"
         figure = style.new_figure(title, subtitle, footer, _PANEL_IN * len(networks) + 0.8)
@@ -71,6 +74,9 @@ def _slowdown(axes: Any, rows: Sequence[Mapping[str, Any]], limits: Sequence[str
         label = all_engines()[row["engine"]].title
         looks = {"color": colour, "marker": marker, "ms": 5, "lw": 1.5, "capsize": 2}
         axes.errorbar([size for size, _ in done], middles, apart, label=label, **looks)
+        for (size, values), limit in zip(known, limits, strict=True):
+            if {*row["outcomes"][limit]} != {"ok"}:
+                _cross(axes, size, _middle(values) if values else None, colour)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     sizes = [parse_size(one) / _MIB for one in limits]
@@ -83,6 +89,15 @@ def _slowdown(axes: Any, rows: Sequence[Mapping[str, Any]], limits: Sequence[str
     axes.set_xlabel("limit in MiB")
     axes.set_ylabel("times slower")
     axes.legend()
+
+
+def _cross(axes: Any, size: float, middle: float | None, colour: Any) -> None:
+    """Over the median of the trials that finished, or at the axis where none did."""
+    looks = {"marker": "x", "s": 90, "color": colour, "lw": 2, "zorder": 4, "clip_on": False}
+    if middle is None:
+        axes.scatter(size, 0.03, transform=axes.get_xaxis_transform(), **looks)
+    else:
+        axes.scatter(size, middle, **looks)
 
 
 def _middle(values: Any) -> float:

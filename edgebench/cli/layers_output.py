@@ -53,9 +53,9 @@ _FOOT = 8
 _LEGEND = "medians of the trials; "
 _UNLIMITED_LEGEND = (
     "cold: the first execution; warm: a later one; peak: the kernel's, page cache included; above: "
-    "the peak above the usage before the layer; share %: the layer's share of a pass"
+    "the peak above the usage before the layer; share %: the layer's share of a round"
 )
-_LIMITED_LEGEND = "extra %: the layer's share of the extra time of a pass"
+_LIMITED_LEGEND = "extra %: the layer's share of the extra time of a round"
 
 
 #: Width of the columns beside the name, and of the type at most.
@@ -201,7 +201,7 @@ def unlimited_table(
         )
     cells.append(["between layers", *[""] * 7, _percent(whole.glue_s / whole.sum_s)])
     clock = format_duration(whole.clock_s.median)
-    return f"unlimited: a pass takes {clock}{_warm(table)}", titles, cells
+    return f"unlimited: a round takes {clock}{_warm(table)}", titles, cells
 
 
 def limited_table(
@@ -226,9 +226,9 @@ def limited_table(
         )
     between = [_percent(cost.glue_extra_share), _ms(cost.glue_extra_s)]
     cells.append(["between layers", "", *between, *[""] * 5])
-    cells.append(["a pass", "", "", _ms(cost.extra_s), *[""] * 5])
+    cells.append(["a round", "", "", _ms(cost.extra_s), *[""] * 5])
     clock = format_duration(cost.at.clock_s.median)
-    title = f"at {cost.at.limit}: a pass takes {clock}, {times_as_long(cost.slowdown)}"
+    title = f"at {cost.at.limit}: a round takes {clock}, {times_as_long(cost.slowdown)}"
     times = ("load\nms", "load\n×", "execute\nms", "execute\n×", "major\nfaults")
     return title, ("layer", "type", "extra\n%", "extra\nms", *times), cells
 

@@ -96,7 +96,7 @@ def layers_table(table: LayerCostTable, cost: PassCost) -> ReportTable:
         columns,
         [_layer_row(row, label, several) for row in worst],
         frozenset(range(2, len(columns))),
-        "Share: the layer's part of the extra time of a pass. Loading, executing: slowdown.",
+        "Share: the layer's part of the extra time of a round. Loading, executing: slowdown.",
     )
 
 

@@ -45,17 +45,17 @@ def factor_words(ratio: Ratio, surely: str = "") -> str:
         return f"{factor}, at most 10 % slower"
     if ratio.is_surely_more:
         return f"{factor}; {why_unsure(ratio)}"
-    return f"{factor}, but can't tell whether that is slower: {why_unsure(ratio)}"
+    return f"{factor}: {why_unsure(ratio)}"
 
 
 def why_unsure(ratio: Ratio) -> str:
-    """Why nothing can be claimed, and what to do: the end of such a sentence."""
-    if ratio.low is None or ratio.high is None or ratio.off is None:
+    """What the repeats leave possible, and what to do: the end of such a sentence."""
+    if ratio.low is None or ratio.high is None:
         return f"one trial doesn't tell how far repeats differ; {_MORE_REPEATS}"
-    return (
-        f"repeats differ by {ratio.off:.0%}, so {ratio.low:.3g} to {times_as_long(ratio.high)} is "
-        f"possible; {_MORE_REPEATS}"
-    )
+    between = f"{ratio.low:.2f} to {ratio.high:.2f} times"
+    if ratio.low <= 1 <= ratio.high:
+        return f"no clear change ({between}); {_MORE_REPEATS}"
+    return f"{between} by its repeats; {_MORE_REPEATS}"
 
 
 def before_end(workload: WorkloadFacts, point: PointFacts) -> tuple[str, str]:

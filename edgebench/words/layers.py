@@ -69,7 +69,7 @@ def _cause(table: LayerCostTable, cost: PassCost) -> tuple[bool, str]:
         return False, _no_verdict(cost)
     label = cost.at.label
     busy = " of layers' time" if cost.at.overlap > OVERLAPS else ""
-    price = f"the {format_duration(cost.extra_s)}{busy} that {cost.at.limit} adds to a pass"
+    price = f"the {format_duration(cost.extra_s)}{busy} that {cost.at.limit} adds to a round"
     worst = sorted(table.layers, key=lambda row: -_extra_share(row, label))[:3]
     glue = cost.glue_extra_share or 0.0
     share = _extra_share(worst[0], label) if worst else 0.0
@@ -82,7 +82,7 @@ def _cause(table: LayerCostTable, cost: PassCost) -> tuple[bool, str]:
         own = worst[0].at[label]
         faults = own.steps.major_faults
         reason = _phase([own]) + _why(table, cost, worst[0])
-        reason += f"; {faults:,.0f} major faults a pass" if faults else ""
+        reason += f"; {faults:,.0f} major faults a round" if faults else ""
         return True, f"{layer_label(table, worst[0])} causes {share:.0%} of {price}{reason}"
     names, rows = _together(table, label, worst)
     if rows:
@@ -160,11 +160,11 @@ def _too_little_for_layers(table: LayerCostTable) -> str:
 
 
 def unlimited_sentence(table: LayerCostTable) -> str:
-    """One sentence: how long a pass takes without a limit, and which layers take most of it."""
+    """One sentence: how long a round takes without a limit, and which layers take most of it."""
     worst = sorted(table.layers, key=lambda row: -row.share)[:2]
     most = joined_words(f"{layer_label(table, row)} ({row.share:.0%})" for row in worst)
     clock = format_duration(table.unlimited.clock_s.median)
-    return f"without a limit a pass takes {clock}, the most in {most}"
+    return f"without a limit a round takes {clock}, the most in {most}"
 
 
 def unfinished_sentence(limit: UnfinishedLimit, table: LayerCostTable) -> str:
@@ -195,7 +195,7 @@ def warning_sentences(table: LayerCostTable) -> list[str]:
         worst = max(overlapping, key=lambda one: one.overlap)
         found.append(
             f"{table.settings.get('schedule')} overlaps layers: their times add up to "
-            f"{format_duration(worst.layers_s)} in a pass of "
+            f"{format_duration(worst.layers_s)} in a round of "
             f"{format_duration(worst.clock_s.median)} on the clock (at {worst.label}); faults and "
             "peaks count what runs beside a layer too"
         )
@@ -203,7 +203,7 @@ def warning_sentences(table: LayerCostTable) -> list[str]:
         if one not in overlapping and abs(one.sum_s / one.clock_s.median - 1) > 0.1:
             found.append(
                 f"at {one.label} the layers' medians add up to {format_duration(one.sum_s)}, the "
-                f"median pass takes {format_duration(one.clock_s.median)}: passes differ"
+                f"median round takes {format_duration(one.clock_s.median)}: rounds differ"
             )
     if all(one.clock_s.count == 1 for one in passes):
         found.append("one trial per limit, so their spread is unknown; try --repeats 3")
@@ -223,7 +223,7 @@ def layer_label(table: LayerCostTable, row: LayerRow) -> str:
 def _no_verdict(cost: PassCost) -> str:
     ratio = cost.ratio
     words = (
-        f"at {cost.at.limit} a pass takes {format_duration(cost.at.clock_s.median)} "
+        f"at {cost.at.limit} a round takes {format_duration(cost.at.clock_s.median)} "
         f"({times_as_long(ratio.median)})"
     )
     if ratio.is_less:
@@ -232,7 +232,7 @@ def _no_verdict(cost: PassCost) -> str:
         return f"{words}, but its layers' times do not add up to more than unlimited"
     if ratio.is_within(SLIGHT):
         return f"{words}, at most 10 % slower"
-    return f"{words}, but can't tell whether that is slower: {why_unsure(ratio)}"
+    return f"{words}: {why_unsure(ratio)}"
 
 
 def _phase(costs: Sequence[LayerExtraTime]) -> str:

@@ -115,11 +115,8 @@ def _down_to(workload: WorkloadFacts, timed: Sequence[PointFacts]) -> list[str]:
     if ratio.low is not None and ratio.low > SLIGHT:
         already = f"it already takes {times_as_long(ratio.median)}"
         return said or [f"At {where}, the widest limit tried, {already}."]
-    return [
-        *said,
-        f"At {where} ({times_as_long(ratio.median)}) can't tell whether it is slower by more than "
-        f"10 %: {why_unsure(ratio)}.",
-    ]
+    takes = f" it takes {times_as_long(ratio.median)}" if ratio.low is None else ""
+    return [*said, f"At {where}{takes}: {why_unsure(ratio)}."]
 
 
 def _pace(point: PointFacts) -> str:

@@ -41,9 +41,9 @@ CASES: dict[str, tuple[list[Made], tuple[str, ...], tuple[str, ...]]] = {
     "one layer that does not fit": (
         [Made(), Made("100M", [LIMITED])] * 2,
         (
-            "fc causes 91% of the 1.5 s that 100.0 MiB adds to a pass, mostly in executing "
+            "fc causes 91% of the 1.5 s that 100.0 MiB adds to a round, mostly in executing "
             "(5 times as long): its 100.0 MiB of weights don't fit beside the runtime's 60.0 MiB; "
-            "12 major faults a pass",
+            "12 major faults a round",
         ),
         ("\n",),
     ),
@@ -61,8 +61,8 @@ CASES: dict[str, tuple[list[Made], tuple[str, ...], tuple[str, ...]]] = {
     "several layers": (
         [Made(), Made("100M", [EACH])] * 2,
         (
-            "conv, fc and act cause 100% of the 1.2 s that 100.0 MiB adds to a pass, nearly all in "
-            "loading",
+            "conv, fc and act cause 100% of the 1.2 s that 100.0 MiB adds to a round, nearly all "
+            "in loading",
         ),
         ("\n",),
     ),
@@ -78,7 +78,7 @@ CASES: dict[str, tuple[list[Made], tuple[str, ...], tuple[str, ...]]] = {
     ),
     "repeats that overlap": (
         [Made(), Made(rounds=[SLOW]), *[Made("100M", [LIMITED])] * 2],
-        ("(1.34 times as long), but can't tell whether that is slower: repeats differ by",),
+        ("(1.34 times as long): no clear change (",),
         ("causes",),
     ),
     "faster": ([Made(rounds=[LIMITED]), Made("100M")] * 2, (", so it is faster there",), ()),
@@ -93,14 +93,14 @@ CASES: dict[str, tuple[list[Made], tuple[str, ...], tuple[str, ...]]] = {
     "one trial": (
         [Made(), Made("100M", [LIMITED])],
         (
-            "can't tell whether that is slower: one trial doesn't tell",
+            "one trial doesn't tell",
             "one trial per limit, so their spread is unknown; try --repeats 3",
         ),
         (),
     ),
     "medians that do not add up": (
         [Made(rounds=[slower(name, (1.0, 0.2, 0.1, 0.01))]) for name in EVERY],
-        ("passes differ",),
+        ("rounds differ",),
         (),
     ),
     "collections": (
@@ -129,7 +129,7 @@ def test_where_all_are_slower_nobody_stands_out(tmp_path: Path):
     """Many networks, each layer a little slower: the worst is named as what it is, a small part."""
     made = [Made(), Made("100M", [EACH])] * 2
     words = words_of(make(tmp_path, made, networks=("a", "b", "c")))
-    assert words.startswith("no layer stands out in the 3.6 s that 100.0 MiB adds to a pass")
+    assert words.startswith("no layer stands out in the 3.6 s that 100.0 MiB adds to a round")
     assert words.endswith("the worst, a's conv, causes 12%")
 
 
@@ -143,7 +143,7 @@ def test_a_part_of_the_network_is_named_where_its_layers_cause_most_together(tmp
     ]
     words = layer_cost_sentences(replace(table, layers=rows))[0]
     assert words == (
-        "8 layers of tail cause 100% of the 4.0 s that 100.0 MiB adds to a pass, nearly all in "
+        "8 layers of tail cause 100% of the 4.0 s that 100.0 MiB adds to a round, nearly all in "
         "loading"
     )
 
@@ -193,7 +193,7 @@ def test_overlap_is_told(tmp_path: Path):
     for trial in ("0001", "0002"):
         write_events(path, trial, overlapping(Made()))
     words = words_of(path)
-    assert "partial overlaps layers: their times add up to 4.0 s in a pass of 3.0 s" in words
+    assert "partial overlaps layers: their times add up to 4.0 s in a round of 3.0 s" in words
 
 
 def test_layers_killed_where_the_whole_fits_say_what_to_type(tmp_path: Path) -> None:

@@ -46,10 +46,10 @@ def test_the_layer_that_costs_most_comes_first(made: Path):
     """The worst layer first, with its share and faults; the glue, the sum, and the sentence."""
     done = run_layers("--from", made, "--no-figure")
     lines = done.stdout.splitlines()
-    rows = lines[lines.index("at 100.0 MiB: a pass takes 2.7 s, 2.34 times as long") :]
+    rows = lines[lines.index("at 100.0 MiB: a round takes 2.7 s, 2.34 times as long") :]
     assert rows[3].split() == ["fc", "Linear", "90.9", "1400", "500", "1.7", "1500", "5.0", "12"]
     assert any(line.split() == ["between", "layers", "2.6", "40.0"] for line in rows)
-    assert not any(line.startswith("unlimited: a pass takes") for line in lines)
+    assert not any(line.startswith("unlimited: a round takes") for line in lines)
     answer = " ".join(" ".join(lines[: lines.index("")]).split())
     assert answer.startswith("duo needs ")
     cause = "fc causes 91% of the 1.5 s that 100.0 MiB adds"

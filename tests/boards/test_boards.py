@@ -83,6 +83,8 @@ def test_a_wrong_name_is_answered_with_the_nearest():
     """Of a board and of storage; the verb lists the names."""
     with pytest.raises(UsageError, match="did you mean 'jetson-nano-4g'"):
         find_board("jetson-nano")
+    with pytest.raises(UsageError, match="did you mean 'raspberry-pi-4-"):
+        find_board("raspberrypi4")
     with pytest.raises(UsageError, match="did you mean 'emmc'"):
         parse_storage("emcc")
 

@@ -53,7 +53,7 @@ SAME = re.compile(
     r"no more than 10 %|at most 10 % slower|hardly|as far as|can't be told from|no time|"
     r"no less time|these trials can"
 )
-UNSURE = re.compile(r"an.t tell|doesn.t tell|is possible")
+UNSURE = re.compile(r"an.t tell|doesn.t tell|no clear change|by its repeats")
 DOWN_TO = re.compile(r"(?:tried, down to|every trial finished is|tried:) ([\d.]+ MiB)")
 
 

@@ -214,10 +214,9 @@ def test_older_sweeps_are_compared_with_those_that_left_the_collector_on(tmp_pat
 
 
 @pytest.mark.promise(
-    "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
-    "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
-    "why it is missing; `doctor` lists what disturbs trials and what to type; `compare` lists "
-    "how two sweeps' machines differed."
+    "What else reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, balloons) "
+    "and the disks of swap and weights are recorded, each as a value or a reason; `doctor` "
+    "lists what disturbs trials, `compare` how two sweeps' machines differed."
 )
 def test_a_machine_that_differed_is_told(tmp_path: Path):
     """What ran beside one sweep and not beside the other stands below the table, in words."""

@@ -41,7 +41,7 @@ def test_every_part_of_a_record_has_a_table():
         for name, one in vars(record_parts).items()
         if isinstance(one, type) and issubclass(one, msgspec.Struct) and one is not msgspec.Struct
     }
-    assert set(re.findall("<!-- keys of ([A-Za-z]+):", TEXT)) == {*parts, TrialRecord.__name__}
+    assert set(re.findall("<!-- keys: ([A-Za-z]+) -->", TEXT)) == {*parts, TrialRecord.__name__}
 
 
 def test_a_field_without_an_entry_is_refused():

@@ -48,10 +48,9 @@ def link(root: Path, name: str, target: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.promise(
-    "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
-    "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
-    "why it is missing; `doctor` lists what disturbs trials and what to type; `compare` lists "
-    "how two sweeps' machines differed."
+    "What else reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, balloons) "
+    "and the disks of swap and weights are recorded, each as a value or a reason; `doctor` "
+    "lists what disturbs trials, `compare` how two sweeps' machines differed."
 )
 def test_damon_that_pages_out_is_named_with_what_it_does(plain_machine: PlainMachine):
     """A running thread warns, with the command; a monitor that is off, or none, does not."""
@@ -148,10 +147,9 @@ def test_a_balloon_that_took_memory_is_named(plain_machine: PlainMachine):
 
 
 @pytest.mark.promise(
-    "Everything else that reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, "
-    "balloons) and the disks under swap and weights are recorded, each as a value or a reason "
-    "why it is missing; `doctor` lists what disturbs trials and what to type; `compare` lists "
-    "how two sweeps' machines differed."
+    "What else reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, balloons) "
+    "and the disks of swap and weights are recorded, each as a value or a reason; `doctor` "
+    "lists what disturbs trials, `compare` how two sweeps' machines differed."
 )
 def test_the_disk_under_a_partition_and_a_mapper_is_found(
     plain_machine: PlainMachine, tmp_path: Path

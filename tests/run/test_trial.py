@@ -149,8 +149,8 @@ LOSING_A_CHILD = {
 
 @pytest.mark.v2_core
 @pytest.mark.promise(
-    "A trial in which the kernel killed any process is not `ok`, even if that process was a "
-    "grandchild, or a child of `multiprocessing` or of a shell that continued."
+    "A trial in which the kernel killed any process is not `ok`, even a grandchild, or a "
+    "child of `multiprocessing` or of a shell that continued."
 )
 @pytest.mark.parametrize("kind", LOSING_A_CHILD)
 def test_a_killed_child_is_no_success(session: Session, files: TrialFiles, kind: str) -> None:
@@ -172,8 +172,8 @@ def test_a_killed_child_is_no_success(session: Session, files: TrialFiles, kind:
 
 @pytest.mark.v2_core
 @pytest.mark.promise(
-    "A trial in which the kernel killed any process is not `ok`, even if that process was a "
-    "grandchild, or a child of `multiprocessing` or of a shell that continued."
+    "A trial in which the kernel killed any process is not `ok`, even a grandchild, or a "
+    "child of `multiprocessing` or of a shell that continued."
 )
 @pytest.mark.root
 def test_a_kill_in_a_cgroup_below_counts(session: Session, files: TrialFiles) -> None:

@@ -96,8 +96,8 @@ def test_sort_and_filter(browser: Any, with_results: Served):
 
 
 @pytest.mark.promise(
-    "A trial in which the kernel killed any process is not `ok`, even if that process was a "
-    "grandchild, or a child of `multiprocessing` or of a shell that continued."
+    "A trial in which the kernel killed any process is not `ok`, even a grandchild, or a "
+    "child of `multiprocessing` or of a shell that continued."
 )
 def test_odd_kills_are_told_in_words(browser: Any, tmp_path: Path):
     """A kill after which the command went on, or with swap free, says so; a plain one is a kill."""

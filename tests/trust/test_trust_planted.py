@@ -52,9 +52,8 @@ def writers() -> list[Any]:
 
 @pytest.mark.process
 @pytest.mark.promise(
-    "If another user places a link (to a folder, to a file, or dangling), a FIFO or a hard "
-    "link at a path that a command writes, temporary names included, root changes nothing "
-    "outside."
+    "If another user places a link, a FIFO or a hard link at a path that a command writes, "
+    "temporary names included, root changes nothing outside."
 )
 @pytest.mark.long
 @pytest.mark.timeout(3600)
@@ -68,9 +67,8 @@ def test_no_plant_leads_root_astray(verb: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.promise(
-    "If another user places a link (to a folder, to a file, or dangling), a FIFO or a hard "
-    "link at a path that a command writes, temporary names included, root changes nothing "
-    "outside."
+    "If another user places a link, a FIFO or a hard link at a path that a command writes, "
+    "temporary names included, root changes nothing outside."
 )
 @pytest.mark.parametrize("verb", ["fit", "resume"])
 def test_some_plants_lead_root_nowhere(verb: str) -> None:
@@ -82,9 +80,8 @@ def test_some_plants_lead_root_nowhere(verb: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.promise(
-    "If another user places a link (to a folder, to a file, or dangling), a FIFO or a hard "
-    "link at a path that a command writes, temporary names included, root changes nothing "
-    "outside."
+    "If another user places a link, a FIFO or a hard link at a path that a command writes, "
+    "temporary names included, root changes nothing outside."
 )
 @pytest.mark.exclusive
 def test_who_only_reads_writes_nothing() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-from claims.kept import MIB, figures, rows
+from claims.kept import figures, rows
 from claims.texts import Claim, says, table
 
 PAGE = "docs/boards.md"
@@ -24,17 +24,12 @@ def claims() -> Iterator[Claim]:
     yield table("## One network on four boards", in_short())
     yield table("## How good another device's constants are", _errors())
     yield from _another_machine()
-    yield says(
-        "starts are off by {} % (median of all three) and the other phases by {} %",
-        *(f"{100 * median(_off(starts=starts)):.0f}" for starts in (True, False)),
-    )
 
 
 def _another_machine() -> Iterator[Claim]:
     """Errors, and the points said to be slowed by half that hardly were."""
     yield table("The same question between two real machines", rows("another_device"))
-    data = figures("another_device")
-    points = data["points"]
+    points = figures("another_device")["points"]
     alarms = [one for one in points if one["predicted"] >= 1.5 > 1.25 > one["measured"]]
     ends = (f"{end(one[key] for one in alarms):.1f}" for key in _FACTORS for end in (min, max))
     yield says(
@@ -42,10 +37,6 @@ def _another_machine() -> Iterator[Claim]:
         len(alarms),
         *ends,
     )
-    hot = data["constants"]["hot_base_bytes"]["value"] / MIB
-    worst = max(alarms, key=lambda one: float(one["predicted"]))
-    yield says("the calibration says that {} MiB of the runtime", f"{hot:.0f}")
-    yield says("AlexNet's rounds at {} MiB", f"{worst['limit_mib']:.0f}")
 
 
 def in_short() -> Iterator[list[str]]:

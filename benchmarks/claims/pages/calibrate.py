@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 
 from claims.kept import calibration, figures
 from claims.texts import Claim, says, table
 
 PAGE = "docs/verbs/calibrate.md"
 SWAPS = ("file", "zram", "none")
-PAGE_BYTES = 4096
 
 
 def claims() -> Iterator[Claim]:
-    """The constants of one machine, and what a page costs by them."""
+    """The constants of one machine."""
     walls = [one["wall_s"] for one in figures("calibration_time")["calibrations"]]
     yield says(
         "machine {} calibrations took {} to {} s each",
         *(len(walls), *(f"{end(walls):.1f}" for end in (min, max))),
     )
-    yield table("## Results on one machine", _rows())
-    yield says(
-        "from zram takes about {} µs, from the swap file about {}. A whole cyclic scan takes {} µs per page in"
-        " zram",
-        *(f"{_page_s(swap) * 1e6:.0f}" for swap in ("zram", "file")),
-        f"{_scan_s('zram') * 1e6:.0f}",
-    )
+    yield table("## What is measured", _rows())
 
 
 def _rows() -> Iterator[list[str]]:
@@ -59,20 +51,3 @@ def _told(swap: str, name: str, unit: float, digits: int = 0) -> str:
     of = calibration(swap)[name]
     middle, low, high = (f"{of[key] * unit:.{digits}f}" for key in ("value", "low", "high"))
     return middle if low == high else f"{middle} ({low} to {high})"
-
-
-def _page_s(swap: str) -> float:
-    """What a page costs that comes back."""
-    fault = _value(swap, "fault_s") / _value(swap, "pages_per_fault")
-    return fault + PAGE_BYTES / _value(swap, "swap_in_bytes_per_s")
-
-
-def _scan_s(swap: str) -> float:
-    """The median seconds a page of scans that read anonymous memory which mostly wasn't there."""
-    scans = [
-        scan
-        for scan in calibration(swap)["scans"]
-        if (scan["of"], scan["what"]) == ("anon", "read")
-        and scan["in_bytes"] > 0.9 * scan["touched_bytes"]
-    ]
-    return median(scan["seconds"] / (scan["touched_bytes"] / PAGE_BYTES) for scan in scans)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from claims.kept import MIB, folder, study, sweep
+from claims.kept import MIB, study, sweep
 from claims.pages.cnn_batch import LARGE, NETWORKS, SMALL
 from claims.texts import Claim, says, table
 
@@ -16,15 +16,8 @@ BATCHES = (1, 16, 256)
 
 def claims() -> Iterator[Claim]:
     """In the page's order."""
-    sweeps = ("cnn-frameworks", "cnn-frameworks-inside")
-    yield says("of {} and {} trials, one a point", *map(_trials, sweeps))
     yield table("The kernel's peak in MiB, and a step's", _rows())
     yield from _lost()
-
-
-def _trials(scenario: str) -> int:
-    """How many there were, those for strategies too."""
-    return len((folder(scenario) / "trials.jsonl").read_text().splitlines())
 
 
 def _row(scenario: str, title: str, **wanted: object) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""docs/studies/engines.md, and the same in short on README.md."""
+"""docs/studies/engines.md."""
 
 from __future__ import annotations
 
@@ -33,13 +33,6 @@ def _beside_a_loop() -> Iterator[list[str]]:
         low, high = map(float, interval.split(" to "))
         assert low <= 1 <= high
         yield [TITLES[engine], alone, ratio, interval]
-
-
-def in_short() -> Iterator[list[str]]:
-    """The README's columns."""
-    return _rows(
-        lambda row: [*memory(row), milliseconds(row, "load"), milliseconds(row, "execute")]
-    )
 
 
 def engine_rows() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from claims.kept import figures
 from claims.texts import Claim, table
 
 PAGE = "docs/explanation/heap-profilers.md"
-RUNS = (("memray", "alexnet"), ("tcmalloc", "alexnet"), ("massif", "lenet"))
+RUNS = (("memray", "alexnet"), ("massif", "lenet"))
 PHASES = ("trial", "import", "load", "first", "execute")
 
 

@@ -19,4 +19,4 @@ def claims() -> Iterator[Claim]:
     words = ["alexnet", "--from", str(folder(FRESH_QUICKSTART)), "--memory", "40%", "--no-figure"]
     said = CliRunner().invoke(layers, words, catch_exceptions=False).stdout
     lines = [line for line in said.splitlines() if not line.startswith(("results:", "next:"))]
-    yield box("## What it says", lines)
+    yield box("Which layers are slow under", lines)

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 def claims() -> Iterator[Claim]:
     """In the page's order."""
     files = rows(HERE, "files")
-    yield says("On Linux 6.18, version 1, of {} tries each, in random order", tries(files))
+    yield says("on Linux 6.18, version 1, of {} tries each, in random order", tries(files))
     yield table("| read meanwhile |", killed(row for row in files if row["what"] in NAMED))
     others = [row for row in files if row["what"] not in NAMED]
     yield says(
@@ -50,15 +50,12 @@ def claims() -> Iterator[Claim]:
         "While one of {} other files was read: {} of {}.",
         *(len(others), sum(row["killed"] for row in others), sum(row["tries"] for row in others)),
     )
-    (kill,) = rows(HERE, "lists")
-    yield says("one such kill, {} attempts at", kill["events"]["attempts at reclaim"])
     kinds = [
         [f"{kernel}, {row['what']}", count(row)]
         for kernel, name in (("6.18", HERE), ("6.12, emulated", V2), ("6.1, emulated", OLDER))
         for row in rows(name, "kinds")
     ]
     yield table("| kernel, kind of lists |", kinds)
-    yield table("| how often |", killed(rows(HERE, "interval")))
     yield table("| read in 8 rounds |", killed(rows(HERE, "rounds")))
     yield table("| limit | killed |", killed(rows(HERE, "limits"), lambda what: what[6:]))
     assert all(row["killed"] >= row["tries"] / 2 for row in rows(HERE, "settings"))

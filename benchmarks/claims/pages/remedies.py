@@ -30,9 +30,6 @@ def claims() -> Iterator[Claim]:
     """The tables."""
     searches = list(_searches())
     yield table("## What was found", [_found(*one) for one in searches])
-    pressed = [one for one in _data("advise_workloads").values() if one["pressed"]]
-    took = [one.get("search_s", one["total_s"]) for one in pressed]
-    yield says("A search took {} to {} s", *(f"{end(took):.0f}" for end in (min, max)))
     yield says("{} of {} inferences and trainings got no", *_unadvised())
     yield table("## What each bought", _bought([found for _, found in searches]))
     yield table("(`benchmarks/stream_bound.py`)", _ways())
@@ -73,17 +70,16 @@ def _found(name: str, found: Mapping[str, Any]) -> list[str]:
 
 
 def _bought(searches: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """A row a remedy, from the one that bought most: tries, ratios, how many gave none."""
+    """A row a remedy, from the one that bought most: tries and ratios."""
     tries: dict[str, list[Mapping[str, Any]]] = {}
     for one in (one for found in searches for one in found["tried"]):
         tries.setdefault(one["name"], []).append(one)
     rows = []
     for name, ends in tries.items():
-        early = sum(one["end"] != "ok" for one in ends)
         ratios = [one["ratio"] for one in ends if one["end"] == "ok" and one["ratio"]]
         if ratios:
             between = " to ".join(dict.fromkeys(f"{f(ratios):.2f}" for f in (min, max)))
-            rows.append((min(ratios), [f"`{name}`", str(len(ends)), between, str(early)]))
+            rows.append((min(ratios), [f"`{name}`", str(len(ends)), between]))
     return [row for _, row in sorted(rows)]
 
 

@@ -28,15 +28,3 @@ def claims() -> Iterator[Claim]:
         "measuring machine itself it takes {} times as long ({} to {})",
         *(f"{ratio:.3f}" for ratio in (median(browser), *interval(browser))),
     )
-    connects = cost["connects"]["measured"]
-    yield says(
-        "The server holds {} MiB after an hour of clients that connect and disconnect, {} MiB after {}"
-        " connects, {} MiB while it shows a trial",
-        *(f"{cost['reconnecting']['measured']['largest_mib']:.0f}", f"{connects['late_mib']:.0f}"),
-        *(f"{connects['connects']:,}", f"{float(cost['pairs']['rows'][2][1].split()[0]):.0f}"),
-    )
-    paint, age = (cost["paint"]["measured"][what] for what in ("first_paint_s", "age_s"))
-    yield says(
-        "painted after {} s, at most {} s, and what it showed was {} s old, 95 % of the time at most {} s",
-        *(f"{s:.1f}" for s in (paint["median"], paint["most"], age["median"], age["p95"])),
-    )

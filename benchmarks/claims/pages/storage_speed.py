@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from claims import edgecaffe
@@ -11,7 +10,6 @@ from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/storage-speed.md"
 BOTH_WAYS = "storage_speed_both_ways"
-_SLOWER = ": the disk by itself is slower"
 
 
 def claims() -> Iterator[Claim]:
@@ -19,22 +17,12 @@ def claims() -> Iterator[Claim]:
     request_s = calibration("file-ram")["request_s"]["value"]
     yield says("On it a request takes some {} µs", f"{request_s * 1e6:.0f}")
     yield table("## Threads", rows("swap_threads"))
-    yield table("Held ÷ declared on a shared", _held("storage_speed"))
-    yield table("In sequence the speed is what was declared", _held("storage_speed_ram"))
+    yield table("Held ÷ declared on the disk in memory", _held())
     held = [float(cell.split()[0]) for _, *cells in rows(BOTH_WAYS) for cell in cells]
     yield says(
         "reads and writes are {} to {} of what was declared", f"{min(held):.3f}", f"{max(held):.3f}"
     )
     yield table("## How much better times repeat", _repeats())
-    spreads = edgecaffe.spreads()
-    yield says(
-        "the slowest trial is {} % from the fastest in the median of {} points, {} % at the 95th percentile",
-        *(f"{spreads.median():.1f}", len(spreads), f"{spreads.quantile(0.95):.1f}"),
-    )
-    yield says(
-        "with `threads = 1` {} % in the median of {} points, {} % at the 95th percentile",
-        *_one_thread("steady rounds"),
-    )
     a_byte, _, at_most = _one_thread("all rounds, by bytes read")
     yield says("differs by {} % in the median of points and by at most {} %.", a_byte, at_most)
     yield table("Three kinds of storage in one sweep", _in_turn())
@@ -58,10 +46,6 @@ def _in_turn() -> Iterator[list[str]]:
         yield [name, what, points, *(share.replace("%", " %") for share in spread)]
 
 
-def _held(stem: str) -> Iterator[list[str]]:
-    for declared, in_sequence, anywhere, others in rows(stem):
-        known = re.match(r"[\d.]+ \(", in_sequence)
-        cells = (
-            [in_sequence, anywhere.replace(_SLOWER, ""), others] if known else ["refused", "", ""]
-        )
-        yield [f"`{declared}`", *cells]
+def _held() -> Iterator[list[str]]:
+    for declared, in_sequence, anywhere, _ in rows("storage_speed_ram"):
+        yield [f"`{declared}`", in_sequence, anywhere.partition(":")[0]]

@@ -22,8 +22,7 @@ STEPS = (
 
 def claims() -> Iterator[Claim]:
     """In the page's order."""
-    yield table("How many MiB the peak of a layer", rows("layer_peaks"))
-    yield table("(`python benchmarks/layer_peaks_cost.py`):", rows("layer_peaks_cost"))
+    yield table("(`python benchmarks/layer_peaks.py`):", rows("layer_peaks"))
     yield table("AlexNet (copied weights, no limit):", _ledger("**alexnet, copy, no limit**"))
     yield table("## How much stays unexplained", map(_row, STEPS))
     yield says(
@@ -36,7 +35,7 @@ def claims() -> Iterator[Claim]:
 
 def _ledger(title: str) -> Iterator[list[str]]:
     """From GNU time's peak to the kernel's, and from own memory to torch's: no term twice."""
-    lines = rows("reconcile_ledgers", title)
+    lines = [line[:2] for line in rows("reconcile_ledgers", title)]
     names = [line[0] for line in lines]
     yield from lines[: names.index("= **kernel**") + 1]
     yield from lines[names.index("**process-own**") : names.index("= **torch**") + 1]

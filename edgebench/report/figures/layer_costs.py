@@ -94,9 +94,9 @@ def _figure(results: Results, table: LayerCostTable, cost: PassCost | None) -> A
 def _told(table: LayerCostTable, cost: PassCost | None) -> list[str]:
     clock = table.unlimited.clock_s.median
     if cost is None:
-        return [f"a pass takes {scales.short_seconds(clock)}"]
+        return [f"a round takes {scales.short_seconds(clock)}"]
     words = [
-        f"a pass {scales.short_seconds(clock)} → {scales.short_seconds(cost.at.clock_s.median)}"
+        f"a round {scales.short_seconds(clock)} → {scales.short_seconds(cost.at.clock_s.median)}"
     ]
     return words if cost.surely_slower else [*words, "unclear: repeats differ by more"]
 
