@@ -5,7 +5,7 @@
 ``show`` is what was measured: how trials ended, and the slowdown. Compared with it:
 
 - ``predict`` at each measured limit: how many trials finished, and the slowdown of a whole pass;
-- ``report``: how many finished and the slowdown in its table of limits, and its least viable limit;
+- ``report``: how many finished and the slowdown in its table of limits;
 - ``fit``: the error of the model that ``report`` names.
 
 Exits with 1 at a contradiction.
@@ -61,8 +61,6 @@ def contradictions(sweep: Path) -> Iterator[Contradiction]:
                 *_reported(point, report.get(f"{one.name} Limits", [])),
             ):
                 yield Contradiction(name, one.name, label, about, first, second)
-        for label, first, second in _least(one):
-            yield Contradiction(name, one.name, label, "finishes", first, second)
     for curve, first, second in _fitted(sweep, report.get("Fits", [])):
         yield Contradiction(name, curve, "", "a model's error", first, second)
 
@@ -131,18 +129,6 @@ def _reported(
             ratio = row["slowdown"][0] / point.slowdown
             if not 1 / FACTOR <= ratio <= FACTOR:
                 yield "slowdown", f"show: {point.slowdown:.3g}", f"report: {row['slowdown'][0]:g}"
-
-
-def _least(workload: WorkloadFacts) -> Iterator[tuple[str, str, str]]:
-    """Limits where all finished, below the one that the report calls the least viable."""
-    least = workload.least_viable
-    size = least.limits.memory_bytes if least else None
-    for point in workload.finished if least and size else ():
-        if point.limits.memory_bytes and point.limits.memory_bytes < size:
-            shown = (
-                f"show: {point.outcomes.get('ok', 0)} of {sum(point.outcomes.values())} finished"
-            )
-            yield point.limits.label, shown, f"report: least viable limit {least.limits.label}"
 
 
 def _fitted(sweep: Path, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:

@@ -75,10 +75,9 @@ class WorkloadFacts:
 
     @cached_property
     def least_viable(self) -> PointFacts | None:
-        """The tightest limit with no kill at it or above; None where nothing was killed."""
-        killed = [n for n, p in enumerate(self.tried) if "oom-killed" in p.outcomes]
-        safe = [p for p in self.tried[: killed[0]] if p in self.finished] if killed else []
-        return safe[-1] if safe else None
+        """The tightest of :attr:`viable`; None where nothing was killed."""
+        killed = any("oom-killed" in point.outcomes for point in self.tried)
+        return self.viable[-1] if killed and self.viable else None
 
     @cached_property
     def viable(self) -> tuple[PointFacts, ...]:

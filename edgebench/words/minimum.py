@@ -16,6 +16,7 @@ from edgebench.units import (
     times_as_long,
 )
 from edgebench.words.need import elsewhere_words, need_words
+from edgebench.words.outcomes import outcome_words
 from edgebench.words.unmeasured import growth_words, unmeasured_parts
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def _end(found: Minimum, one: TriedLimit) -> str:
     if one.outcome == "oom-killed":
         return "killed"
     if one.stopped_s is None:
-        return one.outcome
+        return outcome_words(one.outcome).past
     if found.unlimited_s is None or found.unlimited_per_s is not None:
         return f"not finished after {_seconds(one.stopped_s)}"
     return f"takes more than {times_as_long(_below(one.stopped_s / found.unlimited_s))}"
@@ -257,7 +258,12 @@ def minimum_html(found: Minimum) -> str:
     """As a notebook shows it: the sentence, and each limit that was tried."""
     titles = ("limit", "trials", "outcome", "slowdown")
     rows = [
-        (brief_size(one.limit_bytes), str(one.trials), one.outcome, _factor(one.slowdown))
+        (
+            brief_size(one.limit_bytes),
+            str(one.trials),
+            outcome_words(one.outcome).brief,
+            _factor(one.slowdown),
+        )
         for one in sorted(found.tried, key=lambda one: -one.limit_bytes)
     ]
     body = "".join(

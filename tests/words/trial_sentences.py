@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from edgebench.analysis.studies.effects import SettingEffect
 from edgebench.records import GrowthReport, LimitSetting, OutsideReport, TrialRecord
+from edgebench.run.minimum_answer import Minimum
 from edgebench.run.search import LargestBatch, LimitBracket, TriedBatch, TriedLimit
 from edgebench.words.comparison import watched_differently_sentence
 from edgebench.words.layers import no_cause_sentence
 from edgebench.words.measure import measure_sentence
+from edgebench.words.minimum import minimum_sentence
 from edgebench.words.model import best_model_sentence
 from edgebench.words.record import record_sentence
 from edgebench.words.searches import (
@@ -62,6 +66,44 @@ def search_lines() -> Iterator[str]:
         yield largest_batch_sentence(batches, "lenet", "1G")
         yield from (f"  {name}: {words}" for name, words in largest_batch_rows(batches))
     yield ""
+
+
+def minimum_lines() -> Iterator[str]:
+    """What ``minimum`` answers, in each way in which a search can end."""
+    yield "# the least memory"
+    yield from (f"{case:<34}train.py {minimum_sentence(one)}" for case, one in _minimums().items())
+    yield ""
+
+
+def _minimums() -> dict[str, Minimum]:
+    good, bad = TriedLimit(150.0 * MIB, "ok", 1.4, 4), TriedLimit(146.0 * MIB, "oom-killed", None)
+    wide, slow = TriedLimit(300.0 * MIB, "ok", 1.9, 3), TriedLimit(296.0 * MIB, "ok", 2.2, 2)
+    low = TriedLimit(100.0 * MIB, "oom-killed", None)
+    late = TriedLimit(146.0 * MIB, "timeout", None, stopped_s=25.0)
+    lowest = replace(good, slowdown=6.0)
+    slowly: dict[str, Any] = {"fast": LimitBracket(wide, slow), "slowdown": 2.0}
+    no_limit = LimitBracket(None, None)
+    return {
+        "killed just below": _minimum(LimitBracket(good, bad), good, bad),
+        "killed far below": _minimum(LimitBracket(good, low), good, low, finished=False),
+        "slow, then killed": _minimum(LimitBracket(lowest, bad), wide, slow, lowest, bad, **slowly),
+        "never killed": _minimum(LimitBracket(low, None), replace(low, outcome="ok")),
+        "killed at every limit": _minimum(LimitBracket(None, bad), bad),
+        "too slow": _minimum(LimitBracket(good, late), good, late),
+        "not tried": _minimum(no_limit),
+        "fits in a size": _minimum(LimitBracket(good, None), good, size_bytes=150 * MIB),
+        "killed in a size": _minimum(LimitBracket(None, bad), bad, size_bytes=146 * MIB),
+        "need that varies": _minimum(
+            LimitBracket(good, bad), good, bad, demands_bytes=(200 * MIB, 300 * MIB, 210 * MIB)
+        ),
+    }
+
+
+def _minimum(viable: LimitBracket, *tried: TriedLimit, **known: Any) -> Minimum:
+    needs = known.get("demands_bytes", (400 * MIB,))
+    about: dict[str, Any] = {"demand_bytes": max(needs), "demand_least_bytes": min(needs)}
+    about |= {"unlimited_s": 2.0, "fast": None, "trials": 9, "total_s": 50.0, **known}
+    return Minimum("train.py", Path(), viable=viable, tried=tried, **about)
 
 
 def study_lines() -> Iterator[str]:
