@@ -25,6 +25,26 @@ else:
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 PAGES += [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "results/README.md")]
+#: More words between full stops, colons and semicolons are read twice.
+LONGEST = 32
+#: Parts of sentences that may be longer: how they begin.
+LONGER = (
+    "Torres, Barrios and Denneulin",
+    "On a sweep with no swap and with 64 MiB of it",
+    "Half of the networks of which only unlimited trials are known",
+    "computed from the bytes that a walk's rounds were counted to read",
+    "It goes up again, from the tight side of the knee",
+    "between the limit where rounds read more than half of the plateau",
+    "at least three rounds in a row, up to the last one, lie within",
+    "` watched the networks of two kept sweeps",
+    "It exits with 4 if a trial is killed there",
+    "` exits with 4 if all times together or those of a point became longer",
+)
+#: Words and turns that the plain one replaces.
+NOT_PLAIN = (
+    r"\bwhich an? \w+ is not\b|\bwhat outlasts\b|\bis so already\b|\btakes the \w+ out of\b|"
+    r"\bwhose \w+ is of\b|\bit is so\b|\b(?:former|latter)\b|\bthusly?\b|\butili[sz]e"
+)
 #: What would tie the project to one machine or one registry; written so that this file is clean.
 FORBIDDEN = [
     "/wo" + "rk/",
@@ -227,3 +247,43 @@ def test_each_dependency_is_pinned():
     pins = (ROOT / "constraints.txt").read_text()
     pinned = {line.split("==")[0] for line in pins.splitlines() if "==" in line}
     assert names - {"edgebench"} <= pinned
+
+
+def sentence_parts(text: str) -> Iterator[str]:
+    """What stands between full stops, colons and semicolons; no tables, code or addresses."""
+    for left_out in (r"^```.*?^```$", r"<!--.*?-->", r"^(?:\||#|!\[)[^\n]*"):
+        text = re.sub(left_out, "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "`", text))
+    for block in re.split(r"\n\s*\n|\n(?= *(?:[-*]|\d+\.) )", text):
+        yield from re.split(r"[.:;!?·]\W*\s+", " ".join(block.split()))
+
+
+def hard_to_read(text: str) -> Iterator[str]:
+    """Parts that are too long, and words that a plainer one replaces."""
+    for part in sentence_parts(text):
+        if len(part.split()) > LONGEST and not part.startswith(LONGER):
+            yield part
+    yield from (match[0] for match in re.finditer(NOT_PLAIN, text))
+
+
+def test_pages_and_messages_are_read_once():
+    """No page, and no sentence of the program's, has a long part or a word that is not plain."""
+    found = [
+        f"{page.relative_to(ROOT)}: {one}"
+        for page in PAGES
+        for one in hard_to_read(page.read_text())
+    ]
+    messages = (ROOT / "tests" / "words" / "sentences.txt").read_text().splitlines()
+    found += [one for line in messages for one in hard_to_read(line)]
+    assert found == []
+
+
+def test_what_is_hard_to_read_is_found():
+    """A long part, and a turn; lists, tables and code are looked at as what they are."""
+    long = " ".join(["word"] * (LONGEST + 1))
+    table = f"| {long} |\n\n```\n{long}\n```\n\n- {long[:60]}\n- {long[:60]}; {long[:60]}\n"
+    assert list(hard_to_read(table)) == []
+    assert list(hard_to_read(f"It is short. {long}.\n\nIt takes the disk out of it.")) == [
+        f"{long}.",
+        "takes the disk out of",
+    ]

@@ -15,7 +15,7 @@ def _compare() -> Iterator[Claim]:
     from edgebench.analysis.verdicts import ALPHA
     from edgebench.words.comparison import WANTED
 
-    yield says("repeats has p ≤ {} after Holm's correction", f"{ALPHA:g}")
+    yield says("of the repeats has p ≤ {}, with", f"{ALPHA:g}")
     changes = (_whole(100 * change) for change in WANTED)
     yield says("Where that is more than {} % or {} %, they say", *changes)
 
