@@ -11,7 +11,6 @@ from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.checks.base import CheckTarget, Observation, registered_check
 
 _MOST_NAMED = 4
-_BY_ROOT = "only root can read"
 ROOT_REMEDY = "run edgebench as root, or give yourself the right to read the file that is named"
 
 
@@ -22,7 +21,7 @@ def _check(kind: str) -> Callable[[CheckTarget], Observation]:
         names = [sensor.name for sensor in found.sensors if sensor.quantity.name == kind]
         reason = found.absent.get(kind)
         if not names:
-            if reason and _BY_ROOT in reason:
+            if reason and kind in found.for_root:
                 return Observation(reason, ROOT_REMEDY)
             raise UnreadableError(reason or "none found")
         said = ", ".join(names[:_MOST_NAMED])

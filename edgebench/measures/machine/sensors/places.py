@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from edgebench import plugins
 from edgebench.measures.machine.sensors.sensor import (
@@ -351,6 +351,7 @@ def find_sensors(machine: SystemFiles | None = None) -> Sensors:
     machine = machine or SystemFiles()
     others = [plugins.load(entry) for entry in plugins.added(plugins.SENSORS).values()]
     absent: dict[str, str] = {}
+    for_root: set[str] = set()
     sensors: list[Sensor] = []
     for kind, (find, why_none) in _FINDERS.items():
         listed = _in_time(partial(_listed, (find, *others), machine, kind))
@@ -358,16 +359,18 @@ def find_sensors(machine: SystemFiles | None = None) -> Sensors:
             absent[kind] = f"a driver did not answer within {_PATIENCE_S:g} s"
             continue
         reasons = {sensor: _why_silent(sensor) for sensor in listed}
-        good = [sensor for sensor, reason in reasons.items() if not reason]
+        good = [sensor for sensor, silence in reasons.items() if silence is None]
         sensors += good[:MOST_OF_A_KIND]
-        bad = [f"{s.name}: {reason}" for s, reason in reasons.items() if reason]
+        bad = [f"{s.name}: {silence.why}" for s, silence in reasons.items() if silence]
+        if any(silence and silence.for_root for silence in reasons.values()):
+            for_root.add(kind)
         said = bad[:3] if good else bad[:3] or [why_none or why_no_power(machine)]
         if len(good) > MOST_OF_A_KIND:
             said.append(f"{len(good) - MOST_OF_A_KIND} more are not read")
         if said:
             absent[kind] = "; ".join(said)
     named = tuple(unique_names(sensors))
-    return Sensors(named, tuple(power_domains(named)), absent)
+    return Sensors(named, tuple(power_domains(named)), absent, frozenset(for_root))
 
 
 def _listed(finders: Iterable[_Finder], machine: SystemFiles, kind: str) -> list[Sensor]:
@@ -384,22 +387,29 @@ def _in_time(work: Callable[[], _Made]) -> _Made | None:
     return made[0] if made else None
 
 
-def _why_silent(sensor: Sensor) -> str:
-    """Why it can't be read; empty if it can."""
-    reason = _in_time(partial(_tried, sensor))
-    return f"it did not answer within {_PATIENCE_S:g} s" if reason is None else reason
+class _Silence(NamedTuple):
+    """Why a sensor can't be read, and whether root could."""
+
+    why: str
+    for_root: bool = False
 
 
-def _tried(sensor: Sensor) -> str:
+def _why_silent(sensor: Sensor) -> _Silence | None:
+    """Why it can't be read; None if it can."""
+    tried = _in_time(lambda: (_tried(sensor),))
+    return _Silence(f"it did not answer within {_PATIENCE_S:g} s") if tried is None else tried[0]
+
+
+def _tried(sensor: Sensor) -> _Silence | None:
     try:
         reader = SensorReader(sensor)
     except PermissionError as error:
-        return f"only root can read {error.filename or sensor.files[0]}"
+        return _Silence(f"only root can read {error.filename or sensor.files[0]}", for_root=True)
     except OSError as error:
-        return error.strerror or str(error)
+        return _Silence(error.strerror or str(error))
     try:
-        return "it gives no number" if reader.read() == MISSING else ""
+        return _Silence("it gives no number") if reader.read() == MISSING else None
     except SensorGoneError as gone:
-        return str(gone)
+        return _Silence(str(gone))
     finally:
         reader.close()

@@ -99,12 +99,14 @@ class Sensors:
     """The sensors of one machine.
 
     ``domains``: what energy can be told of, the one that covers most first. ``absent``: kind of
-    quantity → why there is none, or why some are left out.
+    quantity → why there is none, or why some are left out. ``for_root``: kinds of which this user
+    may not read some.
     """
 
     sensors: tuple[Sensor, ...] = ()
     domains: tuple[PowerDomain, ...] = ()
     absent: dict[str, str] = field(default_factory=dict)
+    for_root: frozenset[str] = frozenset()
 
 
 class SensorGoneError(Exception):
