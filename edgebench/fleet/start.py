@@ -132,10 +132,11 @@ def main() -> int:
     secure_environment()
     try:
         sys.stdout.write(json.dumps(start_process(json.load(sys.stdin))))
-    except (EdgebenchError, OSError) as error:
-        remedy = getattr(error, "remedy", None)
-        said = {"what": str(error).splitlines()[0], "remedy": remedy}
-        sys.stdout.write(json.dumps({"error": said}))
+    except EdgebenchError as error:
+        sys.stdout.write(json.dumps({"error": {"what": error.what, "remedy": error.remedy}}))
+        return 1
+    except OSError as error:
+        sys.stdout.write(json.dumps({"error": {"what": str(error), "remedy": None}}))
         return 1
     return 0
 

@@ -54,7 +54,6 @@ def test_each_option_is_a_column_and_in_a_label():
 def test_torch_is_behind_the_same_interface():
     """Its engine answers as the others do: what it can, what it needs, and who runs a name."""
     torch = all_engines()["torch"]
-    assert torch.available() is None
     assert torch.schedules == BY_LAYER
     assert not hasattr(torch, "prepare")
 

@@ -68,15 +68,6 @@ class Engine(ABC):
         """Whether it can load and execute by layer."""
         return self.schedules != (WHOLE,)
 
-    def available(self) -> str | None:
-        """Why it can't be used here, with the command that installs it; None if it can."""
-        # Lazy: it reads packages' metadata, and would count among the worker's base.
-        from edgebench.extras import install, missing
-
-        if lacking := missing(self.libraries):
-            return f"{' and '.join(lacking)} not installed: {install(*lacking)}"
-        return None
-
     @abstractmethod
     def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
         """Import all its code, so that it counts as base, and note versions and threads."""

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import MachineError, WorkloadError
+from edgebench.extras import install, missing
 from edgebench.layers.disk import digest, evict, read_through, refuse_large_files, settle
 from edgebench.safe_files import created, make_folder, remove_file, rename, write
+from edgebench.text import joined_words
 from edgebench.workloads.engines.file_inputs import FileInput, WantedInputs
 from edgebench.workloads.engines.files import ENDS, FileRequest, whole_file
 from edgebench.workloads.engines.registry import file_engine
@@ -98,9 +100,9 @@ def _network(name: str, file: Path, request: Mapping[str, Any]) -> dict[str, Any
     engine = file_engine(name)
     if engine is None:
         raise WorkloadError(f"no engine executes {file.suffix} files", where=str(file))
-    if reason := engine.available():
-        what, _, remedy = reason.partition(": ")
-        raise MachineError(f"{engine.title} can't be used: {what}", where=name, remedy=remedy)
+    if lacking := missing(engine.libraries):
+        what = f"{engine.title} can't be used: {joined_words(lacking)} is not installed"
+        raise MachineError(what, where=name, remedy=install(*lacking))
     # Before anything reads it, and again with what it names.
     refuse_large_files([file])
     parts = engine.parts(file)
