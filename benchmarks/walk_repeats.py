@@ -93,7 +93,7 @@ def table(found: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
 
 def _between(one: dict[str, Any]) -> str:
     if one["between"] is None:
-        return str(one["missing"])
+        return f"{one['missing']}, finished at {min(p[0] for p in one['points']) / MIB:.1f}"
     return " to ".join(f"{size / MIB:.1f}" for size in one["between"])
 
 
