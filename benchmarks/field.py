@@ -94,6 +94,21 @@ libc = ctypes.CDLL(None, use_errno=True)
 b = bytearray(b"1" * (200 << 20)); a = (ctypes.c_char * len(b)).from_buffer(b)
 libc.mlock(a, len(b)); time.sleep(0.5)
 """
+_AT_ONCE = """
+import mmap, sys
+f = open(sys.argv[1], "rb"); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+sum(m[i] for i in range(0, len(m), 4096))
+"""
+_SEGMENT = """
+import ctypes, time
+libc = ctypes.CDLL(None); libc.shmat.restype = ctypes.c_void_p
+ctypes.memset(libc.shmat(libc.shmget(0, 100 << 20, 0o1600), None, 0), 1, 100 << 20)
+time.sleep(0.5)
+"""
+_REFUSED = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (200 << 20, 200 << 20)); bytearray(400 << 20)
+"""
 _RANDOM = """
 import os, sys, time
 kept = [os.urandom(1 << 20) for _ in range(int(sys.argv[1]))]
@@ -115,6 +130,14 @@ CASES = (
         "two parts: about 10 MiB that can't be dropped, and 200 MiB of files",
         (r"that can't be dropped and 200 MiB of\s+files",),
         files={"prog.py": _MAPPED, "weights.bin": 200 * MIB},
+    ),
+    Case(
+        "file mapped just before the end",
+        "https://man7.org/linux/man-pages/man2/mmap.2.html",
+        ("minimum", "--", "python3", "prog.py", "weights.bin"),
+        "200 MiB of files, though the program ends at once",
+        (r"(?:19\d|20\d) MiB of\s+files",),
+        files={"prog.py": _AT_ONCE, "weights.bin": 200 * MIB},
     ),
     Case(
         "file only read",
@@ -175,6 +198,14 @@ CASES = (
         removes=("/dev/shm/edgebench-field",),
     ),
     Case(
+        "shared segment left",
+        "https://man7.org/linux/man-pages/man2/shmget.2.html",
+        ("minimum", "--", "python3", "prog.py"),
+        "needs about 104 MiB; the segment that nobody can find again is removed",
+        (r"needs 10\d MiB", r"it\s+was\s+removed\s+here"),
+        files={"prog.py": _SEGMENT},
+    ),
+    Case(
         "client of a daemon",
         "https://github.com/quarkusio/quarkus/pull/16110",
         ("minimum", "--", "./docker", "run", "image"),
@@ -196,6 +227,14 @@ CASES = (
         "no limit of edgebench killed it: another program did, or it itself; how to see which",
         (r"not the limit of memory", r"journalctl"),
         (r"give\s+it\s+input",),
+    ),
+    Case(
+        "memory refused",
+        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+        ("minimum", "--", "python3", "prog.py"),
+        "refused by a limit that is not edgebench's",
+        (r"edgebench\s+set\s+no\s+limit", r"ulimit -v"),
+        files={"prog.py": _REFUSED},
     ),
     Case(
         "illegal instruction",

@@ -51,7 +51,8 @@ def need_of(record: TrialRecord) -> Need | None:
     if demand is None:
         return None
     peak, sampled = record.peak_bytes or 0, record.sampled_peak_bytes
-    unseen = peak - sampled if sampled is not None else 0
+    late = record.files.late_bytes if record.files else 0
+    unseen = peak - sampled - late if sampled is not None else 0
     if unseen > _UNSEEN * peak:
         demand += unseen
         undroppable = None if undroppable is None else undroppable + unseen

@@ -248,12 +248,15 @@ class FilesReport(Struct, frozen=True, gc=False):
             owner may see it.
         elsewhere_bytes: mapped, used, and charged to another cgroup: needed beside
             ``demand_bytes``. None: under a limit.
+        late_bytes: mapped after the last sample, by GNU time's largest resident set; in
+            ``demand_bytes``.
     """
 
     paths: list[str] = field(default_factory=list)
     kept_bytes: Count = 0
     warm_bytes: Count | None = None
     elsewhere_bytes: Count | None = None
+    late_bytes: Count = 0
 
 
 class SwapRamReport(Struct, frozen=True, gc=False):
@@ -464,10 +467,13 @@ class LeftFile(Struct, frozen=True, gc=False):
     Args:
         path: a file's, or ``segment N`` with the number that ``ipcrm -m`` takes.
         size_bytes: by how much it grew.
+        removed: whether it was removed after the trial: a segment that the trial made with the
+            private key, so that nobody finds it again, and that no process had attached.
     """
 
     path: str
     size_bytes: Count
+    removed: bool = False
 
 
 class OutsideReport(Struct, frozen=True, gc=False):

@@ -149,7 +149,8 @@ class TrialRecord(Struct, frozen=True, gc=False):
             its first record. None: no swap file or zram of its own.
         damon_paged_out_bytes: what DAMON paged out of the whole machine's memory meanwhile; of a
             walk in its first record. None: no such scheme, not root, or less than 5 s.
-        demand_bytes: what it needs without a limit, libraries aside. None: limited, or not ``ok``.
+        demand_bytes: what it needs without a limit, libraries aside; a network as a
+            whole: in its first round. None: limited, or not ``ok``.
         demand_source: what that was computed from; with ``mapped_file``, libraries that it was
             charged for are in it.
         undroppable_bytes: the part of the demand that only swap can hold. None: no demand.

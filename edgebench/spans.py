@@ -107,6 +107,12 @@ def events_to_phases(events: Iterable[dict[str, Any]]) -> list[PhaseSum]:
     return [_sum(spans) for spans in groups.values()]
 
 
+def first_round_end_ns(events: Iterable[dict[str, Any]]) -> int | None:
+    """When the first round ended, monotonic; None: none did."""
+    rounds = (span for span in finished_spans(events) if span.phase == "round")
+    return min((span.end_ns for span in rounds), default=None)
+
+
 def collections_s(events: Sequence[dict[str, Any]]) -> float | None:
     """Seconds of garbage collections within rounds; None of a workload without events.
 

@@ -172,14 +172,16 @@ class MapsWatch:
             return
         mapped, shared = min(before[0], after[0]), min(before[1], after[1])
         self._saw(found)
-        files, most = mapped - found.shared_bytes, max(before[0], after[0])
+        files, charged = mapped - found.shared_bytes, max(before[0], after[0])
+        # What ended meanwhile may have mapped more than either reading shows.
+        beyond = found.own_bytes - (charged - found.shared_bytes) if after[0] >= before[0] else 0
         self.looks.append(
             MapsLook(
                 t_ns=time.monotonic_ns(),
                 unmapped_shared_bytes=max(0, shared - found.shared_bytes),
                 # Which of the charged pages are its own is not shown: all that can be.
                 charged_library_bytes=max(0, files - found.own_bytes),
-                elsewhere_bytes=max(0, found.own_bytes - (most - found.shared_bytes)),
+                elsewhere_bytes=max(0, beyond),
             )
         )
 

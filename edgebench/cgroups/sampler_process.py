@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from array import array
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,13 +202,21 @@ class SamplerProcess:
         rows.frombytes(data[: len(data) // (8 * columns) * 8 * columns])
         return rows
 
-    def summary(self, looks: Sequence[MapsLook] = ()) -> SampleSummary:
-        """The samples' own marks, after :meth:`stop`; ``looks`` at maps make the demand exact."""
+    def summary(
+        self, looks: Sequence[MapsLook] = (), demand_until_ns: int | None = None
+    ) -> SampleSummary:
+        """The samples' own marks, after :meth:`stop`.
+
+        ``looks`` at maps make the demand exact; ``demand_until_ns``: what comes later is no demand.
+        """
         fast, stat = self._rows(0), self._rows(1)
         step = len(FAST_COLUMNS)
         columns = {
             name: stat[i :: len(self.stat_columns)] for i, name in enumerate(self.stat_columns)
         }
+        if demand_until_ns is not None:
+            count = bisect_right(columns["t_ns"], demand_until_ns)
+            columns = {name: column[:count] for name, column in columns.items()}
         demand = demand_of(columns, looks)
         return SampleSummary(
             sampled_peak_bytes=max(fast[1::step], default=None),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import mmap
 import os
 import re
@@ -29,6 +30,8 @@ LEAST_BYTES = 1 << 20
 MOST_FILES = 256
 #: Between two looks at least, and the part of the time that looks may take.
 _INTERVAL_S, _LOOKING_SHARE = 0.005, 0.02
+#: The same so long after the first process came: there are programs that end so soon.
+_BEGIN_S, _BEGIN_INTERVAL_S, _BEGIN_SHARE = 0.25, 0.001, 0.5
 #: Files in these folders are the kernel's.
 _KERNELS = ("/proc/", "/sys/", "/dev/")
 _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (\S+) \S+ \S+ [1-9]\d* +(/.*)$", re.MULTILINE)
@@ -84,20 +87,26 @@ class FilesWatch:
             self._thread.join()
 
     def _run(self) -> None:
-        wait_s = _INTERVAL_S
+        wait_s, begins_until_s = _BEGIN_INTERVAL_S, math.inf
         while not self._ended.wait(wait_s):
             began_s = time.monotonic()
-            self.look()
-            wait_s = max(_INTERVAL_S, (time.monotonic() - began_s) / _LOOKING_SHARE)
+            if self.look():
+                begins_until_s = min(begins_until_s, began_s + _BEGIN_S)
+            least_s, share = _INTERVAL_S, _LOOKING_SHARE
+            if began_s < begins_until_s:
+                least_s, share = _BEGIN_INTERVAL_S, _BEGIN_SHARE
+            wait_s = max(least_s, (time.monotonic() - began_s) / share)
 
-    def look(self) -> None:
-        """One look at every process."""
-        for pid in self._cgroup.pids():
+    def look(self) -> bool:
+        """One look at every process; whether there is one."""
+        pids = self._cgroup.pids()
+        for pid in pids:
             # It has ended, or is another user's.
             with contextlib.suppress(OSError):
                 self._see_maps(_PROC / str(pid))
             with contextlib.suppress(OSError):
                 self._see_opened(_PROC / str(pid))
+        return bool(pids)
 
     def _see_maps(self, process: Path) -> None:
         for rights, name in _MAPPING.findall((process / "maps").read_text(errors="replace")):

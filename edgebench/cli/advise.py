@@ -75,7 +75,7 @@ def advise(
     if as_json:
         print_advice_json(found, request)
     else:
-        print_advice(found, verbose=verbose)
+        print_advice(found, request.board, verbose=verbose)
 
 
 def _request(

@@ -21,6 +21,7 @@ from edgebench.cli.output import (
 from edgebench.report.remedies import remedy_time
 from edgebench.text import printable
 from edgebench.words.advice import left_out_sentences
+from edgebench.words.boards import advice_board_sentence
 
 if TYPE_CHECKING:
     from edgebench.results.advice_file import TriedRemedy
@@ -40,10 +41,13 @@ def print_advice_json(found: Advice, request: AdviceRequest) -> None:
     print_json({"asked": asdict(request), **found.to_json()})
 
 
-def print_advice(found: Advice, *, verbose: bool) -> None:
-    """The sentence, what to type, a table of what was tried; with ``verbose`` all that was not."""
+def print_advice(found: Advice, board: str | None, *, verbose: bool) -> None:
+    """The sentence, what to type, a table of what was tried; with ``verbose`` all that was not.
+
+    With a board also whether what it has is enough.
+    """
     name = found.name if len(found.name) <= _NAME else f"{found.name[: _NAME - 1]}…"
-    print_answer([f"{name} {found.sentence}"])
+    print_answer([f"{name} {found.sentence}", *filter(None, [advice_board_sentence(found, board)])])
     best = found.best if found.best and found.best.confirmed else None
     if best:
         _print_typed(best.typed)

@@ -28,6 +28,7 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import UsageError
 from edgebench.units import format_size, parse_swap
+from edgebench.words.boards import batch_board_sentence, uncounted_sentence
 from edgebench.words.searches import (
     largest_batch_rows,
     largest_batch_sentence,
@@ -95,10 +96,15 @@ def batch(context: click.Context, /, most: int, as_json: bool, **given: Any) -> 
         print_json({"asked": asdict(training), **asdict(found)})
         return
     if isinstance(found, LeastMemory):
-        print_answer([least_memory_sentence(found.found, training.network, size or 1)])
+        answer = least_memory_sentence(found.found, training.network, size or 1)
+        sized = batch_board_sentence(found, training.board)
+        print_answer(filter(None, [answer, sized]))
         print_fields([("demand", format_size(found.demand_bytes)), *_about(found, training)])
     else:
-        print_answer([largest_batch_sentence(found.found, training.network, str(memory))])
+        answer = largest_batch_sentence(found.found, training.network, str(memory))
+        largest = found.found.fits.batch if found.found.fits else None
+        sized = uncounted_sentence(training.network, largest, training.board)
+        print_answer(filter(None, [answer, sized]))
         print_fields([*largest_batch_rows(found.found), *_about(found, training)])
     print_next(f"edgebench plot {typed_path(found.folder)}")
 

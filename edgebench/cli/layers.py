@@ -130,7 +130,7 @@ def layers(
         data = {"path": loaded.path, "files": files, "tables": rows, **_schema()}
         print_json(data | ({"whole": _whole_json(whole)} if whole else {}))
     else:
-        print_layers(tables, costs, memory, view, whole)
+        print_layers(tables, costs, memory, view, whole, _facts(loaded, tables))
         _print_end(loaded, files, unsure, _next_command(loaded, tables[0], asked, given))
     _refuse(summary)
 
@@ -208,16 +208,22 @@ def _as_json(table: LayerCostTable, seen: LayerPeakTable | None) -> dict[str, An
 
 def _whole(loaded: Results, tables: Sequence[LayerCostTable]) -> list[WorkloadFacts]:
     """The networks of the tables as plain programs run them, if they were run so."""
-    from edgebench.results.facts import sweep_facts
     from edgebench.workloads.engines.engine import WHOLE
+
+    facts = _facts(loaded, tables)
+    return [one for one in facts if one.settings.get("schedule") == WHOLE]
+
+
+def _facts(loaded: Results, tables: Sequence[LayerCostTable]) -> list[WorkloadFacts]:
+    """What was measured of the networks of the tables."""
+    from edgebench.results.facts import sweep_facts
 
     cut = {(table.sweep, table.network) for table in tables}
     return [
         one
         for sweep in loaded.sweeps
         for one in sweep_facts(sweep).workloads
-        if one.settings.get("schedule") == WHOLE
-        and (sweep.path.name, "+".join(one.settings["networks"])) in cut
+        if (sweep.path.name, "+".join(one.settings.get("networks", ()))) in cut
     ]
 
 

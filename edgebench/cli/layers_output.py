@@ -26,6 +26,7 @@ from edgebench.cli.output import (
 from edgebench.cli.run_output import run_answer
 from edgebench.results.workload_key import brief_names
 from edgebench.units import MIB, format_duration, format_size, times_as_long
+from edgebench.words.boards import workload_board_sentence
 from edgebench.words.in_short import workload_sentence
 from edgebench.words.layers import (
     cause_sentence,
@@ -82,10 +83,12 @@ def print_layers(
     memory: Sequence[LayerPeakTable | None],
     view: LayerView,
     whole: Sequence[WorkloadFacts] = (),
+    facts: Sequence[WorkloadFacts] = (),
 ) -> None:
     """The cause at each workload's tightest limit, and its layers there; or of every table.
 
     ``whole``: the same networks as plain programs run them; then only these have a need.
+    ``facts``: all that was measured of them, for the boards that were emulated.
     """
     names = brief_names(map(_workload, tables))
     print_answer([workload_sentence(one, str(network_of(one))) for one in whole])
@@ -93,6 +96,7 @@ def print_layers(
     for table, shown in zip(tables, costs, strict=True):
         name = names[_workload(table)] if len(tables) > 1 else ""
         print_answer([_answer(table, shown, name, table.network in as_whole)])
+    print_lines(dict.fromkeys(filter(None, map(workload_board_sentence, whole or facts))))
     console = make_console()
     for table, shown, seen in zip(tables, costs, memory, strict=True):
         rows = sorted_layers(table, view.sort, shown[-1].at.label if shown else None)

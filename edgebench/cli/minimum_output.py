@@ -115,7 +115,7 @@ def _print_better_measurement(found: Minimum, wanted: ProgramRequest, flags: Seq
         more, flags = ("--soak", "10m"), _without(flags, "--for")
     elif seen.processes and not (wanted.stop_after or wanted.soak):
         more = ("--for", "20s")
-    elif seen.left_bytes and seen.files and not (wanted.reset or seen.leaves_others):
+    elif seen.left_bytes and seen.stays and not (wanted.reset or seen.leaves_others):
         more = ("--reset", remove_command(seen))
     elif wanted.soak and reserve and not wanted.within:
         more = ("--within", f"{math.ceil(reserve.size_bytes / MIB)}M")

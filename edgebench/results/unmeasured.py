@@ -82,6 +82,11 @@ class Unmeasured:
     level: GrowthReport | None = None
 
     @property
+    def stays(self) -> tuple[LeftFile, ...]:
+        """Those of the files that were not removed after the trial."""
+        return tuple(one for one in self.files if not one.removed)
+
+    @property
     def hides_need(self) -> bool:
         """Whether the trials can tell no need."""
         endless = self.growth is not None and self.is_stopped

@@ -31,6 +31,7 @@ from edgebench.run.advice_trials import (
     paired_ratio,
 )
 from edgebench.run.pace import Pace, pace_of_phase, pace_of_program
+from edgebench.run.search import demands_of, most_libraries
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.run.sweep_folder import planned_trials
 from edgebench.run.trial_loop import Progress
@@ -121,6 +122,8 @@ class _Reader:
             budget_s=self._planner.budget.seconds,
             finished=not self._planner.further(planned, records),
             unmeasured=unmeasured(unlimited),
+            needed_bytes=max(demands_of(unlimited), default=None),
+            library_bytes=most_libraries(unlimited),
         )
 
     def _tried(self, seen: AdviceTrials, name: str) -> TriedRemedy:

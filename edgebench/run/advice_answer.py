@@ -78,6 +78,8 @@ class Advice:
         budget_s: what the search was to take.
         finished: False: it was interrupted.
         unmeasured: what its plain trials without a limit leave open.
+        needed_bytes: the most that one of these needed; None: not known.
+        library_bytes: what they map of libraries, which no limit counts; None: not known.
     """
 
     name: str
@@ -98,6 +100,8 @@ class Advice:
     budget_s: float | None = None
     finished: bool = True
     unmeasured: Unmeasured = field(default_factory=Unmeasured)
+    needed_bytes: float | None = None
+    library_bytes: int | None = None
 
     @property
     def slowdown(self) -> float | None:

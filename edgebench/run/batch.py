@@ -18,6 +18,7 @@ from edgebench.run.search import (
     LimitSearch,
     SearchGoal,
     TrialRules,
+    most_libraries,
     viable_bracket,
 )
 from edgebench.run.sweep import SweepOptions
@@ -63,12 +64,16 @@ class BatchFit:
 
 @dataclass(frozen=True)
 class LeastMemory:
-    """The least memory that was found for a batch, and what that took."""
+    """The least memory that was found for a batch, and what that took.
+
+    ``library_bytes``: what it maps of libraries, which no limit counts; None: not known.
+    """
 
     folder: Path
     demand_bytes: int
     found: LimitBracket
     trials: int
+    library_bytes: int | None = None
 
 
 def candidates(most: int) -> Iterator[int]:
@@ -128,7 +133,8 @@ def least_memory(
             remedy=own or "give it more time with --timeout, or a smaller batch",
         )
     found = viable_bracket(planner.tried(planned, records))
-    return LeastMemory(sweep.path, demand, found, len(sweep.records))
+    libraries = most_libraries(sweep.records)
+    return LeastMemory(sweep.path, demand, found, len(sweep.records), libraries)
 
 
 def _data(training: BatchRequest) -> dict[str, str | int | None]:

@@ -35,6 +35,7 @@ from edgebench.run.search import (
     SearchGoal,
     TrialRules,
     demands_of,
+    most_libraries,
     slowdown_bracket,
     viable_bracket,
 )
@@ -245,11 +246,10 @@ def _parts(unlimited: Sequence[TrialRecord]) -> dict[str, Any]:
     """What of the largest need can't be dropped or was charged elsewhere; the most of libraries."""
     needs = [need for need in map(need_of, unlimited) if need]
     most = max(needs, key=lambda need: need.total_bytes, default=None)
-    libraries = [r.library_bytes for r in unlimited if r.library_bytes is not None]
     return {
         "undroppable_bytes": most.undroppable_bytes if most else None,
         "elsewhere_bytes": most.elsewhere_bytes if most else 0,
-        "library_bytes": max(libraries, default=None),
+        "library_bytes": most_libraries(unlimited),
     }
 
 

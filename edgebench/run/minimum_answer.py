@@ -9,7 +9,7 @@ from pathlib import Path
 from edgebench.need import Need
 from edgebench.results.unmeasured import Unmeasured
 from edgebench.run.reserve import Reserve, is_slow, reserve_for
-from edgebench.run.search import LimitBracket, TriedLimit, differs
+from edgebench.run.search import LimitBracket, TriedLimit, differs, is_killed_above
 from edgebench.text import shortened
 from edgebench.words.minimum import minimum_html, minimum_sentence
 
@@ -86,14 +86,22 @@ class Minimum:
 
     @property
     def has_varying_demand(self) -> bool:
-        """Whether the unlimited trials did not all need the same."""
-        return differs(self.demand_least_bytes, self.demand_bytes)
+        """Whether runs did not all need the same, those killed above the demand among them."""
+        return differs(self.demand_least_bytes, self.demand_most_bytes)
+
+    @property
+    def demand_most_bytes(self) -> float:
+        """The most that a run needed: the demand, or more, where only there none was killed."""
+        bad = self.viable.bad
+        if bad and is_killed_above(bad, self.demand_bytes):
+            return max(self.needed_bytes, bad.limit_bytes)
+        return self.demand_bytes
 
     @property
     def is_first_different(self) -> bool:
         """Whether only the first unlimited trial had another demand than the others."""
         later = self.demands_bytes[1:]
-        if len(later) < 2 or not self.has_varying_demand:
+        if len(later) < 2 or not differs(self.demand_least_bytes, self.demand_bytes):
             return False
         return not differs(min(later), max(later))
 

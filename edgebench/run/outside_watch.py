@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from edgebench.cgroups.counters import Counters, parse_counters
 from edgebench.cgroups.hierarchy import hierarchies
 from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.shared_segments import read_segments, remove_left
 from edgebench.records import LeftFile, OutsideReport, TrialRecord
 from edgebench.text import printable
 from edgebench.units import MIB
@@ -62,6 +63,9 @@ class OutsideWatch:
         #: The command's process, once it was seen.
         self.command: int | None = None
         self._left: list[str] = []
+        self._segments: set[int] = set()
+        #: The trial's processes, as far as they were seen.
+        self._pids: set[int] = set()
         self._locked_bytes: int | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="outside", daemon=True)
@@ -70,6 +74,7 @@ class OutsideWatch:
         """Begin."""
         if self._wanted:
             self._before = held_in_memory(self._own)
+            self._segments = set(read_segments())
             if not self._is_limited:
                 self._others.begin()
             self._thread.start()
@@ -83,6 +88,7 @@ class OutsideWatch:
 
     def _run(self) -> None:
         while not self._ended.wait(_INTERVAL_S):
+            self._pids |= set(self._cgroup.pids())
             self._others.look()
             self._look_locked()
 
@@ -110,7 +116,7 @@ class OutsideWatch:
         self._left = alive
 
     def told(self, record: TrialRecord, counters: Counters, *, escaped: bool) -> TrialRecord:
-        """The record with what was seen.
+        """The record with what was seen; shared segments that nobody can find are removed.
 
         Args:
             record: of the trial.
@@ -124,6 +130,8 @@ class OutsideWatch:
             # Its shared memory may lie in its swap, too.
             own_bytes = shared_bytes + (counters.swap_bytes or 0)
             files = grown_files(self._before, held_in_memory(self._own), own_bytes)
+        gone = {f"{SEGMENT}{one}" for one in remove_left(self._segments, self._pids)}
+        files = [LeftFile(one.path, one.size_bytes, one.path in gone) for one in files]
         report = OutsideReport(
             processes=len(self._left),
             names=sorted(set(self._left)),
@@ -212,12 +220,8 @@ def held_in_memory(own: Path, proc: Path = _PROC) -> dict[str, int]:
         for entry in itertools.islice(entries, _MOST_ENTRIES):
             with contextlib.suppress(OSError):
                 found[entry.path] = entry.stat(follow_symlinks=False).st_blocks * 512
-    with contextlib.suppress(OSError, ValueError):
-        head, *lines = (proc / "sysvipc" / "shm").read_text().splitlines()
-        of, size = head.split().index("shmid"), head.split().index("rss")
-        rows = (line.split() for line in lines)
-        found |= {f"{SEGMENT}{row[of]}": int(row[size]) for row in rows}
-    return found
+    segments = read_segments(proc).items()
+    return found | {f"{SEGMENT}{number}": one.size_bytes for number, one in segments}
 
 
 def grown_files(

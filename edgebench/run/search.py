@@ -51,6 +51,9 @@ _BUDGET_TRIALS, _BUDGET_S = 12, 45.0
 _MOST_TRIALS, _MOST_OF_BOTH = 16, 24
 #: Demands that differ by more than this share, and by more than the kernel's batches of pages.
 _DEMAND_SPREAD, _SAME_BYTES = 0.05, MIB
+#: A kill at so many times the demand shows that another run needs more, if it is more by so much:
+#: what is being read ahead can't be dropped.
+_KILLED_ABOVE, _READ_AHEAD = 1.1, 32 * MIB
 
 
 @dataclass(frozen=True)
@@ -162,9 +165,20 @@ def demands_of(unlimited: Sequence[TrialRecord]) -> list[int]:
     return [size for size in sizes if size]
 
 
+def most_libraries(unlimited: Sequence[TrialRecord]) -> int | None:
+    """The most that one of them mapped of libraries, in bytes; None: not known."""
+    return max((r.library_bytes for r in unlimited if r.library_bytes is not None), default=None)
+
+
 def differs(least_bytes: float, most_bytes: float) -> bool:
     """Whether two demands differ by more than noise."""
     return most_bytes - least_bytes > max(_DEMAND_SPREAD * least_bytes, _SAME_BYTES)
+
+
+def is_killed_above(one: TriedLimit, demand_bytes: float) -> bool:
+    """Whether a trial was killed at a limit at which no other run needs so much."""
+    most_bytes = max(_KILLED_ABOVE * demand_bytes, demand_bytes + _READ_AHEAD)
+    return one.outcome == "oom-killed" and one.limit_bytes > most_bytes
 
 
 @dataclass(frozen=True)
@@ -288,8 +302,9 @@ class LimitSearch(Planner):
         demand = demand_range(unlimited)
         if any(record.outcome != "ok" for record in unlimited) or demand is None:
             return []
-        hidden = unmeasured(unlimited).hides_need
-        wanted_trials = rules.most_unlimited if differs(*demand) and not hidden else rules.unlimited
+        hidden, tried = unmeasured(unlimited).hides_need, self.tried(planned, records)
+        varies = differs(*demand) or any(is_killed_above(one, demand[1]) for one in tried)
+        wanted_trials = rules.most_unlimited if varies and not hidden else rules.unlimited
         if len(unlimited) < wanted_trials:
             return [plan_trial(planned, self._unlimited.id, rules.timeout_s)]
         if hidden or not (rules.searches or self._single):
@@ -299,7 +314,6 @@ class LimitSearch(Planner):
         own_demand = self._own_demand(planned, records)
         limited = (point for point in self._points.values() if not point.unlimited)
         candidates = {limit_of(point, own_demand): point.id for point in limited}
-        tried = self.tried(planned, records)
         wanted = self._next(_Question([*candidates], tried, demand[1], factor))
         if wanted is None:
             return []

@@ -70,7 +70,9 @@ from edgebench.run.used_files import PROGRAMS, is_warm
 from edgebench.run.walk_control import WalkControl
 from edgebench.run.walk_records import walk_records
 from edgebench.safe_files import created, write
+from edgebench.spans import first_round_end_ns
 from edgebench.text import printable
+from edgebench.workloads.engines.engine import WHOLE
 
 #: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
 MOST_PIDS = 4096
@@ -213,7 +215,10 @@ class _Measurement:
             process.close()
             kills.stop(cgroup.path.name)
         swap_bytes = 0 if request.limits.swap_kind == "none" else applied.swap_bytes
-        samples = sampler.summary(maps.looks)
+        events, bad_events = process.event_list()
+        # A program loads its network once; further rounds load it anew, beside what was kept.
+        is_whole = request.settings.get("schedule") == WHOLE
+        samples = sampler.summary(maps.looks, first_round_end_ns(events) if is_whole else None)
         growth = self._growth(sampler, ended, applied)
         told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
         kill, unlogged = kills.report(*told)
@@ -227,7 +232,7 @@ class _Measurement:
         applied = control.applied(applied) if control else applied
         self._keep(sampler, process)
         return Measured(
-            *(applied, ended, *process.event_list(), counters, report, sampler_report, samples),
+            *(applied, ended, events, bad_events, counters, report, sampler_report, samples),
             noise=noise.stop(counters.cpu_ns / 1e9 if counters.cpu_ns is not None else None),
             output_tail=process.output_text()[-2000:],
             watched=self._watching(sampler),
@@ -239,6 +244,7 @@ class _Measurement:
                 elsewhere_bytes=maps.elsewhere_bytes,
                 library_bytes=maps.library_bytes,
                 gnu_time=report,
+                samples=samples,
             ),
             throughput_per_s=rate.per_second(ended.wall_s, process.output_text()),
             storage=self.held.report,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.cgroups.counters import Counters
+from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.cgroups.used_files import FilesWatch, cached_bytes, named_files
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import drop_pages
@@ -97,6 +98,7 @@ class UsedFiles:
         elsewhere_bytes: int | None,
         library_bytes: int | None,
         gnu_time: GnuTime | None,
+        samples: SampleSummary,
     ) -> FilesReport | None:
         """What of a program's files was charged elsewhere, while its cgroup is still there.
 
@@ -105,7 +107,8 @@ class UsedFiles:
             counters: of the cgroup at the end.
             elsewhere_bytes: what looks at its maps came to; None: there was none.
             library_bytes: what of libraries it mapped.
-            gnu_time: whose largest resident set shows what came after the last look.
+            gnu_time: whose largest resident set shows what came after the last look and sample.
+            samples: what they came to.
         """
         sizes: dict[Path, int | None] = {}
         found = watch.files()
@@ -121,13 +124,19 @@ class UsedFiles:
             return report
         charged = counters.file_bytes - (counters.shmem_bytes or 0)
         warm = max(0, sum(known.values()) - charged)
-        mapped = max(0, sum(size for path, size in known.items() if found[path]) - charged)
-        elsewhere = elsewhere_bytes
-        if elsewhere is not None and library_bytes is not None and gnu_time and counters.peak_bytes:
+        mapped = sum(size for path, size in known.items() if found[path])
+        elsewhere, peak = elsewhere_bytes, counters.peak_bytes
+        held = gnu_time.maxrss_bytes - (library_bytes or 0) if gnu_time else 0
+        if elsewhere is not None and library_bytes is not None and held and peak:
             # No process can hold more than the peak but for what others are charged for.
-            beyond = gnu_time.maxrss_bytes - library_bytes - counters.peak_bytes
-            elsewhere = max(elsewhere, min(beyond, mapped))
-        return FilesReport(report.paths, self._kept_bytes, warm, elsewhere)
+            elsewhere = max(elsewhere, min(held - peak, max(0, mapped - charged)))
+        late, demand = 0, samples.demand_bytes
+        if demand is not None and samples.undroppable_bytes is not None and peak:
+            # The rest of what one process held, as far as its files were there and charged.
+            beside = elsewhere or 0
+            most = min(held, samples.undroppable_bytes + mapped, peak + beside)
+            late = max(0, most - demand - beside)
+        return FilesReport(report.paths, self._kept_bytes, warm, elsewhere, late)
 
 
 def is_warm(record: TrialRecord, kept_bytes: int) -> bool:

@@ -10,6 +10,9 @@ from edgebench.units import brief_size, format_size
 if TYPE_CHECKING:
     from edgebench.boards.board import Board
     from edgebench.records import TrialRecord
+    from edgebench.results.facts import WorkloadFacts
+    from edgebench.run.advice_answer import Advice
+    from edgebench.run.batch import LeastMemory
     from edgebench.run.minimum_answer import Minimum
 
 
@@ -19,7 +22,41 @@ def minimum_board_sentence(found: Minimum, board: Board) -> str:
     good = viable if found.fast is None else found.fast.good
     enough = min([found.need.total_bytes, *([good.limit_bytes] if good else [])])
     finished = viable.limit_bytes if viable else None
-    return _sentence(board, board.fit(enough, finished, found.library_bytes), found.library_bytes)
+    return _sentence(board, enough, finished, found.library_bytes)
+
+
+def workload_board_sentence(workload: WorkloadFacts) -> str:
+    """Whether it is enough for a workload that was measured on the emulated board; else empty."""
+    name = next((p.limits.board for p in workload.points if p.limits.board), None)
+    if name is None or workload.need is None:
+        return ""
+    sizes = [point.limit_bytes for point in workload.viable if point.limit_bytes is not None]
+    enough, finished = workload.need.total_bytes, min(sizes, default=None)
+    return _sentence(find_board(name), enough, finished, workload.library_bytes)
+
+
+def advice_board_sentence(found: Advice, name: str | None) -> str:
+    """Whether it is enough for what remedies were tried on; empty without a board."""
+    if name is None or found.needed_bytes is None:
+        return ""
+    finished = found.limit_bytes if found.plain_end == "ok" else None
+    return _sentence(find_board(name), found.needed_bytes, finished, found.library_bytes)
+
+
+def batch_board_sentence(found: LeastMemory, name: str | None) -> str:
+    """Whether it is enough for training with that batch; empty without a board."""
+    if name is None:
+        return ""
+    finished = found.found.good.limit_bytes if found.found.good else None
+    return _sentence(find_board(name), found.demand_bytes, finished, found.library_bytes)
+
+
+def uncounted_sentence(network: str, batch: int | None, name: str | None) -> str:
+    """What trials below a board's limit leave out; empty without a board or a batch that fits."""
+    if name is None or batch is None:
+        return ""
+    typed = f"edgebench batch {network} --batch {batch} --board {name}"
+    return f"Libraries are not counted: {typed} tells whether both fit."
 
 
 def trial_board_sentence(record: TrialRecord) -> str:
@@ -36,14 +73,16 @@ def trial_board_sentence(record: TrialRecord) -> str:
             " of libraries that it maps are not counted. edgebench minimum --board tells whether "
             "both fit."
         )
-    return _sentence(board, board.fit(record.peak_bytes, None, libraries), libraries)
+    return _sentence(board, record.peak_bytes, None, libraries)
 
 
 def _leaves(board: Board) -> str:
     return f"{board.title} leaves {format_size(board.left_bytes)}"
 
 
-def _sentence(board: Board, fit: Fit, library_bytes: float | None) -> str:
+def _sentence(
+    board: Board, enough_bytes: float, finished_bytes: float | None, library_bytes: float | None
+) -> str:
     libraries = (
         f"the {brief_size(library_bytes)} of libraries that it maps" if library_bytes else ""
     )
@@ -55,4 +94,5 @@ def _sentence(board: Board, fit: Fit, library_bytes: float | None) -> str:
         "again and again",
         Fit.TOO_LITTLE: "too little",
     }
+    fit = board.fit(enough_bytes, finished_bytes, library_bytes)
     return f"{_leaves(board)}: {words[fit]}."

@@ -23,7 +23,8 @@ _SIGNALS: dict[int, tuple[str, str]] = {
     ),
     signals.SIGBUS: (
         "a file that it maps ended too early, or the tmpfs below its shared memory is full",
-        "see how full: df -h /dev/shm; then a larger one: mount -o remount,size=2G /dev/shm",
+        "see whether its file is whole, and how full that is: df -h /dev/shm; larger: mount -o "
+        "remount,size=2G /dev/shm",
     ),
     signals.SIGABRT: (
         "it gave up by itself: a failed assertion, or an exception that nothing caught",
@@ -50,7 +51,13 @@ _SIGNALS: dict[int, tuple[str, str]] = {
 _PRINTED: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"unsupported locale|cannot change locale|setlocale: .*LC_", re.IGNORECASE),
-        "this machine lacks its locale: run it with LC_ALL=C.UTF-8 before its name, after env",
+        "this machine lacks its locale: run it with LC_ALL=C.UTF-8 before its name, after env; if "
+        "its code names one, make that: localedef -i de_DE -f UTF-8 de_DE.UTF-8",
+    ),
+    (
+        re.compile(r"^MemoryError|std::bad_alloc|Cannot allocate memory|ENOMEM", re.MULTILINE),
+        "it was refused memory, though edgebench set no limit: see ulimit -v, and whether one of "
+        "its sizes is far too large",
     ),
     (
         re.compile(r"UnicodeEncodeError|UnicodeDecodeError: 'ascii'"),

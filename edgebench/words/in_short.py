@@ -12,6 +12,7 @@ from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import SLIGHT
 from edgebench.text import joined_words
 from edgebench.units import format_duration, format_size, format_times, times_as_long
+from edgebench.words.boards import workload_board_sentence
 from edgebench.words.claims import IN_ONE_TRIAL, before_end, one_trial_words
 from edgebench.words.labels import limit_label, pass_words, throughput_of
 from edgebench.words.outcomes import outcome_words
@@ -25,9 +26,13 @@ _TWICE = 2.0
 
 
 def sweep_sentences(found: Sequence[WorkloadFacts], names: dict[str, str]) -> list[str]:
-    """A sentence for each workload, under these names; one for all of them if there are many."""
+    """A sentence for each workload, under these names; one for all of them if there are many.
+
+    Of few workloads, whether their boards have enough follows.
+    """
     if len(found) <= _MOST:
-        return [workload_sentence(one, names[one.name]) for one in found]
+        sentences = [workload_sentence(one, names[one.name]) for one in found]
+        return [*sentences, *dict.fromkeys(filter(None, map(workload_board_sentence, found)))]
     demands = [one.demand_bytes for one in found if one.demand_bytes is not None]
     words = [f"{len(found)} workloads"]
     if demands:

@@ -62,8 +62,9 @@ def _demand_words(found: Minimum) -> str:
             f"needed {first} in its first run and {later} in later ones, since a run changes "
             "what the next one needs"
         )
-    least, most = brief_size(found.demand_least_bytes), brief_size(found.demand_bytes)
-    runs = f" in {len(found.demands_bytes)} runs" if found.demands_bytes else ""
+    least, most = brief_size(found.demand_least_bytes), brief_size(found.demand_most_bytes)
+    is_seen = found.demands_bytes and found.demand_most_bytes == found.demand_bytes
+    runs = f" in {len(found.demands_bytes)} runs" if is_seen else ""
     return f"needs {least} to {most}{runs}, as {_why_it_varies(found)}"
 
 

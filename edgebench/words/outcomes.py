@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from edgebench.kills import OBSERVER_EFFECT, is_locked, swap_was_free
-from edgebench.records import EndedIn, KillReport, Outcome, TrialRecord
+from edgebench.records import EndedIn, Outcome, TrialRecord
 from edgebench.text import joined_words
 from edgebench.units import format_size
+from edgebench.words.swap_ram import counted_bytes
 
 #: What a trial does that imports its runtime.
 IMPORTING = "importing its runtime"
 _DOING = {"load": "loading", "first": "executing", "execute": "executing"}
+#: Swap in memory frees next to nothing where it takes this share of what lies in it.
+_INCOMPRESSIBLE = 0.9
 NOTHING_TO_RECLAIM = f"the kernel found nothing it could reclaim; see {OBSERVER_EFFECT}"
 
 
@@ -74,19 +78,22 @@ def reason_words(record: TrialRecord) -> str:
     if kill is None or not swap_was_free(kill):
         return reason
     free, allowed = format_size(kill.swap_free_bytes), format_size(kill.swap_allowed_bytes)
-    return f"{reason}; killed while {free} of {allowed} of swap were free: {_why_not(kill)}"
+    return f"{reason}; killed while {free} of {allowed} of swap were free: {_why_not(record)}"
 
 
 def brief_reason(record: TrialRecord) -> str | None:
     """The reason of a trial's end without the numbers of that one trial."""
     if record.killed_with_swap_free:
-        return f"killed while most of its swap was free: {_why_not(record.kill)}"
+        return f"killed while most of its swap was free: {_why_not(record)}"
     return record.reason
 
 
-def _why_not(kill: KillReport | None) -> str:
+def _why_not(record: TrialRecord) -> str:
     """Why swap did not help."""
+    kill, kept = record.kill, record.swap_ram
     if kill is not None and is_locked(kill):
         size = format_size(kill.unevictable_bytes)
         return f"{size} were locked in memory (mlock), which no swap can hold"
+    if kept and counted_bytes(record) >= _INCOMPRESSIBLE * (record.swap_peak_bytes or math.inf):
+        return f"{kept.kind} takes of the same memory, and its data hardly compress there"
     return NOTHING_TO_RECLAIM

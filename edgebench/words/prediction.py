@@ -253,6 +253,9 @@ def prediction_notes(one: Prediction) -> Iterator[str]:
     if any(not at.viable for at in one.at) and one.least_viable_bytes:
         least = format_size(one.least_viable_bytes)
         yield f"killed: below {least} it is more likely killed than not"
+    modelled = any(at.kind != "measured" for at in one.at)
+    if modelled and one.subject.settings.get("swap_kind") == "zram":
+        yield "zram: what it takes of RAM comes on top of these limits, but for measured ones"
     if {at.kind for at in one.at} > {"measured"}:
         yield "limits with a number of trials were measured"
     if any(AnswerDoubt.CLIFF in at.doubts for at in one.at):

@@ -132,7 +132,9 @@ def _left_words(found: Unmeasured, *, repeats: bool) -> str:
     stays = f"{brief_size(found.left_bytes)} stay in memory when it has ended"
     if not found.files:
         return f"{stays}, in shared memory that another program still uses"
-    shown = [one.path for one in found.files[:3]]
+    if not found.stays:
+        return f"{stays}, in a shared segment that no other run can find: it was removed here"
+    shown = [one.path for one in found.stays[:3]]
     names = joined_words(f"shared {one}" if _is_segment(one) else shlex.quote(one) for one in shown)
     remove = remove_command(found)
     if found.leaves_others:
@@ -146,8 +148,8 @@ def _left_words(found: Unmeasured, *, repeats: bool) -> str:
 
 def remove_command(found: Unmeasured) -> str:
     """The command that removes what stayed in memory."""
-    segments = [one.path.removeprefix(_SEGMENT) for one in found.files if _is_segment(one.path)]
-    files = [one.path for one in found.files if not _is_segment(one.path)]
+    segments = [one.path.removeprefix(_SEGMENT) for one in found.stays if _is_segment(one.path)]
+    files = [one.path for one in found.stays if not _is_segment(one.path)]
     if segments and not files:
         return shlex.join(["ipcrm", *(word for one in segments for word in ("-m", one))])
     return shlex.join(["rm", "-f", *files])

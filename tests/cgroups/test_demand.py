@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 import sys
@@ -198,6 +199,8 @@ def test_every_kind_of_memory_counts_once(cgroup: Cgroup, tmp_path: Path) -> Non
         counters = cgroup.read()
         sampler.stop()
     summary = sampler.summary(watch.looks)
+    # No sample is as old.
+    assert sampler.summary(watch.looks, demand_until_ns=0).demand_bytes is None
     sampler.pack(tmp_path / "samples.npz")
     last = np.load(tmp_path / "samples.npz")["stat"][-1]
     # Where the test's own folder lies in memory, its files are shared memory.
@@ -261,6 +264,31 @@ def test_below_a_limit_only_libraries_are_looked_at(tmp_path: Path) -> None:
     assert watch.library_bytes is not None
     assert watch.library_bytes > 2 * MIB
     assert watch.reasons() == {}
+
+
+class EndingGroup(MadeUpGroup):
+    """A process ends while its maps are read: at the second reading they are charged to nobody."""
+
+    def file(self, controller: str, name: str) -> Path:
+        """Its statistics, which shrink when they were read."""
+        text = self._stat.read_text()
+        self._stat.write_text("anon 0\nfile 0\nshmem 0\nfile_mapped 0\n")
+        read = self._stat.with_name("read")
+        read.write_text(text)
+        return read
+
+
+def test_what_ends_while_its_maps_are_read_is_not_charged_elsewhere(tmp_path: Path) -> None:
+    """Its maps then hold more than the cgroup is charged for, and no other cgroup is."""
+    stat = tmp_path / "memory.stat"
+    with (tmp_path / "weights").open("wb+") as file:
+        file.truncate(WEIGHTS)
+        with mmap.mmap(file.fileno(), WEIGHTS, prot=mmap.PROT_READ) as weights:
+            sum(weights[at] for at in range(0, WEIGHTS, mmap.PAGESIZE))
+            stat.write_text("anon 100\nfile 50\nshmem 0\nfile_mapped 50\n")
+            watch = MapsWatch(cast("Cgroup", EndingGroup(stat)), wanted=True)
+            watch.look()
+            assert watch.elsewhere_bytes == 0
 
 
 def test_a_trial_that_is_not_to_be_looked_at_says_nothing(made_up_group: Cgroup) -> None:

@@ -50,9 +50,9 @@ FOUND = Advice(
 )
 
 
-def printed(found: Advice, capsys: pytest.CaptureFixture[str]) -> str:
+def printed(found: Advice, capsys: pytest.CaptureFixture[str], board: str | None = None) -> str:
     """The text on stdout, with its wrapped lines joined."""
-    print_advice(found, verbose=False)
+    print_advice(found, board, verbose=False)
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -81,3 +81,11 @@ def test_a_search_that_took_longer_says_why(capsys: pytest.CaptureFixture[str]):
     said = printed(replace(FOUND, total_s=400.0), capsys)
     assert "It took longer than its budget of 5 min" in said
     assert "It took longer" not in printed(replace(FOUND, total_s=400.0, best=None), capsys)
+
+
+def test_a_board_is_sized_with_libraries(capsys: pytest.CaptureFixture[str]):
+    """It finishes within the board's memory, but what it maps of libraries has no room beside."""
+    found = replace(FOUND, limit_bytes=228 << 20, needed_bytes=400 << 20, library_bytes=100 << 20)
+    text = printed(found, capsys, "raspberry-pi-zero-2w")
+    assert "228.0 MiB: too little for the 100 MiB of libraries that it maps beside" in text
+    assert "leaves" not in printed(found, capsys)

@@ -226,6 +226,20 @@ def test_a_whole_onnx_file_is_measured_as_it_is(tmp_path: Path):
     assert run(file.name, "onnxruntime", folder).notes["output_sha256"]
 
 
+def test_an_output_of_unknown_rank_is_no_fault(tmp_path: Path):
+    """The engine finds it by itself; of an input it can't, and the file is refused."""
+    model = small_network()
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    file = tmp_path / "ranks.onnx"
+    onnx.save(model, str(file))
+    folder = Path(prepared(file, tmp_path / "cache")["folder"])
+    assert run(file.name, "onnxruntime", folder).notes["output_sha256"]
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    onnx.save(model, str(file))
+    with pytest.raises(WorkloadError, match="Field 'shape'"):
+        prepared(file, tmp_path / "other")
+
+
 def test_a_missing_engine_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The remedy is the command that installs it."""
     monkeypatch.setattr("edgebench.extras.missing", lambda modules: ["ai_edge_litert"])

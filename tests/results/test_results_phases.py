@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from results_making import MIB, EventLog, inference_events, killed_events
 
 from edgebench.records import PhaseSum
-from edgebench.spans import events_to_phases, finished_spans, unfinished_span
+from edgebench.spans import (
+    events_to_phases,
+    finished_spans,
+    first_round_end_ns,
+    unfinished_span,
+)
 
 
 def phase_of(events: list[dict[str, Any]], phase: str, number: int = 0) -> PhaseSum:
@@ -65,6 +70,13 @@ def test_rounds_before_the_killed_one_stay():
     log.start("round", round=1)
     log.whole("load", 0.1, round=1, network="a", layer=0)
     assert [(p.phase, p.round) for p in events_to_phases(log.events)] == [("round", 0)]
+
+
+def test_the_first_round_ends_before_the_second():
+    """A program loads its network once, so its need is looked for until then."""
+    rounds = [one.end_ns for one in finished_spans(inference_events()) if one.phase == "round"]
+    assert first_round_end_ns(inference_events()) == min(rounds) < max(rounds)
+    assert first_round_end_ns(killed_events()) is None
 
 
 def test_spans_that_overlap_in_two_threads_are_told_apart():

@@ -69,6 +69,17 @@ def test_what_each_run_leaves_anew_is_removed_by_no_fixed_command():
     assert words.endswith("`ipcrm -m 2` removes it, `ipcs -m` lists all")
 
 
+def test_a_segment_that_was_removed_needs_no_command():
+    """It is said that it stayed; what else stayed is still to be removed."""
+    gone = LeftFile("segment 2", 60 * MIB, removed=True)
+    assert said(trial("sh", left_bytes=60 * MIB, files=[gone])) == (
+        "60 MiB stay in memory when it has ended, in a shared segment that no other run can find: "
+        "it was removed here"
+    )
+    both = trial("sh", left_bytes=61 * MIB, files=[gone, LeftFile("/dev/shm/a", MIB)])
+    assert said(both).endswith("(/dev/shm/a): `rm -f /dev/shm/a` removes it")
+
+
 @pytest.mark.parametrize(
     ("command", "seen", "words"),
     [

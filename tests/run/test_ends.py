@@ -29,6 +29,9 @@ def test_each_signal_has_its_cause_and_remedy(number: int, cause: str, remedy: s
     ("output", "remedy"),
     [
         ("locale.Error: unsupported locale setting", "LC_ALL=C.UTF-8"),
+        ("locale.Error: unsupported locale setting", "localedef -i de_DE"),
+        ("    raise\nMemoryError", "ulimit -v"),
+        ("terminate called after throwing an instance of 'std::bad_alloc'", "ulimit -v"),
         ("bash: warning: setlocale: LC_ALL: cannot change locale (de_DE)", "LC_ALL=C.UTF-8"),
         (
             "NOT_IMPLEMENTED : Could not find an implementation for GridSample(20) node",

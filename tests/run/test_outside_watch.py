@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -95,6 +96,44 @@ def test_a_file_that_stays_in_memory_is_found_by_its_growth(
         assert str(left) not in [one.path for one in again.outside.files]
     finally:
         left.unlink(missing_ok=True)
+
+
+#: Makes a segment of 8 MiB with the key, fills it, tells its number and waits until it was seen.
+_SEGMENT = (
+    "import ctypes, sys, time\n"
+    "libc = ctypes.CDLL(None)\n"
+    "libc.shmat.restype = ctypes.c_void_p\n"
+    "number = libc.shmget(int(sys.argv[2]), 8 << 20, 0o1600)\n"
+    "ctypes.memset(libc.shmat(number, None, 0), 1, 8 << 20)\n"
+    "time.sleep(float(sys.argv[1]))\n"
+)
+
+
+@pytest.mark.v2_core
+@pytest.mark.skipif(not Path("/proc/sysvipc/shm").exists(), reason="no shared segments")
+def test_a_segment_that_nobody_can_find_is_removed(session: Session, tmp_path: Path) -> None:
+    """One with a key stays: the next run may look for it."""
+
+    def left(held_s: float, key: int) -> tuple[str, bool]:
+        record = seen(session, tmp_path, _SEGMENT, str(held_s), str(key))
+        assert record.outside.left_bytes >= 8 * MIB
+        segments = [one for one in record.outside.files if one.path.startswith("segment ")]
+        assert 8 * MIB in [one.size_bytes for one in segments], record.outside
+        file = next(one for one in segments if one.size_bytes == 8 * MIB)
+        return file.path, file.removed
+
+    def check(held_s: float) -> None:
+        path, removed = left(held_s, 0)
+        assert removed
+        assert path not in held_in_memory(tmp_path)
+
+    given_time(check)
+    path, removed = left(0.0, uuid.uuid4().int & 0x7FFFFFFF)
+    try:
+        assert not removed
+        assert path in held_in_memory(tmp_path)
+    finally:
+        subprocess.run(["ipcrm", "-m", path.removeprefix("segment ")], check=True)
 
 
 def test_what_grew_by_more_than_stayed_charged_is_of_another_program() -> None:

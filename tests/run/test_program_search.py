@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,12 @@ from msgspec.structs import replace
 from edgebench.boards.board import find_board
 from edgebench.errors import UsageError
 from edgebench.records import LeftFile, LimitSetting, TrialRecord
+from edgebench.results.facts import workload_facts
+from edgebench.results.point_facts import PointFacts
 from edgebench.results.results import load
 from edgebench.results.rounds import trial_times
 from edgebench.results.unmeasured import Unmeasured
+from edgebench.run.batch import LeastMemory
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import ProgramRequest, program_scenario
 from edgebench.run.output_rate import OutputRate
@@ -33,7 +37,12 @@ from edgebench.run.search import (
 )
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.units import MIB, brief_size
-from edgebench.words.boards import minimum_board_sentence, trial_board_sentence
+from edgebench.words.boards import (
+    batch_board_sentence,
+    minimum_board_sentence,
+    trial_board_sentence,
+    workload_board_sentence,
+)
 from edgebench.words.minimum import reserve_lines, swap_ram_sentence
 
 #: Limit in MiB (None: unlimited) and number of the trial → seconds; None: killed.
@@ -147,6 +156,18 @@ def test_a_demand_that_differs_is_measured_four_times():
     assert demand_range(unlimited) == (400 * MIB, 530 * MIB)
 
 
+def test_a_kill_far_above_the_demand_shows_that_it_differs():
+    """Half of the runs need more, which no unlimited one showed so far: two further ones do."""
+
+    def world(mib: float | None, made: int) -> float | None:
+        return 3.0 if not mib or mib >= 320 or made % 2 else None
+
+    _, _, records = search(world, [160, 160, *[320] * 40])
+    unlimited = [r for r in records.values() if r.limits.memory_bytes is None]
+    assert len(unlimited) == 4
+    assert demand_range(unlimited) == (160 * MIB, 320 * MIB)
+
+
 def test_a_program_that_fails_is_run_once():
     """Nothing is searched for when the first trial didn't finish."""
     _, planned, _ = search(lambda mib, _: None, [400])
@@ -212,8 +233,17 @@ def test_libraries_are_added_where_a_board_is_sized(needs: int, libraries: int |
         demand_least_bytes=size,
         library_bytes=libraries and libraries * MIB,
     )
-    title = "Raspberry Pi Zero 2 W leaves 228.0 MiB: "
-    assert minimum_board_sentence(found, find_board("raspberry-pi-zero-2w")) == title + words
+    title, board = "Raspberry Pi Zero 2 W leaves 228.0 MiB: ", "raspberry-pi-zero-2w"
+    assert minimum_board_sentence(found, find_board(board)) == title + words
+    batch = LeastMemory(Path("x"), size, bracket, 9, found.library_bytes)
+    assert batch_board_sentence(batch, board) == title + words
+    assert batch_board_sentence(batch, None) == ""
+    for name, said in ((board, title + words), (None, "")):
+        limits = LimitSetting("max", board=name)
+        free = PointFacts("p", "w", {}, limits, planned=1, outcomes={"ok": 1}, times_s={})
+        sizes = {"demand_bytes": float(size), "library_bytes": found.library_bytes}
+        (workload,) = workload_facts([dataclasses.replace(free, **sizes)])
+        assert workload_board_sentence(workload) == said
 
 
 @pytest.mark.parametrize(
@@ -367,6 +397,12 @@ def test_what_zram_took_is_said():
             "needs 412 MiB; starts 400.0 ms later at 300 MiB in one trial; once running, it takes "
             "at most 2 times as long down to 300 MiB; finished at 300 MiB, the least limit tried "
             "(9 trials, 41 s)",
+        ),
+        (
+            # No unlimited run needed so much as some at limits.
+            answer(LimitBracket(ended(530), ended(515, "oom-killed"))),
+            "needs 412 MiB to 530 MiB, as its threads, inputs or timing differ from run to run; "
+            "killed at 515 MiB, finished at 530 MiB (9 trials, 41 s)",
         ),
         (
             answer(LimitBracket(ended(500, trials=4), None), size_bytes=500 * MIB),

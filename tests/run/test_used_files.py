@@ -10,10 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import edgebench
-from edgebench.cgroups.used_files import cached_bytes, named_files
+from edgebench.cgroups.counters import Counters
+from edgebench.cgroups.sampler_process import SampleSummary
+from edgebench.cgroups.used_files import FilesWatch, cached_bytes, named_files
 from edgebench.errors import WorkloadError
+from edgebench.measures.strategies.gnu_time import GnuTime
 from edgebench.need import Need, need_of
 from edgebench.records import FilesReport, LimitSetting, TrialRecord
 from edgebench.run.session import Session
@@ -267,3 +271,44 @@ def test_need_adds_what_the_sampler_missed_and_what_was_charged_elsewhere() -> N
         files=FilesReport(elsewhere_bytes=30),
     )
     assert need_of(record) == Need(140 + 50 + 30, 90 + 50, 30)
+    # What is known to be of files is not missing.
+    late = structs.replace(record, files=FilesReport(late_bytes=30))
+    assert need_of(late) == Need(140 + 20, 90 + 20)
+
+
+class SeenFile(FilesWatch):
+    """Has seen one file mapped, or read alone."""
+
+    def __init__(self, file: Path, *, is_mapped: bool) -> None:
+        self._found = {file: is_mapped}
+
+    def files(self) -> dict[Path, bool]:
+        """The one."""
+        return self._found
+
+
+@pytest.mark.parametrize(
+    ("is_mapped", "maxrss", "late"),
+    [
+        # The last sample was 10 ms before its end.
+        (True, WEIGHTS + 9 * MIB, 16 * MIB),
+        # Never more than lies of the file in the page cache.
+        (True, WEIGHTS + 40 * MIB, 20 * MIB),
+        (True, WEIGHTS - 20 * MIB, 0),
+        (False, WEIGHTS + 9 * MIB, 0),
+    ],
+)
+def test_what_is_mapped_after_the_last_sample_is_needed(
+    weights: Path, is_mapped: bool, maxrss: int, late: int
+) -> None:
+    """GNU time's largest resident set knows it, without libraries."""
+    report = UsedFiles().report(
+        SeenFile(weights, is_mapped=is_mapped),
+        Counters(peak_bytes=2 * WEIGHTS, file_bytes=WEIGHTS, shmem_bytes=0),
+        elsewhere_bytes=0,
+        library_bytes=5 * MIB,
+        gnu_time=GnuTime(maxrss, 0.1, 0.1, 0.0, 0, 0, 0, 0, 0),
+        samples=SampleSummary(WEIGHTS, None, WEIGHTS - 12 * MIB, "sampled", 8 * MIB),
+    )
+    assert report is not None
+    assert report.late_bytes == late

@@ -279,6 +279,8 @@ def typed_graph(model: Any, shapes: Mapping[str, tuple[int, ...]] | None = None)
 
 #: The checker's words for an operator, with the opset that lacks it.
 _NO_OPERATOR = re.compile(r"No Op registered for (\S+) with domain_version of (\d+)")
+#: Its words for an input or output of unknown rank.
+_NO_SHAPE = "Field 'shape' of 'type' is required but missing"
 _EXPORT = "export it again: docs/how-to/onnx-and-tflite.md shows how"
 
 
@@ -339,7 +341,10 @@ def read_model(file: Path) -> OnnxFile:
         onnx.load_external_data_for_model(model, str(file.parent))
         onnx.checker.check_model(str(file))
     except Exception as error:
-        raise _lacking_operator(file, error) or _no_file(file, error) from error
+        # The engine needs no shape of an output, though the format asks for one.
+        known = all(one.type.tensor_type.HasField("shape") for one in model.graph.input)
+        if not known or _NO_SHAPE not in str(error):
+            raise _lacking_operator(file, error) or _no_file(file, error) from error
     if not model.graph.node:
         raise WorkloadError("the graph of this file is empty", where=str(file), remedy=_EXPORT)
     return OnnxFile(file, model, beside)
