@@ -242,7 +242,8 @@ def test_an_output_of_unknown_rank_is_no_fault(tmp_path: Path):
 
 def test_a_missing_engine_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The remedy is the command that installs it."""
-    monkeypatch.setattr("edgebench.extras.missing", lambda modules: ["ai_edge_litert"])
+    module = "edgebench.workloads.engines.file_preparation"
+    monkeypatch.setattr(f"{module}.missing", lambda modules: ["ai_edge_litert"])
     with pytest.raises(MachineError, match="LiteRT can't be used") as refused:
         prepared(made_tflite(tmp_path), tmp_path / "cache")
     assert "edgebench[litert]" in str(refused.value.remedy)
