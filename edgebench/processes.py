@@ -52,7 +52,9 @@ def secure_environment() -> None:
         is_place = not _NO_PLACES.match(name) and not _is_safe(name, value)
         if is_place or name.startswith(_NOT_FOR_ROOT):
             _ignored[name] = os.environ.pop(name)
-    os.environ.setdefault("HOME", pwd.getpwuid(0).pw_dir)
+    # An image of a container may have no list of users.
+    with contextlib.suppress(KeyError):
+        os.environ["HOME"] = os.environ.get("HOME") or pwd.getpwuid(0).pw_dir
     if "PYTHONPYCACHEPREFIX" in _ignored:
         sys.pycache_prefix = None
 
