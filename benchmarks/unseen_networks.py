@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from edgebench.report.figures import scales, style
 from edgebench.results.results import Results
 from edgebench.slowdown.context import device_data
-from edgebench.slowdown.models.combined import Combined
+from edgebench.slowdown.models.simulated import Simulated
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -51,7 +51,7 @@ def main() -> None:
     grid = figure.subplots(2, 3, sharey=True)
     for axes, (name, loader) in zip(grid.flat, NETWORKS.items(), strict=True):
         others = [curve for curve in known if curve.workload_network != name]
-        fit = Combined().fit(others, data.context)
+        fit = Simulated().fit(others, data.context)
         own = [
             curve
             for curve in data.curves
@@ -78,7 +78,7 @@ def panel(axes: Axes, name: str, own: list[Curve], fit: Fit, context: Context) -
     scales.LimitAxis([float(fine[0]), float(fine[-1])], 3).apply(axes)
     for curve in own:
         colour = COLOURS[curve.phase]
-        found = Combined().predict(fit, curve.unseen(), fine, context)
+        found = Simulated().predict(fit, curve.unseen(), fine, context)
         axes.plot(fine / 2**20, found.slowdown, color=colour, lw=1.7)
         if found.interval:
             axes.fill_between(fine / 2**20, *found.interval, color=colour, alpha=0.15, lw=0)

@@ -1,8 +1,7 @@
-"""EdgeCaffe's published totals (Brouwer), and how far the models are from limits left out of them."""
+"""EdgeCaffe's published totals (Brouwer), and how far a curve is from limits left out of them."""
 
 from __future__ import annotations
 
-import statistics
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -20,21 +19,13 @@ TOTALS = {
 
 
 @cache
-def errors() -> dict[str, float]:
-    """Mean absolute error of each model, in per cent: each limit left out of all schedules."""
-    from evaluation.baselines import compared_models
+def error() -> float:
+    """Mean error of a curve through the other points, in per cent: each limit left out."""
+    from edgebench.slowdown.models.fitting import errors_of, fit_model
+    from edgebench.slowdown.models.interpolated import Interpolated
 
-    from edgebench.slowdown.context import Context
-    from edgebench.slowdown.models.fitting import HeldOut, errors_of, fit_model
-
-    curves = [curve(schedule) for schedule in TOTALS]
-    held: dict[str, list[HeldOut]] = {}
-    for model in (one for one in compared_models() if one.per_curve):
-        for one in curves:
-            found = fit_model(model, [one], Context({}))[one.key]
-            held.setdefault(model.name, []).extend(found.held_out)
-    alone = {name: 100 * errors_of(points).mape for name, points in held.items()}
-    return {**alone, "pooled": 100 * statistics.mean(_pooled_errors(curves))}
+    found = (fit_model(Interpolated(), curve(schedule)) for schedule in TOTALS)
+    return 100 * errors_of([held for one in found for held in one.held_out]).mape
 
 
 def curve(schedule: str) -> Curve:
@@ -46,20 +37,3 @@ def curve(schedule: str) -> Curve:
     limits = np.array(LIMITS_MIB[::-1]) * float(1 << 20)
     seconds = np.array(TOTALS[schedule])
     return Curve("four", "total", {"schedule": schedule}, limits, seconds[::-1], seconds[:1])
-
-
-def _pooled_errors(curves: list[Curve]) -> list[float]:
-    import numpy as np
-    from evaluation.pooled import Pooled
-
-    from edgebench.slowdown.context import Context
-
-    model, context, errors = Pooled(), Context({}), []
-    for limit in curves[0].limits:
-        fit = model.fit([one.without(limit) for one in curves], context)
-        for one in curves:
-            own, at = one.without(limit), np.array([float(limit)])
-            found = model.predict(fit, own, at, context)
-            seconds = float(found.slowdown[0]) * found.unlimited_s
-            errors.append(abs(seconds / float(one.seconds[one.limits == limit][0]) - 1))
-    return errors

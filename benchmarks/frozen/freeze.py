@@ -170,13 +170,13 @@ def fit(sweep: Path) -> Any:
     from edgebench.slowdown.context import context_of
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.models.fitting import fit_all
-    from edgebench.slowdown.stored_fits import curve_fits_as_json, shared_fits_as_json
+    from edgebench.slowdown.stored_fits import curve_fits_as_json
     from edgebench.slowdown.training_tables import with_trainings
 
     loaded, _ = with_trainings(load(sweep))
     found = curves(loaded)
     fits, _ = fit_all(found, str(loaded.path), context_of(loaded, found)[0])
-    return {"fits": [*map(curve_fits_as_json, fits)], "shared": shared_fits_as_json(fits)}
+    return {"fits": [*map(curve_fits_as_json, fits)]}
 
 
 def predict(sweep: Path) -> Any:

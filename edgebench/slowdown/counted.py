@@ -20,11 +20,11 @@ import numpy as np
 
 from edgebench.results.miss_curve import MissCurve, curve_workload, miss_curves
 from edgebench.results.workload_key import workloads_of
-from edgebench.slowdown.models.conformal import (
-    KNOWN_REACH,
-    conformal_prediction,
+from edgebench.slowdown.models.intervals import (
+    SLOWED,
     conformity_scores,
-    reach_parameter,
+    reach_of,
+    with_interval,
 )
 from edgebench.slowdown.simulator.simulation import device_of
 from edgebench.slowdown.slowdown_function import SlowdownFunction, never_rising
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from edgebench.slowdown.models.base import CurvePrediction
 
 COUNTED = "counted"
-#: Rounds slowed by so much show the factor of several threads, and the errors.
-SLOWED = 1.5
 #: Schedules in which nothing overlaps.
 _IN_ORDER = ("bulk", "linear", "whole")
 _STEPS = 8
@@ -170,7 +168,6 @@ class CountedModel:
     reach: float | None
     error: float | None = None
     name: str = COUNTED
-    meets_points: bool = False
 
     @property
     def tightest_bytes(self) -> int:
@@ -181,7 +178,7 @@ class CountedModel:
         """The round at these limits, on the other storage."""
         unlimited_s = self.round.unlimited_s(self.here, self.there)
         function = slowdown_function(self.round, self.there, unlimited_s, self.factor)
-        return conformal_prediction(unlimited_s, function, limit_bytes, self.reach)
+        return with_interval(unlimited_s, function, limit_bytes, self.reach)
 
 
 def slowdown_function(
@@ -220,8 +217,8 @@ def counted_models(
             function = slowdown_function(one, here, curve.unlimited_s, found)
             at = conformity_scores(function, curve.limit_bytes[slowed], curve.slowdown[slowed])
             scores.setdefault(curve.workload_network, []).append(at)
-    own_reach = [wider * one.value for one in reach_parameter(KNOWN_REACH, scores)]
-    reach = own_reach[0] if own_reach else None
+    known = reach_of([np.concatenate(own) for own in scores.values()])
+    reach = None if known is None else wider * known
     return {
         one.curve.key: CountedModel(one, here, there, factors[one.curve.key], reach)
         for one in rounds

@@ -27,17 +27,13 @@ from edgebench.slowdown.counted import (
     storage_costs,
 )
 from edgebench.slowdown.curves import Curve, by_engine
-from edgebench.slowdown.models.base import Parameter, all_models
-from edgebench.slowdown.models.conformal import REACH, UNRUN_REACH
-from edgebench.slowdown.models.device_costs import prior_costs, with_costs
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
+from edgebench.slowdown.models.simulated import Simulated, wider
 
 if TYPE_CHECKING:
     from edgebench.boards.storage import StorageSpeed
     from edgebench.results.miss_curve import MissCurve
 
-#: The model that needs no trials of the device it predicts for.
-_MODEL = "simulated"
 #: An interval's reach (a logarithm) for another device, as a multiple of that for the measured one.
 WIDER = 2.0
 _CALIBRATE = "measure the constants first: edgebench calibrate"
@@ -178,7 +174,7 @@ def _as_constant(like: Constant | None, value: float) -> Constant:
 
 
 class TransferredModels:
-    """Counted bytes, else the simulator, with their errors here, at another device's constants."""
+    """Counted bytes, else the simulator, at another device's constants."""
 
     def __init__(
         self,
@@ -187,7 +183,6 @@ class TransferredModels:
         counted: Mapping[str, MissCurve] | None = None,
     ) -> None:
         """``counted``: by a workload's id the bytes that its rounds read."""
-        self._model = next(model for model in all_models() if model.name == _MODEL)
         self._here, self._there, self._counted = here, there, counted or {}
 
     def for_workload(self, curves: Sequence[Curve], name: str) -> WorkloadModel:
@@ -221,23 +216,15 @@ class TransferredModels:
 
     def _simulated(self, curves: Sequence[Curve], name: str) -> FittedModel:
         same = by_engine(self._here.curves).get(curves[0].engine, [])
+        model = Simulated()
         try:
-            fit = self._model.fit(same, self._here.context)
+            fit = wider(model.fit(same, self._here.context), WIDER)
+            fitted = FittedModel(model, fit, self._there.context)
+            for curve in curves:
+                fitted.predict(curve, curve.limit_bytes[:0])
         except CannotPredictError as error:
             raise ResultsError(f"{name} can't be predicted: {error}", remedy=_CALIBRATE) from None
-        # What trials here show of costs is not the other device's.
-        fit = with_costs(fit, prior_costs(curves, self._there.context))
-        wide = tuple(_wider(parameter) for parameter in fit.parameters)
-        fitted = FittedModel(self._model, replace(fit, parameters=wide), self._there.context)
-        if reason := fitted.reason_against(curves):
-            raise ResultsError(f"{name} can't be predicted: {reason}", remedy=_CALIBRATE)
         return fitted
-
-
-def _wider(parameter: Parameter) -> Parameter:
-    if parameter.name not in (REACH, UNRUN_REACH):
-        return parameter
-    return replace(parameter, value=parameter.value * WIDER)
 
 
 def data_of(here: DeviceData, device: OtherDevice) -> DeviceData:

@@ -14,7 +14,6 @@ from edgebench.results.results import load
 from edgebench.slowdown.answer import measured_kills, measured_limits
 from edgebench.slowdown.context import DeviceData, matching_device_data
 from edgebench.slowdown.counted import counted_by_workload
-from edgebench.slowdown.models.fitted import OwnModels
 from edgebench.slowdown.other_device import (
     OtherDevice,
     TransferredModels,
@@ -158,9 +157,8 @@ def source_of(
     trials, measured = viability_trials(results), measured_limits(results)
     viabilities = [LearntViability(trials, data) for data in groups]
     first, *others = [
-        # To fit all models takes minutes for each kind of swap and storage.
-        (data, Predictor(data, viability, OwnModels(data) if n else None, measured))
-        for n, (data, viability) in enumerate(zip(groups, viabilities, strict=True))
+        (data, Predictor(data, viability, None, measured))
+        for data, viability in zip(groups, viabilities, strict=True)
     ]
     left_out = viabilities[0].measured.left_out_words
     warnings = [*results.warnings, *lacking, *left_out]

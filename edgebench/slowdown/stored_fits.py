@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,37 +24,13 @@ from edgebench.slowdown.models.base import LEVEL, MODEL_SCHEMA, Fit, Parameter
 from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
 from edgebench.slowdown.models.fitting import CurveFits, ModelFit
 from edgebench.slowdown.models.interpolated import Interpolated
-from edgebench.workloads.engines.registry import TORCH
 
-#: How their files begin.
-SHARED = "all-curves-"
+#: How the files of models of many curves began, which were written until schema 3.
+_SHARED = "all-curves-"
 FOLDER = "fits"
 #: Keys of schema 1, and what they are called now.
 _RENAMED = {"rungs": "models", "rung": "model", "says": "formula"}
 _Found = TypeVar("_Found")
-
-
-def shared_fits_as_json(curves: Sequence[CurveFits]) -> list[dict[str, Any]]:
-    """The fits to all curves of an engine at once, each with a fingerprint of the curves."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for curve, one in ((each.curve, fit) for each in curves for fit in each.fits):
-        name, engine = one.model.name, curve.engine
-        if one.fit and not one.model.per_curve and (name, engine) not in found:
-            about = {"schema": MODEL_SCHEMA, "model": name, "formula": one.model.formula}
-            data = _about([one.curve for one in curves if one.curve.engine == engine])
-            about["engine"] = engine
-            found[name, engine] = {**about, "data": data, "fit": asdict(one.fit)}
-    return list(found.values())
-
-
-def _about(curves: Sequence[Curve]) -> dict[str, Any]:
-    keys = [[one.key, fingerprint(one)] for one in sorted(curves, key=lambda one: one.key)]
-    return {"fingerprint": _digest(keys), "curves": len(curves)}
-
-
-def shared_name(model: str, engine: str) -> str:
-    """The name of a model's file; that of torch has no engine in it."""
-    return f"{SHARED}{model}{'' if engine == TORCH else f'-{engine}'}"
 
 
 def fingerprint(curve: Curve) -> str:
@@ -86,34 +62,29 @@ def curve_fits_as_json(found: CurveFits) -> dict[str, Any]:
             "lost_bytes": {outcome: list(at) for outcome, at in curve.lost_bytes.items()},
         },
         "interval_level": LEVEL,
-        "recommended": found.recommended.model.name if found.recommended else None,
-        "models": [_model_fit_as_json(one, curve.engine) for one in found.fits],
+        "recommended": found.best.model.name if found.best else None,
+        "models": [_model_fit_as_json(one) for one in found.fits],
     }
 
 
-def _model_fit_as_json(found: ModelFit, engine: str) -> dict[str, Any]:
-    own = found.fit if found.model.per_curve else None
-    elsewhere = found.fit and not own
+def _model_fit_as_json(found: ModelFit) -> dict[str, Any]:
     return {
         "model": found.model.name,
         "formula": found.model.formula,
         "reason": found.reason,
-        "fit": asdict(own) if own else None,
-        "fit_file": f"{shared_name(found.model.name, engine)}.json" if elsewhere else None,
+        "fit": asdict(found.fit) if found.fit else None,
         "leave_one_limit_out": asdict(found.errors) if found.errors else None,
         "held_out": [asdict(one) | {"error": one.error} for one in found.held_out],
     }
 
 
 def save_fits(results_path: Path, curves: Sequence[CurveFits]) -> list[Path]:
-    """Write a file a curve, and one a model of all curves, to ``fits/``; return the paths.
+    """Write a file a curve to ``fits/``; return the paths.
 
     Raises:
         ResultsError: the folder can't be written.
     """
     files = {_name(one.curve): curve_fits_as_json(one) for one in curves}
-    shared = shared_fits_as_json(curves)
-    files |= {shared_name(fit["model"], fit["engine"]): fit for fit in shared}
     return [
         write_derived(
             results_path / FOLDER,
@@ -147,8 +118,7 @@ class StoredFits:
             ResultsError: none there, damaged, or written by a newer version.
         """
         files = [path] if path.suffix == ".json" else sorted(path.glob("*.json"))
-        # Models of many curves need layer tables and constants, which are not here.
-        files = [file for file in files if not file.name.startswith(SHARED)]
+        files = [file for file in files if not file.name.startswith(_SHARED)]
         if not files:
             raise ResultsError("no fits here", where=str(path), remedy="edgebench fit")
         pairs = [_read(file, _curve_and_model) for file in files]
@@ -217,29 +187,21 @@ def _fault_of(error: Exception) -> str:
 
 
 def _curve_and_model(data: Mapping[str, Any]) -> tuple[Curve, FittedModel]:
-    """The curve, and the model of it alone; of fits of older models one through their medians."""
-    curve, model, nothing = _curve(data), Interpolated(), Context({})
+    """The curve, and the model of it; of fits of other models one through their medians."""
+    curve, model = _curve(data), Interpolated()
     if not data["models"]:
         raise ValueError("no model was fitted")
     stored = next((one for one in data["models"] if one["model"] == model.name), None)
     if stored is None or stored["fit"] is None:
-        return curve, FittedModel(model, model.fit([curve], nothing), nothing)
-    return curve, FittedModel(model, fit_from_json(stored["fit"]), nothing, _log_ratio(stored))
-
-
-def _log_ratio(one: Mapping[str, Any]) -> float | None:
-    errors = one["leave_one_limit_out"]
-    return float(errors["log_ratio"]) if errors else None
+        return curve, FittedModel(model, model.fit([curve], Context({})))
+    return curve, FittedModel(model, fit_from_json(stored["fit"]))
 
 
 def fit_from_json(data: Mapping[str, Any]) -> Fit:
-    """A fit back from its stored form."""
-    covariance = data["covariance"]
-    return Fit(
-        **{key: data[key] for key in ("model", "residual", "free", "aic", "note")},
-        parameters=tuple(Parameter(**parameter) for parameter in data["parameters"]),
-        covariance=tuple(map(tuple, covariance)) if covariance is not None else None,
-    )
+    """A fit back from its stored form; what versions before this one kept besides is left out."""
+    names = [field.name for field in fields(Parameter)]
+    kept = ({name: one[name] for name in names} for one in data["parameters"])
+    return Fit(data["model"], tuple(Parameter(**one) for one in kept))
 
 
 def _curve(data: Mapping[str, Any]) -> Curve:

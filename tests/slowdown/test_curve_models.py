@@ -58,7 +58,7 @@ def fitted(model: Model, curve: Curve) -> Fit:
 
 def left_out(curve: Curve, model: Model) -> tuple[HeldOut, ...]:
     """A model's predictions of a curve's limits, each left out."""
-    return fit_model(model, [curve], NOTHING_MORE)[curve.key].held_out
+    return fit_model(model, curve).held_out
 
 
 def true_slowdown(limits: np.ndarray, w: float, a: float, b: float) -> np.ndarray:

@@ -10,12 +10,9 @@ from made_networks import context, curve
 
 from edgebench.slowdown.context import CannotPredictError, DeviceData
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import all_models
 from edgebench.slowdown.models.fitted import FittedModels
-from edgebench.slowdown.models.fitting import fit_all, fit_model, fit_models
 from edgebench.slowdown.query import WorkloadQuery, find_workloads
 from edgebench.slowdown.simulator.profile import device_for
-from edgebench.slowdown.stored_fits import shared_fits_as_json
 
 CONTEXT = context()
 OTHER = {"engine": "onnxruntime", "schedule": "whole"}
@@ -38,30 +35,6 @@ def of_onnx_runtime() -> list[Curve]:
         )
         for one in of_torch()
     ]
-
-
-@pytest.mark.process
-def test_fits_of_torch_are_the_same_beside_another_engine():
-    """Every number of every model: parameters, rates among them, and errors."""
-    alone, _ = fit_all(of_torch(), None, CONTEXT)
-    both, _ = fit_all([*of_torch(), *of_onnx_runtime()], None, CONTEXT)
-    beside = [one for one in both if one.curve.engine == "torch"]
-    assert [one.fits for one in beside] == [one.fits for one in alone]
-    shared = {(fit["model"], fit["engine"]): fit for fit in shared_fits_as_json(both)}
-    for fit in shared_fits_as_json(alone):
-        assert shared[fit["model"], "torch"] == fit
-    assert {engine for _, engine in shared} == {"torch"}
-
-
-@pytest.mark.process
-def test_models_fitted_together_have_the_fits_that_each_has_alone():
-    """Parameters, and errors at limits left out, whichever process works them out."""
-    models = [one for one in all_models() if not one.per_curve]
-    together = fit_models(models, of_torch(), CONTEXT)
-    for place, model in enumerate(models):
-        alone = fit_model(model, of_torch(), CONTEXT)
-        assert {key: fits[place] for key, fits in together.items()} == alone
-        assert any(fit.errors for fit in alone.values()), model.name
 
 
 @pytest.mark.process

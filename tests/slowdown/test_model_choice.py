@@ -27,30 +27,33 @@ def curves(**about: float) -> list[Curve]:
     return [curve(name, "execute", noise=0.02, **about) for name in NETWORKS]
 
 
-def hinges() -> list[Curve]:
-    """The same networks, slowed down in a way that has nothing to do with their layers."""
-    made = []
-    for one in curves():
-        depth = np.maximum(np.log(1.1 * one.demand_bytes / one.limit_bytes), 0)
-        made.append(replace(one, seconds=one.unlimited_s * (1 + 2 * depth**1.2)))
-    return made
-
-
-def test_three_models_predict():
-    """The simplest first."""
-    assert [model.name for model in all_models()] == ["interpolated", "simulated", "combined"]
+def test_two_models_predict():
+    """Between a curve's own points, and elsewhere."""
+    assert [model.name for model in all_models()] == ["interpolated", "simulated"]
 
 
 def test_the_nearest_model_predicts_a_measured_workload():
-    """Combined where the simulation holds; and any that does is right at the points themselves."""
-    right, wrong = curves(), hinges()
-    assert models(right, context()).for_workload(right[:1], "alexnet").name == "combined"
-    fitted = models(wrong, context())
-    for one in wrong:
-        found = fitted.for_workload([one], one.network)
-        assert found.name in ("interpolated", "combined")
-        predicted = found.predict(one, one.limits)
-        assert predicted.slowdown * predicted.unlimited_s == pytest.approx(one.seconds[::2])
+    """The simulation where it holds; either meets the points that were measured."""
+    for one in (curve("alexnet"), curve("alexnet", factor=3.0)):
+        found = models([one], context()).for_workload([one], "alexnet")
+        assert found.name == "simulated"
+        assert found.predict(one, one.limits).slowdown == pytest.approx(one.medians, rel=1e-6)
+    depth = np.maximum(np.log(1.1 * one.demand_bytes / one.limit_bytes), 0)
+    steady = replace(one, seconds=one.unlimited_s * (1 + 2 * depth**1.2))
+    found = models([steady], context()).for_workload([steady], "alexnet")
+    assert found.name == "interpolated"
+    assert found.predict(steady, steady.limits).slowdown == pytest.approx(steady.medians)
+
+
+def test_tighter_than_all_points_the_simulation_goes_on():
+    """Moved to what was measured: as slow at the tightest limit, slower below it."""
+    whole = curve("alexnet")
+    tight = whole.limits[0]
+    known = whole.without(tight)
+    asked = np.array([tight, known.limits[0]])
+    found = models([known], context()).for_workload([known], known.network).predict(known, asked)
+    assert found.slowdown[1] == pytest.approx(known.medians[0])
+    assert found.slowdown[0] == pytest.approx(whole.medians[0], rel=0.1)
 
 
 def test_one_limit_and_the_demand_are_a_curve():
@@ -62,32 +65,30 @@ def test_one_limit_and_the_demand_are_a_curve():
     assert found.predict(lone, lone.limits).slowdown == pytest.approx(lone.medians)
 
 
-def test_the_least_simple_model_predicts_an_unmeasured_workload():
-    """Combined if networks were run below limits; what was calibrated alone is simulated."""
-    made = curves()
+def test_an_unmeasured_workload_is_simulated():
+    """With others' trials below limits, or by a calibration alone."""
     new = curve("resnet50", "execute").unseen()
-    assert models(made, context()).for_workload([new], "resnet50").name == "combined"
-    assert models([], context()).for_workload([new], "resnet50").name == "simulated"
+    for known in (curves(), []):
+        assert models(known, context()).for_workload([new], "resnet50").name == "simulated"
 
 
 def test_a_sweep_alone_is_enough_to_simulate():
-    """Nothing was calibrated: costs come from the trials, the rest is assumed."""
-    made = curves()
+    """Nothing was calibrated: trials show how far assumed costs are off."""
+    made = [replace(one, seconds=one.unlimited_s * (3 * one.slowdown - 2)) for one in curves()]
     assumed = Context(TABLES, assumed=calibration())
     new = curve("resnet50", "execute").unseen()
     model = models(made, assumed).for_workload([new], "resnet50")
-    assert model.name == "combined"
     truth = curve("resnet50", "execute")
-    assert model.predict(new, truth.limits).slowdown == pytest.approx(truth.medians, rel=0.3)
+    assert model.predict(new, truth.limits).slowdown == pytest.approx(
+        3 * truth.medians - 2, rel=0.3
+    )
     with pytest.raises(ResultsError, match="not calibrated"):
         models([], assumed).for_workload([new], "resnet50")
 
 
 def test_an_error_says_why_no_model_can_predict():
-    """The error has each model's reason, and a remedy to type."""
+    """The error has the reason, and a remedy to type."""
     new = curve("resnet50", "execute").unseen(with_unlimited=False)
-    with pytest.raises(ResultsError, match="no model can predict resnet50") as caught:
+    with pytest.raises(ResultsError, match=r"no model can predict resnet50: .*calibrat") as caught:
         models([], Context({})).for_workload([new], "resnet50")
-    for model in ("combined", "simulated"):
-        assert f"{model}: " in str(caught.value)
     assert "edgebench calibrate" in str(caught.value.remedy)

@@ -134,10 +134,9 @@ def test_the_allocator_s_variables_are_settings_of_curves(trained: Results, desc
 def test_a_training_without_a_time_is_not_predicted(described: Results):
     """Its limits can be told from its own trials; rates of layers are those of inference."""
     (known,), _ = device_data(described)
-    fits, _ = fit_all(list(known.curves), context=known.context)
-    found = {one.model.name: one for one in fits[0].fits}
-    assert {*found} == {"interpolated", "simulated", "combined"}
-    assert all(one.errors is not None for one in found.values())
+    fits, _ = fit_all(list(known.curves))
+    (found,) = fits[0].fits
+    assert found.errors is not None
     bare = known.curves[0].unseen(with_unlimited=False)
     fit = Simulated().fit(known.curves, known.context)
     with pytest.raises(CannotPredictError, match="no unlimited trial"):

@@ -21,6 +21,7 @@ from edgebench.slowdown.simulator.simulation import device_of
 
 WORK = workload(table(8, 16), rounds=2)
 DEVICE = replace(device_of(calibration()), costs=FREE)
+LIMITS = tuple(float(size * MIB) for size in range(40, 240, 20))
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,7 @@ def files(folder: Path) -> list[Path]:
 def found(phase: str = "total", work: object = WORK) -> profile.Profile:
     """The profile, as a new process finds it."""
     as_in_a_new_process()
-    return profile._profile(work, DEVICE, phase, "")  # type: ignore[arg-type]
+    return profile._profile(work, DEVICE, phase, "", LIMITS)  # type: ignore[arg-type]
 
 
 def same(one: profile.Profile, other: profile.Profile) -> bool:

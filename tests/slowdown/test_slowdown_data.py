@@ -15,7 +15,7 @@ from edgebench.results.results import load
 from edgebench.slowdown.curves import curves
 
 MIB = 1 << 20
-MODELS = ["interpolated", "simulated", "combined"]
+MODELS = ["interpolated", "simulated"]
 
 
 def test_slowdowns_are_those_of_the_sweep(tmp_path: Path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from claims import edgecaffe
-from claims import validation as v
+from claims import model_scores as m
 from claims.kept import figures
 from claims.pages import boards, engines
 from claims.texts import Claim, says
@@ -46,11 +46,12 @@ def claims() -> Iterator[Claim]:
 
 
 def _predictions() -> Iterator[Claim]:
-    found = v.scores("validation-test")
-    given, nothing = (found["held-out", model] for model in ("combined", "unslowed"))
-    off = (f"{100 * one['1.5']['error']:.1f}" for one in (given, nothing))
+    given = m.points(m.COLUMNS[0], m.UNLIMITED, "total", m.SIMULATED)
+    found, nothing = m.error(given), m.unslowed(given)
+    assert found is not None
+    assert nothing is not None
     yield says(
         'the median error is {} % at points slowed 1.5 times or more ("no slowdown" has {} %)',
-        *off,
+        *(f"{100 * one[0]:.1f}" for one in (found, nothing)),
     )
-    yield says("contain {} % there", f"{100 * given['1.5']['coverage_90']:.0f}")
+    yield says("contain {} % there", f"{100 * (m.coverage(m.UNLIMITED, m.COLUMNS[0]) or 0):.0f}")

@@ -10,9 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from edgebench.report.figures import naming, scales, style
-from edgebench.slowdown.context import Context, context_of
+from edgebench.slowdown.context import Context
 from edgebench.slowdown.curves import PHASES, Curve, curves, upward_seconds, upward_slowdown
-from edgebench.slowdown.hot_base import bytes_with_hot_base
 from edgebench.slowdown.models.base import LEVEL
 from edgebench.slowdown.models.fitting import CurveFits, fit_curve
 from edgebench.units import MIB
@@ -38,9 +37,9 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
     """
     upward = upward_seconds(results)
     made = curves(results)
-    context, _ = context_of(results, made)
     for group in _groups(made):
-        needed = _needed(group, context)
+        # What steady rounds need, where a walk watched it.
+        needed = {c.working_set_bytes: "working set" for c in group if c.working_set_bytes}
         about = {k: v for k, v in group[0].settings.items() if k != "schedule"}
         stem = naming.stem_of("slowdown", about, group[0].network)
         title = f"Slowdown of {naming.title_of(group[0].network)} by memory limit"
@@ -57,15 +56,6 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
         row[0].set_ylabel("slowdown (time ÷ unlimited time)")
         style.legend_beside(row[-1], handles=_keys(group, upward is not None, needed))
         yield naming.NamedFigure(stem, figure)
-
-
-def _needed(group: Sequence[Curve], context: Context) -> dict[float, str]:
-    """What steady rounds need, bytes → the name of it: watched, else what is known to be used."""
-    watched = {c.working_set_bytes: "working set" for c in group if c.working_set_bytes}
-    if watched:
-        return watched
-    hot = (bytes_with_hot_base(curve, context) for curve in group)
-    return {size: "weights + hot base" for size in hot if size}
 
 
 def _groups(made: Sequence[Curve]) -> list[list[Curve]]:

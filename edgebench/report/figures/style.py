@@ -201,7 +201,7 @@ def series_style(number: int) -> tuple[Colour, str]:
 
 
 #: Models keep their colour and marker in every figure.
-_MODELS = ("unslowed", "interpolated", "hinge", "brouwer", "simulated", "combined")
+_MODELS = ("interpolated", "simulated", "counted")
 
 
 def model_looks(model: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -20,7 +19,7 @@ from edgebench.slowdown.curves import Curve, FloatArray
 #: Of the intervals that are reported.
 LEVEL = 0.9
 #: Version of the fits' files, and of the JSON that ``fit`` and ``predict`` print.
-MODEL_SCHEMA = 3
+MODEL_SCHEMA = 4
 
 
 class TooFewLimitsError(CannotPredictError):
@@ -29,33 +28,20 @@ class TooFewLimitsError(CannotPredictError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One fitted value with its 90 % interval; ``fixed`` if it was measured, not fitted."""
+    """One value that was learnt; ``fixed`` if it was measured, not fitted."""
 
     name: str
     value: float
     unit: str = ""
-    stderr: float | None = None
-    low: float | None = None
-    high: float | None = None
     fixed: bool = False
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What a model learnt from curves, as plain data that is stored as JSON.
-
-    ``covariance`` is that of the parameters that are not fixed, in their order and in the units
-    that the model fits in (see there). ``residual`` is the standard deviation of the logarithms'
-    residuals and ``free`` the degrees of freedom it rests on; both None if none were left.
-    """
+    """What a model learnt from curves, as plain data that is stored as JSON."""
 
     model: str
     parameters: tuple[Parameter, ...]
-    covariance: tuple[tuple[float, ...], ...] | None = None
-    residual: float | None = None
-    free: int | None = None
-    aic: float | None = None
-    note: str | None = None
 
     def __getitem__(self, name: str) -> float:
         """A parameter's value."""
@@ -67,20 +53,14 @@ class Fit:
 
     def starting(self, start: str) -> list[tuple[str, float]]:
         """Rest of the name, and value, of each parameter whose name starts with ``start``."""
-        at, found = bisect_left(self._sorted, start), []
-        while at < len(self._sorted) and self._sorted[at].startswith(start):
-            name = self._sorted[at]
-            found.append((name.removeprefix(start), self._values[name]))
-            at += 1
-        return found
-
-    @cached_property
-    def _sorted(self) -> list[str]:
-        return sorted(self._values)
+        return [
+            (name.removeprefix(start), value)
+            for name, value in self._values.items()
+            if name.startswith(start)
+        ]
 
     @cached_property
     def _values(self) -> dict[str, float]:
-        # Fits to many curves have hundreds of parameters, and are looked up for each limit.
         return {parameter.name: parameter.value for parameter in self.parameters}
 
 
@@ -108,8 +88,6 @@ class Model(ABC):
     rank: int
     #: Whether it is fitted to one curve alone, so that it can't predict networks without trials.
     per_curve: bool = False
-    #: Whether it passes by no point that was measured.
-    meets_points: bool = False
 
     @abstractmethod
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
@@ -135,13 +113,6 @@ class Model(ABC):
         Raises:
             CannotPredictError: the context lacks something, or no unlimited time is known.
         """
-
-    def left_out_error(self, fit: Fit, curve: Curve) -> float | None:
-        """Mean |ln(predicted / measured)| over the curve's own limits, each left out in turn.
-
-        None if the curve was not fitted, or the fit does not hold it.
-        """
-        return None
 
     def measured_unlimited_s(self, curve: Curve) -> float:
         """The curve's measured unlimited seconds.

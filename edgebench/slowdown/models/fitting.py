@@ -1,44 +1,22 @@
-"""Every model fitted to every curve, with its errors at limits that were left out of the fit."""
+"""Models of measured curves, with their errors at limits that were left out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeVar
 
 import numpy as np
 
 from edgebench.errors import ResultsError
-from edgebench.parallel import begun_in_parallel
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, by_engine
 from edgebench.slowdown.models.base import Fit, Model, all_models
+from edgebench.slowdown.models.interpolated import measured_points
+from edgebench.slowdown.models.simulated import Learnt, Simulated, learn
 
 LEAST_LIMITS = 2
 TOO_FEW_REMEDY = 'add limits to the scenario, as memory = {from = "100%", to = "25%", steps = 6}'
-_Candidate = TypeVar("_Candidate")
-
-
-@dataclass(frozen=True)
-class HeldOutPoint:
-    """A limit of a curve to be predicted. ``curve`` is whole: it holds the measured time."""
-
-    curve: Curve
-    limit_bytes: float
-    split: str
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Curves to fit to (``training``), and points to predict then (``test``).
-
-    ``left_out`` names what is not fitted to: a network, a family, a schedule, or which limits.
-    """
-
-    left_out: str
-    training: tuple[Curve, ...]
-    test: tuple[HeldOutPoint, ...]
 
 
 @dataclass(frozen=True)
@@ -57,10 +35,6 @@ class HeldOut:
     def error(self) -> float:
         """Signed, as a share of what was measured."""
         return self.predicted_s / self.measured_s - 1
-
-
-#: What a fold tells of each limit left out: whose curve, and the prediction or why there is none.
-_Predicted = list[tuple[str, HeldOut | str]]
 
 
 @dataclass(frozen=True)
@@ -117,130 +91,51 @@ class ModelFit:
         return self.errors.log_ratio if self.errors else None
 
 
-def limit_folds(curves: Sequence[Curve]) -> Iterator[Fold]:
-    """One fold a rank: of every workload, the limit of that rank is left out."""
-    limits_of: dict[str, list[float]] = {}
-    for curve in curves:
-        limits_of.setdefault(curve.trials_key, []).extend(curve.limits)
-    ranked = {key: sorted(set(limits)) for key, limits in limits_of.items()}
-    for rank in range(max((len(limits) for limits in ranked.values()), default=0)):
-        gone = {key: limits[rank] for key, limits in ranked.items() if rank < len(limits)}
-        pairs = [(curve, gone.get(curve.trials_key)) for curve in curves]
-        known = [curve if limit is None else curve.without(limit) for curve, limit in pairs]
-        test = [_held_out_point(curve, limit) for curve, limit in pairs]
-        yield Fold(
-            left_out=f"limit {rank + 1}",
-            training=tuple(curve for curve in known if len(curve.limits)),
-            test=tuple(point for point in test if point),
+def fit_model(model: Model, curve: Curve) -> ModelFit:
+    """The model's fit to the curve, and what it says of each limit left out."""
+    nothing = Context({})
+
+    def without(limit: float) -> float:
+        part = model.fit([curve.without(limit)], nothing)
+        found = model.predict(part, curve, np.array([limit]), nothing)
+        return float(found.slowdown[0]) * found.unlimited_s
+
+    try:
+        fit = model.fit([curve], nothing)
+    except CannotPredictError as error:
+        return ModelFit(model, None, reason=str(error))
+    try:
+        return ModelFit(model, fit, _left_out(curve, without))
+    except CannotPredictError:
+        return ModelFit(model, fit, reason="too few limits to leave one out")
+
+
+def fit_moved(curve: Curve, learnt: Learnt, context: Context) -> ModelFit:
+    """What is simulated of the curve, moved through its own other points, at each limit."""
+    model = Simulated()
+    try:
+        unlimited_s, shape = learnt.predict(curve, context)
+    except CannotPredictError as error:
+        return ModelFit(model, None, reason=str(error))
+
+    def without(limit: float) -> float:
+        moved = shape.through(*measured_points(curve.without(limit)))
+        return float(moved.at(np.array([limit]))[0]) * unlimited_s
+
+    return ModelFit(model, None, _left_out(curve, without))
+
+
+def _left_out(curve: Curve, predicted_s: Callable[[float], float]) -> tuple[HeldOut, ...]:
+    limits = curve.limits if len(curve.limits) >= LEAST_LIMITS else ()
+    return tuple(
+        HeldOut(
+            limit_bytes=float(limit),
+            predicted_s=predicted_s(float(limit)),
+            measured_s=float(np.median(curve.seconds[curve.limit_bytes == limit])),
+            inside=bool(curve.limits[0] < limit < curve.limits[-1]),
         )
-
-
-def _held_out_point(curve: Curve, limit: float | None) -> HeldOutPoint | None:
-    if limit is None or limit not in curve.limits or len(curve.limits) < 2:
-        return None
-    inside = curve.limits[0] < limit < curve.limits[-1]
-    return HeldOutPoint(curve, float(limit), "limit-inside" if inside else "limit-outside")
-
-
-def fit_model(model: Model, curves: Sequence[Curve], context: Context) -> dict[str, ModelFit]:
-    """One fit a curve, by its key; each limit is left out of all curves of its workload at once.
-
-    A model of one curve is given one.
-    """
-    try:
-        fit = model.fit(curves, context)
-    except CannotPredictError as error:
-        return {curve.key: ModelFit(model, None, reason=str(error)) for curve in curves}
-    folds = [_predicted([model], fold, context) for fold in limit_folds(curves)]
-    return _model_fits(model, fit, curves, [one for (one,) in folds])
-
-
-def fit_models(
-    models: Sequence[Model], curves: Sequence[Curve], context: Context
-) -> dict[str, tuple[ModelFit, ...]]:
-    """The same of several models of many curves: by a curve's key its fits, in their order.
-
-    All models are fitted to a fold one after the other, for they learn the same from its curves.
-    """
-    whole = [_fit_or_reason(model, curves, context) for model in models]
-    fitted = [model for model, fit in zip(models, whole, strict=True) if isinstance(fit, Fit)]
-    folds = list(limit_folds(curves)) if fitted else []
-
-    def predicted(number: int) -> list[_Predicted | None]:
-        return _predicted(fitted, folds[number], context)
-
-    with begun_in_parallel(predicted, range(len(folds))) as every:
-        of_models = iter(zip(*every(), strict=True))
-    found = [
-        _model_fits(model, fit, curves, next(of_models, ()))
-        if isinstance(fit, Fit)
-        else {curve.key: ModelFit(model, None, reason=fit) for curve in curves}
-        for model, fit in zip(models, whole, strict=True)
-    ]
-    return {curve.key: tuple(fits[curve.key] for fits in found) for curve in curves}
-
-
-def _fit_or_reason(model: Model, curves: Sequence[Curve], context: Context) -> Fit | str:
-    try:
-        return model.fit(curves, context)
-    except CannotPredictError as error:
-        return str(error)
-
-
-def _predicted(models: Sequence[Model], fold: Fold, context: Context) -> list[_Predicted | None]:
-    """What each model predicts of a fold's limits; None if too few are left to fit it to."""
-    found: list[_Predicted | None] = []
-    for model in models if fold.test else ():
-        try:
-            part = model.fit(fold.training, context)
-        except CannotPredictError:
-            found.append(None)
-        else:
-            found.append([(p.curve.key, _held_out(model, part, p, context)) for p in fold.test])
-    return found if fold.test else [[] for _ in models]
-
-
-def _held_out(model: Model, fit: Fit, point: HeldOutPoint, context: Context) -> HeldOut | str:
-    curve, limit = point.curve, point.limit_bytes
-    try:
-        found = model.predict(fit, curve.unseen(), np.array([limit]), context)
-    except CannotPredictError as error:
-        return str(error)
-    return HeldOut(
-        limit_bytes=limit,
-        predicted_s=float(found.slowdown[0]) * found.unlimited_s,
-        measured_s=float(np.median(curve.seconds[curve.limit_bytes == limit])),
-        inside=point.split == "limit-inside",
+        for limit in limits
     )
-
-
-def _model_fits(
-    model: Model, fit: Fit, curves: Sequence[Curve], folds: Sequence[_Predicted | None]
-) -> dict[str, ModelFit]:
-    """A model's fit with what it predicted in each fold."""
-    held: dict[str, list[HeldOut]] = {curve.key: [] for curve in curves}
-    reasons: dict[str, str] = {}
-    for fold in folds:
-        if fold is None:
-            reason = "too few limits to leave one out"
-            return {key: ModelFit(model, fit, reason=reason) for key in held}
-        for key, one in fold:
-            if isinstance(one, HeldOut):
-                held[key].append(one)
-            else:
-                reasons[key] = one
-    return {
-        key: ModelFit(model, fit if found else None, tuple(found), reasons.get(key))
-        for key, found in held.items()
-    }
-
-
-def nearest(
-    candidates: Iterable[_Candidate], error: Callable[[_Candidate], float | None]
-) -> _Candidate | None:
-    """The candidate with the least error; of equals the first. None if none has an error."""
-    known = [(found, one) for one in candidates if (found := error(one)) is not None]
-    return min(known, key=lambda pair: pair[0])[1] if known else None
 
 
 @dataclass(frozen=True)
@@ -251,25 +146,15 @@ class CurveFits:
     fits: tuple[ModelFit, ...]
 
     @property
-    def own(self) -> tuple[ModelFit, ...]:
-        """The models that are fitted to this curve alone."""
-        return tuple(one for one in self.fits if one.model.per_curve)
-
-    @property
     def best(self) -> ModelFit | None:
-        """The nearest model of the curve alone; None if none has errors."""
-        return nearest(self.own, lambda one: one.log_ratio)
-
-    @property
-    def recommended(self) -> ModelFit | None:
-        """The nearest model that meets the points; None if none has errors."""
-        meeting = [one for one in self.fits if one.model.meets_points]
-        return nearest(meeting, lambda one: one.log_ratio)
+        """The model with the least error; None if none has errors."""
+        known = [one for one in self.fits if one.log_ratio is not None]
+        return min(known, key=lambda one: one.log_ratio or 0.0, default=None)
 
     @property
     def drawn(self) -> ModelFit:
-        """What a figure draws: the best, else the last that could be fitted."""
-        return self.best or [one for one in self.own if one.fit][-1]
+        """What a figure draws: the last that could be fitted to the curve alone."""
+        return [one for one in self.fits if one.fit][-1]
 
 
 def fit_all(
@@ -277,7 +162,7 @@ def fit_all(
 ) -> tuple[list[CurveFits], list[str]]:
     """Fit the models to every curve of two limits or more; the others are named in warnings.
 
-    Without a context only the models of one curve are fitted.
+    With a context also the simulation, moved through each curve's points.
 
     Raises:
         ResultsError: no curve has two limits.
@@ -296,17 +181,24 @@ def fit_all(
         if len(curve.limits) < LEAST_LIMITS
     ]
     found = [fit_curve(curve) for curve in usable]
-    if context:
-        shared = [model for model in all_models() if not model.per_curve]
-        fits: dict[str, tuple[ModelFit, ...]] = {}
+    if context is not None:
         for own in by_engine(usable).values():
-            fits |= fit_models(shared, own, context)
-        found = [replace(one, fits=(*one.fits, *fits[one.curve.key])) for one in found]
+            moved = _moved(own, context)
+            found = [replace(one, fits=(*one.fits, *moved.get(one.curve.key, ()))) for one in found]
     return found, skipped
 
 
+def _moved(curves: Sequence[Curve], context: Context) -> dict[str, tuple[ModelFit]]:
+    try:
+        learnt = learn(curves, context)
+    except CannotPredictError as error:
+        reason = str(error)
+        return {curve.key: (ModelFit(Simulated(), None, reason=reason),) for curve in curves}
+    return {curve.key: (fit_moved(curve, learnt, context),) for curve in curves}
+
+
 def fit_curve(curve: Curve) -> CurveFits:
-    """The models of one curve alone; kept, so that a second call costs nothing."""
+    """The models of one curve; kept, so that a second call costs nothing."""
     return CurveFits(curve, _fit_own(_SameTrials(curve)))
 
 
@@ -328,10 +220,7 @@ class _SameTrials:
 
 @lru_cache(maxsize=1024)
 def _fit_own(trials: _SameTrials) -> tuple[ModelFit, ...]:
-    curve, nothing = trials.curve, Context({})
-    return tuple(
-        fit_model(model, [curve], nothing)[curve.key] for model in all_models() if model.per_curve
-    )
+    return tuple(fit_model(model, trials.curve) for model in all_models() if model.per_curve)
 
 
 def shared_errors(curves: Sequence[CurveFits]) -> dict[str, Errors]:

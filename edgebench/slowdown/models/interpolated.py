@@ -22,11 +22,11 @@ from edgebench.slowdown.models.base import (
     TooFewLimitsError,
     registered_model,
 )
-from edgebench.slowdown.models.conformal import (
-    KNOWN_REACH,
-    conformal_prediction,
+from edgebench.slowdown.models.intervals import (
+    SLOWED,
     conformity_scores,
-    reach_parameter,
+    reach_of,
+    with_interval,
 )
 from edgebench.slowdown.slowdown_function import SlowdownFunction, falling_values
 
@@ -38,7 +38,7 @@ _SAME = 1e-9
 #: Nine of ten normal values are nearer than so many times their median distance; of a median that
 #: is of few trials itself, and of no less noise than this.
 _WIDER, _LEAST_NOISE = 2.44 * 1.4, 0.01
-_POINT, _NOISE = "slowdown@", "noise"
+_POINT, _NOISE, _REACH = "slowdown@", "noise", "reach.known"
 #: Limits between two that were measured, at which the cubic is computed.
 _STEPS = 16
 
@@ -120,7 +120,6 @@ class Interpolated(Model):
     formula = "ln S a monotone cubic in ln M through what was measured"
     rank = 45
     per_curve = True
-    meets_points = True
 
     def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
         """A point a limit, and the reach of errors at limits left out."""
@@ -132,17 +131,11 @@ class Interpolated(Model):
             Parameter(f"{_POINT}{np.exp(at):.0f}", float(np.exp(value)))
             for at, value in zip(x, y, strict=True)
         ]
-        scores = {}
-        for limit in curve.limits:
-            at, value = measured_points(curve.without(limit))
-            if len(at) > 1:
-                here = curve.limit_bytes == limit
-                found = conformity_scores(
-                    _cubic(at, value), curve.limit_bytes[here], curve.slowdown[here]
-                )
-                scores[f"{limit:.0f}"] = [found]
-        noise = Parameter(_NOISE, bracket_reach(curve), fixed=True)
-        return Fit(self.name, (*points, noise, *reach_parameter(KNOWN_REACH, scores)))
+        points.append(Parameter(_NOISE, bracket_reach(curve), fixed=True))
+        reach = reach_of(_left_out_scores(curve, SLOWED) or _left_out_scores(curve, 0.0))
+        if reach is not None:
+            points.append(Parameter(_REACH, reach))
+        return Fit(self.name, tuple(points))
 
     def predict(
         self, fit: Fit, curve: Curve, limit_bytes: FloatArray, context: Context
@@ -152,8 +145,19 @@ class Interpolated(Model):
         x, y = np.log(np.array(points)).T
         unlimited_s, noise = self.measured_unlimited_s(curve), fit.get(_NOISE)
         bounds = None if noise is None else bracket((x, y), noise, limit_bytes)
-        reach = fit.get(KNOWN_REACH)
-        return conformal_prediction(unlimited_s, _cubic(x, y), limit_bytes, reach, bounds)
+        return with_interval(unlimited_s, _cubic(x, y), limit_bytes, fit.get(_REACH), bounds)
+
+
+def _left_out_scores(curve: Curve, least: float) -> list[FloatArray]:
+    """Of each limit that is slowed so much, by the curve's others."""
+    found = []
+    for limit in curve.limits[curve.medians >= least]:
+        at, value = measured_points(curve.without(limit))
+        if len(at) > 1:
+            here = curve.limit_bytes == limit
+            slowdown = curve.slowdown[here]
+            found.append(conformity_scores(_cubic(at, value), curve.limit_bytes[here], slowdown))
+    return found
 
 
 def fit_above_demand(curve: Curve) -> Fit:

@@ -142,77 +142,96 @@ def _workload_of_phase(curve: Curve, context: Context) -> Workload:
 
 
 def profile(
-    curve: Curve, unlimited_s: float, context: Context, costs: MovementCosts | None = None
+    curve: Curve,
+    unlimited_s: float,
+    context: Context,
+    limit_bytes: FloatArray | None = None,
 ) -> Profile:
-    """What the limit adds to the curve's phase; ``total`` and ``start`` are rounds on the clock.
+    """What a limit adds to the curve's phase; ``total`` and ``start`` are rounds on the clock.
 
-    ``costs`` are used instead of the calibrated ones.
+    At limits from far below the demand to above it, unless ``limit_bytes`` are given.
 
     Raises:
         CannotPredictError: no table or no calibration.
     """
     workload, device = _workload_of_phase(curve, context), device_with_demand(curve, context)
-    device = device if costs is None else replace(device, costs=costs)
     # What moves does not depend on what it costs.
     free = replace(device, costs=FREE, held_in_s=0.0, held_file_s=0.0)
-    found = _profile(workload, free, curve.phase, curve.network)
+    if limit_bytes is None:
+        limit_bytes = _SHARES * demand_bytes(workload, free)
+    limits = tuple(limit_bytes.tolist())
+    found = _profile(workload, free, curve.phase, curve.network, limits)
     if curve.phase in WHOLES and workload.overlaps:
-        return replace(found, io_s=_clock_s(workload, device, curve.phase, unlimited_s))
+        return replace(found, io_s=_clock_s(workload, device, curve.phase, unlimited_s, limits))
     # Where no tasks overlap, only a held disk depends on how long the phase computes.
     computing = computing_s(curve, unlimited_s, workload, device)
     return replace(found, io_s=device.seconds(found.moved, computing))
 
 
-def simulated_slowdown(
-    curve: Curve, unlimited_s: float, context: Context, costs: MovementCosts | None = None
-) -> SlowdownFunction:
+def simulated_slowdown(curve: Curve, unlimited_s: float, context: Context) -> SlowdownFunction:
     """The slowdown that is simulated: S(M) = (T(∞) + T_io(M)) / T(∞).
-
-    ``costs`` are used instead of the calibrated ones.
 
     Raises:
         CannotPredictError: no table or no calibration.
     """
-    found = profile(curve, unlimited_s, context, costs)
+    found = profile(curve, unlimited_s, context)
     return never_rising(found.ln_limit, np.log1p(found.io_s / unlimited_s))
 
 
+def added_at(
+    curve: Curve, unlimited_s: float, context: Context, limit_bytes: FloatArray
+) -> FloatArray:
+    """Seconds that are simulated to be added at some limits.
+
+    Raises:
+        CannotPredictError: as :func:`profile`.
+    """
+    return profile(curve, unlimited_s, context, limit_bytes).io_s
+
+
 @lru_cache(maxsize=4096)
-def _profile(workload: Workload, free: Device, phase: str, network: str) -> Profile:
+def _profile(
+    workload: Workload, free: Device, phase: str, network: str, limits: tuple[float, ...]
+) -> Profile:
     """What moves in a round; on a device on which nothing costs anything."""
-    question = ("profile", workload, free, phase, network)
-    shape = (2 + len(fields(MovementCosts)), len(_SHARES))
-    found = kept_counts(question, shape, lambda: _simulated_profile(workload, free, phase, network))
-    return Profile(found[0], np.zeros(len(_SHARES)), found[2:], found[1])
+    question = ("profile", workload, free, phase, network, limits)
+    shape = (2 + len(fields(MovementCosts)), len(limits))
+    found = kept_counts(
+        question, shape, lambda: _simulated_profile(workload, free, phase, network, limits)
+    )
+    return Profile(found[0], np.zeros(len(limits)), found[2:], found[1])
 
 
-def _simulated_profile(workload: Workload, free: Device, phase: str, network: str) -> FloatArray:
+def _simulated_profile(
+    workload: Workload, free: Device, phase: str, network: str, limits: tuple[float, ...]
+) -> FloatArray:
     """The rows of a profile: logarithms of limits, depths, and what moves."""
-    simulation = _simulation(workload, free)
+    simulation = _simulation(workload, free, limits)
     whole, start = phase in WHOLES, phase == START
     places = range(len(workload.networks))
     here = [n for n in places if whole or workload.networks[n] == network]
     tasks = simulation.where(None if whole else phase, here)
     passes = max(1, workload.passes - 1) if phase == "execute" else 1
     moved = [simulation.a_round(one, tasks, start) / passes for one in simulation.moved]
-    limits = simulation.limit_bytes
-    depth = np.log(demand_bytes(workload, free) / limits)
-    return np.array([np.log(limits), depth, *moved])
+    depth = np.log(demand_bytes(workload, free) / simulation.limit_bytes)
+    return np.array([np.log(simulation.limit_bytes), depth, *moved])
 
 
 @lru_cache(maxsize=256)
-def _clock_s(workload: Workload, device: Device, phase: str, unlimited_s: float) -> FloatArray:
+def _clock_s(
+    workload: Workload, device: Device, phase: str, unlimited_s: float, limits: tuple[float, ...]
+) -> FloatArray:
     """What limits add to a round on the clock in which tasks overlap."""
-    simulation = _simulation(workload, device)
+    simulation = _simulation(workload, device, limits)
     typical = np.array([TYPICAL_RATES.seconds(task) for task in simulation.tasks])
     cpu_s = typical * (unlimited_s / simulation.unlimited_s(typical))
     return simulation.round_s(cpu_s, phase == START) - unlimited_s
 
 
 @lru_cache(maxsize=4)
-def _simulation(workload: Workload, device: Device) -> Simulation:
+def _simulation(workload: Workload, device: Device, limits: tuple[float, ...]) -> Simulation:
     """All phases of a workload come from one simulation."""
-    return simulate(workload, device, _SHARES * demand_bytes(workload, device))
+    return simulate(workload, device, np.array(limits))
 
 
 @dataclass(frozen=True)

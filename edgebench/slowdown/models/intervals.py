@@ -1,26 +1,24 @@
-"""Conformal intervals: as wide as errors on trials that predictions did not know.
+"""Intervals as wide as the errors on points that predictions did not know.
 
-Conformal prediction (Vovk and others, 2005): whatever the errors' distribution, a new trial lies
-within the reach that 90 % of the known ones did, if it is like them. What is uncertain here is as
-much *where* a curve rises as how high, so a reach is both: an interval of reach t holds all
-slowdowns of limits up to t / 4 away, times up to exp(t) more or less (nested sets,
-Gupta, Kuchibhotla and Ramdas, 2022).
+Conformal prediction (Vovk and others, 2005): a new point lies within the reach that 90 % of the
+known ones did, if it is like them. What is uncertain is as much *where* a curve rises as how high:
+an interval of reach t holds all slowdowns of limits up to t / 4 away, times up to exp(t) more or
+less (nested sets, Gupta, Kuchibhotla and Ramdas, 2022). Points that were hardly slowed are no part
+of it: they would make the interval too narrow where slowdown matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from edgebench.slowdown.curves import Curve, FloatArray
-from edgebench.slowdown.models.base import LEVEL, CurvePrediction, Parameter
+from edgebench.slowdown.curves import FloatArray
+from edgebench.slowdown.models.base import LEVEL, CurvePrediction
 from edgebench.slowdown.slowdown_function import SlowdownFunction
 
-#: Parameters of a fit: how far new trials may be from the prediction. Of a network that was not
-#: fitted and whose unlimited trials are known; of one of which nothing is; of one that was fitted,
-#: at other limits.
-REACH, UNRUN_REACH, KNOWN_REACH = "reach", "reach.unrun", "reach.known"
+#: What is slowed by less is no part of a reach.
+SLOWED = 1.5
 #: Of the limit's logarithm, for each 1 of the slowdown's.
 _SIDEWAYS = 0.25
 #: Reaches that are tried: fine near 0.
@@ -39,7 +37,7 @@ def interval_at(
 def conformity_scores(
     function: SlowdownFunction, limit_bytes: FloatArray, slowdown: FloatArray
 ) -> FloatArray:
-    """The least reach whose interval holds each trial."""
+    """The least reach whose interval holds each point."""
     reaches = _REACHES[:, None]
     low, high = interval_at(function, limit_bytes, reaches)
     inside = (low <= slowdown) & (slowdown <= high)
@@ -47,7 +45,7 @@ def conformity_scores(
     return np.asarray(_REACHES[inside.argmax(axis=0)])
 
 
-def conformal_prediction(
+def with_interval(
     unlimited_s: float,
     function: SlowdownFunction,
     limit_bytes: FloatArray,
@@ -69,33 +67,17 @@ def conformal_prediction(
     return CurvePrediction(unlimited_s, slowdown, (low, high))
 
 
-def reach_over(
-    name: str, scored: Iterable[tuple[Curve, SlowdownFunction]]
-) -> tuple[Parameter, ...]:
-    """The reach of functions that curves had no part in; none without trials."""
-    groups: dict[str, list[FloatArray]] = {}
-    for curve, function in scored:
-        if len(curve.limit_bytes):
-            found = conformity_scores(function, curve.limit_bytes, curve.slowdown)
-            groups.setdefault(curve.workload_network, []).append(found)
-    return reach_parameter(name, groups)
-
-
-def reach_parameter(name: str, groups: Mapping[str, Sequence[FloatArray]]) -> tuple[Parameter, ...]:
-    """The reach of an interval, from the scores of each network; none without scores."""
-    every = [np.concatenate(group) for group in groups.values() if group]
-    return (Parameter(name, _level_reach(every, LEVEL)),) if every else ()
-
-
-def _level_reach(groups: Sequence[FloatArray], level: float) -> float:
-    """The reach that a share ``level`` of new trials stays within.
+def reach_of(groups: Sequence[FloatArray], level: float = LEVEL) -> float | None:
+    """The reach that a share ``level`` of new points stays within; None without scores.
 
     Args:
-        groups: scores, one array for each group of trials whose errors go together (a network);
-            each group counts the same, however many trials it has.
+        groups: scores, an array for each group whose errors go together (a network); each group
+            counts the same, however many points it has.
         level: 0.9 for a 90 % interval.
     """
     filled = [np.sort(group) for group in groups if len(group)]
+    if not filled:
+        return None
     every = np.concatenate(filled)
     weight = np.concatenate([np.full(len(group), 1 / len(group)) for group in filled])
     order = np.argsort(every)

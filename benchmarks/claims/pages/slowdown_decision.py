@@ -1,0 +1,30 @@
+"""docs/decisions/slowdown-model.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from claims import model_scores as m
+from claims.kept import rows
+from claims.texts import Claim, table
+
+PAGE = "docs/decisions/slowdown-model.md"
+_USES = ((m.KNOWN, "total"), (m.UNLIMITED, "total"), (m.NEVER, "total"), (m.UNLIMITED, "start"))
+
+
+def claims() -> Iterator[Claim]:
+    """The comparison of forms."""
+    yield table("the paired 90 % interval over workloads", _forms())
+
+
+def _forms() -> Iterator[tuple[str, ...]]:
+    kept = {tuple(row[:4]): row[6:] for row in rows("model_forms")}
+    for use, phase in _USES:
+        for form in (m.FITTED, m.SIMULATED, m.CLIFF, m.THROUGH):
+            cells = []
+            for sweep in m.COLUMNS:
+                error, _, less = kept.get((sweep, use, phase, form), ("-", "", "-"))
+                cells.append(error + ("" if less == "-" else f" ({less})"))
+            if cells != ["-"] * len(cells):
+                words = "steady" if phase == "total" else phase
+                yield (f"{use}, {words}: {form}", *cells)
