@@ -130,9 +130,16 @@ def _ends(workload: WorkloadFacts) -> str:
     doing, slow = before_end(workload, lost[0])
     after = f"{doing}, {slow}" if slow else doing
     if len(outcomes) == 1:
-        return f"{next(iter(counts))} at {where}{after}"
-    ends = joined_words(f"{how} in {n}" for how, n in counts.items())
-    return f"{ends} of {made} trials at {where}{after}"
+        ends = next(iter(counts))
+    else:
+        ends = f"{joined_words(f'{how} in {n}' for how, n in counts.items())} of {made} trials"
+    return f"{ends} at {where}{after}{_all_the_same(workload)}"
+
+
+def _all_the_same(workload: WorkloadFacts) -> str:
+    """That the tightest limit was finished at, though a wider one was not."""
+    tightest = workload.tried[-1]
+    return f", but finished at {limit_label(tightest)}" if tightest.finished else ""
 
 
 def _factors(points: Sequence[PointFacts]) -> str:
