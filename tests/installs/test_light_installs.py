@@ -273,6 +273,7 @@ def test_in_each_extra(extra: str, installed: Installer, places: dict[str, Path]
     "In the base install and with each single extra every verb works, or names the extra to "
     "install, and installing that one is enough."
 )
+@pytest.mark.long
 @pytest.mark.own_cgroup
 @pytest.mark.torch
 @pytest.mark.timeout(900)

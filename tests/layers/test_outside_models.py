@@ -27,8 +27,15 @@ pytestmark = pytest.mark.torch
 
 HERE = Path(__file__).parent
 SEED = 3
-OWN = ("Recurrent", "Detector", "TiedEncoder", "Deciding")
-OF_TORCHVISION = ("vision_transformer", "swin", "convnext", "maxvit")
+
+
+def _long(*names: str) -> list[Any]:
+    """One network of each kind is enough for continuous integration."""
+    return [pytest.param(name, marks=pytest.mark.long) for name in names]
+
+
+OWN = ("Detector", "TiedEncoder", *_long("Recurrent", "Deciding"))
+OF_TORCHVISION = ("convnext", *_long("vision_transformer", "swin", "maxvit"))
 OF_TIMM = ("vit_tiny_patch16_224", "convnext_atto", "mobilevit_xxs", "efficientformerv2_s0")
 
 

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
 
 
 @pytest.mark.promise(
-    "After SIGKILL, SIGTERM, SIGHUP, Ctrl-C or a full disk at every 250th step of a sweep "
+    "After SIGKILL, SIGTERM, SIGHUP, Ctrl-C or a full disk at every 500th step of a sweep "
     "(SIGHUP aside, every fifth in the long set), the next start completes it: each trial is "
     "there once, and `show` reads them at any time."
 )
@@ -24,14 +24,14 @@ pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
     ("fault", "first"), [(fault, 40 * n + 3) for n, fault in enumerate([*FAULTS, "hang-up"])]
 )
 def test_a_fault_here_and_there_does_no_harm(fault: str, first: int) -> None:
-    """At every 250th of the steps below: results are whole and readable, and nothing is left."""
-    found = walk(fault, first, 250)
+    """At every 500th of the steps below: results are whole and readable, and nothing is left."""
+    found = walk(fault, first, 500)
     assert found["wrong"] == []
     assert found["struck"] > 0
 
 
 @pytest.mark.promise(
-    "After SIGKILL, SIGTERM, SIGHUP, Ctrl-C or a full disk at every 250th step of a sweep "
+    "After SIGKILL, SIGTERM, SIGHUP, Ctrl-C or a full disk at every 500th step of a sweep "
     "(SIGHUP aside, every fifth in the long set), the next start completes it: each trial is "
     "there once, and `show` reads them at any time."
 )
