@@ -93,22 +93,36 @@ def test_a_faster_swap_slows_less():
     assert fast[0] == pytest.approx(slow[0] / 2, rel=0.1)
 
 
+#: A declared speed holds the storage of two cores.
+HELD = context(
+    calibration(environment={"cpu_cores_usable": 2}).held_to(parse_storage("read=100MB/s"))
+)
+
+
+def waiting(network: str, threads: int) -> Curve:
+    """A network whose limits add three times what bytes take."""
+    one = curve(network, true=HELD)
+    settings = {**one.settings, "threads": threads}
+    return replace(one, settings=settings, seconds=one.unlimited_s * (3 * one.slowdown - 2))
+
+
 def test_threads_have_a_factor_that_other_networks_show():
     """Two threads wait for one another three times as long as bytes take; one thread never."""
-    held = calibration(environment={"cpu_cores_usable": 2}).held_to(parse_storage("read=100MB/s"))
-    two = context(held)
-
-    def waiting(network: str, threads: int) -> Curve:
-        one = curve(network, true=two)
-        settings = {**one.settings, "threads": threads}
-        return replace(one, settings=settings, seconds=one.unlimited_s * (3 * one.slowdown - 2))
-
     for threads, factor in ((2, 3.0), (1, 1.0)):
         asked = waiting("alexnet", threads)
-        fit = Simulated().fit([waiting("vgg11", threads), waiting("resnet50", threads)], two)
-        found = Simulated().predict(fit, asked.unseen(), asked.limits, two).slowdown
+        fit = Simulated().fit([waiting("vgg11", threads), waiting("resnet50", threads)], HELD)
+        found = Simulated().predict(fit, asked.unseen(), asked.limits, HELD).slowdown
         expected = 1 + factor * (asked.medians - 1) / 3
         assert found == pytest.approx(expected, rel=0.15)
+
+
+def test_two_slowed_limits_show_no_factor():
+    """What one or two limits show may be chance, and would be carried to other networks."""
+    one = waiting("vgg11", 2)
+    for count, factors in ((2, 0), (3, 1)):
+        few = np.isin(one.limit_bytes, one.limits[:count])
+        known = replace(one, limit_bytes=one.limit_bytes[few], seconds=one.seconds[few])
+        assert len(Simulated().fit([known], HELD).starting("factor.")) == factors
 
 
 @pytest.mark.process

@@ -35,7 +35,7 @@ KNOWN_REACH, REACH, UNRUN_REACH = 0.31, 0.49, 0.53
 _FACTOR, _WIDER = "factor.", "wider"
 #: Of so many workloads of a kind the factor is learnt: each has to be simulated.
 _MOST = 6
-#: Without a calibration so many limits must show a slowdown of so much.
+#: So many limits must show a factor, or without a calibration a slowdown of so much.
 _LEAST_POINTS, _LEAST_SLOWDOWN = 3, 1.2
 
 
@@ -114,9 +114,10 @@ def _factors(curves: Sequence[Curve], context: Context) -> dict[str, float]:
             kinds.setdefault(kind_of(curve), []).append(curve)
     found = {}
     for kind, group in kinds.items():
-        known = (one for curve in group if (one := _factor(curve, context)) is not None)
-        if shown := list(islice(known, _MOST)):
-            found[kind] = float(np.median(shown))
+        known = (one for curve in group if len(one := _factor(curve, context)))
+        shown = list(islice(known, _MOST))
+        if sum(map(len, shown)) >= _LEAST_POINTS:
+            found[kind] = float(np.median([np.median(one) for one in shown]))
     return found
 
 
@@ -131,15 +132,15 @@ def _is_off(curve: Curve, context: Context) -> bool:
     return (curve.settings.get("threads") or cores) != 1
 
 
-def _factor(curve: Curve, context: Context) -> float | None:
-    """By the limits that slowed the curve; None where nothing is simulated to."""
+def _factor(curve: Curve, context: Context) -> FloatArray:
+    """By each limit that slowed the curve; empty where nothing is simulated to."""
     try:
         simulated = added_at(curve, curve.unlimited_s, context, curve.limits)
     except CannotPredictError:
-        return None
+        return np.empty(0)
     seen, least_s = (curve.medians - 1) * curve.unlimited_s, (SLOWED - 1) * curve.unlimited_s
     known = (seen >= least_s) & (simulated > least_s / 2)
-    return float(np.median(seen[known] / simulated[known])) if known.any() else None
+    return np.asarray(seen[known] / simulated[known])
 
 
 @registered_model
