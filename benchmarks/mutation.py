@@ -49,6 +49,7 @@ def main(words: list[str]) -> None:
         sample = random.Random(seed).sample(mutants, min(size, len(mutants)))
         mutmut(folder, "run", "--max-children", "2", *sample)
         lines = mutmut(folder, "results", "--all", "True")
+        switch_off_swap(folder)
     outcomes = dict(re.findall(r"^\s*(\S+): (.+?)\s*$", lines, re.MULTILINE))
     tell(len(mutants), {mutant: outcomes[mutant] for mutant in sample}, label)
 
@@ -73,6 +74,14 @@ def mutmut(folder: Path, *words: str) -> str:
             command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False
         )
     return done.stdout
+
+
+def switch_off_swap(folder: Path) -> None:
+    """A mutant may leave its swap on, and such a file can't be removed."""
+    areas = [line.split()[0] for line in Path("/proc/swaps").read_text().splitlines()[1:]]
+    for area in areas:
+        if Path(area).is_relative_to(folder):
+            subprocess.run(["swapoff", area], check=True)
 
 
 def mutants_in(folder: Path) -> list[str]:
