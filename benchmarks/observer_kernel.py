@@ -8,6 +8,7 @@ lists     sizes of the lists at one kill, and what reclaim did in vain (trace ev
 pages     file pages in the group beside the smallest program
 rounds    a program like a network, by how it is read
 limits    the same unread, by its limit
+seldom    the same where some tries are killed, by how seldom it is read (``--tries 40``)
 settings  the same unread, by cores, rest between rounds and kind of swap
 kinds     the smallest program unread, under each kind of lists that the kernel has
 cost      CPU time of a reader of ``memory.stat``

@@ -10,6 +10,7 @@ from typing import Any
 
 from observer.attempts import MIB, Arm, Bench, Ended, Look, attempt, in_turns, reading
 from observer.kill_trace import lines_of, printed_lists, tracing
+from scipy.stats import fisher_exact
 
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
@@ -19,6 +20,8 @@ from edgebench.cgroups.swap import SwapControl
 ROUNDS = ("60", "8", "90", "3", "8", "0.2", "0.5")
 #: Just below its weights and what is hot.
 NEAR_MIB = 94
+#: Where some tries are killed and some not.
+SOME_MIB = 87
 #: No file is read meanwhile.
 UNREAD = Look()
 
@@ -98,6 +101,21 @@ def limits(bench: Bench) -> list[dict[str, Any]]:
         for mib in (104, 98, 96, 94, 88, 70)
     ]
     return in_turns(bench, arms, bench.tries, at_once=2)
+
+
+def seldom(bench: Bench) -> list[dict[str, Any]]:
+    """Where the kernel kills some tries and others not, by how seldom it is read.
+
+    Beside each way of reading Fisher's exact test against nothing, two-sided.
+    """
+    looks = [Look(), *(Look("memory.stat", ms) for ms in (30, 100, 300, 1000))]
+    arms = [(str(k), lambda k=k: like_a_network(bench, SOME_MIB, k)) for k in looks]
+    unread, *read = in_turns(bench, arms, bench.tries, at_once=2)
+    for row in read:
+        table = [[one["killed"], one["tries"] - one["killed"]] for one in (unread, row)]
+        row["p"] = float(fisher_exact(table).pvalue)
+        print(f"  {row['what']}: p = {row['p']:.2g}", flush=True)
+    return [unread, *read]
 
 
 def settings(bench: Bench) -> list[dict[str, Any]]:
@@ -182,6 +200,5 @@ def lists(bench: Bench) -> list[dict[str, Any]]:
     raise SystemExit("none of 20 tries was killed")
 
 
-SECTIONS = {
-    f.__name__: f for f in (files, interval, lists, pages, rounds, limits, settings, kinds, cost)
-}
+_ALL = (files, interval, lists, pages, rounds, limits, seldom, settings, kinds, cost)
+SECTIONS = {section.__name__: section for section in _ALL}
