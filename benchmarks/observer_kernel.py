@@ -39,13 +39,13 @@ from edgebench.cgroups.swap import SwapControl
 
 
 @contextlib.contextmanager
-def some_swap(ownership: Ownership) -> Iterator[None]:
-    """The machine's own, else a file."""
+def some_swap(ownership: Ownership, size: int) -> Iterator[None]:
+    """The machine's own, else a file of that size in bytes."""
     if len(Path("/proc/swaps").read_text().splitlines()) > 1:
         yield
         return
     with SwapControl(ownership) as swap:
-        swap.use("file", 1024 * MIB)
+        swap.use("file", size)
         yield
 
 
@@ -56,16 +56,21 @@ def main() -> None:
     parser.add_argument("--out", default="observer_kernel")
     parser.add_argument("--tries", type=int, default=20)
     parser.add_argument("--only", nargs="*", default=[], help="of the section files, these")
+    parser.add_argument("--at-once", type=int, default=2, help="programs, each in its own group")
+    parser.add_argument("--limit", type=float, default=87, help="of the section seldom, in MiB")
     words = parser.parse_args()
     kept = report.RESULTS / f"{words.out}.json"
     data = json.loads(kept.read_text())["data"] if kept.exists() else {}
     with Ownership() as ownership, tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        bench = Bench(find_parent(ownership), Path(folder), words.tries, tuple(words.only))
-        with some_swap(ownership):
+        how = words.tries, tuple(words.only), words.at_once, words.limit
+        bench = Bench(find_parent(ownership), Path(folder), *how)
+        with some_swap(ownership, 512 * MIB * words.at_once):
             for name in words.sections or SECTIONS:
                 began = time.monotonic()
                 print(name, flush=True)
-                data[name] = {"rows": SECTIONS[name](bench), "took_s": time.monotonic() - began}
+                rows = SECTIONS[name](bench)
+                took_s = time.monotonic() - began
+                data[name] = {"rows": rows, "took_s": took_s, "at_once": words.at_once}
                 write(words.out, data)
 
 

@@ -57,6 +57,10 @@ class Bench:
     folder: Path
     tries: int
     only: tuple[str, ...] = ()
+    #: Programs at once, each in its own group.
+    at_once: int = 2
+    #: The limit of the section ``seldom``.
+    some_mib: float = 87
     rng: random.Random = field(default_factory=lambda: random.Random(14))
 
     @cached_property

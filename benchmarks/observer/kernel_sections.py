@@ -20,8 +20,6 @@ from edgebench.cgroups.swap import SwapControl
 ROUNDS = ("60", "8", "90", "3", "8", "0.2", "0.5")
 #: Just below its weights and what is hot.
 NEAR_MIB = 94
-#: Where some tries are killed and some not.
-SOME_MIB = 87
 #: No file is read meanwhile.
 UNREAD = Look()
 
@@ -37,7 +35,8 @@ def files(bench: Bench) -> list[dict[str, Any]]:
     names = sorted(path.name for path in group.path.iterdir() if _readable(path))
     group.remove()
     looks = [Look(), *(Look(name) for name in names if not bench.only or name in bench.only)]
-    return in_turns(bench, [(str(k), lambda k=k: smallest(bench, k)) for k in looks], bench.tries)
+    arms = [(str(k), lambda k=k: smallest(bench, k)) for k in looks]
+    return in_turns(bench, arms, bench.tries, bench.at_once)
 
 
 def _readable(path: Path) -> bool:
@@ -55,7 +54,7 @@ def interval(bench: Bench) -> list[dict[str, Any]]:
     looks = [Look(), *(Look("memory.stat", ms) for ms in (1, 3, 10, 30, 100, 300, 1000))]
     command = [bench.all_active, "280", "80"]
     arms = [(str(k), lambda k=k: attempt(bench, 300, command, k)) for k in looks]
-    return in_turns(bench, arms, bench.tries)
+    return in_turns(bench, arms, bench.tries, bench.at_once)
 
 
 def pages(bench: Bench) -> list[dict[str, Any]]:
@@ -87,7 +86,7 @@ def rounds(bench: Bench) -> list[dict[str, Any]]:
     usage = [name for name in ("memory.usage_in_bytes", "memory.current") if _has(bench, name)]
     looks = [Look(), *(Look(name, 10) for name in usage), *stat]
     arms = [(str(k), lambda k=k: like_a_network(bench, NEAR_MIB, k)) for k in looks]
-    return in_turns(bench, arms, bench.tries, at_once=2)
+    return in_turns(bench, arms, bench.tries, bench.at_once)
 
 
 def _has(bench: Bench, name: str) -> bool:
@@ -100,7 +99,7 @@ def limits(bench: Bench) -> list[dict[str, Any]]:
         (f"limit {mib} MiB", lambda mib=mib: like_a_network(bench, mib))
         for mib in (104, 98, 96, 94, 88, 70)
     ]
-    return in_turns(bench, arms, bench.tries, at_once=2)
+    return in_turns(bench, arms, bench.tries, bench.at_once)
 
 
 def seldom(bench: Bench) -> list[dict[str, Any]]:
@@ -109,8 +108,8 @@ def seldom(bench: Bench) -> list[dict[str, Any]]:
     Beside each way of reading Fisher's exact test against nothing, two-sided.
     """
     looks = [Look(), *(Look("memory.stat", ms) for ms in (30, 100, 300, 1000))]
-    arms = [(str(k), lambda k=k: like_a_network(bench, SOME_MIB, k)) for k in looks]
-    unread, *read = in_turns(bench, arms, bench.tries, at_once=2)
+    arms = [(str(k), lambda k=k: like_a_network(bench, bench.some_mib, k)) for k in looks]
+    unread, *read = in_turns(bench, arms, bench.tries, bench.at_once)
     for row in read:
         table = [[one["killed"], one["tries"] - one["killed"]] for one in (unread, row)]
         row["p"] = float(fisher_exact(table).pvalue)
