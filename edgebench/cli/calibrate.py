@@ -108,7 +108,7 @@ def calibrate(
     rows = [row[: len(titles)] for row in _rows(made)]
     print_table(titles, rows, words=("what", "constant"))
     click.echo(f"calibration: {shown_path(path)}")
-    print_warnings(made.warnings)
+    print_warnings(made.warnings, None if verbose else "--verbose")
     print_next(f"edgebench run quickstart --device {made.device} --results {typed_path(results)}")
 
 

@@ -112,7 +112,7 @@ def _compare_two(
         print_warnings(compared.warnings)
     else:
         print_comparisons(sweeps, compared, all_rows, verbose)
-        print_warnings(compared.warnings)
+        print_warnings(compared.warnings, None if verbose else "--verbose")
     if compared.regressions or compared.is_slower_overall:
         raise RegressionError(
             regression_words(compared),

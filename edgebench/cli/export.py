@@ -107,7 +107,7 @@ def _deliver(
     """Print it, or write it to the file and say so."""
     from edgebench.results.derived import write_file
 
-    print_warnings(warnings)
+    print_warnings(warnings, "edgebench show --verbose")
     if output is None:
         click.echo(data, nl=False)
         return

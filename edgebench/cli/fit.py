@@ -71,7 +71,7 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
     print_answer([*run_answer(loaded.path), *_model_sentence(fits)])
     _print_fits(fits, verbose)
     print_lines([f"fits: {len(paths)} files in {shown_path(paths[0].parent)}"])
-    print_warnings(warnings)
+    print_warnings(warnings, None if verbose else "--verbose")
     print_next(f"edgebench predict --results {typed_path(loaded.path)}")
 
 

@@ -131,7 +131,10 @@ def layers(
         print_json(data | ({"whole": _whole_json(whole)} if whole else {}))
     else:
         print_layers(tables, costs, memory, view, whole, _facts(loaded, tables))
-        _print_end(loaded, files, unsure, _next_command(loaded, tables[0], asked, given))
+        print_figures(files)
+        click.echo(f"results: {shown_path(loaded.path)}")
+        print_warnings(unsure, None if view.verbose else "--verbose")
+        print_next(_next_command(loaded, tables[0], asked, given))
     _refuse(summary)
 
 
@@ -140,13 +143,6 @@ def _refuse(summary: SweepSummary | None) -> None:
 
     if summary:
         refuse_unexpected(summary)
-
-
-def _print_end(loaded: Results, files: list[Path], warnings: Sequence[str], command: str) -> None:
-    print_figures(files)
-    click.echo(f"results: {shown_path(loaded.path)}")
-    print_warnings(warnings)
-    print_next(command)
 
 
 def _next_command(

@@ -128,7 +128,10 @@ def measure(
     print_fields([*_rows(record), *(_more_rows(record) if verbose else ())])
     warm = warm_files_words(record)
     doubts = doubt_sentences(trial_doubts(record))
-    print_warnings((*doubts, *not_held_sentences(record), *([warm] if warm else [])))
+    print_warnings(
+        (*doubts, *not_held_sentences(record), *([warm] if warm else [])),
+        None if verbose else "--verbose",
+    )
     if failed and (remedy := remedy_for_end(record.signal, record.reason or "")):
         click.echo(f"remedy: {remedy}", err=True)
     if warm and record.files and can_be_evicted(record.files):

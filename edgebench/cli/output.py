@@ -6,6 +6,7 @@ unit. Where stderr goes to a log, each warning is one line of it.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -48,6 +49,8 @@ _TYPED = re.compile(
 #: A call of edgebench that a message says to type; after an extra it is one that uvx makes.
 _CALL = re.compile(rf"(?<![\w/.'-])(?<!\]' )edgebench(?= (?:…|(?:{'|'.join(VERBS)})\b))")
 _SCRIPT = '"$(command -v edgebench)"'
+#: A block of warnings takes at most this many rows, unless its first warning is longer.
+_WARNING_ROWS = 5
 #: Spaces at which no line ends: between a number and its unit, within a duration.
 _KEPT = re.compile(
     r"(?<=\d) (?=(?:[KMGT]?i?B|h|min|ms|µs|s|%|×|x|MiB/s|GiB/s)(?![\w]))|(?<=\d min) |(?<=\d h) "
@@ -95,19 +98,44 @@ def print_title(title: str) -> None:
     click.echo("\n" + click.style(_fitted(title, sys.stdout), bold=True))
 
 
-def print_warnings(warnings: Iterable[str]) -> None:
-    """Each warning once, on stderr."""
-    for warning in dict.fromkeys(warnings):
-        print_message(f"warning: {warning}")
+def print_warnings(warnings: Iterable[str], others: str | None = None) -> None:
+    """Each warning once, on stderr.
+
+    Args:
+        warnings: those that matter most first.
+        others: what shows the warnings that five rows don't hold, such as ``--verbose``; None:
+            all are printed here.
+    """
+    rows = [_message_rows(f"warning: {warning}") for warning in dict.fromkeys(warnings)]
+    shown = len(rows) if others is None else _fitting(rows)
+    for row in (row for message in rows[:shown] for row in message):
+        click.echo(row, err=True)
+    if left := len(rows) - shown:
+        click.echo(f"warning: {left} more, shown by {others}", err=True)
+
+
+def _fitting(messages: Sequence[Sequence[str]]) -> int:
+    """How many messages, from the first, a block holds; its last row may be that of the others."""
+    used = list(itertools.accumulate(map(len, messages)))
+    if not used or used[-1] <= _WARNING_ROWS:
+        return len(messages)
+    return max(1, sum(rows < _WARNING_ROWS for rows in used))
 
 
 def print_message(text: str) -> None:
     """A warning or error on stderr: its lines wrapped to the terminal, but for what is typed."""
+    for row in _message_rows(text):
+        click.echo(row, err=True)
+
+
+def _message_rows(text: str) -> list[str]:
+    rows = []
     for line in _shown(text).splitlines():
         words = line.lstrip()
         indent = line[: len(line) - len(words)]
         fitted = line if _TYPED.search(line) else _fitted(words, sys.stderr, indent)
-        click.echo(fitted, err=True)
+        rows += fitted.split("\n")
+    return rows
 
 
 def _shown(text: str) -> str:

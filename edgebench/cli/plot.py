@@ -40,5 +40,5 @@ def plot(results: Path, trial: str | None, as_json: bool) -> None:
     drawn = "1 figure" if count == 1 else f"{count} figures"
     print_answer([f"Drew {drawn} of {loaded.path.name}, each as PNG and SVG."])
     print_figures(gallery.paths)
-    print_warnings((*loaded.warnings, *gallery.left_out))
+    print_warnings((*loaded.warnings, *gallery.left_out), "--json")
     print_next(f"edgebench report {typed_path(loaded.path)}")

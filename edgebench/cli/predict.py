@@ -97,7 +97,7 @@ def predict(
         return
     print_predictions(found, verbose, other)
     print_figures(files)
-    print_warnings(source.warnings)
+    print_warnings(source.warnings, None if verbose else "--verbose")
     print_next(_next(results, found[0]))
 
 

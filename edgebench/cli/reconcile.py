@@ -74,7 +74,7 @@ def reconcile(
     for one in found:
         _print_point(one, verbose)
     print_lines(["", *_lacking(found)])
-    print_warnings(loaded.warnings)
+    print_warnings(loaded.warnings, None if verbose else "--verbose")
     print_next(f"edgebench export {typed_path(loaded.path)} --frame memory")
 
 

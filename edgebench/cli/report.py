@@ -72,7 +72,7 @@ def report(
     click.echo()
     for path in files:
         click.echo(f"{'figure' if path.suffix == '.svg' else 'report'}: {shown_path(path)}")
-    print_warnings(warnings)
+    print_warnings(warnings, None if verbose else "--verbose")
     print_next(_next(loaded.sweeps[0]))
 
 

@@ -61,7 +61,7 @@ def print_dry_run(scenario: Scenario, command: str, as_json: bool) -> None:
         return
     print_answer([_answer(seen)])
     print_fields(_rows(seen, scenario))
-    print_warnings(seen.warnings)
+    print_warnings(seen.warnings, "--json")
     # What would stop the run is mended first, as the warning says.
     print_next(f"{command} --dry-run" if seen.obstacles else command)
 
@@ -170,7 +170,7 @@ def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
         return
     print_answer(run_answer(summary.folder))
     print_lines(["", *_summary_lines(summary, verbose)])
-    print_warnings(_warnings(summary))
+    print_warnings(_warnings(summary), None if verbose else "--verbose")
     print_next(f"edgebench report {typed_path(summary.folder)}")
 
 

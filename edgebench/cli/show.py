@@ -42,6 +42,8 @@ _JOULES = (
     "docs/how-to/energy.md"
 )
 _TITLES = ("MiB", "ok", "slower", "peak MiB")
+#: Ends that a limit is tried for.
+_PLANNED = {"ok", "oom-killed"}
 
 
 @click.command()
@@ -83,7 +85,8 @@ def show(results: Path, study: bool, verbose: bool, as_json: bool) -> None:
         )
         return
     _print_sweep(sweep, facts, verbose)
-    print_warnings([*loaded.warnings, *_warnings(sweep, facts)])
+    doubts = [*loaded.warnings, *_warnings(sweep, facts)]
+    print_warnings(doubts, None if verbose else "--verbose")
     if _state(sweep) == "unfinished":
         print_next("edgebench run SCENARIO  (the same scenario: it resumes the sweep)")
     else:
@@ -210,7 +213,10 @@ def _time(spread: Spread | None) -> str:
 
 
 def _warnings(sweep: Sweep, facts: SweepFacts) -> Iterator[str]:
-    """What puts numbers in doubt, one sentence a kind, with the workloads and limits."""
+    """What puts numbers in doubt, one sentence a kind, with the workloads and limits.
+
+    Where a limit killed comes last: that it did is a result, which the table has.
+    """
     from edgebench.words.doubts import (
         collection_notes,
         doubt_sentences,
@@ -223,7 +229,9 @@ def _warnings(sweep: Sweep, facts: SweepFacts) -> Iterator[str]:
     found = facts.workloads
     names = brief_names(one.name for one in found)
     pairs = [(names[one.name], point) for one in found for point in one.points]
-    yield from reason_sentences((name, p.limits.label, p.reasons) for name, p in pairs)
+    killed = [pair for pair in pairs if _PLANNED.issuperset(pair[1].outcomes)]
+    others = [pair for pair in pairs if pair not in killed]
+    yield from reason_sentences((name, p.limits.label, p.reasons) for name, p in others)
     yield from doubt_sentences(
         structs.replace(doubt, workload=name, limit=p.limits.label)
         for name, p in pairs
@@ -232,3 +240,4 @@ def _warnings(sweep: Sweep, facts: SweepFacts) -> Iterator[str]:
     yield from unmeasured_notes(facts.points)
     yield from collection_notes(facts.points)
     yield from watching_warnings(sweep)
+    yield from reason_sentences((name, p.limits.label, p.reasons) for name, p in killed)

@@ -45,7 +45,7 @@ def print_studies(loaded: Results, verbose: bool, as_json: bool) -> None:
     print_answer(table.answer for table in tables if table.answer)
     for table in tables:
         _print_study(table, verbose)
-    print_warnings(loaded.warnings)
+    print_warnings(loaded.warnings, None if verbose else "--verbose")
     print_next(f"edgebench plot {typed_path(loaded.path)}")
 
 

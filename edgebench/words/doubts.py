@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgebench.results.point_facts import PointFacts
 
 #: More names than these are counted, not listed.
-_MOST_NAMES, _MOST_LIMITS = 3, 3
+_MOST_NAMES, _MOST_LIMITS = 2, 3
 
 
 class _Alike:

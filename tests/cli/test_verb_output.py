@@ -163,6 +163,24 @@ def test_nothing_printed_controls_the_terminal(capsys: pytest.CaptureFixture[str
     assert (seen.out + seen.err).count("re\\x1b[31msnet") == 6
 
 
+def test_warnings_are_a_block_of_five_rows(capsys: pytest.CaptureFixture[str]):
+    """The first ones and how to see the others; all, where five hold them or all are wanted."""
+    many = [f"doubt {number}" for number in range(9)]
+    print_warnings(many, "--verbose")
+    *first, last = capsys.readouterr().err.splitlines()
+    assert first == [f"warning: {one}" for one in many[:4]]
+    assert last == "warning: 5 more, shown by --verbose"
+    for shown, others in ((many[:5], "--verbose"), (many, None)):
+        print_warnings([*shown, shown[0]], others)
+        assert capsys.readouterr().err.splitlines() == [f"warning: {one}" for one in shown]
+
+
+def test_a_long_warning_is_whole(capsys: pytest.CaptureFixture[str]):
+    """The first one is shown whatever it takes."""
+    print_warnings(["\n".join("abcdefg"), "other"], "--verbose")
+    assert len(capsys.readouterr().err.splitlines()) == 8
+
+
 @pytest.mark.own_cgroup
 def test_files_in_the_page_cache_are_no_need(tmp_path: Path):
     """A program that writes 100 MiB and holds them: the peak has the file, the answer has not.

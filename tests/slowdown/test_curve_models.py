@@ -196,7 +196,7 @@ def test_a_curve_with_one_limit_is_named_beside_others():
     """What can't be fitted does not stop what can."""
     fits, skipped = fit_all([made_curve((100,)), made_curve((100, 80, 50))])
     assert len(fits) == 1
-    assert "only one limit" in skipped[0]
+    assert "only one limit: " in skipped[0]
 
 
 def test_fits_survive_json():

@@ -16,6 +16,8 @@ from edgebench.slowdown.models.interpolated import measured_points
 from edgebench.slowdown.models.simulated import Learnt, Simulated, learn
 
 LEAST_LIMITS = 2
+#: Of more curves than this the others are counted, not named.
+_MOST_NAMES = 3
 TOO_FEW_REMEDY = 'add limits to the scenario, as memory = {from = "100%", to = "25%", steps = 6}'
 
 
@@ -157,6 +159,12 @@ class CurveFits:
         return [one for one in self.fits if one.fit][-1]
 
 
+def _listed(names: Sequence[str]) -> str:
+    """Some of them, and how many more there are."""
+    left = len(names) - _MOST_NAMES
+    return ", ".join(names) if left < 2 else f"{', '.join(names[:_MOST_NAMES])}, {left} more"
+
+
 def fit_all(
     curves: Sequence[Curve], where: str | None = None, context: Context | None = None
 ) -> tuple[list[CurveFits], list[str]]:
@@ -175,11 +183,10 @@ def fit_all(
             where=where,
             remedy=TOO_FEW_REMEDY,
         )
-    skipped = [
-        f"{curve.label}: only one limit at which a trial finished; not fitted"
-        for curve in curves
-        if len(curve.limits) < LEAST_LIMITS
-    ]
+    lone = [curve.label for curve in curves if len(curve.limits) < LEAST_LIMITS]
+    skipped = (
+        [f"not fitted, since trials finished at only one limit: {_listed(lone)}"] if lone else []
+    )
     found = [fit_curve(curve) for curve in usable]
     if context is not None:
         for own in by_engine(usable).values():
